@@ -1,0 +1,45 @@
+"""The exceptions a user can meet.
+
+    HastenError                 one clear line: what was asked, what was found, what to do next
+    ├── UsageError              the command line or a file given on it is wrong          exit 2
+    │   └── PlanError           a plan file is broken: which key, what was expected      exit 2
+    ├── ScriptError             the script itself failed, by its own doing               exit 1
+    ├── Refusal                 hasten will not measure this script, and says why        exit 3
+    └── WorkerError             a worker crashed, hung or broke off the conversation     exit 4
+"""
+
+from __future__ import annotations
+
+
+class HastenError(Exception):
+    """Base of every error shown to a user as one message without a traceback."""
+
+    exit_code = 1
+
+
+class UsageError(HastenError):
+    """What was typed cannot be carried out."""
+
+    exit_code = 2
+
+
+class PlanError(UsageError):
+    """A plan file could not be read: the message names the key and what was expected there."""
+
+
+class ScriptError(HastenError):
+    """The user's script raised or exited with an error of its own; its traceback is part of the message."""
+
+    exit_code = 1
+
+
+class Refusal(HastenError):
+    """The script cannot be measured honestly; the message says why and what would help."""
+
+    exit_code = 3
+
+
+class WorkerError(HastenError):
+    """A worker process ended in a way that belongs to no script: a signal, a hang, a broken pipe."""
+
+    exit_code = 4

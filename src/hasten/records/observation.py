@@ -1,0 +1,83 @@
+"""What a worker saw of a script's training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+PHASES = ("data", "forward", "loss", "backward", "optimizer", "other")
+
+
+@dataclass(frozen=True)
+class Root:
+    """A module that the script calls and trains: the outermost one whose parameters an optimizer owns."""
+
+    name: str                       # class, with its module
+    parameters: int
+    dtypes: tuple[str, ...]
+    devices: tuple[str, ...]
+    convolutions: int               # 2-d convolutions
+    batch_norm: bool
+    dropout: bool
+    scripted: bool = False
+    compiled: bool = False
+
+
+@dataclass(frozen=True)
+class Loader:
+    """A DataLoader of the script's, identified by its content; ``training`` when its batches reached a training step."""
+
+    dataset: str
+    samples: int | None             # None where the dataset has no length
+    batch_size: int | None
+    workers: int
+    iterable: bool
+    pin_memory: bool
+    training: bool
+    default_fetch: bool             # items are taken one by one with dataset[i]
+    sample_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """An optimizer of the script's."""
+
+    name: str
+    parameters: int
+    fused: bool
+    can_fuse: bool
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: from the end of one optimizer step to the end of the next.
+
+    ``regular`` is False where an evaluation, a new epoch or the first use of something fell into the step: its
+    time is real but not a training step's.
+    """
+
+    seconds: float
+    samples: int | None
+    regular: bool
+    phases: Mapping[str, float]
+    losses: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One worker's view of the training: its parts, and the steps it watched after ``warmup_steps`` more."""
+
+    steps: tuple[Step, ...]
+    warmup_steps: int
+    cycle: int                      # optimizer steps in one repeating block of the script
+    roots: tuple[Root, ...]
+    loaders: tuple[Loader, ...]
+    optimizers: tuple[Optimizer, ...]
+    batch_size: int | None
+    threads: int
+    torch: str                      # version
+    start_seconds: float            # process start to the first step's end
+    uses: tuple[str, ...] = ()      # what the script already does: "autocast", "GradScaler", "compile", ...
+    notes: tuple[str, ...] = ()
+    modules: Mapping[str, str] = field(default_factory=dict)   # local modules: path to digest

@@ -1,0 +1,58 @@
+"""A plan: techniques with their settings. The baseline is the empty plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Value = str | int | float | bool
+Settings = Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Techniques by name, in the order they were adopted, each with its settings."""
+
+    techniques: Mapping[str, Settings] = field(default_factory=dict)
+
+    def adding(self, name: str, settings: Settings) -> Plan:
+        """This plan with one technique more, or with other settings for it."""
+        return Plan({**self.techniques, name: dict(settings)})
+
+    def without(self, name: str) -> Plan:
+        """This plan less one technique."""
+        return Plan({key: value for key, value in self.techniques.items() if key != name})
+
+    def only(self, names: frozenset[str] | set[str]) -> Plan:
+        """The part of this plan whose techniques are among ``names``."""
+        return Plan({key: value for key, value in self.techniques.items() if key in names})
+
+    @property
+    def key(self) -> str:
+        """A canonical text, equal for equal plans whatever the order of adoption."""
+        return json.dumps(self.to_json(), sort_keys=True)
+
+    @property
+    def label(self) -> str:
+        """How reports name the plan."""
+        return " + ".join(self.techniques) if self.techniques else "baseline"
+
+    def __bool__(self) -> bool:
+        return bool(self.techniques)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self.key == other.key
+
+    def to_json(self) -> dict[str, dict[str, Value]]:
+        return {name: dict(settings) for name, settings in self.techniques.items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Settings]) -> Plan:
+        return cls({name: dict(settings) for name, settings in data.items()})
+
+
+BASELINE = Plan()

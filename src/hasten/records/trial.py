@@ -1,0 +1,57 @@
+"""A trial: one comparison of two plans, with its raw values. Statistics are derived from them, never stored alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .plan import Plan
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """b's time a sample over a's: below 1, b is faster. ``low`` to ``high`` is the 95% interval over ``count`` units."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+    unit: str                       # "quads" of one process, or "processes" (pairs of fresh ones)
+
+    def inverted(self) -> Ratio:
+        """The same as a speedup: a's time over b's."""
+        return Ratio(1 / self.value, 1 / self.high, 1 / self.low, self.count, self.unit)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Whether a technique took effect, counted and not assumed."""
+
+    technique: str
+    effective: bool
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came out of ``Bench.compare(a, b)``.
+
+    ``log_ratios`` are the raw values, one a quad or a pair: log(b's seconds a sample / a's). A trial with a
+    ``failure`` has no ratio and can win nothing.
+    """
+
+    a: Plan
+    b: Plan
+    method: str                     # "live", "pairs", "scripted"
+    log_ratios: tuple[float, ...]
+    ratio: Ratio | None
+    step_seconds_a: float | None    # medians
+    step_seconds_b: float | None
+    seconds: float                  # what the trial itself took, wall clock
+    setup_seconds: float = 0.0      # paid once by b before timing: filling a cache, compiling
+    proofs: tuple[Proof, ...] = ()
+    warnings: tuple[str, ...] = ()
+    failure: str | None = None
+
+    def upper(self) -> float:
+        """The pessimistic end of the ratio: infinite for a failed trial."""
+        return float("inf") if self.ratio is None else self.ratio.high

@@ -1,0 +1,66 @@
+"""The guard's verdict and the result of a whole tune."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .plan import Plan, Settings
+from .trial import Ratio
+
+
+@dataclass(frozen=True)
+class GuardVerdict:
+    """Did accuracy hold? ``invariants`` and ``loss_curve`` say what was compared and what came out."""
+
+    passed: bool
+    steps: int
+    invariants: Mapping[str, Any]
+    loss_curve: Mapping[str, Any]
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One row of the report: a technique that was measured."""
+
+    technique: str
+    settings: Settings
+    ratio: Ratio | None
+    against: Plan
+    kept: bool
+    reason: str
+    method: str
+    setup_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A technique that was not measured, and why."""
+
+    technique: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What ``hasten tune`` found. ``speedup`` is a claim: set only where the outcome is "gain"."""
+
+    outcome: str                    # "gain", "no-gain", "refused"
+    reason: str
+    plan: Plan
+    speedup: Ratio | None = None
+    ratio: Ratio | None = None      # the same claim, as time over time
+    measured: Ratio | None = None   # what confirmation measured, claimed or not
+    whole_run: float | None = None  # predicted speedup of the whole script, evaluation and set-up included
+    baseline_step_seconds: float | None = None
+    baseline_samples_per_second: float | None = None
+    tried: tuple[Tried, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    guard: GuardVerdict | None = None
+    tune_seconds: float = 0.0
+    setup_seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+    machine: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
