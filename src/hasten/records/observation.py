@@ -53,15 +53,17 @@ class Optimizer:
 class Step:
     """One step: from the end of one optimizer step to the end of the next.
 
-    ``regular`` is False where an evaluation, a new epoch or the first use of something fell into the step: its
-    time is real but not a training step's.
+    ``evaluations`` are forward passes without gradients and ``restarts`` loaders begun anew that fell into it:
+    where they are more than usual, the step's time is real but not a training step's.
     """
 
     seconds: float
-    samples: int | None
-    regular: bool
+    samples: int | None             # None where no batch was seen
+    evaluations: int
+    restarts: int
     phases: Mapping[str, float]
     losses: tuple[float, ...]
+    signature: tuple[int, int, int]     # optimizer, forward passes, backward passes
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Honest comparison of two plans: ``Bench.compare(a, b) -> Trial``."""

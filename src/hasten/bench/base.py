@@ -1,0 +1,28 @@
+"""The contract of a bench, and what every bench does the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ..inside.techniques.catalog import CATALOG
+from ..records.plan import Plan
+from ..records.trial import Proof, Trial
+
+
+class Bench(Protocol):
+    """Compares two plans on one script. The search calls it and nothing else."""
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        """``b`` against ``a`` in about ``seconds``. A plan that fails gives a trial with its ``failure``, no exception."""
+        ...
+
+
+def process_part(plan: Plan) -> Plan:
+    """What of a plan must be settled before a process starts."""
+    return plan.only({name for name in plan.techniques if CATALOG[name].scope == "process"})
+
+
+def without_effect(proofs: Sequence[Proof]) -> str:
+    """Why the proofs do not hold; "" where every technique took effect."""
+    return "; ".join(f"{p.technique} had no effect ({p.evidence})" for p in proofs if not p.effective)

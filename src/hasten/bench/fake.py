@@ -1,0 +1,60 @@
+"""A bench without processes: it answers from a table of effects, so that search and report can be tested at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ..records.plan import Plan
+from ..records.trial import Trial
+from .statistics import interval
+
+
+class ScriptedBench:
+    """``effects`` gives each technique's factor on the step's time; ``failures`` the reason why one fails.
+
+    Effects multiply, except for sets of techniques named in ``together``, which replace the product of theirs.
+    Noise alternates deterministically by ``spread``.
+    """
+
+    def __init__(
+        self,
+        effects: Mapping[str, float],
+        failures: Mapping[str, str] | None = None,
+        together: Mapping[frozenset[str], float] | None = None,
+        spread: float = 0.002,
+        step_seconds: float = 0.02,
+    ) -> None:
+        self._effects = effects
+        self._failures = failures or {}
+        self._together = together or {}
+        self._spread = spread
+        self._step_seconds = step_seconds
+        self.asked: list[tuple[Plan, Plan]] = []
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        self.asked.append((a, b))
+        failure = next((reason for name, reason in self._failures.items() if name in b.techniques), None)
+        center = math.log(self.factor(b) / self.factor(a))
+        log_ratios = tuple(center + self._spread * (1 if k % 2 else -1) for k in range(6))
+        return Trial(
+            a=a,
+            b=b,
+            method="scripted",
+            log_ratios=log_ratios,
+            ratio=None if failure else interval(log_ratios, "quads"),
+            step_seconds_a=self._step_seconds * self.factor(a),
+            step_seconds_b=self._step_seconds * self.factor(b),
+            seconds=0.0,
+            failure=failure,
+        )
+
+    def factor(self, plan: Plan) -> float:
+        """The plan's time over the baseline's."""
+        names = set(plan.techniques)
+        factor = 1.0
+        for group, effect in self._together.items():
+            if group <= names:
+                factor *= effect
+                names -= group
+        return factor * math.prod(self._effects.get(name, 1.0) for name in names)

@@ -1,0 +1,145 @@
+"""The guard: is the training under a plan the same training?
+
+Two runs from one seed are compared step by step. What must be equal is compared exactly; losses are compared with
+what rounding noise of the plan's own size does to a baseline.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from statistics import fmean
+from typing import Any
+
+from ..inside.job import Perturbation
+from ..records.plan import BASELINE, Plan
+from ..records.verdict import GuardVerdict
+from .base import process_part
+from .process import ScriptOver, WorkerProcess, wait_all_started
+from .stage import Stage
+
+STEPS = 120
+LEAST_STEPS = 20
+ROUNDING = {"float32": 2.0**-24, "bfloat16": 2.0**-8}
+TOLERANCE = 4.0             # times what the perturbed baseline does
+FLOOR = 1e-6                # relative; below it, losses count as equal
+
+Testimony = Sequence[Mapping[str, Any]]
+
+
+def guard(stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int = STEPS) -> GuardVerdict:
+    """Compare ``steps`` first steps of a training under ``plan`` with the baseline's.
+
+    ``draws``: the plan may draw other random numbers from the same distributions. ``precision``: the lowest the
+    plan computes in, a key of ROUNDING.
+    """
+    noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed)
+    with ExitStack() as stack:
+        reference = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True))
+        perturbed = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True, perturbation=noise))
+        candidate = stack.enter_context(stage.worker(process_part(plan), plan=plan, seed=seed, witness=True))
+        workers = [reference, perturbed, candidate]
+        wait_all_started(workers)
+        told = [_testimony(worker, steps) for worker in workers]
+    return judge(*told, draws=draws, precision=precision)
+
+
+def judge(reference: Testimony, perturbed: Testimony, candidate: Testimony, draws: bool, precision: str) -> GuardVerdict:
+    """The verdict on three testimonies: a baseline's, a perturbed baseline's and a plan's."""
+    steps = min(len(reference), len(perturbed))
+    reasons: list[str] = []
+    unsteady = differing(reference[:steps], perturbed[:steps], draws)
+    if steps < LEAST_STEPS:
+        reasons.append(f"only {steps} steps could be compared, and {LEAST_STEPS} are needed")
+    if unsteady:
+        reasons.append(
+            f"the script does not repeat itself from one seed ({'; '.join(unsteady)}), so nothing can be compared"
+        )
+    invariants = differing(reference, candidate, draws)
+    reasons += invariants
+    curve = compare_losses(reference[:steps], perturbed[:steps], candidate[:steps])
+    if not curve["held"]:
+        reasons.append(
+            f"the loss departs from the baseline's by {curve['deviation']:.2g} (relative), "
+            f"where rounding explains {curve['tolerance']:.2g}"
+        )
+    return GuardVerdict(
+        passed=not reasons,
+        steps=steps,
+        invariants={"compared": list(_COMPARED), "differing": invariants},
+        loss_curve={**curve, "precision": precision},
+        reasons=tuple(reasons),
+    )
+
+
+_COMPARED = {
+    "batches": "batches left the loader with other content or in another order",
+    "modes": "train/eval flags differ",
+    "rates": "learning rates differ",
+    "optimizer": "optimizers stepped in another order",
+    "streams": "other random numbers were drawn",
+}
+
+
+def differing(a: Testimony, b: Testimony, draws: bool) -> list[str]:
+    """Which invariants differ, each with the first step at which it does."""
+    found = []
+    if len(a) != len(b):
+        found.append(f"one training took {len(a)} steps, the other {len(b)}")
+    for key, what in _COMPARED.items():
+        if draws and key in ("batches", "streams"):
+            continue
+        first = next((n for n, (x, y) in enumerate(zip(a, b, strict=False), 1) if x[key] != y[key]), None)
+        if first is not None:
+            found.append(f"{what} (from step {first})")
+    if draws and Counter(_all_batches(a)).keys() != Counter(_all_batches(b)).keys() and not _random_content(a, b):
+        found.append(_COMPARED["batches"])
+    return found
+
+
+def compare_losses(reference: Testimony, perturbed: Testimony, candidate: Testimony) -> dict[str, Any]:
+    """The candidate's departure from the reference against the perturbed baseline's, relative and two-sided."""
+    ours, theirs = _departures(reference, candidate), _departures(reference, perturbed)
+    if not ours or not all(map(math.isfinite, ours)):
+        return {"held": False, "deviation": math.inf, "bias": math.inf, "tolerance": 0.0}
+    tolerance = max(FLOOR, TOLERANCE * _size(theirs))
+    deviation = _size(ours)
+    return {"held": deviation <= tolerance, "deviation": deviation, "bias": fmean(ours), "tolerance": tolerance}
+
+
+def _departures(a: Testimony, b: Testimony) -> list[float]:
+    """Relative differences of the losses, step by step; infinite where one is not a number or one is missing."""
+    differences = []
+    for x, y in zip(a, b, strict=False):
+        if len(x["losses"]) != len(y["losses"]):
+            return [math.inf]
+        for before, after in zip(x["losses"], y["losses"], strict=True):
+            scale = max(abs(before), abs(after), 1e-12)
+            difference = (after - before) / scale
+            differences.append(difference if math.isfinite(difference) else math.inf)
+    return differences
+
+
+def _size(departures: Sequence[float]) -> float:
+    """Root mean square."""
+    return math.sqrt(fmean(d * d for d in departures)) if departures else 0.0
+
+
+def _all_batches(testimony: Testimony) -> list[str]:
+    return [digest for step in testimony for digest in step["batches"]]
+
+
+def _random_content(a: Testimony, b: Testimony) -> bool:
+    """Whether hardly any batch is found in both, as with random augmentation or shuffling."""
+    first, second = set(_all_batches(a)), set(_all_batches(b))
+    return len(first & second) < 0.1 * max(1, len(first))
+
+
+def _testimony(worker: WorkerProcess, steps: int) -> Testimony:
+    try:
+        worker.steps(steps - 1)
+        return worker.testimony()[:steps]
+    except ScriptOver as over:
+        return over.ended.testimony[:steps]

@@ -1,0 +1,165 @@
+"""Two plans compared inside one running training: blocks of steps in the order A B B A, then B A A B, and so on.
+
+Both share process, data, memory layout and moment. A quad lies within one worker; when the script ends, the
+trial goes on in the next one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from statistics import median
+
+from ..errors import WorkerError
+from ..records.plan import Plan
+from ..records.trial import Proof, Trial
+from .base import process_part, without_effect
+from .process import ScriptOver, WorkerProcess
+from .stage import Stage
+from .statistics import interval
+from .steps import Block, Rhythm, all_finite, measure
+
+_LEAST_QUADS = 5
+_MOST_QUADS = 24
+_BLOCK_SECONDS = 0.1        # timed cycles of a block fill at least this, so that clocks and switches do not matter
+_SETTLING_CYCLES = 3        # untimed, the first time a worker trains under a plan
+_WARMUP_STEPS = 10
+_EMPTY_WORKERS = 3          # in a row that ended without one quad: the script is too short
+
+
+class TrialFailed(Exception):
+    """The comparison cannot win anything; the message is the reason."""
+
+
+class LiveBench:
+    """Keeps one worker across trials, as long as its process suits them and its script goes on."""
+
+    def __init__(self, stage: Stage, rhythm: Rhythm) -> None:
+        self._stage = stage
+        self._rhythm = rhythm
+        self._worker: WorkerProcess | None = None
+        self._settled: set[Plan] = set()
+        timed = max(3, min(40, math.ceil(_BLOCK_SECONDS / rhythm.cycle_seconds)))
+        self._block_steps = (1 + timed) * rhythm.cycle
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        """``b`` against ``a``; they may differ in live techniques only."""
+        began = time.monotonic()
+        comparison = _Comparison()
+        failure = None
+        empty = 0
+        try:
+            while not comparison.decided and (time.monotonic() - began < seconds or comparison.too_few):
+                gathered = len(comparison.log_ratios)
+                try:
+                    comparison.add(self._quad(a, b, comparison))
+                except ScriptOver as over:
+                    self.close()
+                    if over.ended.how != "completed":
+                        raise TrialFailed(_last_line(over.ended.detail) or f"exit code {over.ended.detail}") from None
+                    empty = 0 if len(comparison.log_ratios) > gathered else empty + 1
+                    if empty >= _EMPTY_WORKERS:
+                        raise TrialFailed("the script ends before one comparison is done") from None
+            failure = without_effect(comparison.proofs) or None
+        except TrialFailed as error:
+            failure = str(error)
+        except WorkerError as error:
+            self.close()
+            failure = str(error)
+        return comparison.trial(a, b, time.monotonic() - began, failure)
+
+    def close(self) -> None:
+        """End the worker at hand."""
+        if self._worker is not None:
+            self._worker.stop()
+            self._worker = None
+        self._settled.clear()
+
+    def _ready_worker(self, process_plan: Plan) -> WorkerProcess:
+        if self._worker is None or self._worker.environment_plan != process_plan:
+            self.close()
+            self._worker = self._stage.worker(process_plan)
+            self._worker.wait_started()
+            self._worker.steps(_WARMUP_STEPS)
+        return self._worker
+
+    def _quad(self, a: Plan, b: Plan, comparison: _Comparison) -> float | None:
+        """log(b / a) of one quad; None where a block had too few regular steps to be timed."""
+        worker = self._ready_worker(process_part(a))
+        order = (a, b, b, a) if len(comparison.log_ratios) % 2 == 0 else (b, a, a, b)
+        logs = {a: 0.0, b: 0.0}
+        for plan in order:
+            block = self._block(worker, plan, comparison, is_b=plan == b)
+            if block is None:
+                return None
+            logs[plan] += math.log(block.sample_seconds) / 2
+            (comparison.blocks_b if plan == b else comparison.blocks_a).append(block)
+        return logs[b] - logs[a]
+
+    def _block(self, worker: WorkerProcess, plan: Plan, comparison: _Comparison, is_b: bool) -> Block | None:
+        why_not = worker.switch(plan)
+        if why_not:
+            raise TrialFailed(why_not)
+        if plan not in self._settled:
+            if is_b:
+                comparison.setup_seconds = worker.setup_seconds
+            worker.steps(_SETTLING_CYCLES * self._rhythm.cycle)
+            self._settled.add(plan)
+        steps = worker.steps(self._block_steps)
+        if not all_finite(steps):
+            raise TrialFailed("the loss is no longer a number")
+        if is_b:
+            comparison.proofs = worker.proofs()
+        return measure(steps, self._rhythm)
+
+
+class _Comparison:
+    """What has been gathered for one trial."""
+
+    def __init__(self) -> None:
+        self.log_ratios: list[float] = []
+        self.blocks_a: list[Block] = []
+        self.blocks_b: list[Block] = []
+        self.proofs: tuple[Proof, ...] = ()
+        self.setup_seconds = 0.0
+
+    def add(self, log_ratio: float | None) -> None:
+        if log_ratio is not None:
+            self.log_ratios.append(log_ratio)
+
+    @property
+    def too_few(self) -> bool:
+        return len(self.log_ratios) < _LEAST_QUADS
+
+    @property
+    def decided(self) -> bool:
+        """Clear either way, or known to half a percent, or as many quads as are worth it.
+
+        Stopping early bends the interval a little: it steers the search and is never a claim.
+        """
+        count = len(self.log_ratios)
+        ratio = interval(self.log_ratios, "quads", 0.99)
+        if self.too_few or ratio is None:
+            return False
+        clear = ratio.high < 0.97 or ratio.low > 1.0
+        return clear or count >= _MOST_QUADS or ratio.high - ratio.low < 0.01
+
+    def trial(self, a: Plan, b: Plan, seconds: float, failure: str | None) -> Trial:
+        return Trial(
+            a=a,
+            b=b,
+            method="live",
+            log_ratios=tuple(self.log_ratios),
+            ratio=None if failure else interval(self.log_ratios, "quads"),
+            step_seconds_a=median(block.step_seconds for block in self.blocks_a) if self.blocks_a else None,
+            step_seconds_b=median(block.step_seconds for block in self.blocks_b) if self.blocks_b else None,
+            seconds=seconds,
+            setup_seconds=self.setup_seconds,
+            proofs=self.proofs,
+            failure=failure,
+        )
+
+
+def _last_line(traceback: str) -> str:
+    lines = traceback.strip().splitlines()
+    return f"the script raised {lines[-1]}" if lines else ""

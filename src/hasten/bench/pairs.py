@@ -1,0 +1,144 @@
+"""Two plans compared by pairs of fresh processes. Of each pair one trains while the other is stopped, in turns.
+
+A process has a speed of its own, so a pair counts once, however long it is watched: intervals are over pairs.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from statistics import median
+
+from ..errors import WorkerError
+from ..records.plan import Plan
+from ..records.trial import Proof, Trial
+from .base import process_part, without_effect
+from .process import ScriptOver, WorkerProcess, wait_all_started
+from .stage import Stage
+from .statistics import interval
+from .steps import Block, Rhythm, all_finite, measure
+
+_TURNS = 4                  # each turn is A B B A or B A A B
+_BLOCK_SECONDS = 0.15
+_WARMUP_SECONDS = 0.3
+_WARMUP_STEPS = 10
+
+Enough = Callable[[list[float]], bool]
+
+
+@dataclass(frozen=True)
+class _Pair:
+    log_ratio: float
+    step_seconds_a: float
+    step_seconds_b: float
+    setup_seconds: float
+    proofs: tuple[Proof, ...]
+
+
+class PairsBench:
+    """Each comparison starts fresh processes. ``enough`` may end it early; without, it runs ``pairs`` pairs."""
+
+    def __init__(self, stage: Stage, rhythm: Rhythm) -> None:
+        self._stage = stage
+        self._rhythm = rhythm
+        timed = max(3, min(40, math.ceil(_BLOCK_SECONDS / rhythm.cycle_seconds)))
+        self._block_steps = (1 + timed) * rhythm.cycle
+        warmup = max(_WARMUP_STEPS, min(40, math.ceil(_WARMUP_SECONDS / rhythm.cycle_seconds)))
+        self._warmup_steps = warmup * rhythm.cycle
+        self.pair_seconds: float | None = None      # what a pair takes here, known after the first
+
+    @property
+    def steps_needed(self) -> int:
+        """Steps that a script must have for one pair."""
+        return 1 + self._warmup_steps + 2 * _TURNS * self._block_steps
+
+    def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
+        """``b`` against ``a`` over ``pairs`` pairs, or fewer once ``enough(log ratios)``."""
+        began = time.monotonic()
+        done: list[_Pair] = []
+        failure = None
+        try:
+            for number in range(pairs):
+                pair_began = time.monotonic()
+                done.append(self._pair(a, b, a_first=number % 2 == 0))
+                self.pair_seconds = time.monotonic() - pair_began
+                if enough([pair.log_ratio for pair in done]):
+                    break
+            failure = without_effect(done[-1].proofs) or None
+        except ScriptOver as over:
+            detail = over.ended.detail.strip().splitlines()
+            failure = (
+                f"the script ended in mid-comparison, which takes {self.steps_needed} steps"
+                if over.ended.how == "completed"
+                else f"the script raised {detail[-1] if detail else over.ended.how}"
+            )
+        except _Failed as error:
+            failure = str(error)
+        except WorkerError as error:
+            failure = str(error)
+        log_ratios = [pair.log_ratio for pair in done]
+        return Trial(
+            a=a,
+            b=b,
+            method="pairs",
+            log_ratios=tuple(log_ratios),
+            ratio=None if failure else interval(log_ratios, "processes"),
+            step_seconds_a=median(p.step_seconds_a for p in done) if done else None,
+            step_seconds_b=median(p.step_seconds_b for p in done) if done else None,
+            seconds=time.monotonic() - began,
+            setup_seconds=median(p.setup_seconds for p in done) if done else 0.0,
+            proofs=done[-1].proofs if done else (),
+            failure=failure,
+        )
+
+    def _pair(self, a: Plan, b: Plan, a_first: bool) -> _Pair:
+        with ExitStack() as stack:
+            order = (a, b) if a_first else (b, a)
+            workers = {plan: stack.enter_context(self._stage.worker(process_part(plan))) for plan in order}
+            wait_all_started(list(workers.values()))
+            for plan in order:
+                self._settle(workers[plan], plan)
+            blocks: dict[Plan, list[Block]] = {a: [], b: []}
+            for turn in range(_TURNS):
+                first, second = order if turn % 2 == 0 else order[::-1]
+                for plan in (first, second, second, first):
+                    block = self._block(workers[plan])
+                    if block is not None:
+                        blocks[plan].append(block)
+            workers[b].resume()
+            return _Pair(
+                log_ratio=math.log(_median_time(blocks[b]) / _median_time(blocks[a])),
+                step_seconds_a=median(block.step_seconds for block in blocks[a]),
+                step_seconds_b=median(block.step_seconds for block in blocks[b]),
+                setup_seconds=workers[b].setup_seconds,
+                proofs=workers[b].proofs(),
+            )
+
+    def _settle(self, worker: WorkerProcess, plan: Plan) -> None:
+        """Put the plan in force and warm up, untimed."""
+        why_not = worker.switch(plan)
+        if why_not:
+            raise _Failed(why_not)
+        worker.steps(self._warmup_steps)
+        worker.pause()
+
+    def _block(self, worker: WorkerProcess) -> Block | None:
+        worker.resume()
+        steps = worker.steps(self._block_steps)
+        worker.pause()
+        if not all_finite(steps):
+            raise _Failed("the loss is no longer a number")
+        return measure(steps, self._rhythm)
+
+
+class _Failed(Exception):
+    """The comparison cannot win anything; the message is the reason."""
+
+
+def _median_time(blocks: list[Block]) -> float:
+    if not blocks:
+        raise _Failed("too few regular steps to time: evaluations or new epochs fall into every block")
+    return median(block.sample_seconds for block in blocks)

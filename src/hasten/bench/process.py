@@ -1,0 +1,200 @@
+"""A worker process seen from the coordinator: start it, converse with it, stop it. It never outlives us."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+from ..errors import Refusal, ScriptError, WorkerError
+from ..inside.job import Job
+from ..inside.wire import Hangup, Message, Wire
+from ..launch.local import render
+from ..records.codec import from_json
+from ..records.observation import Observation, Step
+from ..records.plan import BASELINE, Plan
+from ..records.trial import Proof
+
+START_SECONDS = 600.0       # a script may prepare for long before its first step
+SILENCE_SECONDS = 120.0     # a step may be slow, but not without end
+
+
+@dataclass(frozen=True)
+class ScriptEnded:
+    """The script was over before all steps asked for were done. ``how``: "completed", "exit" or "raised"."""
+
+    how: str
+    detail: str
+    steps: tuple[Step, ...]
+    testimony: list[dict[str, Any]]
+
+
+class ScriptOver(Exception):
+    """A worker's script came to its end, of its own accord or by an error of its own."""
+
+    def __init__(self, ended: ScriptEnded) -> None:
+        super().__init__(ended.how)
+        self.ended = ended
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a worker's standard output and error go; None: where ours go."""
+
+    stdout: Path | None = None
+    stderr: Path | None = None
+
+
+class WorkerProcess:
+    """One worker. After ``start`` it stands at the end of its first step and waits."""
+
+    def __init__(self, job: Job, environment_plan: Plan, environment: Mapping[str, str], output: Output) -> None:
+        ours, theirs = socket.socketpair()
+        argv, variables = render(replace(job, descriptor=theirs.fileno()), environment_plan, environment)
+        self.plan = BASELINE                    # live techniques in force, besides the process'
+        self.environment_plan = environment_plan
+        self.history: list[Step] = []
+        self.setup_seconds = 0.0
+        self.protection = ""
+        self._wire = Wire(ours)
+        stdout, stderr = _open(output.stdout), _open(output.stderr)
+        try:
+            self._process = subprocess.Popen(
+                argv, env=variables, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL,
+                stdout=stdout, stderr=stderr, start_new_session=True,
+            )  # fmt: skip
+        finally:
+            theirs.close()
+            for file in (stdout, stderr):
+                if file is not None:
+                    file.close()
+        self._shielded = job.shield is not None
+        self._must_be_shielded = job.shield is not None and job.shield.required
+
+    # ---- conversation
+    def wait_started(self, timeout: float = START_SECONDS) -> None:
+        """Return once the first step is done. Raises ScriptOver, Refusal (no protection) or WorkerError."""
+        if self._shielded:
+            told = self._receive(timeout, "starting up")
+            self.protection = told["kind"]
+            if told["kind"] == "off" and self._must_be_shielded:
+                raise Refusal(
+                    f"trials cannot be kept from writing files here: {told['reason']}. "
+                    "Run again with --allow-writes if the script may write while it is measured."
+                )
+        self._take_steps(self._receive(timeout, "reaching its first training step"))
+
+    def steps(self, count: int, timeout: float | None = None) -> list[Step]:
+        """Let the script train ``count`` steps and return them. Raises ScriptOver where it ends before."""
+        self._wire.send({"do": "steps", "count": count})
+        return self._take_steps(self._receive(timeout or SILENCE_SECONDS + self._expected(count), f"training {count} steps"))
+
+    def switch(self, plan: Plan) -> str:
+        """Put the live part of ``plan`` in force; returns why not where a technique cannot take effect, else ""."""
+        if plan == self.plan:
+            return ""
+        answer = self._ask({"do": "switch", "plan": plan.to_json()}, START_SECONDS)
+        if answer["event"] == "refused":
+            self.plan = BASELINE
+            return f"{answer['technique']}: {answer['reason']}"
+        self.plan = plan
+        self.setup_seconds = answer["seconds"]
+        return ""
+
+    def observation(self) -> Observation:
+        return from_json(Observation, self._ask({"do": "observation"})["observation"])
+
+    def proofs(self) -> tuple[Proof, ...]:
+        return tuple(from_json(Proof, proof) for proof in self._ask({"do": "proofs"})["proofs"])
+
+    def testimony(self) -> list[dict[str, Any]]:
+        steps: list[dict[str, Any]] = self._ask({"do": "testimony"})["steps"]
+        return steps
+
+    def pause(self) -> None:
+        """Stop all its processes, so that another worker can be timed."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """End it and everything it started, at once."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        self._wire.close()
+
+    def __enter__(self) -> WorkerProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # ---- inside
+    def _ask(self, request: Message, timeout: float = SILENCE_SECONDS) -> Message:
+        self._wire.send(request)
+        return self._receive(timeout, f"answering '{request['do']}'")
+
+    def _receive(self, timeout: float, while_doing: str) -> Message:
+        try:
+            message = self._wire.receive(timeout)
+        except TimeoutError:
+            raise WorkerError(f"the script was silent for {timeout:.0f} s while {while_doing}: it seems to hang") from None
+        except Hangup:
+            raise WorkerError(f"{self._how_it_ended()} while {while_doing}") from None
+        if message["event"] == "ended":
+            raise ScriptOver(ScriptEnded(message["how"], message["detail"], _steps(message["steps"]), message["testimony"]))
+        return message
+
+    def _take_steps(self, message: Message) -> list[Step]:
+        steps = list(_steps(message["steps"]))
+        self.history += steps
+        return steps
+
+    def _expected(self, count: int) -> float:
+        """A generous guess at what ``count`` steps take: twenty times the slowest so far."""
+        return 20 * count * max((step.seconds for step in self.history), default=1.0)
+
+    def _how_it_ended(self) -> str:
+        try:
+            code = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return "the script closed the connection to hasten"
+        if code >= 0:
+            return f"the script's process ended with exit code {code}"
+        hint = " (out of memory?)" if -code == signal.SIGKILL else ""
+        return f"the script's process was killed by {signal.Signals(-code).name}{hint}"
+
+    def _signal(self, number: signal.Signals) -> None:
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def script_error(ended: ScriptEnded, script: str) -> ScriptError:
+    """What to tell the user when their script failed by itself."""
+    if ended.how == "exit":
+        return ScriptError(f"{script} ended with exit code {ended.detail} before hasten had seen enough steps")
+    return ScriptError(f"{script} raised an error of its own (hasten changed nothing in this run):\n{ended.detail.rstrip()}")
+
+
+def wait_all_started(workers: list[WorkerProcess]) -> None:
+    """Several workers may prepare at the same time: only their steps are timed."""
+    deadline = time.monotonic() + START_SECONDS
+    for worker in workers:
+        worker.wait_started(max(1.0, deadline - time.monotonic()))
+
+
+def _steps(items: list[Any]) -> tuple[Step, ...]:
+    return tuple(from_json(Step, item) for item in items)
+
+
+def _open(path: Path | None) -> IO[bytes] | None:
+    return None if path is None else path.open("ab")

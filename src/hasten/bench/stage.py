@@ -1,0 +1,75 @@
+"""Where trials take place: the script with its arguments, its environment, and the folders that must stay untouched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..inside.job import Job, Perturbation, Shield
+from ..inside.protect import make_layers, remove_layers
+from ..records.machine import Machine
+from ..records.plan import BASELINE, Plan
+from .process import Output, WorkerProcess
+
+
+@dataclass
+class Stage:
+    """Starts workers for one script. Use as a context: what protects the user's files is taken down at the end.
+
+    ``folders`` are the working directory and the script's folder. ``protect`` False is the user's --allow-writes:
+    protection is still tried, but its absence is no reason to stop. ``output`` maps a worker's number to where its
+    output goes.
+    """
+
+    argv: tuple[str, ...]
+    machine: Machine
+    environment: Mapping[str, str]
+    folders: tuple[str, ...]
+    protect: bool = True
+    trial_folder: Path | None = None    # None: the workers' output goes where ours goes
+    protection: str = ""                # "overlay" or "off", known once a worker has started
+    _layers: str = field(default="", init=False)
+    _count: int = field(default=0, init=False)
+
+    def __enter__(self) -> Stage:
+        self._layers = make_layers(self.folders)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        remove_layers(self._layers)
+
+    def worker(
+        self,
+        process_plan: Plan,
+        *,
+        plan: Plan = BASELINE,
+        seed: int | None = None,
+        witness: bool = False,
+        perturbation: Perturbation | None = None,
+    ) -> WorkerProcess:
+        """A new worker whose process lives under ``process_plan``; ``plan`` is in force from its first step."""
+        self._count += 1
+        job = Job(
+            argv=self.argv,
+            machine=self.machine,
+            plan=plan,
+            shield=Shield(self.folders, self._layers, required=self.protect),
+            seed=seed,
+            witness=witness,
+            perturbation=perturbation,
+            folders=self.folders,
+        )
+        environment = dict(self.environment)
+        if seed is not None:
+            environment["PYTHONHASHSEED"] = str(seed % 2**32)
+        return WorkerProcess(job, process_plan, environment, self._output())
+
+    def _output(self) -> Output:
+        if self.trial_folder is None:
+            return Output()
+        self.trial_folder.mkdir(parents=True, exist_ok=True)
+        name = f"worker-{self._count:03}"
+        return Output(self.trial_folder / f"{name}.stdout", self.trial_folder / f"{name}.stderr")
+
+

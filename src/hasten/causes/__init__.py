@@ -1,0 +1,15 @@
+"""Why time is lost: each cause has its evidence and names the techniques it suggests. One cause a file."""
+
+from __future__ import annotations
+
+from ..records.cause import Cause
+from ..records.facts import Facts
+from . import compute, input, optimizer, threads
+
+_ALL = (input.look, compute.look, optimizer.look, threads.look)
+
+
+def find_causes(facts: Facts) -> list[Cause]:
+    """The causes that the observation supports, the costliest first."""
+    found = [cause for look in _ALL if (cause := look(facts)) is not None]
+    return sorted(found, key=lambda cause: -cause.share)

@@ -1,0 +1,196 @@
+"""Puts the observer's eyes into torch: the seams around forward, backward, the optimizer and the data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .loaders import Loaders, batch_length
+from .observer import Observer, clock
+from .training import Training
+
+
+class ForwardSlot:
+    """Sits in a root's ``_compiled_call_impl``, which torch consults first and never pickles or copies."""
+
+    def __init__(self, root: Any, training: Training, observer: Observer, loaders: Loaders) -> None:
+        self._root = root
+        self._training = training
+        self._observer = observer
+        self._loaders = loaders
+        self._inner = root._compiled_call_impl or root._call_impl
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        observer, torch = self._observer, self._training.torch
+        if observer.in_forward:
+            return self._inner(*args, **kwargs)
+        gradients = torch.is_grad_enabled()
+        if gradients:
+            self._loaders.batch_trained()
+        began = observer.forward_begins()
+        try:
+            return self._training.forward(self._root, self._inner, args, kwargs)
+        finally:
+            observer.forward_ends(began, gradients, batch_length((args, kwargs)))
+
+
+class Hooks:
+    """All seams of one worker. ``on_root`` is called when a root was found, before its first forward pass runs."""
+
+    def __init__(self, training: Training, observer: Observer, on_root: Callable[[], None]) -> None:
+        self.loaders = Loaders(training)
+        self._training = training
+        self._observer = observer
+        self._on_root = on_root
+        self.on_batch: list[Callable[[Any], None]] = []
+        self._stop_discovery: Callable[[], None] | None = None
+
+    def install(self) -> None:
+        self._watch_optimizers()
+        self._discover_roots()
+        self._watch_backward()
+        self._watch_data()
+
+    # ---- optimizers
+    def _watch_optimizers(self) -> None:
+        torch, training, observer = self._training.torch, self._training, self._observer
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+        def initialised(original: Any) -> Any:
+            def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+                original(optimizer, *args, **kwargs)
+                training.add_optimizer(optimizer)
+                self._discover_roots()
+
+            return __init__
+
+        def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
+            observer.update_begins()
+
+        def ends(optimizer: Any, args: Any, kwargs: Any) -> None:
+            training.add_optimizer(optimizer)
+            observer.update_ends(next(i for i, o in enumerate(training.optimizers) if o is optimizer))
+
+        training.seams.replace(torch.optim.Optimizer, "__init__", initialised)
+        training.seams.on_undo(register_optimizer_step_pre_hook(begins).remove)
+        training.seams.on_undo(register_optimizer_step_post_hook(ends).remove)
+
+    # ---- roots
+    def _discover_roots(self) -> None:
+        """Look at every module call until each parameter of the optimizers belongs to a known root."""
+        if self._stop_discovery is not None:
+            return
+        module_class, is_grad_enabled = self._training.torch.nn.Module, self._training.torch.is_grad_enabled
+
+        def looking(original: Any) -> Any:
+            def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+                if not self._observer.in_forward and is_grad_enabled():
+                    self._consider(module)
+                return original(module, *args, **kwargs)
+
+            return __call__
+
+        self._stop_discovery = self._training.seams.replace(module_class, "__call__", looking)
+
+    def _consider(self, module: Any) -> None:
+        training = self._training
+        owned = {id(p) for optimizer in training.optimizers for group in optimizer.param_groups for p in group["params"]}
+        mine = {id(p) for p in module.parameters() if p.requires_grad}
+        known = any(module is root for root in training.roots)
+        if not known and (mine & owned if owned else mine):
+            if not isinstance(module, training.torch.jit.ScriptModule):
+                module._compiled_call_impl = ForwardSlot(module, training, self._observer, self.loaders)
+                training.seams.on_undo(lambda: setattr(module, "_compiled_call_impl", None))
+            training.add_root(module)
+            self._on_root()
+        covered = {id(p) for root in training.roots for p in root.parameters()}
+        if owned and owned <= covered and self._stop_discovery is not None:
+            self._stop_discovery()
+            self._stop_discovery = None
+
+    # ---- backward
+    def _watch_backward(self) -> None:
+        torch, training, observer = self._training.torch, self._training, self._observer
+
+        def around(losses_of: Callable[[tuple[Any, ...]], Sequence[Any]]) -> Callable[[Any], Any]:
+            def make(original: Any) -> Any:
+                def backward(*args: Any, **kwargs: Any) -> Any:
+                    if observer.in_backward:
+                        return original(*args, **kwargs)
+                    began = observer.backward_begins()
+                    losses = [t.detach().clone() for t in losses_of(args) if torch.is_tensor(t) and t.numel() == 1]
+                    try:
+                        result = original(*args, **kwargs)
+                    finally:
+                        observer.backward_ends(began, losses)
+                    if not training.optimizers:
+                        observer.step_ends(-1)
+                    return result
+
+                return backward
+
+            return make
+
+        def of_tensors(args: tuple[Any, ...]) -> Sequence[Any]:
+            return args[0] if args and isinstance(args[0], (list, tuple)) else args[:1]
+
+        training.seams.replace(torch.Tensor, "backward", around(lambda args: args[:1]))
+        training.seams.replace(torch.autograd, "backward", around(of_tensors))
+
+    # ---- data
+    def _watch_data(self) -> None:
+        training, observer = self._training, self._observer
+        from torch.utils.data import DataLoader, dataloader
+
+        def begun(original: Any) -> Any:
+            def __iter__(loader: Any) -> Any:
+                began = clock()
+                iterator = original(loader)
+                observer.epoch_began(clock() - began)
+                return iterator
+
+            return __iter__
+
+        def fetched(original: Any) -> Any:
+            def __next__(iterator: Any) -> Any:
+                began = clock()
+                batch = original(iterator)
+                observer.data_waited(clock() - began, batch_length(batch))
+                self.loaders.batch_came(iterator, batch)
+                for notice in self.on_batch:
+                    notice(batch)
+                return batch
+
+            return __next__
+
+        def created(original: Any) -> Any:
+            here = os.getpid()
+
+            def create_fetcher(kind: int, dataset: Any, auto_collation: bool, collate: Any, drop_last: bool) -> Any:
+                fetcher = original(kind, dataset, auto_collation, collate, drop_last)
+                mapped = kind == dataloader._DatasetKind.Map and auto_collation
+                return Fetch(fetcher, training, dataset, collate) if mapped and os.getpid() == here else fetcher
+
+            return create_fetcher
+
+        training.seams.replace(DataLoader, "__iter__", begun)
+        training.seams.replace(dataloader._BaseDataLoaderIter, "__next__", fetched)
+        training.seams.replace(dataloader._DatasetKind, "create_fetcher", created)
+
+
+class Fetch:
+    """A loader's fetcher that asks the installed providers for the samples first, and the dataset otherwise."""
+
+    def __init__(self, fetcher: Any, training: Training, dataset: Any, collate: Any) -> None:
+        self._fetcher = fetcher
+        self._training = training
+        self._dataset = dataset
+        self._collate = collate
+
+    def fetch(self, indices: Sequence[Any]) -> Any:
+        for provide in self._training.fetch_providers.values():
+            samples = provide(self._dataset, indices, self._collate)
+            if samples is not None:
+                return self._collate(samples)
+        return self._fetcher.fetch(indices)

@@ -1,0 +1,120 @@
+"""Name what was seen: roots, loaders, optimizers, local modules, as records."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from typing import Any
+
+from ..records.observation import Loader, Optimizer, Root
+
+FUSED_FUNCTIONS = {             # optimizer class: (module of torch.optim, its fused function)
+    "Adam": ("adam", "_fused_adam"),
+    "AdamW": ("adam", "_fused_adam"),
+    "SGD": ("sgd", "_fused_sgd"),
+    "Adagrad": ("adagrad", "_fused_adagrad"),
+}
+
+
+def describe_root(torch: Any, module: Any) -> Root:
+    parameters = list(module.parameters())
+    kinds = list(module.modules())
+    batch_norm = torch.nn.modules.batchnorm._BatchNorm
+    dropout = torch.nn.modules.dropout._DropoutNd
+    return Root(
+        name=f"{type(module).__module__}.{type(module).__qualname__}",
+        parameters=sum(p.numel() for p in parameters),
+        dtypes=tuple(sorted({str(p.dtype).removeprefix("torch.") for p in parameters})),
+        devices=tuple(sorted({str(p.device) for p in parameters})),
+        convolutions=sum(isinstance(m, (torch.nn.Conv2d, torch.nn.ConvTranspose2d)) for m in kinds),
+        batch_norm=any(isinstance(m, batch_norm) for m in kinds),
+        dropout=any(isinstance(m, dropout) and m.p > 0 for m in kinds),
+        scripted=isinstance(module, torch.jit.ScriptModule),
+        compiled=hasattr(module, "_orig_mod") or any(hasattr(m, "_orig_mod") for m in kinds),
+    )
+
+
+def describe_optimizer(torch: Any, optimizer: Any) -> Optimizer:
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    return Optimizer(
+        name=type(optimizer).__name__,
+        parameters=sum(p.numel() for p in parameters),
+        fused=any(bool(group.get("fused")) for group in optimizer.param_groups),
+        can_fuse=(why := why_not_fused(torch, optimizer)) == "",
+        why_not=why,
+    )
+
+
+def why_not_fused(torch: Any, optimizer: Any) -> str:
+    """Why torch's fused update cannot serve this optimizer; "" where it can."""
+    name = type(optimizer).__name__
+    if name not in FUSED_FUNCTIONS or type(optimizer) is not getattr(torch.optim, name, None):
+        return f"{name} has no fused form in torch"
+    for group in optimizer.param_groups:
+        for flag in ("foreach", "capturable", "differentiable"):
+            if group.get(flag):
+                return f"the script asked for {flag}=True"
+        for p in group["params"]:
+            if not p.is_floating_point() or p.device.type not in ("cpu", "cuda", "xpu", "mps"):
+                return f"a parameter of type {p.dtype} on {p.device} cannot be updated by the fused form"
+        if name == "Adagrad" and any(p.device.type != "cpu" for p in group["params"]):
+            return "fused Adagrad exists on CPU only"
+    return ""
+
+
+def describe_loader(iterator: Any, training: bool, sample_bytes: int | None) -> Loader:
+    """From a DataLoader's iterator, which knows what the loader was made of."""
+    dataset = iterator._dataset
+    iterable = not hasattr(dataset, "__getitem__") or type(iterator._index_sampler).__name__ == "_InfiniteConstantSampler"
+    return Loader(
+        dataset=type(dataset).__name__,
+        samples=None if iterable else length_of(dataset),
+        batch_size=getattr(iterator._index_sampler, "batch_size", None),
+        workers=iterator._num_workers,
+        iterable=iterable,
+        pin_memory=bool(iterator._pin_memory),
+        training=training,
+        default_fetch=not iterable and bool(iterator._auto_collation) and takes_items_one_by_one(dataset),
+        sample_bytes=sample_bytes,
+    )
+
+
+def length_of(dataset: Any) -> int | None:
+    try:
+        return len(dataset)
+    except TypeError:
+        return None
+
+
+def takes_items_one_by_one(dataset: Any) -> bool:
+    """Whether a batch is nothing but ``dataset[i]`` for each index. torch's own Subset only looks like an exception."""
+    if not hasattr(dataset, "__getitems__"):
+        return True
+    if type(dataset).__module__ == "torch.utils.data.dataset" and type(dataset).__name__ == "Subset":
+        return takes_items_one_by_one(dataset.dataset)
+    return False
+
+
+def local_modules(folders: tuple[str, ...]) -> dict[str, str]:
+    """The script's own modules that are loaded: path to digest. Installed packages, ours too, are left out."""
+    package = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
+    found = {}
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if not isinstance(path, str) or not path.endswith(".py"):
+            continue
+        path = os.path.realpath(path)
+        installed = "site-packages" in path or "dist-packages" in path or path.startswith(os.path.realpath(sys.base_prefix))
+        ours = path.startswith(package) and not path.startswith(package + "examples")
+        if not installed and not ours and any(path.startswith(folder + os.sep) for folder in folders):
+            found[path] = file_digest(path)
+    return {path: digest for path, digest in found.items() if digest}
+
+
+def file_digest(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.blake2b(file.read(), digest_size=16).hexdigest()
+    except OSError:
+        return ""

@@ -1,0 +1,70 @@
+"""The loaders a script reads from, told apart by content: libraries rebuild their loaders, order says nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..records.observation import Loader
+from .identify import describe_loader, length_of
+from .training import Training
+
+
+@dataclass
+class _Seen:
+    dataset: Any
+    record: Loader
+
+
+class Loaders:
+    """Notes every loader whose batches come by, and which of them feed training steps."""
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._seen: dict[tuple[str, int | None, int | None], _Seen] = {}
+        self._latest: tuple[str, int | None, int | None] | None = None
+
+    def batch_came(self, iterator: Any, batch: Any) -> None:
+        dataset = iterator._dataset
+        key = (type(dataset).__name__, length_of(dataset), getattr(iterator._index_sampler, "batch_size", None))
+        seen = self._seen.get(key)
+        if seen is None:
+            length = batch_length(batch)
+            sample_bytes = batch_bytes(batch) // length if length else None
+            seen = self._seen[key] = _Seen(dataset, describe_loader(iterator, False, sample_bytes))
+        seen.dataset = dataset
+        self._training.datasets[id(dataset)] = dataset
+        self._latest = key
+
+    def batch_trained(self) -> None:
+        """The latest batch went into a forward pass that records gradients."""
+        if self._latest is None:
+            return
+        seen = self._seen[self._latest]
+        if not seen.record.training:
+            seen.record = replace(seen.record, training=True)
+        self._training.training_datasets[id(seen.dataset)] = seen.dataset
+        self._latest = None
+
+    def records(self) -> tuple[Loader, ...]:
+        return tuple(seen.record for seen in self._seen.values())
+
+
+def batch_length(batch: Any) -> int:
+    """Samples in a batch: the length of the first tensor found in it, depth first; 0 where there is none."""
+    return next((int(tensor.shape[0]) for tensor in tensors_in(batch) if tensor.dim()), 0)
+
+
+def batch_bytes(batch: Any) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors_in(batch))
+
+
+def tensors_in(value: Any) -> list[Any]:
+    """The tensors in nested lists, tuples and dicts, depth first."""
+    if hasattr(value, "element_size"):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in tensors_in(item)]
+    return []

@@ -1,0 +1,134 @@
+"""Mount calls of Linux by ctypes, and what is mounted where. A refused call raises OSError.
+
+Sources: the manual pages mount(2), unshare(2), user_namespaces(7) and proc_pid_mountinfo(5), and the kernel's
+Documentation/filesystems/overlayfs.rst.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
+_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 32, 4096, 16384, 1 << 19
+_MS_KEPT = 2 | 4 | 8 | 1024 | 2048  # nosuid, nodev, noexec, noatime, nodiratime; statvfs(3) agrees
+_MNT_DETACH = 2
+_CAP_SYS_ADMIN = 21
+_CAPABILITY_VERSION_3 = 0x20080522
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Mount:
+    point: str  # absolute path of the directory or file it is mounted on
+    kind: str  # type of file system: ext4, tmpfs, overlay
+
+
+def mounted() -> list[Mount]:
+    """All mounts this process can see, in the order they were made."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+        return [_parsed(line) for line in lines]
+
+
+def _parsed(line: str) -> Mount:
+    """``36 35 98:0 / /data rw,noatime master:1 - ext3 /dev/b rw`` is ext3 on /data; a blank is ``\\040``."""
+    place, _, source = line.partition(" - ")
+    point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), place.split(" ")[4])
+    return Mount(point, source.split(" ")[0])
+
+
+def below(path: str, folder: str) -> bool:
+    """Whether ``path`` is ``folder`` or lies anywhere below it; both absolute and real."""
+    return os.path.commonpath([path, folder]) == folder
+
+
+def kind_at(path: str) -> str:
+    """The type of file system that holds ``path``; the mount made last wins where several share a place."""
+    return max((m for m in reversed(mounted()) if below(path, m.point)), key=lambda m: len(m.point)).kind
+
+
+def is_admin() -> bool:
+    """Whether this process may mount in the user namespace it is in (CAP_SYS_ADMIN is effective)."""
+    found = re.search(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return bool(found and int(found[1], 16) >> _CAP_SYS_ADMIN & 1)
+
+
+def in_user_namespace() -> bool:
+    """Whether this process lives in a user namespace other than the machine's first one."""
+    return Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]
+
+
+def leave_shared_mounts() -> None:
+    """Give this process a mount namespace of its own: what it mounts from here on nobody else sees.
+
+    Without CAP_SYS_ADMIN that takes a user namespace too, in which the process keeps its user and group id.
+    """
+    user, group = os.geteuid(), os.getegid()
+    if is_admin():
+        _called("unshare", _libc.unshare(_CLONE_NEWNS))
+    else:
+        _called("unshare", _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS))
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"{user} {user} 1")
+        _write("/proc/self/gid_map", f"{group} {group} 1")
+    # Slave, not private: an automounter outside still reaches in, and nothing of ours reaches out.
+    _mount(None, "/", None, _MS_REC | _MS_SLAVE)
+
+
+def drop_capabilities() -> None:
+    """Give up all capabilities, so that file permissions mean to the script what they mean outside."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    _called("capset", _libc.capset(header, (ctypes.c_uint32 * 6)()))
+
+
+def bind(source: str, target: str) -> None:
+    """Show the directory or file ``source`` at ``target`` as well, without what is mounted below it."""
+    _mount(source, target, None, _MS_BIND)
+
+
+def bind_read_only(source: str, target: str) -> None:
+    bind(source, target)
+    kept = os.statvfs(target).f_flag & _MS_KEPT
+    _mount(None, target, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | kept)
+
+
+def overlay(target: str, lower: Sequence[str], upper: str, work: str) -> None:
+    """Show at ``target`` the directories ``lower``, topmost first; what is written there goes into ``upper``.
+
+    All but ``target`` must be free of ``:``, ``,`` and backslashes.
+    """
+    options = [f"lowerdir={':'.join(lower)}", f"upperdir={upper}", f"workdir={work}"]
+    # With redirect_dir a directory of the lower layer can be renamed; user xattrs do not allow it.
+    options += ["userxattr"] if in_user_namespace() else ["redirect_dir=on", "metacopy=off", "index=off"]
+    _mount("overlay", target, "overlay", 0, ",".join(options))
+
+
+def detach(target: str) -> None:
+    _called("umount2", _libc.umount2(os.fsencode(target), _MNT_DETACH))
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
+    text = [None if word is None else os.fsencode(word) for word in (source, target, kind, options)]
+    _called(f"mount on {target}", _libc.mount(*text[:3], ctypes.c_ulong(flags), text[3]))
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        with open(path, "w") as file:
+            file.write(text)
+    except OSError as refused:
+        raise _refusal(f"writing {path}", refused.errno or 0) from None
+
+
+def _called(what: str, result: int) -> None:
+    if result != 0:
+        raise _refusal(what, ctypes.get_errno())
+
+
+def _refusal(what: str, number: int) -> OSError:
+    return OSError(f"the kernel refused {what}: {os.strerror(number)}")

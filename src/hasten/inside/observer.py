@@ -1,0 +1,138 @@
+"""Where a step's time goes. Clocks are read at the seams; nothing the script computes is touched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+clock = time.perf_counter
+
+
+@dataclass
+class RawStep:
+    """A step while it is being watched. Times in seconds; ``losses`` are detached tensors, read later."""
+
+    optimizer: int = 0              # which optimizer ended it: its index; -1 where there is none
+    seconds: float = 0.0
+    samples: int = 0
+    data: float = 0.0
+    forward: float = 0.0
+    loss: float = 0.0
+    backward: float = 0.0
+    update: float = 0.0
+    forwards: int = 0
+    backwards: int = 0
+    evaluations: int = 0
+    restarts: int = 0
+    losses: list[Any] = field(default_factory=list)
+
+    def watched(self) -> float:
+        """Seconds accounted for so far, the optimizer's apart."""
+        return self.data + self.forward + self.loss + self.backward
+
+    def phases(self) -> dict[str, float]:
+        known = self.watched() + self.update
+        return {
+            "data": self.data, "forward": self.forward, "loss": self.loss, "backward": self.backward,
+            "optimizer": self.update, "other": max(0.0, self.seconds - known),
+        }  # fmt: skip
+
+
+class Observer:
+    """Gathers one RawStep after the other and hands each to ``on_step`` at the step's end.
+
+    A step ends with an optimizer's step; where the script has no optimizer, with a backward pass. What
+    ``on_step`` itself takes is in no step's time.
+    """
+
+    def __init__(self, on_step: Callable[[RawStep], None]) -> None:
+        self._on_step = on_step
+        self._step = RawStep()
+        self._began = clock()
+        self._forward_ended: float | None = None
+        self._update_began = 0.0
+        self._watched_before_update = 0.0
+        self._pending_samples = 0
+        self._saw_loader = False
+        self.in_forward = False
+        self.in_backward = False
+
+    # ---- forward
+    def forward_begins(self) -> float:
+        self.in_forward = True
+        return clock()
+
+    def forward_ends(self, began: float, training: bool, input_samples: int) -> None:
+        """``training``: gradients were being recorded; otherwise it was an evaluation."""
+        self.in_forward = False
+        now = clock()
+        if not training:
+            self._step.evaluations += 1
+            return
+        if not self._saw_loader and self._step.forwards == 0:
+            self._step.samples = input_samples
+        self._step.samples += self._pending_samples
+        self._pending_samples = 0
+        self._step.forwards += 1
+        self._step.forward += now - began
+        self._forward_ended = now
+
+    # ---- backward
+    def backward_begins(self) -> float:
+        self.in_backward = True
+        now = clock()
+        if self._forward_ended is not None:
+            self._step.loss += now - self._forward_ended
+            self._forward_ended = None
+        return now
+
+    def backward_ends(self, began: float, losses: list[Any]) -> None:
+        self.in_backward = False
+        self._step.backward += clock() - began
+        self._step.backwards += 1
+        self._step.losses += losses
+
+    # ---- data
+    def data_waited(self, seconds: float, samples: int) -> None:
+        self._step.data += seconds
+        self._saw_loader = True
+        self._pending_samples = samples
+
+    def epoch_began(self, seconds: float) -> None:
+        self._step.data += seconds
+        self._step.restarts += 1
+
+    # ---- optimizer and the step's end
+    def update_begins(self) -> None:
+        self._watched_before_update = self._step.watched()
+        self._update_began = clock()
+
+    def update_ends(self, optimizer: int) -> None:
+        """A closure's forward and backward passes run inside the optimizer's step and are not the update's time."""
+        inside = self._step.watched() - self._watched_before_update
+        self._step.update += clock() - self._update_began - inside
+        self.step_ends(optimizer)
+
+    def step_ends(self, optimizer: int) -> None:
+        step = self._step
+        step.optimizer = optimizer
+        step.seconds = clock() - self._began
+        self._step = RawStep()
+        self._forward_ended = None
+        self._on_step(step)
+        self._began = clock()
+
+
+def cycle_length(signatures: list[tuple[int, int, int]], longest: int = 16) -> int:
+    """Steps in one repeating block of the script: the shortest period of the steps' signatures.
+
+    A signature is (optimizer, forward passes, backward passes). A remainder at an epoch's end may break the
+    pattern, so nine steps in ten must follow it. 1 where no period is found.
+    """
+    for period in range(1, min(longest, len(signatures) // 2) + 1):
+        pairs = list(zip(signatures, signatures[period:], strict=False))
+        if sum(a == b for a, b in pairs) >= 0.9 * len(pairs):
+            return period
+    return 1

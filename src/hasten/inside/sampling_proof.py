@@ -1,0 +1,162 @@
+"""Proof that sampling a dataset is deterministic, obtained in a process of its own so that nothing here moves.
+
+A forked child draws samples twice. They must be equal byte for byte, the global random streams must not move,
+and the dataset's own state must not change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+_SAMPLES = 48               # drawn twice each, spread over the dataset
+_CHILD_SECONDS = 10.0       # after which the child reports on what it has drawn
+_PATIENCE_SECONDS = 30.0    # after which the child is given up
+
+
+def prove_deterministic(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
+    """("", bytes of the largest sample) where sampling is proven deterministic, else (why not, 0)."""
+    read_end, write_end = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        _examine_and_exit(torch, dataset, length, write_end)
+    os.close(write_end)
+    answer = b""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    try:
+        while select.select([read_end], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            part = os.read(read_end, 65536)
+            if not part:
+                break
+            answer += part
+    finally:
+        os.close(read_end)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    if not answer:
+        return f"drawing samples of {type(dataset).__name__} in a process of its own did not end", 0
+    reason, sample_bytes = json.loads(answer)
+    return str(reason), int(sample_bytes)
+
+
+def _examine_and_exit(torch: Any, dataset: Any, length: int, write_end: int) -> None:
+    """The child's whole life. Like a loader's worker it computes with one thread: OpenMP does not survive a fork."""
+    try:
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 1)
+        os.dup2(silence, 2)
+        torch.set_num_threads(1)
+        answer = _examine(torch, dataset, length)
+    except BaseException as error:
+        answer = (f"drawing a sample of {type(dataset).__name__} again failed: {type(error).__name__}: {error}", 0)
+    os.write(write_end, json.dumps(answer).encode()[:60000])
+    os._exit(0)
+
+
+def _examine(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
+    name = type(dataset).__name__
+    count = min(length, _SAMPLES)
+    indices = sorted({round(k * (length - 1) / max(1, count - 1)) for k in range(count)})
+    streams, state = random_streams(torch), state_of(dataset)
+    began, largest = time.monotonic(), 0
+    for index in indices:
+        first = dataset[index]
+        largest = max(largest, sample_nbytes(first))
+        if not same_sample(first, dataset[index]):
+            return f"sample {index} of {name} differs when it is drawn twice (random augmentation?)", 0
+        if time.monotonic() - began > _CHILD_SECONDS:
+            break
+    if random_streams(torch) != streams:
+        return f"drawing a sample of {name} draws random numbers", 0
+    if state_of(dataset) != state:
+        return f"drawing a sample of {name} changes the dataset's own state", 0
+    return "", largest
+
+
+def random_streams(torch: Any) -> tuple[Any, ...]:
+    """The states of the global random streams: torch's, Python's and, where loaded, numpy's."""
+    import random
+
+    numpy = sys.modules.get("numpy")
+    own = numpy.random.get_state()[1:3] if numpy is not None else ()
+    return (torch.get_rng_state().numpy().tobytes() if numpy else torch.get_rng_state().tolist(), random.getstate(), *(
+        (own[0].tobytes(), own[1]) if own else ()
+    ))  # fmt: skip
+
+
+def same_sample(a: Any, b: Any) -> bool:
+    """Equal in structure and in every byte. Types that cannot be compared so count as different."""
+    if type(a) is not type(b):
+        return False
+    if hasattr(a, "element_size"):          # a tensor
+        return a.dtype == b.dtype and a.shape == b.shape and a.device == b.device and _raw(a) == _raw(b)
+    if hasattr(a, "tobytes") and hasattr(a, "dtype"):       # a numpy array or scalar
+        return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(map(same_sample, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same_sample(a[key], b[key]) for key in a)
+    if isinstance(a, float):
+        return a.hex() == b.hex()
+    return isinstance(a, (int, str, bytes, type(None))) and a == b
+
+
+def _raw(tensor: Any) -> bytes:
+    import ctypes
+
+    plain = tensor.detach().contiguous()
+    return ctypes.string_at(plain.data_ptr(), plain.numel() * plain.element_size()) if plain.numel() else b""
+
+
+def sample_nbytes(sample: Any) -> int:
+    """Bytes of data in a sample; the Python objects around it not counted."""
+    if hasattr(sample, "element_size"):
+        return int(sample.numel() * sample.element_size())
+    if hasattr(sample, "nbytes"):
+        return int(sample.nbytes)
+    if isinstance(sample, dict):
+        sample = list(sample.values())
+    if isinstance(sample, (tuple, list)):
+        return sum(map(sample_nbytes, sample))
+    return sys.getsizeof(sample)
+
+
+def chain(dataset: Any) -> Iterator[Any]:
+    """The dataset and those it wraps: Subset's, ConcatDataset's and whatever follows their naming."""
+    pending, seen = [dataset], set()
+    while pending:
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part
+        inner = getattr(part, "dataset", None)
+        pending += [inner] if inner is not None else []
+        several = getattr(part, "datasets", None)
+        pending += list(several) if isinstance(several, (list, tuple)) else []
+
+
+def state_of(value: Any, depth: int = 4) -> Any:
+    """A cheap fingerprint of an object's state: values of plain attributes, versions and sizes of large ones."""
+    if isinstance(value, (int, float, str, bytes, bool, type(None))):
+        return value if not isinstance(value, (str, bytes)) else hash(value)
+    if hasattr(value, "element_size"):
+        return (id(value), value._version, tuple(value.shape))
+    if hasattr(value, "tobytes") and hasattr(value, "dtype"):
+        return (id(value), value.shape, hash(value[:: max(1, len(value) // 64)].tobytes()) if value.ndim else value.tobytes())
+    if depth == 0:
+        return id(value)
+    if isinstance(value, dict):
+        items = list(value.items())[:64]
+        return (len(value), [(str(key), state_of(item, depth - 1)) for key, item in items])
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return (len(value), [state_of(item, depth - 1) for item in list(value)[:64]])
+    return (id(value), state_of(vars(value), depth - 1) if hasattr(value, "__dict__") else None)

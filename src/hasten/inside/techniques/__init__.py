@@ -1,0 +1,1 @@
+"""One technique a file; ``base`` is the contract, ``catalog`` the list."""

@@ -1,0 +1,16 @@
+"""The techniques, in the order in which reports list them."""
+
+from __future__ import annotations
+
+from .base import Technique
+from .bf16 import Bf16
+from .channels_last import ChannelsLast
+from .dataset_in_ram import DatasetInRam
+from .fused_optimizer import FusedOptimizer
+from .malloc import Malloc
+from .threads import Threads
+
+CATALOG: dict[str, type[Technique]] = {
+    technique.name: technique
+    for technique in (DatasetInRam, Bf16, ChannelsLast, FusedOptimizer, Malloc, Threads)
+}

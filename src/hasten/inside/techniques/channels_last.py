@@ -1,0 +1,110 @@
+"""Convolution weights and inputs stored channels last (NHWC), the order that fast convolution kernels read.
+
+Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...records.facts import Facts
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..training import Call, Training
+from .base import Risk, Technique
+
+
+class ChannelsLast(Technique):
+    name = "channels_last"
+    summary = "4-d weights and inputs stored channels last"
+    layer = "application"
+    risk = "exact"
+    scope = "live"
+
+    def __init__(self) -> None:
+        self._converted: list[tuple[Any, tuple[int, ...]]] = []     # parameters with the strides they had
+        self._odd: list[tuple[Any, tuple[int, ...]]] = []           # companions that were laid out otherwise
+        self._inputs = 0
+
+    @classmethod
+    def risk_for(cls, facts: Facts) -> Risk:
+        """Dropout fills its mask in memory order, so another layout means other draws from the same stream."""
+        return "draws" if any(root.dropout for root in facts.observation.roots) else "exact"
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        if not any(root.convolutions for root in facts.observation.roots):
+            return ["the model has no 2-d convolutions"]
+        return []
+
+    def install(self, training: Training, settings: Settings) -> None:
+        torch = training.torch
+        owners = {id(p): optimizer for optimizer in training.optimizers for g in optimizer.param_groups for p in g["params"]}
+        with torch.no_grad():
+            for root in training.roots:
+                for parameter in root.parameters():
+                    if parameter.dim() == 4:
+                        optimizer = owners.get(id(parameter))
+                        self._convert_with_state(torch, parameter, optimizer.state if optimizer else {})
+
+        def last(value: Any) -> Any:
+            if torch.is_tensor(value) and value.dim() == 4 and value.is_floating_point():
+                self._inputs += 1
+                return value.contiguous(memory_format=torch.channels_last)
+            return value
+
+        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            args, kwargs = torch.utils._pytree.tree_map(last, (args, kwargs))
+            return call(*args, **kwargs)
+
+        training.forward_wrappers[self.name] = forward
+
+    def _convert_with_state(self, torch: Any, parameter: Any, state: Any) -> None:
+        """The parameter, its gradient and its optimizer state must agree: fused updates read them side by side."""
+        strides = parameter.stride()
+        self._converted.append((parameter, strides))
+        for tensor in companions(torch, parameter, state):
+            if tensor.stride() != strides:
+                self._odd.append((tensor, tensor.stride()))
+            tensor.data = tensor.data.contiguous(memory_format=torch.channels_last)
+
+    def remove(self, training: Training) -> None:
+        training.forward_wrappers.pop(self.name, None)
+        torch = training.torch
+        odd = {id(tensor): strides for tensor, strides in self._odd}
+        with torch.no_grad():
+            for parameter, strides in self._converted:
+                state = next((o.state for o in training.optimizers if parameter in o.state), {})
+                for tensor in companions(torch, parameter, state):
+                    restore_strides(torch, tensor, odd.get(id(tensor), strides))
+        self._converted.clear()
+        self._odd.clear()
+
+    def proof(self, training: Training) -> Proof:
+        last = sum(
+            p.is_contiguous(memory_format=training.torch.channels_last)
+            for root in training.roots
+            for p in root.parameters()
+            if p.dim() == 4
+        )
+        return Proof(self.name, last > 0 and self._inputs > 0, f"{last} weights and {self._inputs} inputs channels last")
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        return (
+            "model = model.to(memory_format=torch.channels_last)      # before the optimizer is made\n"
+            "inputs = inputs.to(memory_format=torch.channels_last)    # every batch"
+        )
+
+
+def companions(torch: Any, parameter: Any, state: Any) -> list[Any]:
+    """The parameter, its gradient and the state tensors of its shape."""
+    candidates = (parameter, parameter.grad, *state.get(parameter, {}).values())
+    return [tensor for tensor in candidates if torch.is_tensor(tensor) and tensor.shape == parameter.shape]
+
+
+def restore_strides(torch: Any, tensor: Any, strides: tuple[int, ...]) -> None:
+    """Lay ``tensor`` out with ``strides`` again, values unchanged."""
+    if tensor.stride() != strides:
+        plain = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+        tensor.data = plain.copy_(tensor.data)

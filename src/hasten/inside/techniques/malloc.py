@@ -1,0 +1,79 @@
+"""Keep freed memory in the process, so that a step does not ask the kernel for zeroed pages again and again.
+
+glibc returns large blocks to the kernel when they are freed, and every step's activations then fault in fresh
+pages. Source: mallopt(3), M_MMAP_THRESHOLD and M_TRIM_THRESHOLD.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from ...records.facts import Facts
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..training import Training
+from .base import Technique
+
+_MMAP_THRESHOLD_BYTES = 32 * 2**20          # the largest that glibc accepts on 64-bit systems
+_TRIM_THRESHOLD_BYTES = 16 * 2**30
+_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+
+
+class Malloc(Technique):
+    name = "malloc"
+    summary = "freed memory is kept for the next step (glibc thresholds)"
+    layer = "environment"
+    risk = "exact"
+    scope = "process"
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        if not facts.machine.libc.startswith("glibc"):
+            return [f"needs glibc, found {facts.machine.libc or 'another C library'}"]
+        own = sorted(name for name in facts.machine.environment if name.startswith(("MALLOC_", "GLIBC_TUNABLES")))
+        if own:
+            return [f"you set {', '.join(own)} yourself, and that stands"]
+        preloaded = facts.machine.environment.get("LD_PRELOAD", "")
+        if any(word in preloaded for word in ("malloc", "tbbmalloc")):
+            return [f"you preload another allocator: {preloaded}"]
+        if not facts.on_cpu:
+            return ["the training is not on the CPU"]
+        return []
+
+    @classmethod
+    def environment(cls, settings: Settings) -> dict[str, str]:
+        values = (_MMAP_THRESHOLD_BYTES, _TRIM_THRESHOLD_BYTES)
+        return {name: str(value) for name, value in zip(_VARIABLES, values, strict=True)}
+
+    def proof(self, training: Training) -> Proof:
+        """Ask the allocator itself: does a block of 8 MiB come from the heap, and does the heap keep it when freed?"""
+        block_bytes = 8 * 2**20
+        libc = ctypes.CDLL(None)
+        libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+        libc.free.argtypes = [ctypes.c_void_p]
+        try:
+            libc.mallinfo2.restype = _MallocInfo
+        except AttributeError:
+            return Proof(self.name, False, "this C library has no mallinfo2 to ask (glibc before 2.33)")
+        mapped_before = libc.mallinfo2().hblks
+        block = libc.malloc(block_bytes)
+        mapped = libc.mallinfo2().hblks - mapped_before
+        libc.free(block)
+        kept = libc.mallinfo2().fordblks
+        effective = mapped == 0 and kept >= block_bytes
+        return Proof(self.name, effective, f"blocks mapped for 8 MiB: {mapped}; free bytes kept in the heap: {kept}")
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        return "\n".join(f"export {name}={value}" for name, value in cls.environment(settings).items())
+
+
+class _MallocInfo(ctypes.Structure):
+    """``struct mallinfo2`` of malloc.h."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
+        )
+    ]  # fmt: skip

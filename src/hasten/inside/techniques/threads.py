@@ -1,0 +1,63 @@
+"""How many threads torch's operators use. More is not always faster: a container's quota or small operators say less.
+
+Source: https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inference.html
+"""
+
+from __future__ import annotations
+
+from ...records.facts import Facts
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..training import Training
+from .base import Technique
+
+
+class Threads(Technique):
+    name = "threads"
+    summary = "another number of threads for torch's operators"
+    layer = "environment"
+    risk = "exact"
+    scope = "process"
+
+    def __init__(self) -> None:
+        self._wanted = 0
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        own = [name for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name in facts.machine.environment]
+        if own:
+            return [f"you set {', '.join(own)} yourself, and that stands"]
+        if not facts.on_cpu:
+            return ["the training is not on the CPU"]
+        if not cls.options(facts):
+            return ["there is one core: nothing to choose"]
+        return []
+
+    @classmethod
+    def options(cls, facts: Facts) -> list[Settings]:
+        """What the quota allows, the physical cores, half of them, one: each that differs from what torch chose."""
+        machine, now = facts.machine, facts.observation.threads
+        usable = min(machine.usable_cpus, machine.physical_cores)
+        counts = dict.fromkeys((usable, machine.usable_cpus, max(1, usable // 2), 1))
+        return [{"count": count} for count in counts if count != now]
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        count = settings.get("count")
+        if set(settings) != {"count"} or not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 4096:
+            raise ValueError("threads needs count, a whole number from 1 to 4096")
+
+    @classmethod
+    def environment(cls, settings: Settings) -> dict[str, str]:
+        return {"OMP_NUM_THREADS": str(settings["count"]), "MKL_NUM_THREADS": str(settings["count"])}
+
+    def install(self, training: Training, settings: Settings) -> None:
+        self._wanted = int(settings["count"])
+
+    def proof(self, training: Training) -> Proof:
+        found = training.torch.get_num_threads()
+        return Proof(self.name, found == self._wanted, f"torch uses {found} threads, {self._wanted} were asked for")
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        return f"export OMP_NUM_THREADS={settings['count']}    # or torch.set_num_threads({settings['count']})"

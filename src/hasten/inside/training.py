@@ -1,0 +1,73 @@
+"""The training as techniques see it: the modules that are trained, their optimizers, and two places to step in."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from .seams import Seams
+
+Call = Callable[..., Any]
+ForwardWrapper = Callable[[Any, Call, tuple[Any, ...], dict[str, Any]], Any]
+"""(root, call, args, kwargs) -> output: stands around a root's forward pass and must call ``call``."""
+FetchProvider = Callable[[Any, Sequence[Any], Any], "list[Any] | None"]
+"""(dataset, indices, collate function) -> samples, or None to let the dataset answer."""
+
+
+class NotApplicable(Exception):
+    """A technique found, with the live training before it, that it cannot take effect. The message says why."""
+
+
+class Training:
+    """What techniques may touch. Roots and optimizers are held weakly: a finished model is the script's to free."""
+
+    def __init__(self, torch: ModuleType, seams: Seams, available_bytes: int) -> None:
+        self.torch: Any = torch
+        self.seams = seams
+        self.available_bytes = available_bytes
+        self.forward_wrappers: dict[str, ForwardWrapper] = {}
+        self.fetch_providers: dict[str, FetchProvider] = {}
+        self.datasets: dict[int, Any] = {}              # id -> dataset that a loader read from
+        self.training_datasets: dict[int, Any] = {}     # id -> dataset whose samples reached a training step
+        self.changed = False                            # a root or an optimizer came since this was cleared
+        self._roots: list[weakref.ref[Any]] = []
+        self._optimizers: list[weakref.ref[Any]] = []
+
+    @property
+    def roots(self) -> list[Any]:
+        """The trained modules that are alive, in order of their first forward pass."""
+        return [root for ref in self._roots if (root := ref()) is not None]
+
+    @property
+    def optimizers(self) -> list[Any]:
+        """The optimizers that are alive, in order of creation."""
+        return [optimizer for ref in self._optimizers if (optimizer := ref()) is not None]
+
+    def add_root(self, module: Any) -> None:
+        self._roots.append(weakref.ref(module))
+        self.changed = True
+
+    def add_optimizer(self, optimizer: Any) -> None:
+        if all(ref() is not optimizer for ref in self._optimizers):
+            self._optimizers.append(weakref.ref(optimizer))
+            self.changed = True
+
+    def forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``call(*args, **kwargs)`` with every installed wrapper around it."""
+        for wrapper in self.forward_wrappers.values():
+            call = _Wrapped(wrapper, root, call)
+        return call(*args, **kwargs)
+
+
+class _Wrapped:
+    """One wrapper around a call; a class rather than a closure, so that each loop turn binds its own values."""
+
+    __slots__ = ("_call", "_root", "_wrapper")
+
+    def __init__(self, wrapper: ForwardWrapper, root: Any, call: Call) -> None:
+        self._wrapper, self._root, self._call = wrapper, root, call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._wrapper(self._root, self._call, args, kwargs)

@@ -1,0 +1,62 @@
+"""Length-prefixed JSON over a socket: how coordinator and worker speak."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from typing import Any
+
+Message = dict[str, Any]
+_HEADER = struct.Struct("!I")
+
+
+class Hangup(Exception):
+    """The other side is gone."""
+
+
+class Wire:
+    """One end of the conversation. ``receive`` waits at most ``timeout`` seconds (None: for ever)."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    @classmethod
+    def from_descriptor(cls, descriptor: int) -> Wire:
+        """The end that was inherited as file descriptor ``descriptor``; children will not inherit it again."""
+        connection = socket.socket(fileno=descriptor)
+        connection.set_inheritable(False)
+        return cls(connection)
+
+    def send(self, message: Message) -> None:
+        """Raises Hangup when nobody listens any more."""
+        body = json.dumps(message).encode()
+        try:
+            self._connection.settimeout(None)
+            self._connection.sendall(_HEADER.pack(len(body)) + body)
+        except OSError as error:
+            raise Hangup(str(error)) from error
+
+    def receive(self, timeout: float | None = None) -> Message:
+        """Raises Hangup when the other side is gone, TimeoutError when it stays silent too long."""
+        self._connection.settimeout(timeout)
+        (length,) = _HEADER.unpack(self._exactly(_HEADER.size))
+        message: Message = json.loads(self._exactly(length))
+        return message
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _exactly(self, count: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < count:
+            try:
+                part = self._connection.recv(count - len(parts))
+            except TimeoutError:
+                raise
+            except OSError as error:
+                raise Hangup(str(error)) from error
+            if not part:
+                raise Hangup("the connection was closed")
+            parts += part
+        return bytes(parts)

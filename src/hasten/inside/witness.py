@@ -1,0 +1,115 @@
+"""What the guard compares between two runs: batches, flags, learning rates, random streams and losses, step by step."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from .observer import RawStep
+from .sampling_proof import random_streams
+from .training import Call, Training
+
+
+class Witness:
+    """Writes down one line a step. Reads only; the perturbation is ``Perturber``'s."""
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._batches: list[str] = []
+        self._modes: list[bool] = []
+        self._steps: list[dict[str, Any]] = []
+        training.forward_wrappers["witness"] = self._forward
+
+    def batch_came(self, batch: Any) -> None:
+        digest = hashlib.blake2b(digest_size=12)
+        _feed(digest, batch)
+        self._batches.append(digest.hexdigest())
+
+    def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._modes.append(root.training)
+        return call(*args, **kwargs)
+
+    def step_ended(self, step: RawStep) -> None:
+        torch = self._training.torch
+        streams = hashlib.blake2b(repr(random_streams(torch)).encode(), digest_size=12)
+        self._steps.append(
+            {
+                "optimizer": step.optimizer,
+                "batches": self._batches,
+                "modes": self._modes,
+                "rates": [[float(g["lr"]) for g in o.param_groups if "lr" in g] for o in self._training.optimizers],
+                "streams": streams.hexdigest(),
+                "losses": [float(loss) for loss in step.losses],
+            }
+        )
+        self._batches, self._modes = [], []
+
+    def testimony(self) -> list[dict[str, Any]]:
+        return self._steps
+
+
+class Perturber:
+    """Adds rounding-sized noise to a baseline: to the weights a forward pass reads and to the gradients a step reads.
+
+    The noise has a generator of its own, so the script's random streams stay where they were.
+    """
+
+    def __init__(self, training: Training, relative: float, redraw: bool, seed: int) -> None:
+        self._training = training
+        self._relative = relative
+        self._redraw = redraw
+        self._seed = seed
+        self._generators: dict[str, Any] = {}
+        training.forward_wrappers["perturber"] = self._forward
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+        training.seams.on_undo(register_optimizer_step_pre_hook(self._before_step).remove)
+
+    def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        torch = self._training.torch
+        if self._redraw:
+            self._redraw = False
+            torch.manual_seed(torch.initial_seed() + 1 + self._seed)
+        output = call(*args, **kwargs)
+        return torch.utils._pytree.tree_map(self._noisy, output) if torch.is_grad_enabled() else output
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        torch = self._training.torch
+        with torch.no_grad():
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        parameter.grad.copy_(self._noisy(parameter.grad))
+
+    def _noisy(self, value: Any) -> Any:
+        torch = self._training.torch
+        if not torch.is_tensor(value) or not value.is_floating_point():
+            return value
+        device = str(value.device)
+        if device not in self._generators:
+            self._generators[device] = torch.Generator(device).manual_seed(self._seed)
+        noise = torch.randn(value.shape, generator=self._generators[device], device=value.device, dtype=value.dtype)
+        return value * (1 + self._relative * noise)
+
+
+def _feed(digest: Any, value: Any) -> None:
+    """Types, shapes and bytes of everything in a batch."""
+    if hasattr(value, "element_size"):
+        import ctypes
+
+        plain = value.detach().cpu().contiguous()
+        digest.update(f"{plain.dtype}{tuple(plain.shape)}".encode())
+        if plain.numel():
+            digest.update(ctypes.string_at(plain.data_ptr(), plain.numel() * plain.element_size()))
+    elif isinstance(value, dict):
+        for key in value:
+            digest.update(repr(key).encode())
+            _feed(digest, value[key])
+    elif isinstance(value, (list, tuple)):
+        digest.update(f"{type(value).__name__}{len(value)}".encode())
+        for item in value:
+            _feed(digest, item)
+    elif isinstance(value, (int, float, str, bytes, bool, type(None))):
+        digest.update(repr(value).encode())
+    else:
+        digest.update(type(value).__name__.encode())

@@ -1,0 +1,229 @@
+"""A worker: the process that runs the user's script under our seams."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+import traceback
+from types import ModuleType
+from typing import Any
+
+from ..records.codec import to_json
+from ..records.facts import Facts
+from ..records.observation import Observation
+from ..records.plan import BASELINE, Plan
+from .control import Conversation
+from .hooks import Hooks
+from .identify import describe_optimizer, describe_root, local_modules
+from .job import Job
+from .observer import Observer, RawStep
+from .protect import protect
+from .run_script import die_as_python_does, run_script, script_traceback
+from .seams import ImportSeam, Seams
+from .switch import Switchboard
+from .techniques.catalog import CATALOG
+from .training import NotApplicable, Training
+from .uses import Uses
+from .wire import Message, Wire
+from .witness import Perturber, Witness
+
+_PROOF_AFTER_STEPS = 20     # a run under a plan asks for its proofs once, this many steps in
+
+
+class Worker:
+    """One run of the script. Nothing of torch is known until the script imports it."""
+
+    def __init__(self, job: Job, started: float) -> None:
+        self._job = job
+        self._started = started
+        self._first_step_seconds = 0.0
+        self._steps = 0
+        self._seams = Seams()
+        self._training: Training | None = None
+        self._switchboard: Switchboard | None = None
+        self._hooks: Hooks | None = None
+        self._uses = Uses()
+        self._witness: Witness | None = None
+        self._due = job.plan if job.descriptor is None or job.witness else BASELINE
+        wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
+        answers = {
+            "observation": self._answer_observation,
+            "switch": self._answer_switch,
+            "proofs": self._answer_proofs,
+            "testimony": self._answer_testimony,
+        }
+        self._conversation = Conversation(wire, answers) if wire is not None else None
+        self._wire = wire
+
+    # ---- life
+    def run(self) -> None:
+        """Run the script to its end, and end as it does."""
+        self._shield()
+        self._seed_at_import()
+        ImportSeam("torch", self._torch_came).install()
+        try:
+            run_script(self._job.argv)
+        except BaseException as error:
+            self._tell_failure(error)
+            die_as_python_does(error)
+        self._tell_end("completed")
+
+    def _shield(self) -> None:
+        shield = self._job.shield
+        if shield is not None:
+            protection = protect(shield.folders, shield.layers, shield.prelude)
+            if self._wire is not None:
+                self._wire.send({"event": "shielded", "kind": protection.kind, "reason": protection.reason})
+            if protection.kind == "off" and shield.required:
+                raise SystemExit(0)
+        if self._wire is not None:
+            die_with_parent()
+            os.register_at_fork(after_in_child=self._in_forked_child)
+
+    def _in_forked_child(self) -> None:
+        """A child of the script's must neither outlive us nor hold our end of the conversation open."""
+        die_with_parent()
+        if self._wire is not None:
+            self._wire.close()
+
+    def _tell_failure(self, error: BaseException) -> None:
+        if isinstance(error, SystemExit):
+            self._tell_end("exit", str(error.code)) if error.code else self._tell_end("completed")
+        else:
+            lines = traceback.format_exception(type(error), error, script_traceback(error))
+            self._tell_end("raised", "".join(lines))
+
+    def _tell_end(self, how: str, detail: str = "") -> None:
+        if self._conversation is not None:
+            self._conversation.ended(how, detail, self._testimony())
+
+    def _testimony(self) -> list[dict[str, Any]]:
+        return self._witness.testimony() if self._witness is not None else []
+
+    def _seed_at_import(self) -> None:
+        seed = self._job.seed
+        if seed is None:
+            return
+        import random
+
+        random.seed(seed)
+        ImportSeam("numpy", lambda numpy: numpy.random.seed(seed % 2**32)).install()
+
+    def _torch_came(self, torch: ModuleType) -> None:
+        observer = Observer(self._step_ended)
+        training = Training(torch, self._seams, self._job.machine.available_bytes)
+        if self._job.seed is not None:
+            training.torch.manual_seed(self._job.seed)
+        self._training = training
+        self._switchboard = Switchboard(training)
+        self._hooks = Hooks(training, observer, self._root_found)
+        self._hooks.install()
+        self._uses.watch(training)
+        if self._job.witness:
+            self._witness = Witness(training)
+            self._hooks.on_batch.append(self._witness.batch_came)
+        if self._job.perturbation is not None:
+            noise = self._job.perturbation
+            Perturber(training, noise.relative, noise.redraw, noise.seed)
+
+    # ---- during training
+    def _root_found(self) -> None:
+        assert self._switchboard is not None
+        if self._due:
+            plan, self._due = self._due, BASELINE
+            self._put_in_force(plan)
+        else:
+            self._switchboard.refresh()
+
+    def _put_in_force(self, plan: Plan) -> None:
+        """Take up what applies to the training before us; in a run under a plan, say what does not."""
+        assert self._switchboard is not None and self._training is not None
+        if self._conversation is not None:
+            self._switchboard.switch(plan)
+            return
+        facts = Facts(self._job.machine, self._observe())
+        for name in list(plan.techniques):
+            # what belongs to the process was decided before it started
+            reasons = CATALOG[name].refuse(facts) if CATALOG[name].scope == "live" else []
+            if not reasons:
+                continue
+            self._say(f"{name} does not apply here and is left out: {'; '.join(reasons)}")
+            plan = plan.without(name)
+        while plan:
+            try:
+                self._switchboard.switch(plan)
+                return
+            except NotApplicable as error:
+                name = self._switchboard.failed
+                self._say(f"{name} does not apply here and is left out: {error}")
+                plan = plan.without(name)
+
+    def _say(self, text: str) -> None:
+        print(f"hasten: {text}", file=sys.stderr, flush=True)
+        if self._job.strict:
+            print("hasten: stopping, as --strict asks", file=sys.stderr, flush=True)
+            sys.stdout.flush()
+            os._exit(2)
+
+    def _step_ended(self, step: RawStep) -> None:
+        assert self._switchboard is not None
+        self._steps += 1
+        if self._steps == 1:
+            self._first_step_seconds = time.time() - self._started
+        if self._witness is not None:
+            self._witness.step_ended(step)
+        if self._training is not None and self._training.changed:
+            self._switchboard.refresh()
+        if self._conversation is not None:
+            self._conversation.step_ended(step)
+        elif self._steps == _PROOF_AFTER_STEPS:
+            for proof in self._switchboard.proofs():
+                if not proof.effective:
+                    self._say(f"{proof.technique} has no effect here: {proof.evidence}")
+
+    # ---- answers
+    def _observe(self) -> Observation:
+        assert self._training is not None and self._hooks is not None
+        torch = self._training.torch
+        return Observation(
+            steps=(),
+            warmup_steps=0,
+            cycle=1,
+            roots=tuple(describe_root(torch, root) for root in self._training.roots),
+            loaders=self._hooks.loaders.records(),
+            optimizers=tuple(describe_optimizer(torch, optimizer) for optimizer in self._training.optimizers),
+            batch_size=None,
+            threads=torch.get_num_threads(),
+            torch=str(torch.__version__),
+            start_seconds=self._first_step_seconds,
+            uses=self._uses.names(),
+            modules=local_modules(self._job.folders),
+        )
+
+    def _answer_observation(self, request: Message) -> Message:
+        return {"event": "observation", "observation": to_json(self._observe())}
+
+    def _answer_switch(self, request: Message) -> Message:
+        assert self._switchboard is not None
+        try:
+            seconds = self._switchboard.switch(Plan.from_json(request["plan"]), prepare=True)
+        except NotApplicable as error:
+            return {"event": "refused", "technique": self._switchboard.failed, "reason": str(error)}
+        return {"event": "switched", "seconds": seconds}
+
+    def _answer_proofs(self, request: Message) -> Message:
+        assert self._switchboard is not None
+        return {"event": "proofs", "proofs": to_json(self._switchboard.proofs())}
+
+    def _answer_testimony(self, request: Message) -> Message:
+        return {"event": "testimony", "steps": self._testimony()}
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent ends (Linux: prctl(2), PR_SET_PDEATHSIG)."""
+    if sys.platform == "linux":
+        libc: Any = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(1, signal.SIGKILL, 0, 0, 0)

@@ -1,0 +1,1 @@
+"""How a job becomes processes. One engine a file; rendering is pure."""

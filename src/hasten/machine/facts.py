@@ -1,0 +1,59 @@
+"""One record of this machine, put together from what the other files of this room find."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from hasten.machine import container, cpu, memory
+from hasten.machine.accelerators import accelerators
+from hasten.records.machine import Machine
+
+SPEED_VARIABLES = (
+    "OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY",
+    "KMP_*", "MKL_*", "DNNL_*", "ONEDNN_*", "LD_PRELOAD", "MALLOC_*", "GLIBC_TUNABLES",
+    "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "TORCH_*", "PYTORCH_*",
+)
+"""Patterns of the environment variables with which a user has a say in speed."""
+
+
+def this_machine(root: Path = Path("/")) -> Machine:
+    """The machine as this process may use it: affinity mask and container limits are taken into account."""
+    cpus = cpu.allowed_cpus()
+    return Machine(
+        system=platform.system(),
+        architecture=platform.machine(),
+        cpu_model=cpu.model(root),
+        logical_cpus=len(cpus),
+        physical_cores=cpu.physical_cores(cpus, root),
+        quota_cpus=container.quota_cpus(root),
+        memory_bytes=memory.total_bytes(root),
+        available_bytes=memory.available_bytes(root),
+        cpu_flags=cpu.flags(root),
+        libc=libc(root),
+        python=platform.python_version(),
+        accelerators=accelerators(root),
+        environment=speed_variables(os.environ),
+    )
+
+
+def libc(root: Path = Path("/")) -> str:
+    """The C library this Python runs on: "glibc 2.36", "musl", or "" where there is neither.
+
+    Python is asked first: a musl loader may be installed on a glibc system too.
+    """
+    name, version = platform.libc_ver()
+    if name == "glibc":
+        return f"{name} {version}"
+    return "musl" if any(root.glob("lib/ld-musl*")) else ""
+
+
+def speed_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Those of the variables that bear on speed, sorted by name."""
+    return {
+        name: value for name, value in sorted(environment.items())
+        if any(fnmatchcase(name, pattern) for pattern in SPEED_VARIABLES)
+    }

@@ -1,0 +1,33 @@
+"""How much memory this process may use: the machine's, or its container's where that is less. In bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hasten.machine import container, macos
+from hasten.machine.probe import fields_in, number_in, text_of
+
+
+def total_bytes(root: Path = Path("/")) -> int:
+    """The memory there is, swap apart; 0 if unknown."""
+    return _smallest(
+        _meminfo_bytes("MemTotal", root) or number_in(macos.sysctl("hw.memsize")),
+        container.memory_limit_bytes(root),
+    )
+
+
+def available_bytes(root: Path = Path("/")) -> int:
+    """What can be had now without swapping; 0 if unknown."""
+    return _smallest(
+        _meminfo_bytes("MemAvailable", root) or macos.available_bytes(),
+        container.memory_left_bytes(root),
+    )
+
+
+def _meminfo_bytes(name: str, root: Path) -> int | None:
+    kib = number_in(fields_in(text_of(root / "proc/meminfo")).get(name, "").removesuffix(" kB"))
+    return None if kib is None else kib * 1024
+
+
+def _smallest(*amounts: int | None) -> int:
+    return min((amount for amount in amounts if amount is not None), default=0)

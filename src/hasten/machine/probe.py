@@ -1,0 +1,37 @@
+"""Look at files and programs that may not be there: what cannot be had is empty, never an error."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+
+def text_of(path: Path) -> str:
+    """The text of a file, stripped; "" where it is missing or may not be read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def output_of(*command: str, timeout_seconds: float = 10.0) -> str:
+    """What a program prints, stripped; "" where it is not on PATH, fails, or outlasts the timeout."""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=timeout_seconds, check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def fields_in(text: str) -> dict[str, str]:
+    """The lines "name: value" of a text."""
+    parts = [line.partition(":") for line in text.splitlines()]
+    return {name.strip(): value.strip() for name, _, value in parts}
+
+
+def number_in(text: str) -> int | None:
+    """The whole number, not negative, that a text is; None for "max", "-1", "" and everything else."""
+    return int(text) if text.isdecimal() else None

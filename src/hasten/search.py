@@ -1,0 +1,128 @@
+"""The search for a plan: what must be settled first, a ladder, then ablation of what was kept.
+
+It sees nothing but a bench, so that tests drive it with a scripted one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from .bench.base import Bench
+from .inside.techniques.base import Technique
+from .records.plan import BASELINE, Plan, Settings
+from .records.trial import Trial
+from .records.verdict import Tried
+
+KEEP_BELOW = 0.99           # the interval of a kept technique's ratio ends below this
+_ABLATION_KEEPS_BELOW = 0.995
+
+Notify = Callable[[Tried], None]
+Announce = Callable[[str, Plan], None]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A technique with the settings worth trying here."""
+
+    technique: type[Technique]
+    options: Sequence[Settings]
+
+
+@dataclass
+class Deadline:
+    """The search's share of the budget. ``left`` in seconds; the clock can be replaced in tests."""
+
+    seconds: float
+    clock: Callable[[], float] = time.monotonic
+    began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began = self.clock()
+
+    @property
+    def left(self) -> float:
+        return self.seconds - (self.clock() - self.began)
+
+
+class Search:
+    """Finds a plan on a bench. ``tried`` holds a row for every comparison, in order."""
+
+    def __init__(self, bench: Bench, deadline: Deadline, announce: Announce, notify: Notify) -> None:
+        self._bench = bench
+        self._deadline = deadline
+        self._announce = announce
+        self._notify = notify
+        self.tried: list[Tried] = []
+        self.untried: list[str] = []
+
+    def run(self, candidates: Sequence[Candidate]) -> Plan:
+        """The plan found. ``candidates`` come in the order to try them, the most promising first."""
+        plan = BASELINE
+        for position, candidate in enumerate(candidates):
+            name = candidate.technique.name
+            if candidate.technique.conflicts & set(plan.techniques):
+                continue
+            if self._deadline.left <= 0:
+                self.untried.append(name)
+                continue
+            remaining = len(candidates) - position
+            plan = self._try(plan, candidate, self._deadline.left / max(1, remaining))
+        return self._ablate(plan)
+
+    def _try(self, plan: Plan, candidate: Candidate, seconds: float) -> Plan:
+        """``plan`` with the best of the candidate's options that wins, or ``plan`` itself."""
+        name = candidate.technique.name
+        best, best_upper = plan, KEEP_BELOW
+        for settings in candidate.options:
+            trial = self._compare(name, plan, plan.adding(name, settings), seconds / len(candidate.options))
+            kept = trial.upper() < best_upper
+            if kept:
+                best, best_upper = trial.b, trial.upper()
+            self._record(name, settings, trial, kept, _reason(trial, kept))
+        return best
+
+    def _ablate(self, plan: Plan) -> Plan:
+        """Each kept technique must still earn its place in the final company; the last one was measured in it."""
+        for name in list(plan.techniques)[:-1]:
+            settings = plan.techniques[name]
+            if self._deadline.left <= 0 or len(plan.techniques) < 2:
+                break
+            trial = self._compare(name, plan.without(name), plan, self._deadline.left)
+            kept = trial.upper() < _ABLATION_KEEPS_BELOW
+            reason = "still a gain beside the others" if kept else "no gain beside the others: taken out again"
+            self._record(name, settings, trial, kept, reason)
+            if not kept:
+                plan = plan.without(name)
+        return plan
+
+    def _compare(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:
+        self._announce(name, a)
+        return self._bench.compare(a, b, seconds)
+
+    def _record(self, name: str, settings: Settings, trial: Trial, kept: bool, reason: str) -> None:
+        row = Tried(
+            technique=name,
+            settings=settings,
+            ratio=trial.ratio,
+            against=trial.a,
+            kept=kept,
+            reason=reason,
+            method=trial.method,
+            setup_seconds=trial.setup_seconds,
+        )
+        self.tried.append(row)
+        self._notify(row)
+
+
+def _reason(trial: Trial, kept: bool) -> str:
+    if trial.failure is not None:
+        return trial.failure
+    if kept:
+        return "a gain"
+    if trial.ratio is None:
+        return "could not be measured"
+    if trial.ratio.low > 1:
+        return "slower"
+    return "no gain found"
