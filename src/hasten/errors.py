@@ -1,11 +1,11 @@
 """The exceptions a user can meet.
 
-    HastenError                 one clear line: what was asked, what was found, what to do next
-    ├── UsageError              the command line or a file given on it is wrong          exit 2
-    │   └── PlanError           a plan file is broken: which key, what was expected      exit 2
-    ├── ScriptError             the script itself failed, by its own doing               exit 1
-    ├── Refusal                 hasten will not measure this script, and says why        exit 3
-    └── WorkerError             a worker crashed, hung or broke off the conversation     exit 4
+HastenError                 one clear line: what was asked, what was found, what to do next
+├── UsageError              the command line or a file given on it is wrong          exit 2
+│   └── PlanError           a plan file is broken: which key, what was expected      exit 2
+├── ScriptError             the script itself failed, by its own doing               exit 1
+├── Refusal                 hasten will not measure this script, and says why        exit 3
+└── WorkerError             a worker crashed, hung or broke off the conversation     exit 4
 """
 
 from __future__ import annotations

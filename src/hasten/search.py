@@ -15,7 +15,7 @@ from .records.plan import BASELINE, Plan, Settings
 from .records.trial import Trial
 from .records.verdict import Tried
 
-KEEP_BELOW = 0.99           # the interval of a kept technique's ratio ends below this
+KEEP_BELOW = 0.99  # the interval of a kept technique's ratio ends below this
 _ABLATION_KEEPS_BELOW = 0.995
 
 Notify = Callable[[Tried], None]
@@ -84,14 +84,18 @@ class Search:
         return best
 
     def _ablate(self, plan: Plan) -> Plan:
-        """Each kept technique must still earn its place in the final company; the last one was measured in it."""
+        """Each kept technique must still earn its place in the final company; the last one was measured in
+        it.
+        """
         for name in list(plan.techniques)[:-1]:
             settings = plan.techniques[name]
             if self._deadline.left <= 0 or len(plan.techniques) < 2:
                 break
             trial = self._compare(name, plan.without(name), plan, self._deadline.left)
             kept = trial.upper() < _ABLATION_KEEPS_BELOW
-            reason = "still a gain beside the others" if kept else "no gain beside the others: taken out again"
+            reason = (
+                "still a gain beside the others" if kept else "no gain beside the others: taken out again"
+            )
             self._record(name, settings, trial, kept, reason)
             if not kept:
                 plan = plan.without(name)
@@ -102,16 +106,21 @@ class Search:
         return self._bench.compare(a, b, seconds)
 
     def _record(self, name: str, settings: Settings, trial: Trial, kept: bool, reason: str) -> None:
-        row = Tried(
-            technique=name,
-            settings=settings,
-            ratio=trial.ratio,
-            against=trial.a,
-            kept=kept,
-            reason=reason,
-            method=trial.method,
-            setup_seconds=trial.setup_seconds,
+        self.record(
+            Tried(
+                technique=name,
+                settings=settings,
+                ratio=trial.ratio,
+                against=trial.a,
+                kept=kept,
+                reason=reason,
+                method=trial.method,
+                setup_seconds=trial.setup_seconds,
+            )
         )
+
+    def record(self, row: Tried) -> None:
+        """Add a row to what was tried, and tell."""
         self.tried.append(row)
         self._notify(row)
 

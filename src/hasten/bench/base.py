@@ -14,7 +14,9 @@ class Bench(Protocol):
     """Compares two plans on one script. The search calls it and nothing else."""
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
-        """``b`` against ``a`` in about ``seconds``. A plan that fails gives a trial with its ``failure``, no exception."""
+        """``b`` against ``a`` in about ``seconds``. A plan that fails gives a trial with its ``failure``,
+        no exception.
+        """
         ...
 
 

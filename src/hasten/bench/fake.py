@@ -1,4 +1,6 @@
-"""A bench without processes: it answers from a table of effects, so that search and report can be tested at once."""
+"""A bench without processes: it answers from a table of effects, so that search and report can be tested at
+once.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from .statistics import interval
 class ScriptedBench:
     """``effects`` gives each technique's factor on the step's time; ``failures`` the reason why one fails.
 
-    Effects multiply, except for sets of techniques named in ``together``, which replace the product of theirs.
-    Noise alternates deterministically by ``spread``.
+    Effects multiply, except for sets of techniques named in ``together``, which replace the product of
+    theirs. Noise alternates deterministically by ``spread``.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The guard: is the training under a plan the same training?
 
-Two runs from one seed are compared step by step. What must be equal is compared exactly; losses are compared with
-what rounding noise of the plan's own size does to a baseline.
+Two runs from one seed are compared step by step. What must be equal is compared exactly; losses are
+compared with what rounding noise of the plan's own size does to a baseline.
 """
 
 from __future__ import annotations
@@ -22,18 +22,23 @@ from .stage import Stage
 
 STEPS = 120
 LEAST_STEPS = 20
-ROUNDING = {"float32": 2.0**-24, "bfloat16": 2.0**-8}
-TOLERANCE = 4.0             # times what the perturbed baseline does
-FLOOR = 1e-6                # relative; below it, losses count as equal
+ROUNDING = {  # relative, of one output: sums of hundreds of terms taken in another order
+    "float32": 2.0**-20,
+    "bfloat16": 2.0**-8,
+}
+TOLERANCE = 4.0  # times what the perturbed baseline does
+FLOOR = 1e-6  # relative; below it, losses count as equal
 
 Testimony = Sequence[Mapping[str, Any]]
 
 
-def guard(stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int = STEPS) -> GuardVerdict:
+def guard(
+    stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int = STEPS
+) -> GuardVerdict:
     """Compare ``steps`` first steps of a training under ``plan`` with the baseline's.
 
-    ``draws``: the plan may draw other random numbers from the same distributions. ``precision``: the lowest the
-    plan computes in, a key of ROUNDING.
+    ``draws``: the plan may draw other random numbers from the same distributions. ``precision``: the lowest
+    the plan computes in, a key of ROUNDING.
     """
     noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed)
     with ExitStack() as stack:
@@ -42,11 +47,13 @@ def guard(stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, step
         candidate = stack.enter_context(stage.worker(process_part(plan), plan=plan, seed=seed, witness=True))
         workers = [reference, perturbed, candidate]
         wait_all_started(workers)
-        told = [_testimony(worker, steps) for worker in workers]
-    return judge(*told, draws=draws, precision=precision)
+        first, second, third = (_testimony(worker, steps) for worker in workers)
+    return judge(first, second, third, draws, precision)
 
 
-def judge(reference: Testimony, perturbed: Testimony, candidate: Testimony, draws: bool, precision: str) -> GuardVerdict:
+def judge(
+    reference: Testimony, perturbed: Testimony, candidate: Testimony, draws: bool, precision: str
+) -> GuardVerdict:
     """The verdict on three testimonies: a baseline's, a perturbed baseline's and a plan's."""
     steps = min(len(reference), len(perturbed))
     reasons: list[str] = []
@@ -55,15 +62,18 @@ def judge(reference: Testimony, perturbed: Testimony, candidate: Testimony, draw
         reasons.append(f"only {steps} steps could be compared, and {LEAST_STEPS} are needed")
     if unsteady:
         reasons.append(
-            f"the script does not repeat itself from one seed ({'; '.join(unsteady)}), so nothing can be compared"
+            f"the script does not repeat itself from one seed ({'; '.join(unsteady)}), "
+            "so nothing can be compared"
         )
     invariants = differing(reference, candidate, draws)
     reasons += invariants
     curve = compare_losses(reference[:steps], perturbed[:steps], candidate[:steps])
-    if not curve["held"]:
+    if curve["deviation"] is None:
+        reasons.append("losses are missing, or no numbers")
+    elif not curve["held"]:
         reasons.append(
-            f"the loss departs from the baseline's by {curve['deviation']:.2g} (relative), "
-            f"where rounding explains {curve['tolerance']:.2g}"
+            f"the loss departs from the baseline's by {curve['deviation']:.1%}, "
+            f"where rounding explains {curve['tolerance']:.1%}"
         )
     return GuardVerdict(
         passed=not reasons,
@@ -94,23 +104,36 @@ def differing(a: Testimony, b: Testimony, draws: bool) -> list[str]:
         first = next((n for n, (x, y) in enumerate(zip(a, b, strict=False), 1) if x[key] != y[key]), None)
         if first is not None:
             found.append(f"{what} (from step {first})")
-    if draws and Counter(_all_batches(a)).keys() != Counter(_all_batches(b)).keys() and not _random_content(a, b):
+    if (
+        draws
+        and Counter(_all_batches(a)).keys() != Counter(_all_batches(b)).keys()
+        and not _random_content(a, b)
+    ):
         found.append(_COMPARED["batches"])
     return found
 
 
 def compare_losses(reference: Testimony, perturbed: Testimony, candidate: Testimony) -> dict[str, Any]:
-    """The candidate's departure from the reference against the perturbed baseline's, relative and two-sided."""
+    """The candidate's departure from the reference against the perturbed baseline's, relative and two-
+    sided.
+    """
     ours, theirs = _departures(reference, candidate), _departures(reference, perturbed)
     if not ours or not all(map(math.isfinite, ours)):
-        return {"held": False, "deviation": math.inf, "bias": math.inf, "tolerance": 0.0}
+        return {"held": False, "deviation": None, "bias": None, "tolerance": None}
     tolerance = max(FLOOR, TOLERANCE * _size(theirs))
     deviation = _size(ours)
-    return {"held": deviation <= tolerance, "deviation": deviation, "bias": fmean(ours), "tolerance": tolerance}
+    return {
+        "held": deviation <= tolerance,
+        "deviation": deviation,
+        "bias": fmean(ours),
+        "tolerance": tolerance,
+    }
 
 
 def _departures(a: Testimony, b: Testimony) -> list[float]:
-    """Relative differences of the losses, step by step; infinite where one is not a number or one is missing."""
+    """Relative differences of the losses, step by step; infinite where one is not a number or one is
+    missing.
+    """
     differences = []
     for x, y in zip(a, b, strict=False):
         if len(x["losses"]) != len(y["losses"]):

@@ -1,4 +1,5 @@
-"""Two plans compared inside one running training: blocks of steps in the order A B B A, then B A A B, and so on.
+"""Two plans compared inside one running training: blocks of steps in the order A B B A, then B A A B, and
+so on.
 
 Both share process, data, memory layout and moment. A quad lies within one worker; when the script ends, the
 trial goes on in the next one.
@@ -21,10 +22,10 @@ from .steps import Block, Rhythm, all_finite, measure
 
 _LEAST_QUADS = 5
 _MOST_QUADS = 24
-_BLOCK_SECONDS = 0.1        # timed cycles of a block fill at least this, so that clocks and switches do not matter
-_SETTLING_CYCLES = 3        # untimed, the first time a worker trains under a plan
+_BLOCK_SECONDS = 0.1  # timed cycles of a block fill at least this, so that clocks and switches do not matter
+_SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan
 _WARMUP_STEPS = 10
-_EMPTY_WORKERS = 3          # in a row that ended without one quad: the script is too short
+_EMPTY_WORKERS = 3  # in a row that ended without one quad: the script is too short
 
 
 class TrialFailed(Exception):
@@ -56,7 +57,9 @@ class LiveBench:
                 except ScriptOver as over:
                     self.close()
                     if over.ended.how != "completed":
-                        raise TrialFailed(_last_line(over.ended.detail) or f"exit code {over.ended.detail}") from None
+                        raise TrialFailed(
+                            _last_line(over.ended.detail) or f"exit code {over.ended.detail}"
+                        ) from None
                     empty = 0 if len(comparison.log_ratios) > gathered else empty + 1
                     if empty >= _EMPTY_WORKERS:
                         raise TrialFailed("the script ends before one comparison is done") from None

@@ -1,4 +1,5 @@
-"""Two plans compared by pairs of fresh processes. Of each pair one trains while the other is stopped, in turns.
+"""Two plans compared by pairs of fresh processes. Of each pair one trains while the other is stopped, in
+turns.
 
 A process has a speed of its own, so a pair counts once, however long it is watched: intervals are over pairs.
 """
@@ -21,7 +22,7 @@ from .stage import Stage
 from .statistics import interval
 from .steps import Block, Rhythm, all_finite, measure
 
-_TURNS = 4                  # each turn is A B B A or B A A B
+_TURNS = 4  # each turn is A B B A or B A A B
 _BLOCK_SECONDS = 0.15
 _WARMUP_SECONDS = 0.3
 _WARMUP_STEPS = 10
@@ -39,7 +40,9 @@ class _Pair:
 
 
 class PairsBench:
-    """Each comparison starts fresh processes. ``enough`` may end it early; without, it runs ``pairs`` pairs."""
+    """Each comparison starts fresh processes. ``enough`` may end it early; without, it runs ``pairs``
+    pairs.
+    """
 
     def __init__(self, stage: Stage, rhythm: Rhythm) -> None:
         self._stage = stage
@@ -48,7 +51,7 @@ class PairsBench:
         self._block_steps = (1 + timed) * rhythm.cycle
         warmup = max(_WARMUP_STEPS, min(40, math.ceil(_WARMUP_SECONDS / rhythm.cycle_seconds)))
         self._warmup_steps = warmup * rhythm.cycle
-        self.pair_seconds: float | None = None      # what a pair takes here, known after the first
+        self.pair_seconds: float | None = None  # what a pair takes here, known after the first
 
     @property
     def steps_needed(self) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,8 +23,8 @@ from ..records.observation import Observation, Step
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Proof
 
-START_SECONDS = 600.0       # a script may prepare for long before its first step
-SILENCE_SECONDS = 120.0     # a step may be slow, but not without end
+START_SECONDS = 600.0  # a script may prepare for long before its first step
+SILENCE_SECONDS = 120.0  # a step may be slow, but not without end
 
 
 @dataclass(frozen=True)
@@ -49,25 +51,29 @@ class Output:
 
     stdout: Path | None = None
     stderr: Path | None = None
+    stdout_to_stderr: bool = False
 
 
 class WorkerProcess:
     """One worker. After ``start`` it stands at the end of its first step and waits."""
 
-    def __init__(self, job: Job, environment_plan: Plan, environment: Mapping[str, str], output: Output) -> None:
+    def __init__(
+        self, job: Job, environment_plan: Plan, environment: Mapping[str, str], output: Output
+    ) -> None:
         ours, theirs = socket.socketpair()
         argv, variables = render(replace(job, descriptor=theirs.fileno()), environment_plan, environment)
-        self.plan = BASELINE                    # live techniques in force, besides the process'
+        self.plan = BASELINE  # live techniques in force, besides the process'
         self.environment_plan = environment_plan
         self.history: list[Step] = []
         self.setup_seconds = 0.0
         self.protection = ""
         self._wire = Wire(ours)
         stdout, stderr = _open(output.stdout), _open(output.stderr)
+        out: IO[bytes] | int | None = sys.stderr.fileno() if output.stdout_to_stderr else stdout
         try:
             self._process = subprocess.Popen(
                 argv, env=variables, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL,
-                stdout=stdout, stderr=stderr, start_new_session=True,
+                stdout=out, stderr=stderr, start_new_session=True,
             )  # fmt: skip
         finally:
             theirs.close()
@@ -93,10 +99,14 @@ class WorkerProcess:
     def steps(self, count: int, timeout: float | None = None) -> list[Step]:
         """Let the script train ``count`` steps and return them. Raises ScriptOver where it ends before."""
         self._wire.send({"do": "steps", "count": count})
-        return self._take_steps(self._receive(timeout or SILENCE_SECONDS + self._expected(count), f"training {count} steps"))
+        return self._take_steps(
+            self._receive(timeout or SILENCE_SECONDS + self._expected(count), f"training {count} steps")
+        )
 
     def switch(self, plan: Plan) -> str:
-        """Put the live part of ``plan`` in force; returns why not where a technique cannot take effect, else ""."""
+        """Put the live part of ``plan`` in force; returns why not where a technique cannot take effect,
+        else "".
+        """
         if plan == self.plan:
             return ""
         answer = self._ask({"do": "switch", "plan": plan.to_json()}, START_SECONDS)
@@ -145,11 +155,15 @@ class WorkerProcess:
         try:
             message = self._wire.receive(timeout)
         except TimeoutError:
-            raise WorkerError(f"the script was silent for {timeout:.0f} s while {while_doing}: it seems to hang") from None
+            raise WorkerError(
+                f"the script was silent for {timeout:.0f} s while {while_doing}: it seems to hang"
+            ) from None
         except Hangup:
             raise WorkerError(f"{self._how_it_ended()} while {while_doing}") from None
         if message["event"] == "ended":
-            raise ScriptOver(ScriptEnded(message["how"], message["detail"], _steps(message["steps"]), message["testimony"]))
+            raise ScriptOver(
+                ScriptEnded(message["how"], message["detail"], _steps(message["steps"]), message["testimony"])
+            )
         return message
 
     def _take_steps(self, message: Message) -> list[Step]:
@@ -172,17 +186,19 @@ class WorkerProcess:
         return f"the script's process was killed by {signal.Signals(-code).name}{hint}"
 
     def _signal(self, number: signal.Signals) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            pass
 
 
 def script_error(ended: ScriptEnded, script: str) -> ScriptError:
     """What to tell the user when their script failed by itself."""
     if ended.how == "exit":
-        return ScriptError(f"{script} ended with exit code {ended.detail} before hasten had seen enough steps")
-    return ScriptError(f"{script} raised an error of its own (hasten changed nothing in this run):\n{ended.detail.rstrip()}")
+        return ScriptError(
+            f"{script} ended with exit code {ended.detail} before hasten had seen enough steps"
+        )
+    return ScriptError(
+        f"{script} raised an error of its own (hasten changed nothing in this run):\n{ended.detail.rstrip()}"
+    )
 
 
 def wait_all_started(workers: list[WorkerProcess]) -> None:

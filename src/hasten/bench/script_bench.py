@@ -1,4 +1,6 @@
-"""The bench for a real script: live where the two plans can share a process, by pairs of processes where not."""
+"""The bench for a real script: live where the two plans can share a process, by pairs of processes where
+not.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class ScriptBench:
         return self.pairs.compare(a, b, max(2, min(_SEARCH_PAIRS, affordable)), enough=_clear)
 
     def confirm(self, plan: Plan, pairs: int) -> Trial:
-        """For the claim: a number of pairs fixed beforehand, baseline against ``plan``, nothing else in mind."""
+        """For the claim: a number of pairs fixed beforehand, baseline against ``plan``, nothing else in
+        mind.
+        """
         self.live.close()
         return self.pairs.compare(Plan(), plan, pairs)
 

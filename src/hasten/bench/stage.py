@@ -1,4 +1,6 @@
-"""Where trials take place: the script with its arguments, its environment, and the folders that must stay untouched."""
+"""Where trials take place: the script with its arguments, its environment, and the folders that must stay
+untouched.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,12 @@ from .process import Output, WorkerProcess
 
 @dataclass
 class Stage:
-    """Starts workers for one script. Use as a context: what protects the user's files is taken down at the end.
+    """Starts workers for one script. Use as a context: what protects the user's files is taken down at the
+    end.
 
-    ``folders`` are the working directory and the script's folder. ``protect`` False is the user's --allow-writes:
-    protection is still tried, but its absence is no reason to stop. ``output`` maps a worker's number to where its
-    output goes.
+    ``folders`` are the working directory and the script's folder. ``protect`` False is the user's
+    --allow-writes: protection is still tried, but its absence is no reason to stop. ``output`` maps a
+    worker's number to where its output goes.
     """
 
     argv: tuple[str, ...]
@@ -27,8 +30,9 @@ class Stage:
     environment: Mapping[str, str]
     folders: tuple[str, ...]
     protect: bool = True
-    trial_folder: Path | None = None    # None: the workers' output goes where ours goes
-    protection: str = ""                # "overlay" or "off", known once a worker has started
+    trial_folder: Path | None = None  # None: the workers' output goes where ours goes
+    stdout_to_stderr: bool = False  # keep our standard output free of the script's
+    protection: str = ""  # "overlay" or "off", known once a worker has started
     _layers: str = field(default="", init=False)
     _count: int = field(default=0, init=False)
 
@@ -48,7 +52,9 @@ class Stage:
         witness: bool = False,
         perturbation: Perturbation | None = None,
     ) -> WorkerProcess:
-        """A new worker whose process lives under ``process_plan``; ``plan`` is in force from its first step."""
+        """A new worker whose process lives under ``process_plan``; ``plan`` is in force from its first
+        step.
+        """
         self._count += 1
         job = Job(
             argv=self.argv,
@@ -67,9 +73,7 @@ class Stage:
 
     def _output(self) -> Output:
         if self.trial_folder is None:
-            return Output()
+            return Output(stdout_to_stderr=self.stdout_to_stderr)
         self.trial_folder.mkdir(parents=True, exist_ok=True)
         name = f"worker-{self._count:03}"
         return Output(self.trial_folder / f"{name}.stdout", self.trial_folder / f"{name}.stderr")
-
-

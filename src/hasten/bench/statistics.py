@@ -1,6 +1,8 @@
-"""Intervals for ratios of times. Everything is done on logarithms, where a ratio and its inverse are symmetric.
+"""Intervals for ratios of times. Everything is done on logarithms, where a ratio and its inverse are
+symmetric.
 
-Source for Student's distribution: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
+Source for Student's distribution: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and
+26.7.4.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ def interval(log_ratios: Sequence[float], unit: str, confidence: float = 0.95) -
     return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), count, unit)
 
 
-CLAIM_CONFIDENCE = 0.99     # one-sided
+CLAIM_CONFIDENCE = 0.99  # one-sided
 CLAIM_LEAST_SPEEDUP = 1.01
 CLAIM_LEAST_PROCESSES = 4
 
@@ -57,8 +59,8 @@ CLAIM_LEAST_PROCESSES = 4
 def is_gain(log_ratios: Sequence[float]) -> bool:
     """Whether a gain may be claimed: the 99% one-sided lower bound of the speedup is above 1.01.
 
-    ``log_ratios``: one value a pair of fresh processes, of measurements that chose nothing. A one-sided bound at
-    99% is the end of a two-sided interval at 98%.
+    ``log_ratios``: one value a pair of fresh processes, of measurements that chose nothing. A one-sided
+    bound at 99% is the end of a two-sided interval at 98%.
     """
     if len(log_ratios) < CLAIM_LEAST_PROCESSES:
         return False

@@ -1,4 +1,6 @@
-"""From single steps to the time of a block: whole cycles of the script, per sample where the samples are known."""
+"""From single steps to the time of a block: whole cycles of the script, per sample where the samples are
+known.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ class Rhythm:
 
     evaluations: int
     restarts: int
-    cycle: int                      # optimizer steps in one repeating block of the script
-    cycle_seconds: float            # of the baseline, median
+    cycle: int  # optimizer steps in one repeating block of the script
+    cycle_seconds: float  # of the baseline, median
 
     def regular(self, step: Step) -> bool:
         """No evaluation and no new epoch more than usual fell into the step."""
@@ -30,7 +32,7 @@ class Rhythm:
 class Block:
     """Consecutive steps under one plan. Times are of the median regular cycle."""
 
-    sample_seconds: float           # a step's where samples are unknown
+    sample_seconds: float  # a step's where samples are unknown
     step_seconds: float
 
 
@@ -55,7 +57,9 @@ def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | 
     whole = [c for c in cycles if len(c) == rhythm.cycle and all(rhythm.regular(step) for step in c)]
     if len(whole) < 2:
         return None
-    sample_seconds = median(sum(s.seconds for s in c) / (sum(s.samples or 0 for s in c) or len(c)) for c in whole)
+    sample_seconds = median(
+        sum(s.seconds for s in c) / (sum(s.samples or 0 for s in c) or len(c)) for c in whole
+    )
     return Block(sample_seconds, median(fmean(s.seconds for s in c) for c in whole))
 
 

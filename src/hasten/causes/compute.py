@@ -14,5 +14,7 @@ def look(facts: Facts) -> Cause | None:
     if share < _LEAST_SHARE:
         return None
     dtypes = sorted({dtype for root in facts.observation.roots for dtype in root.dtypes})
-    evidence = f"{share:.0%} of a step is forward, loss and backward, in {', '.join(dtypes) or 'unknown precision'}"
+    evidence = (
+        f"{share:.0%} of a step is forward, loss and backward, in {', '.join(dtypes) or 'unknown precision'}"
+    )
     return Cause("compute", share, evidence, ("bf16", "channels_last", "malloc"))

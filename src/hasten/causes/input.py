@@ -19,4 +19,9 @@ def look(facts: Facts) -> Cause | None:
         else f"{loader.dataset} sample by sample in the training process"
         for loader in loaders
     )  # fmt: skip
-    return Cause("input", share, f"{share:.0%} of a step is waiting for data: {made or 'a loader'}", ("dataset_in_ram",))
+    return Cause(
+        "input",
+        share,
+        f"{share:.0%} of a step is waiting for data: {made or 'a loader'}",
+        ("dataset_in_ram",),
+    )

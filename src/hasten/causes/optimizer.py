@@ -14,4 +14,6 @@ def look(facts: Facts) -> Cause | None:
     if share < _LEAST_SHARE or all(optimizer.fused for optimizer in facts.observation.optimizers):
         return None
     names = ", ".join(sorted({optimizer.name for optimizer in facts.observation.optimizers}))
-    return Cause("optimizer", share, f"{share:.0%} of a step is the update by {names}, not fused", ("fused_optimizer",))
+    return Cause(
+        "optimizer", share, f"{share:.0%} of a step is the update by {names}, not fused", ("fused_optimizer",)
+    )

@@ -18,7 +18,8 @@ def find_ourselves() -> None:
     package = os.path.dirname(inside)
     init = os.path.join(package, "__init__.py")
     spec = importlib.util.spec_from_file_location("hasten", init, submodule_search_locations=[package])
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["hasten"] = module
     spec.loader.exec_module(module)

@@ -1,4 +1,6 @@
-"""The worker's side of the conversation: at a step's end it does what the coordinator asks, then trains on."""
+"""The worker's side of the conversation: at a step's end it does what the coordinator asks, then trains
+on.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ Answer = Callable[[Message], Message]
 
 
 def stop_here() -> NoReturn:
-    """End this worker between two steps. The script's own clean-up does not run: its trial is thrown away anyway."""
+    """End this worker between two steps. The script's own clean-up does not run: its trial is thrown away
+    anyway.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
@@ -44,13 +48,17 @@ class Conversation:
             while self._left <= 0:
                 self._obey(self._wire.receive())
         except Hangup:
-            os._exit(0)     # the coordinator is gone: nobody wants this training any more
+            os._exit(0)  # the coordinator is gone: nobody wants this training any more
 
     def ended(self, how: str, detail: str, testimony: list[dict[str, Any]]) -> None:
-        """The script is over; steps that were not reported yet, and what was witnessed, go with the message."""
+        """The script is over; steps that were not reported yet, and what was witnessed, go with the
+        message.
+        """
         steps = _plain(self._batch)
         try:
-            self._wire.send({"event": "ended", "how": how, "detail": detail, "steps": steps, "testimony": testimony})
+            self._wire.send(
+                {"event": "ended", "how": how, "detail": detail, "steps": steps, "testimony": testimony}
+            )
         except Hangup:
             return
 

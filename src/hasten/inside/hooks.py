@@ -36,7 +36,9 @@ class ForwardSlot:
 
 
 class Hooks:
-    """All seams of one worker. ``on_root`` is called when a root was found, before its first forward pass runs."""
+    """All seams of one worker. ``on_root`` is called when a root was found, before its first forward pass
+    runs.
+    """
 
     def __init__(self, training: Training, observer: Observer, on_root: Callable[[], None]) -> None:
         self.loaders = Loaders(training)
@@ -95,7 +97,12 @@ class Hooks:
 
     def _consider(self, module: Any) -> None:
         training = self._training
-        owned = {id(p) for optimizer in training.optimizers for group in optimizer.param_groups for p in group["params"]}
+        owned = {
+            id(p)
+            for optimizer in training.optimizers
+            for group in optimizer.param_groups
+            for p in group["params"]
+        }
         mine = {id(p) for p in module.parameters() if p.requires_grad}
         known = any(module is root for root in training.roots)
         if not known and (mine & owned if owned else mine):
@@ -119,7 +126,9 @@ class Hooks:
                     if observer.in_backward:
                         return original(*args, **kwargs)
                     began = observer.backward_begins()
-                    losses = [t.detach().clone() for t in losses_of(args) if torch.is_tensor(t) and t.numel() == 1]
+                    losses = [
+                        t.detach().clone() for t in losses_of(args) if torch.is_tensor(t) and t.numel() == 1
+                    ]
                     try:
                         result = original(*args, **kwargs)
                     finally:
@@ -167,10 +176,14 @@ class Hooks:
         def created(original: Any) -> Any:
             here = os.getpid()
 
-            def create_fetcher(kind: int, dataset: Any, auto_collation: bool, collate: Any, drop_last: bool) -> Any:
+            def create_fetcher(
+                kind: int, dataset: Any, auto_collation: bool, collate: Any, drop_last: bool
+            ) -> Any:
                 fetcher = original(kind, dataset, auto_collation, collate, drop_last)
                 mapped = kind == dataloader._DatasetKind.Map and auto_collation
-                return Fetch(fetcher, training, dataset, collate) if mapped and os.getpid() == here else fetcher
+                return (
+                    Fetch(fetcher, training, dataset, collate) if mapped and os.getpid() == here else fetcher
+                )
 
             return create_fetcher
 
@@ -180,7 +193,9 @@ class Hooks:
 
 
 class Fetch:
-    """A loader's fetcher that asks the installed providers for the samples first, and the dataset otherwise."""
+    """A loader's fetcher that asks the installed providers for the samples first, and the dataset
+    otherwise.
+    """
 
     def __init__(self, fetcher: Any, training: Training, dataset: Any, collate: Any) -> None:
         self._fetcher = fetcher

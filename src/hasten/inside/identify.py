@@ -9,7 +9,7 @@ from typing import Any
 
 from ..records.observation import Loader, Optimizer, Root
 
-FUSED_FUNCTIONS = {             # optimizer class: (module of torch.optim, its fused function)
+FUSED_FUNCTIONS = {  # optimizer class: (module of torch.optim, its fused function)
     "Adam": ("adam", "_fused_adam"),
     "AdamW": ("adam", "_fused_adam"),
     "SGD": ("sgd", "_fused_sgd"),
@@ -66,7 +66,10 @@ def why_not_fused(torch: Any, optimizer: Any) -> str:
 def describe_loader(iterator: Any, training: bool, sample_bytes: int | None) -> Loader:
     """From a DataLoader's iterator, which knows what the loader was made of."""
     dataset = iterator._dataset
-    iterable = not hasattr(dataset, "__getitem__") or type(iterator._index_sampler).__name__ == "_InfiniteConstantSampler"
+    iterable = (
+        not hasattr(dataset, "__getitem__")
+        or type(iterator._index_sampler).__name__ == "_InfiniteConstantSampler"
+    )
     return Loader(
         dataset=type(dataset).__name__,
         samples=None if iterable else length_of(dataset),
@@ -88,7 +91,9 @@ def length_of(dataset: Any) -> int | None:
 
 
 def takes_items_one_by_one(dataset: Any) -> bool:
-    """Whether a batch is nothing but ``dataset[i]`` for each index. torch's own Subset only looks like an exception."""
+    """Whether a batch is nothing but ``dataset[i]`` for each index. torch's own Subset only looks like an
+    exception.
+    """
     if not hasattr(dataset, "__getitems__"):
         return True
     if type(dataset).__module__ == "torch.utils.data.dataset" and type(dataset).__name__ == "Subset":
@@ -97,7 +102,9 @@ def takes_items_one_by_one(dataset: Any) -> bool:
 
 
 def local_modules(folders: tuple[str, ...]) -> dict[str, str]:
-    """The script's own modules that are loaded: path to digest. Installed packages, ours too, are left out."""
+    """The script's own modules that are loaded: path to digest. Installed packages, ours too, are left
+    out.
+    """
     package = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
     found = {}
     for module in list(sys.modules.values()):
@@ -105,7 +112,11 @@ def local_modules(folders: tuple[str, ...]) -> dict[str, str]:
         if not isinstance(path, str) or not path.endswith(".py"):
             continue
         path = os.path.realpath(path)
-        installed = "site-packages" in path or "dist-packages" in path or path.startswith(os.path.realpath(sys.base_prefix))
+        installed = (
+            "site-packages" in path
+            or "dist-packages" in path
+            or path.startswith(os.path.realpath(sys.base_prefix))
+        )
         ours = path.startswith(package) and not path.startswith(package + "examples")
         if not installed and not ours and any(path.startswith(folder + os.sep) for folder in folders):
             found[path] = file_digest(path)

@@ -18,7 +18,7 @@ class Shield:
     folders: tuple[str, ...]
     layers: str
     prelude: tuple[str, ...] = ()
-    required: bool = True           # without protection the worker ends before the script starts
+    required: bool = True  # without protection the worker ends before the script starts
 
 
 @dataclass(frozen=True)
@@ -26,23 +26,24 @@ class Perturbation:
     """Noise added to a baseline, as large as a plan's rounding: ``relative`` to each gradient and weight."""
 
     relative: float
-    redraw: bool = False            # other random numbers than the baseline's, from the first step on
+    redraw: bool = False  # other random numbers than the baseline's, from the first step on
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class Job:
-    """``plan`` is in force from the first step where nobody converses with the worker (``descriptor`` is None), or
-    where ``witness`` asks for it; otherwise the coordinator switches."""
+    """``plan`` is in force from the first step where nobody converses with the worker (``descriptor`` is
+    None), or where ``witness`` asks for it; otherwise the coordinator switches.
+    """
 
     argv: tuple[str, ...]
     machine: Machine
     plan: Plan = BASELINE
-    descriptor: int | None = None   # the worker's end of the conversation
+    descriptor: int | None = None  # the worker's end of the conversation
     shield: Shield | None = None
-    seed: int | None = None         # for torch, random and numpy, before the script starts
-    witness: bool = False           # record what the guard compares
+    seed: int | None = None  # for torch, random and numpy, before the script starts
+    witness: bool = False  # record what the guard compares
     perturbation: Perturbation | None = None
-    strict: bool = False            # a technique that does not apply ends the run
-    folders: tuple[str, ...] = field(default=())    # where the script's own modules live
-    environment: Mapping[str, str] = field(default_factory=dict)    # what the plan added to the user's
+    strict: bool = False  # a technique that does not apply ends the run
+    folders: tuple[str, ...] = field(default=())  # where the script's own modules live
+    environment: Mapping[str, str] = field(default_factory=dict)  # what the plan added to the user's

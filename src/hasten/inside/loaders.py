@@ -1,4 +1,6 @@
-"""The loaders a script reads from, told apart by content: libraries rebuild their loaders, order says nothing."""
+"""The loaders a script reads from, told apart by content: libraries rebuild their loaders, order says
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ class Loaders:
 
     def batch_came(self, iterator: Any, batch: Any) -> None:
         dataset = iterator._dataset
-        key = (type(dataset).__name__, length_of(dataset), getattr(iterator._index_sampler, "batch_size", None))
+        key = (
+            type(dataset).__name__,
+            length_of(dataset),
+            getattr(iterator._index_sampler, "batch_size", None),
+        )
         seen = self._seen.get(key)
         if seen is None:
             length = batch_length(batch)

@@ -14,7 +14,7 @@ clock = time.perf_counter
 class RawStep:
     """A step while it is being watched. Times in seconds; ``losses`` are detached tensors, read later."""
 
-    optimizer: int = 0              # which optimizer ended it: its index; -1 where there is none
+    optimizer: int = 0  # which optimizer ended it: its index; -1 where there is none
     seconds: float = 0.0
     samples: int = 0
     data: float = 0.0
@@ -110,7 +110,9 @@ class Observer:
         self._update_began = clock()
 
     def update_ends(self, optimizer: int) -> None:
-        """A closure's forward and backward passes run inside the optimizer's step and are not the update's time."""
+        """A closure's forward and backward passes run inside the optimizer's step and are not the update's
+        time.
+        """
         inside = self._step.watched() - self._watched_before_update
         self._step.update += clock() - self._update_began - inside
         self.step_ends(optimizer)

@@ -8,8 +8,9 @@ caught: files outside the folders, also where a symbolic link inside leads there
     worker:       protection = protect(folders, layers)
     either:       keep(protection.uppers[0], saved) ... protect(folders, layers, [saved]) in a later worker
 
-Each worker sees only its own writes. Without root, renaming a directory that was there before fails with
-EXDEV, as between two file systems.
+Each worker sees only its own writes. Without root the kernel sets two limits to what was there before: no
+directory can be renamed (EXDEV), and what belongs to another user, or to a group that is not the process's
+first, cannot be written (EOVERFLOW).
 """
 
 from __future__ import annotations
@@ -195,7 +196,9 @@ def _prepare(index: int, place: str) -> None:
     os.mkdir(f"work{index}")
     if os.path.isdir(place):
         os.mkdir(lower)
-        found = os.stat(place)  # the top of an overlay shows the mode and times of its upper
+        found = os.stat(place)  # the top of an overlay shows the owner, mode and times of its upper
+        with suppress(OSError):  # only root may give it to somebody else
+            os.chown(upper, found.st_uid, found.st_gid)
         writable = 0o777 if os.access(place, os.W_OK) else 0o555
         os.chmod(upper, stat.S_IMODE(found.st_mode) & (0o7000 | writable))
         os.utime(upper, ns=(found.st_atime_ns, found.st_mtime_ns))

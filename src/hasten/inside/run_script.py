@@ -43,7 +43,9 @@ def script_traceback(error: BaseException) -> TracebackType | None:
 
 
 def die_as_python_does(error: BaseException) -> None:
-    """Report ``error`` and end the process as the interpreter would have without us. SystemExit is re-raised."""
+    """Report ``error`` and end the process as the interpreter would have without us. SystemExit is re-
+    raised.
+    """
     if isinstance(error, SystemExit):
         raise error
     sys.excepthook(type(error), error, script_traceback(error))

@@ -1,4 +1,5 @@
-"""Proof that sampling a dataset is deterministic, obtained in a process of its own so that nothing here moves.
+"""Proof that sampling a dataset is deterministic, obtained in a process of its own so that nothing here
+moves.
 
 A forked child draws samples twice. They must be equal byte for byte, the global random streams must not move,
 and the dataset's own state must not change.
@@ -15,9 +16,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-_SAMPLES = 48               # drawn twice each, spread over the dataset
-_CHILD_SECONDS = 10.0       # after which the child reports on what it has drawn
-_PATIENCE_SECONDS = 30.0    # after which the child is given up
+_SAMPLES = 48  # drawn twice each, spread over the dataset
+_CHILD_SECONDS = 10.0  # after which the child reports on what it has drawn
+_PATIENCE_SECONDS = 30.0  # after which the child is given up
 
 
 def prove_deterministic(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
@@ -48,7 +49,9 @@ def prove_deterministic(torch: Any, dataset: Any, length: int) -> tuple[str, int
 
 
 def _examine_and_exit(torch: Any, dataset: Any, length: int, write_end: int) -> None:
-    """The child's whole life. Like a loader's worker it computes with one thread: OpenMP does not survive a fork."""
+    """The child's whole life. Like a loader's worker it computes with one thread: OpenMP does not survive a
+    fork.
+    """
     try:
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 1)
@@ -56,7 +59,10 @@ def _examine_and_exit(torch: Any, dataset: Any, length: int, write_end: int) -> 
         torch.set_num_threads(1)
         answer = _examine(torch, dataset, length)
     except BaseException as error:
-        answer = (f"drawing a sample of {type(dataset).__name__} again failed: {type(error).__name__}: {error}", 0)
+        answer = (
+            f"drawing a sample of {type(dataset).__name__} again failed: {type(error).__name__}: {error}",
+            0,
+        )
     os.write(write_end, json.dumps(answer).encode()[:60000])
     os._exit(0)
 
@@ -86,19 +92,20 @@ def random_streams(torch: Any) -> tuple[Any, ...]:
     import random
 
     numpy = sys.modules.get("numpy")
-    own = numpy.random.get_state()[1:3] if numpy is not None else ()
-    return (torch.get_rng_state().numpy().tobytes() if numpy else torch.get_rng_state().tolist(), random.getstate(), *(
-        (own[0].tobytes(), own[1]) if own else ()
-    ))  # fmt: skip
+    if numpy is None:
+        return (torch.get_rng_state().tolist(), random.getstate())
+    _, keys, position, *_ = numpy.random.get_state()
+    return (torch.get_rng_state().tolist(), random.getstate(), keys.tobytes(), position)
 
 
 def same_sample(a: Any, b: Any) -> bool:
     """Equal in structure and in every byte. Types that cannot be compared so count as different."""
     if type(a) is not type(b):
         return False
-    if hasattr(a, "element_size"):          # a tensor
-        return a.dtype == b.dtype and a.shape == b.shape and a.device == b.device and _raw(a) == _raw(b)
-    if hasattr(a, "tobytes") and hasattr(a, "dtype"):       # a numpy array or scalar
+    if hasattr(a, "element_size"):  # a tensor
+        alike = a.dtype == b.dtype and a.shape == b.shape and a.device == b.device
+        return bool(alike) and _raw(a) == _raw(b)
+    if hasattr(a, "tobytes") and hasattr(a, "dtype"):  # a numpy array or scalar
         return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
     if isinstance(a, (tuple, list)):
         return len(a) == len(b) and all(map(same_sample, a, b))
@@ -145,13 +152,19 @@ def chain(dataset: Any) -> Iterator[Any]:
 
 
 def state_of(value: Any, depth: int = 4) -> Any:
-    """A cheap fingerprint of an object's state: values of plain attributes, versions and sizes of large ones."""
+    """A cheap fingerprint of an object's state: values of plain attributes, versions and sizes of large
+    ones.
+    """
     if isinstance(value, (int, float, str, bytes, bool, type(None))):
         return value if not isinstance(value, (str, bytes)) else hash(value)
     if hasattr(value, "element_size"):
         return (id(value), value._version, tuple(value.shape))
     if hasattr(value, "tobytes") and hasattr(value, "dtype"):
-        return (id(value), value.shape, hash(value[:: max(1, len(value) // 64)].tobytes()) if value.ndim else value.tobytes())
+        return (
+            id(value),
+            value.shape,
+            hash(value[:: max(1, len(value) // 64)].tobytes()) if value.ndim else value.tobytes(),
+        )
     if depth == 0:
         return id(value)
     if isinstance(value, dict):

@@ -17,7 +17,9 @@ class Seams:
         self._undo: list[Callable[[], None]] = []
 
     def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
-        """Put ``make(original)`` in place of ``owner.name``; returns the undo, which may be called once, early."""
+        """Put ``make(original)`` in place of ``owner.name``; returns the undo, which may be called once,
+        early.
+        """
         present = name in vars(owner)
         original = vars(owner)[name] if present else getattr(owner, name)
         plain = original.__func__ if isinstance(original, staticmethod) else original
@@ -74,7 +76,9 @@ class ImportSeam(importlib.abc.MetaPathFinder):
         if fullname != self._name or self not in sys.meta_path:
             return None
         others = sys.meta_path[sys.meta_path.index(self) + 1 :]
-        found = (finder.find_spec(fullname, path, target) for finder in others if hasattr(finder, "find_spec"))
+        found = (
+            finder.find_spec(fullname, path, target) for finder in others if hasattr(finder, "find_spec")
+        )
         spec = next((spec for spec in found if spec is not None), None)
         if spec is not None and spec.loader is not None:
             self._follow(spec.loader)

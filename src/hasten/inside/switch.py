@@ -18,14 +18,15 @@ class Switchboard:
         self._training = training
         self._plan = BASELINE
         self._installed: list[Technique] = []
-        self.failed = ""        # the technique that was not applicable at the last switch
+        self.failed = ""  # the technique that was not applicable at the last switch
 
     @property
     def plan(self) -> Plan:
         return self._plan
 
     def switch(self, plan: Plan, prepare: bool = False) -> float:
-        """Put ``plan`` in force; with ``prepare`` pay its set-up now (fill caches). Returns the seconds it took.
+        """Put ``plan`` in force; with ``prepare`` pay its set-up now (fill caches). Returns the seconds it
+        took.
 
         Raises NotApplicable, with nothing left installed, where a technique finds that it cannot take effect.
         """

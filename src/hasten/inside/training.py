@@ -1,4 +1,6 @@
-"""The training as techniques see it: the modules that are trained, their optimizers, and two places to step in."""
+"""The training as techniques see it: the modules that are trained, their optimizers, and two places to step
+in.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,15 @@ FetchProvider = Callable[[Any, Sequence[Any], Any], "list[Any] | None"]
 
 
 class NotApplicable(Exception):
-    """A technique found, with the live training before it, that it cannot take effect. The message says why."""
+    """A technique found, with the live training before it, that it cannot take effect. The message says
+    why.
+    """
 
 
 class Training:
-    """What techniques may touch. Roots and optimizers are held weakly: a finished model is the script's to free."""
+    """What techniques may touch. Roots and optimizers are held weakly: a finished model is the script's to
+    free.
+    """
 
     def __init__(self, torch: ModuleType, seams: Seams, available_bytes: int) -> None:
         self.torch: Any = torch
@@ -29,9 +35,9 @@ class Training:
         self.available_bytes = available_bytes
         self.forward_wrappers: dict[str, ForwardWrapper] = {}
         self.fetch_providers: dict[str, FetchProvider] = {}
-        self.datasets: dict[int, Any] = {}              # id -> dataset that a loader read from
-        self.training_datasets: dict[int, Any] = {}     # id -> dataset whose samples reached a training step
-        self.changed = False                            # a root or an optimizer came since this was cleared
+        self.datasets: dict[int, Any] = {}  # id -> dataset that a loader read from
+        self.training_datasets: dict[int, Any] = {}  # id -> dataset whose samples reached a training step
+        self.changed = False  # a root or an optimizer came since this was cleared
         self._roots: list[weakref.ref[Any]] = []
         self._optimizers: list[weakref.ref[Any]] = []
 
@@ -62,7 +68,9 @@ class Training:
 
 
 class _Wrapped:
-    """One wrapper around a call; a class rather than a closure, so that each loop turn binds its own values."""
+    """One wrapper around a call; a class rather than a closure, so that each loop turn binds its own
+    values.
+    """
 
     __slots__ = ("_call", "_root", "_wrapper")
 

@@ -23,7 +23,9 @@ class Wire:
 
     @classmethod
     def from_descriptor(cls, descriptor: int) -> Wire:
-        """The end that was inherited as file descriptor ``descriptor``; children will not inherit it again."""
+        """The end that was inherited as file descriptor ``descriptor``; children will not inherit it
+        again.
+        """
         connection = socket.socket(fileno=descriptor)
         connection.set_inheritable(False)
         return cls(connection)

@@ -1,4 +1,6 @@
-"""What the guard compares between two runs: batches, flags, learning rates, random streams and losses, step by step."""
+"""What the guard compares between two runs: batches, flags, learning rates, random streams and losses, step
+by step.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Witness:
                 "optimizer": step.optimizer,
                 "batches": self._batches,
                 "modes": self._modes,
-                "rates": [[float(g["lr"]) for g in o.param_groups if "lr" in g] for o in self._training.optimizers],
+                "rates": [
+                    [float(g["lr"]) for g in o.param_groups if "lr" in g] for o in self._training.optimizers
+                ],
                 "streams": streams.hexdigest(),
                 "losses": [float(loss) for loss in step.losses],
             }
@@ -49,7 +53,8 @@ class Witness:
 
 
 class Perturber:
-    """Adds rounding-sized noise to a baseline: to the weights a forward pass reads and to the gradients a step reads.
+    """Adds rounding-sized noise to a baseline: to the weights a forward pass reads and to the gradients a
+    step reads.
 
     The noise has a generator of its own, so the script's random streams stay where they were.
     """
@@ -88,7 +93,9 @@ class Perturber:
         device = str(value.device)
         if device not in self._generators:
             self._generators[device] = torch.Generator(device).manual_seed(self._seed)
-        noise = torch.randn(value.shape, generator=self._generators[device], device=value.device, dtype=value.dtype)
+        noise = torch.randn(
+            value.shape, generator=self._generators[device], device=value.device, dtype=value.dtype
+        )
         return value * (1 + self._relative * noise)
 
 

@@ -15,7 +15,7 @@ from ..records.codec import to_json
 from ..records.facts import Facts
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
-from .control import Conversation
+from .control import Answer, Conversation
 from .hooks import Hooks
 from .identify import describe_optimizer, describe_root, local_modules
 from .job import Job
@@ -30,7 +30,7 @@ from .uses import Uses
 from .wire import Message, Wire
 from .witness import Perturber, Witness
 
-_PROOF_AFTER_STEPS = 20     # a run under a plan asks for its proofs once, this many steps in
+_PROOF_AFTER_STEPS = 20  # a run under a plan asks for its proofs once, this many steps in
 
 
 class Worker:
@@ -49,7 +49,7 @@ class Worker:
         self._witness: Witness | None = None
         self._due = job.plan if job.descriptor is None or job.witness else BASELINE
         wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
-        answers = {
+        answers: dict[str, Answer] = {
             "observation": self._answer_observation,
             "switch": self._answer_switch,
             "proofs": self._answer_proofs,
@@ -140,7 +140,7 @@ class Worker:
 
     def _put_in_force(self, plan: Plan) -> None:
         """Take up what applies to the training before us; in a run under a plan, say what does not."""
-        assert self._switchboard is not None and self._training is not None
+        assert self._switchboard is not None
         if self._conversation is not None:
             self._switchboard.switch(plan)
             return
@@ -186,7 +186,8 @@ class Worker:
 
     # ---- answers
     def _observe(self) -> Observation:
-        assert self._training is not None and self._hooks is not None
+        assert self._training is not None
+        assert self._hooks is not None
         torch = self._training.torch
         return Observation(
             steps=(),

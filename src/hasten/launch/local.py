@@ -24,7 +24,9 @@ def environment_of(plan: Plan) -> dict[str, str]:
     }
 
 
-def render(job: Job, plan: Plan, base: Mapping[str, str], python: str = sys.executable) -> tuple[list[str], dict[str, str]]:
+def render(
+    job: Job, plan: Plan, base: Mapping[str, str], python: str = sys.executable
+) -> tuple[list[str], dict[str, str]]:
     """The command line and the environment of a worker for ``job`` whose process lives under ``plan``.
 
     ``base`` is the user's environment; what they set in it themselves was never taken into a plan.

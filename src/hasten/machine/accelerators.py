@@ -19,7 +19,7 @@ def accelerators(root: Path = Path("/")) -> tuple[str, ...]:
 def _in_driver(root: Path) -> tuple[str, ...]:
     files = sorted((root / "proc/driver/nvidia/gpus").glob("*/information"))
     gpus = [fields_in(text_of(file)) for file in files]
-    if any(gpu.get("Model", "Unknown") == "Unknown" for gpu in gpus):       # not initialised yet
+    if any(gpu.get("Model", "Unknown") == "Unknown" for gpu in gpus):  # not initialised yet
         return ()
     # A container sees the host's files, but only the devices that were given to it.
     return tuple(gpu["Model"] for gpu in gpus if (root / f"dev/nvidia{gpu.get('Device Minor')}").exists())

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from hasten.machine.probe import number_in, text_of
 
-_NO_LIMIT = 2**60       # v1 writes "no limit" as the largest multiple of a page, just below 2**63
+_NO_LIMIT = 2**60  # v1 writes "no limit" as the largest multiple of a page, just below 2**63
 
 
 def quota_cpus(root: Path = Path("/")) -> float | None:
@@ -35,7 +35,7 @@ def memory_left_bytes(root: Path = Path("/")) -> int | None:
 
 def _quota(group: Path) -> float | None:
     v1 = f"{text_of(group / 'cpu.cfs_quota_us')} {text_of(group / 'cpu.cfs_period_us')}"
-    quota, _, period = (text_of(group / "cpu.max") or v1).partition(" ")        # "max 100000", "-1 100000"
+    quota, _, period = (text_of(group / "cpu.max") or v1).partition(" ")  # "max 100000", "-1 100000"
     quota_us, period_us = number_in(quota), number_in(period)
     return quota_us / period_us if quota_us and period_us else None
 
@@ -51,7 +51,7 @@ def _memory(root: Path) -> Iterator[tuple[int, int]]:
 
 def _idle_cache_bytes(group: Path) -> int:
     """Bytes of files that nobody read lately; v1 counts the groups below apart, as total_inactive_file."""
-    words = text_of(group / "memory.stat").split()          # name value name value ...
+    words = text_of(group / "memory.stat").split()  # name value name value ...
     counts = dict(zip(words[::2], words[1::2], strict=False))
     return number_in(counts.get("total_inactive_file") or counts.get("inactive_file") or "") or 0
 
@@ -62,7 +62,7 @@ def _groups(controller: str, root: Path) -> Iterator[Path]:
     A hierarchy may be mounted from a group downwards, as into a container: what lies above is out of sight,
     and a mount that does not hold our own group says nothing about us.
     """
-    own: dict[str, PurePosixPath] = {}                  # by controller; v2 goes by the empty name
+    own: dict[str, PurePosixPath] = {}  # by controller; v2 goes by the empty name
     for line in text_of(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         own.update(dict.fromkeys(controllers.split(","), PurePosixPath(path)))

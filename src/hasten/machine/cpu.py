@@ -11,20 +11,45 @@ from hasten.machine import macos
 from hasten.machine.probe import fields_in, number_in, text_of
 
 FLAGS = (
-    "avx2", "fma", "f16c", "avx_vnni", "avx_ne_convert",
-    "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16",
-    "amx_tile", "amx_int8", "amx_bf16", "amx_fp16",
-    "asimd", "asimdhp", "asimddp", "bf16", "i8mm", "sve", "sve2", "sme",
+    "avx2",
+    "fma",
+    "f16c",
+    "avx_vnni",
+    "avx_ne_convert",
+    "avx512f",
+    "avx512_vnni",
+    "avx512_bf16",
+    "avx512_fp16",
+    "amx_tile",
+    "amx_int8",
+    "amx_bf16",
+    "amx_fp16",
+    "asimd",
+    "asimdhp",
+    "asimddp",
+    "bf16",
+    "i8mm",
+    "sve",
+    "sve2",
+    "sme",
 )
 """The extensions, as Linux calls them, that decide which kernels torch and oneDNN pick."""
 
 # Linux names no ARM core: (implementer, part) as the register MIDR_EL1 has them, for those people train on
 _ARM_CORES = {
-    ("0x41", "0xd08"): "Cortex-A72", ("0x41", "0xd0b"): "Cortex-A76", ("0x41", "0xd42"): "Cortex-A78AE",
-    ("0x41", "0xd85"): "Cortex-X925", ("0x41", "0xd87"): "Cortex-A725",
-    ("0x41", "0xd0c"): "Neoverse-N1", ("0x41", "0xd49"): "Neoverse-N2", ("0x41", "0xd8e"): "Neoverse-N3",
-    ("0x41", "0xd40"): "Neoverse-V1", ("0x41", "0xd4f"): "Neoverse-V2", ("0x41", "0xd84"): "Neoverse-V3",
-    ("0x48", "0xd01"): "Kunpeng-920", ("0xc0", "0xac3"): "Ampere-1",
+    ("0x41", "0xd08"): "Cortex-A72",
+    ("0x41", "0xd0b"): "Cortex-A76",
+    ("0x41", "0xd42"): "Cortex-A78AE",
+    ("0x41", "0xd85"): "Cortex-X925",
+    ("0x41", "0xd87"): "Cortex-A725",
+    ("0x41", "0xd0c"): "Neoverse-N1",
+    ("0x41", "0xd49"): "Neoverse-N2",
+    ("0x41", "0xd8e"): "Neoverse-N3",
+    ("0x41", "0xd40"): "Neoverse-V1",
+    ("0x41", "0xd4f"): "Neoverse-V2",
+    ("0x41", "0xd84"): "Neoverse-V3",
+    ("0x48", "0xd01"): "Kunpeng-920",
+    ("0xc0", "0xac3"): "Ampere-1",
 }
 
 

@@ -13,9 +13,21 @@ from hasten.machine.accelerators import accelerators
 from hasten.records.machine import Machine
 
 SPEED_VARIABLES = (
-    "OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY",
-    "KMP_*", "MKL_*", "DNNL_*", "ONEDNN_*", "LD_PRELOAD", "MALLOC_*", "GLIBC_TUNABLES",
-    "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "TORCH_*", "PYTORCH_*",
+    "OMP_NUM_THREADS",
+    "OMP_PROC_BIND",
+    "OMP_PLACES",
+    "GOMP_CPU_AFFINITY",
+    "KMP_*",
+    "MKL_*",
+    "DNNL_*",
+    "ONEDNN_*",
+    "LD_PRELOAD",
+    "MALLOC_*",
+    "GLIBC_TUNABLES",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_LAUNCH_BLOCKING",
+    "TORCH_*",
+    "PYTORCH_*",
 )
 """Patterns of the environment variables with which a user has a say in speed."""
 
@@ -54,6 +66,7 @@ def libc(root: Path = Path("/")) -> str:
 def speed_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Those of the variables that bear on speed, sorted by name."""
     return {
-        name: value for name, value in sorted(environment.items())
+        name: value
+        for name, value in sorted(environment.items())
         if any(fnmatchcase(name, pattern) for pattern in SPEED_VARIABLES)
     }

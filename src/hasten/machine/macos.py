@@ -8,8 +8,13 @@ from hasten.machine.probe import fields_in, number_in, output_of
 
 # sysctl's names below hw.optional, and what Linux calls the same
 _FLAGS = {
-    "avx2_0": "avx2", "fma": "fma", "avx512f": "avx512f",
-    "AdvSIMD": "asimd", "arm.FEAT_FP16": "asimdhp", "arm.FEAT_BF16": "bf16", "arm.FEAT_I8MM": "i8mm",
+    "avx2_0": "avx2",
+    "fma": "fma",
+    "avx512f": "avx512f",
+    "AdvSIMD": "asimd",
+    "arm.FEAT_FP16": "asimdhp",
+    "arm.FEAT_BF16": "bf16",
+    "arm.FEAT_I8MM": "i8mm",
     "arm.FEAT_SME": "sme",
 }
 

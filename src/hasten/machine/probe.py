@@ -18,8 +18,13 @@ def output_of(*command: str, timeout_seconds: float = 10.0) -> str:
     """What a program prints, stripped; "" where it is not on PATH, fails, or outlasts the timeout."""
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            timeout=timeout_seconds, check=False,
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_seconds,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -12,7 +12,9 @@ R = TypeVar("R")
 
 
 def to_json(value: Any) -> Any:
-    """The JSON form of a record: dataclasses become objects, tuples arrays; a ``to_json`` method has the say."""
+    """The JSON form of a record: dataclasses become objects, tuples arrays; a ``to_json`` method has the
+    say.
+    """
     if hasattr(value, "to_json"):
         return value.to_json()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -43,7 +45,9 @@ def _decode(kind: Any, data: Any) -> Any:
         return kind.from_json(data)
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
-        known = {f.name: _decode(hints[f.name], data[f.name]) for f in dataclasses.fields(kind) if f.name in data}
+        known = {
+            f.name: _decode(hints[f.name], data[f.name]) for f in dataclasses.fields(kind) if f.name in data
+        }
         return typing.cast(Any, kind)(**known)
     if origin is tuple:
         if args and args[-1] is Ellipsis:

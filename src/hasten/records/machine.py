@@ -10,23 +10,23 @@ from dataclasses import dataclass, field
 class Machine:
     """One machine, or the part of it that this process may use.
 
-    ``logical_cpus`` and ``physical_cores`` count what the process' affinity mask leaves; ``quota_cpus`` is the
-    container's CPU quota in cores (None where there is none); memory is in bytes, limits of the container
-    included. ``environment`` holds the variables of the user's that bear on speed (OMP_NUM_THREADS,
-    LD_PRELOAD, ...), which always win over a technique.
+    ``logical_cpus`` and ``physical_cores`` count what the process' affinity mask leaves; ``quota_cpus`` is
+    the container's CPU quota in cores (None where there is none); memory is in bytes, limits of the
+    container included. ``environment`` holds the variables of the user's that bear on speed
+    (OMP_NUM_THREADS, LD_PRELOAD, ...), which always win over a technique.
     """
 
-    system: str                     # "Linux", "Darwin"
-    architecture: str               # "x86_64", "aarch64"
+    system: str  # "Linux", "Darwin"
+    architecture: str  # "x86_64", "aarch64"
     cpu_model: str
     logical_cpus: int
     physical_cores: int
     quota_cpus: float | None
     memory_bytes: int
     available_bytes: int
-    cpu_flags: tuple[str, ...]      # those that matter: avx2, avx512f, avx512_bf16, amx_bf16, bf16 (ARM), ...
-    libc: str                       # "glibc 2.36", "musl", ""
-    python: str                     # "3.11.7"
+    cpu_flags: tuple[str, ...]  # those that matter: avx2, avx512f, avx512_bf16, amx_bf16, bf16 (ARM), ...
+    libc: str  # "glibc 2.36", "musl", ""
+    python: str  # "3.11.7"
     accelerators: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -36,7 +36,8 @@ class Machine:
         quota = f", quota {self.quota_cpus:g}" if self.quota_cpus else ""
         gpus = f", {', '.join(self.accelerators)}" if self.accelerators else ""
         gib = round(self.memory_bytes / 2**30)
-        return f"{self.cpu_model}, {self.physical_cores} cores{quota}, {gib} GiB, {self.system} {self.architecture}{gpus}"
+        cpu = f"{self.cpu_model}, {self.physical_cores} cores{quota}"
+        return f"{cpu}, {gib} GiB, {self.system} {self.architecture}{gpus}"
 
     @property
     def usable_cpus(self) -> int:

@@ -12,11 +12,11 @@ PHASES = ("data", "forward", "loss", "backward", "optimizer", "other")
 class Root:
     """A module that the script calls and trains: the outermost one whose parameters an optimizer owns."""
 
-    name: str                       # class, with its module
+    name: str  # class, with its module
     parameters: int
     dtypes: tuple[str, ...]
     devices: tuple[str, ...]
-    convolutions: int               # 2-d convolutions
+    convolutions: int  # 2-d convolutions
     batch_norm: bool
     dropout: bool
     scripted: bool = False
@@ -25,16 +25,18 @@ class Root:
 
 @dataclass(frozen=True)
 class Loader:
-    """A DataLoader of the script's, identified by its content; ``training`` when its batches reached a training step."""
+    """A DataLoader of the script's, identified by its content; ``training`` when its batches reached a
+    training step.
+    """
 
     dataset: str
-    samples: int | None             # None where the dataset has no length
+    samples: int | None  # None where the dataset has no length
     batch_size: int | None
     workers: int
     iterable: bool
     pin_memory: bool
     training: bool
-    default_fetch: bool             # items are taken one by one with dataset[i]
+    default_fetch: bool  # items are taken one by one with dataset[i]
     sample_bytes: int | None = None
 
 
@@ -53,17 +55,17 @@ class Optimizer:
 class Step:
     """One step: from the end of one optimizer step to the end of the next.
 
-    ``evaluations`` are forward passes without gradients and ``restarts`` loaders begun anew that fell into it:
-    where they are more than usual, the step's time is real but not a training step's.
+    ``evaluations`` are forward passes without gradients and ``restarts`` loaders begun anew that fell into
+    it: where they are more than usual, the step's time is real but not a training step's.
     """
 
     seconds: float
-    samples: int | None             # None where no batch was seen
+    samples: int | None  # None where no batch was seen
     evaluations: int
     restarts: int
     phases: Mapping[str, float]
     losses: tuple[float, ...]
-    signature: tuple[int, int, int]     # optimizer, forward passes, backward passes
+    signature: tuple[int, int, int]  # optimizer, forward passes, backward passes
 
 
 @dataclass(frozen=True)
@@ -72,14 +74,14 @@ class Observation:
 
     steps: tuple[Step, ...]
     warmup_steps: int
-    cycle: int                      # optimizer steps in one repeating block of the script
+    cycle: int  # optimizer steps in one repeating block of the script
     roots: tuple[Root, ...]
     loaders: tuple[Loader, ...]
     optimizers: tuple[Optimizer, ...]
     batch_size: int | None
     threads: int
-    torch: str                      # version
-    start_seconds: float            # process start to the first step's end
-    uses: tuple[str, ...] = ()      # what the script already does: "autocast", "GradScaler", "compile", ...
+    torch: str  # version
+    start_seconds: float  # process start to the first step's end
+    uses: tuple[str, ...] = ()  # what the script already does: "autocast", "GradScaler", "compile", ...
     notes: tuple[str, ...] = ()
-    modules: Mapping[str, str] = field(default_factory=dict)   # local modules: path to digest
+    modules: Mapping[str, str] = field(default_factory=dict)  # local modules: path to digest

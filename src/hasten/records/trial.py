@@ -1,4 +1,6 @@
-"""A trial: one comparison of two plans, with its raw values. Statistics are derived from them, never stored alone."""
+"""A trial: one comparison of two plans, with its raw values. Statistics are derived from them, never stored
+alone.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,15 @@ from .plan import Plan
 
 @dataclass(frozen=True)
 class Ratio:
-    """b's time a sample over a's: below 1, b is faster. ``low`` to ``high`` is the 95% interval over ``count`` units."""
+    """b's time a sample over a's: below 1, b is faster. ``low`` to ``high`` is the 95% interval over
+    ``count`` units.
+    """
 
     value: float
     low: float
     high: float
     count: int
-    unit: str                       # "quads" of one process, or "processes" (pairs of fresh ones)
+    unit: str  # "quads" of one process, or "processes" (pairs of fresh ones)
 
     def inverted(self) -> Ratio:
         """The same as a speedup: a's time over b's."""
@@ -41,13 +45,13 @@ class Trial:
 
     a: Plan
     b: Plan
-    method: str                     # "live", "pairs", "scripted"
+    method: str  # "live", "pairs", "scripted"
     log_ratios: tuple[float, ...]
     ratio: Ratio | None
-    step_seconds_a: float | None    # medians
+    step_seconds_a: float | None  # medians
     step_seconds_b: float | None
-    seconds: float                  # what the trial itself took, wall clock
-    setup_seconds: float = 0.0      # paid once by b before timing: filling a cache, compiling
+    seconds: float  # what the trial itself took, wall clock
+    setup_seconds: float = 0.0  # paid once by b before timing: filling a cache, compiling
     proofs: tuple[Proof, ...] = ()
     warnings: tuple[str, ...] = ()
     failure: str | None = None

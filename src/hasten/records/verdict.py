@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .cause import Cause
 from .plan import Plan, Settings
 from .trial import Ratio
 
@@ -47,20 +48,22 @@ class Refused:
 class TuneResult:
     """What ``hasten tune`` found. ``speedup`` is a claim: set only where the outcome is "gain"."""
 
-    outcome: str                    # "gain", "no-gain", "refused"
+    outcome: str  # "gain", "no-gain", "refused"
     reason: str
     plan: Plan
     speedup: Ratio | None = None
-    ratio: Ratio | None = None      # the same claim, as time over time
-    measured: Ratio | None = None   # what confirmation measured, claimed or not
-    whole_run: float | None = None  # predicted speedup of the whole script, evaluation and set-up included
+    ratio: Ratio | None = None  # the same claim, as time over time
+    measured: Ratio | None = None  # what confirmation measured, claimed or not
     baseline_step_seconds: float | None = None
     baseline_samples_per_second: float | None = None
     tried: tuple[Tried, ...] = ()
     refused: tuple[Refused, ...] = ()
     guard: GuardVerdict | None = None
     tune_seconds: float = 0.0
-    setup_seconds: float = 0.0
+    setup_seconds: float = 0.0  # paid once by the plan, before it gains
+    breakeven_steps: int | None = None  # steps after which that has paid
+    causes: tuple[Cause, ...] = ()
+    protection: str = ""  # "overlay", or "off" where the user allowed writes
     warnings: tuple[str, ...] = ()
     machine: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from ...records.facts import Facts
+from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import Training
@@ -22,16 +23,17 @@ class Technique:
 
     The coordinator asks ``refuse``, ``options`` and ``environment``, from facts alone and without torch. A
     worker makes one instance each time the technique is switched on, calls ``install``, later ``proof`` and
-    ``remove``; the instance keeps what its own removal needs. ``install`` then ``remove`` with no step between
-    leaves every bit as it was.
+    ``remove``; the instance keeps what its own removal needs. ``install`` then ``remove`` with no step
+    between leaves every bit as it was.
     """
 
     name: ClassVar[str]
-    summary: ClassVar[str]                              # one sentence for reports: what it does
+    summary: ClassVar[str]  # one sentence for reports: what it does
     layer: ClassVar[Layer]
     risk: ClassVar[Risk]
     scope: ClassVar[Scope]
-    conflicts: ClassVar[frozenset[str]] = frozenset()   # names that cannot be in the same plan
+    conflicts: ClassVar[frozenset[str]] = frozenset()  # names that cannot be in the same plan
+    precision: ClassVar[str] = "float32"  # the lowest it computes in; what the guard tolerates
 
     @classmethod
     def risk_for(cls, facts: Facts) -> Risk:
@@ -39,9 +41,14 @@ class Technique:
         return cls.risk
 
     @classmethod
+    def refuse_machine(cls, machine: Machine) -> list[str]:
+        """Reasons that are known before the script runs; part of ``refuse``."""
+        return []
+
+    @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
         """Reasons why it cannot help or work here; empty means that it applies."""
-        return []
+        return cls.refuse_machine(facts.machine)
 
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:
@@ -60,7 +67,9 @@ class Technique:
         return {}
 
     def install(self, training: Training, settings: Settings) -> None:
-        """Switch on between two steps (live scope). Raises NotApplicable where it finds that it cannot work."""
+        """Switch on between two steps (live scope). Raises NotApplicable where it finds that it cannot
+        work.
+        """
 
     def prepare(self, training: Training) -> None:
         """Pay now what would otherwise be paid during the first steps, so that it is not timed as a step."""

@@ -22,6 +22,7 @@ class Bf16(Technique):
     layer = "application"
     risk = "close"
     scope = "live"
+    precision = "bfloat16"
 
     def __init__(self) -> None:
         self._calls = 0
@@ -31,7 +32,9 @@ class Bf16(Technique):
     def refuse(cls, facts: Facts) -> list[str]:
         reasons = []
         if facts.on_cpu and not _CPU_FLAGS & set(facts.machine.cpu_flags):
-            reasons.append("this CPU has no bfloat16 instructions (avx512_bf16, amx_bf16): they would be emulated, slower")
+            reasons.append(
+                "this CPU has no bfloat16 instructions (avx512_bf16, amx_bf16): emulated, they are slower"
+            )
         if any(dtype != "float32" for root in facts.observation.roots for dtype in root.dtypes):
             reasons.append("parameters are not all float32")
         if "autocast" in facts.observation.uses:
@@ -43,7 +46,7 @@ class Bf16(Technique):
         reduced = torch.bfloat16
 
         def lowered(value: Any) -> bool:
-            return torch.is_tensor(value) and value.dtype == reduced
+            return bool(torch.is_tensor(value) and value.dtype == reduced)
 
         def restore(value: Any) -> Any:
             return value.float() if lowered(value) else value
@@ -82,11 +85,9 @@ class Bf16(Technique):
         training.forward_wrappers.pop(self.name, None)
 
     def proof(self, training: Training) -> Proof:
-        effective = self._calls > 0 and self._lowered > 0
-        return Proof(
-            self.name, effective,
-            f"{self._calls} forward passes under autocast; a first layer gave bfloat16: {'yes' if self._lowered else 'no'}",
-        )  # fmt: skip
+        lowered = "came out" if self._lowered else "did not come out"
+        evidence = f"{self._calls} forward passes under autocast; the first layer {lowered} in bfloat16"
+        return Proof(self.name, self._calls > 0 and self._lowered > 0, evidence)
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:

@@ -22,13 +22,15 @@ class ChannelsLast(Technique):
     scope = "live"
 
     def __init__(self) -> None:
-        self._converted: list[tuple[Any, tuple[int, ...]]] = []     # parameters with the strides they had
-        self._odd: list[tuple[Any, tuple[int, ...]]] = []           # companions that were laid out otherwise
+        self._converted: list[tuple[Any, tuple[int, ...]]] = []  # parameters with the strides they had
+        self._odd: list[tuple[Any, tuple[int, ...]]] = []  # companions that were laid out otherwise
         self._inputs = 0
 
     @classmethod
     def risk_for(cls, facts: Facts) -> Risk:
-        """Dropout fills its mask in memory order, so another layout means other draws from the same stream."""
+        """Dropout fills its mask in memory order, so another layout means other draws from the same
+        stream.
+        """
         return "draws" if any(root.dropout for root in facts.observation.roots) else "exact"
 
     @classmethod
@@ -39,7 +41,12 @@ class ChannelsLast(Technique):
 
     def install(self, training: Training, settings: Settings) -> None:
         torch = training.torch
-        owners = {id(p): optimizer for optimizer in training.optimizers for g in optimizer.param_groups for p in g["params"]}
+        owners = {
+            id(p): optimizer
+            for optimizer in training.optimizers
+            for g in optimizer.param_groups
+            for p in g["params"]
+        }
         with torch.no_grad():
             for root in training.roots:
                 for parameter in root.parameters():
@@ -60,7 +67,9 @@ class ChannelsLast(Technique):
         training.forward_wrappers[self.name] = forward
 
     def _convert_with_state(self, torch: Any, parameter: Any, state: Any) -> None:
-        """The parameter, its gradient and its optimizer state must agree: fused updates read them side by side."""
+        """The parameter, its gradient and its optimizer state must agree: fused updates read them side by
+        side.
+        """
         strides = parameter.stride()
         self._converted.append((parameter, strides))
         for tensor in companions(torch, parameter, state):
@@ -74,7 +83,7 @@ class ChannelsLast(Technique):
         odd = {id(tensor): strides for tensor, strides in self._odd}
         with torch.no_grad():
             for parameter, strides in self._converted:
-                state = next((o.state for o in training.optimizers if parameter in o.state), {})
+                state: Any = next((o.state for o in training.optimizers if parameter in o.state), {})
                 for tensor in companions(torch, parameter, state):
                     restore_strides(torch, tensor, odd.get(id(tensor), strides))
         self._converted.clear()
@@ -87,7 +96,11 @@ class ChannelsLast(Technique):
             for p in root.parameters()
             if p.dim() == 4
         )
-        return Proof(self.name, last > 0 and self._inputs > 0, f"{last} weights and {self._inputs} inputs channels last")
+        return Proof(
+            self.name,
+            last > 0 and self._inputs > 0,
+            f"{last} weights and {self._inputs} inputs channels last",
+        )
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:

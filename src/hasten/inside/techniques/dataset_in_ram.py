@@ -18,9 +18,9 @@ from ..sampling_proof import chain, prove_deterministic, same_sample
 from ..training import NotApplicable, Training
 from .base import Technique
 
-_MEMORY_SHARE = 0.4         # of what is available, for all samples of one dataset
-_PYTHON_BYTES = 600         # what a sample's objects weigh besides their data
-_SPOT_CHECKS = 4            # samples compared with the dataset again at every pass over the cache
+_MEMORY_SHARE = 0.4  # of what is available, for all samples of one dataset
+_PYTHON_BYTES = 600  # what a sample's objects weigh besides their data
+_SPOT_CHECKS = 4  # samples compared with the dataset again at every pass over the cache
 
 
 class DatasetInRam(Technique):
@@ -47,7 +47,9 @@ class DatasetInRam(Technique):
         for dataset in (training.training_datasets or training.datasets).values():
             self._cache_of(training, dataset)
         if not self._caches:
-            raise NotApplicable("; ".join(self._why_not.values()) or "no dataset is read in the training process")
+            raise NotApplicable(
+                "; ".join(self._why_not.values()) or "no dataset is read in the training process"
+            )
         default_collate = training.torch.utils.data.default_collate
 
         def provide(dataset: Any, indices: Sequence[Any], collate: Any) -> list[Any] | None:
@@ -55,7 +57,7 @@ class DatasetInRam(Technique):
             if cache is None or not all(isinstance(index, numbers.Integral) for index in indices):
                 return None
             samples = [cache[index] for index in indices]
-            # default_collate copies every sample into the batch; another function may write into what it is given
+            # default_collate copies samples into the batch; another function may write into what it gets
             return samples if collate is default_collate else copy.deepcopy(samples)
 
         training.fetch_providers[self.name] = provide
@@ -116,7 +118,9 @@ class DatasetInRam(Technique):
         hits = sum(cache.hits for cache in self._caches.values())
         made = sum(cache.made for cache in self._caches.values())
         stale = [reason for cache in self._caches.values() if (reason := cache.stale)]
-        evidence = f"{hits} samples came from memory, {made} were made" + "".join(f"; {reason}" for reason in stale)
+        evidence = f"{hits} samples came from memory, {made} were made" + "".join(
+            f"; {reason}" for reason in stale
+        )
         return Proof(self.name, made + hits > 0 and not stale, evidence)
 
     @classmethod
@@ -191,4 +195,7 @@ def _why_not(loader: Any, available_bytes: int) -> str:
 
 
 def _too_large(needed: int, available: int) -> str:
-    return f"all samples need {needed / 2**30:.1f} GiB, more than {_MEMORY_SHARE:.0%} of the {available / 2**30:.1f} GiB free"
+    return (
+        f"all samples need {needed / 2**30:.1f} GiB, more than {_MEMORY_SHARE:.0%} of the "
+        f"{available / 2**30:.1f} GiB that are free"
+    )

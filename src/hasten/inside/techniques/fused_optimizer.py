@@ -41,11 +41,17 @@ class FusedOptimizer(Technique):
 
     def install(self, training: Training, settings: Settings) -> None:
         torch = training.torch
-        chosen = [o for o in training.optimizers if not why_not_fused(torch, o) and not o.param_groups[0].get("fused")]
+        chosen = [
+            o
+            for o in training.optimizers
+            if not why_not_fused(torch, o) and not o.param_groups[0].get("fused")
+        ]
         if not chosen:
             raise NotApplicable("no optimizer of the script's has a fused form")
         for module, function in {FUSED_FUNCTIONS[type(o).__name__] for o in chosen}:
-            counted = training.seams.replace(importlib.import_module(f"torch.optim.{module}"), function, self._counting)
+            counted = training.seams.replace(
+                importlib.import_module(f"torch.optim.{module}"), function, self._counting
+            )
             self._undo.append(counted)
         for optimizer in chosen:
             self._fuse(optimizer)
@@ -67,7 +73,10 @@ class FusedOptimizer(Technique):
 
         def as_the_script_set_it(_: Any, state: dict[str, Any]) -> dict[str, Any]:
             """Checkpoints must not carry our flag."""
-            groups = [{**group, "fused": flag} for group, (_, flag) in zip(state["param_groups"], before, strict=False)]
+            groups = [
+                {**group, "fused": flag}
+                for group, (_, flag) in zip(state["param_groups"], before, strict=False)
+            ]
             return {**state, "param_groups": groups + state["param_groups"][len(before) :]}
 
         hooks = [

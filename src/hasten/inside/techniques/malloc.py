@@ -9,13 +9,15 @@ from __future__ import annotations
 import ctypes
 
 from ...records.facts import Facts
+from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import Training
 from .base import Technique
 
-_MMAP_THRESHOLD_BYTES = 32 * 2**20          # the largest that glibc accepts on 64-bit systems
+_MMAP_THRESHOLD_BYTES = 32 * 2**20  # the largest that glibc accepts on 64-bit systems
 _TRIM_THRESHOLD_BYTES = 16 * 2**30
+_MALLOC_INFO = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 _VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
 
 
@@ -27,18 +29,22 @@ class Malloc(Technique):
     scope = "process"
 
     @classmethod
-    def refuse(cls, facts: Facts) -> list[str]:
-        if not facts.machine.libc.startswith("glibc"):
-            return [f"needs glibc, found {facts.machine.libc or 'another C library'}"]
-        own = sorted(name for name in facts.machine.environment if name.startswith(("MALLOC_", "GLIBC_TUNABLES")))
+    def refuse_machine(cls, machine: Machine) -> list[str]:
+        if not machine.libc.startswith("glibc"):
+            return [f"needs glibc, found {machine.libc or 'another C library'}"]
+        own = sorted(name for name in machine.environment if name.startswith(("MALLOC_", "GLIBC_TUNABLES")))
         if own:
             return [f"you set {', '.join(own)} yourself, and that stands"]
-        preloaded = facts.machine.environment.get("LD_PRELOAD", "")
-        if any(word in preloaded for word in ("malloc", "tbbmalloc")):
+        preloaded = machine.environment.get("LD_PRELOAD", "")
+        if "malloc" in preloaded:
             return [f"you preload another allocator: {preloaded}"]
-        if not facts.on_cpu:
-            return ["the training is not on the CPU"]
         return []
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        return cls.refuse_machine(facts.machine) + (
+            [] if facts.on_cpu else ["the training is not on the CPU"]
+        )
 
     @classmethod
     def environment(cls, settings: Settings) -> dict[str, str]:
@@ -46,7 +52,9 @@ class Malloc(Technique):
         return {name: str(value) for name, value in zip(_VARIABLES, values, strict=True)}
 
     def proof(self, training: Training) -> Proof:
-        """Ask the allocator itself: does a block of 8 MiB come from the heap, and does the heap keep it when freed?"""
+        """Ask the allocator itself: does a block of 8 MiB come from the heap, and does the heap keep it
+        when freed?
+        """
         block_bytes = 8 * 2**20
         libc = ctypes.CDLL(None)
         libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
@@ -61,7 +69,9 @@ class Malloc(Technique):
         libc.free(block)
         kept = libc.mallinfo2().fordblks
         effective = mapped == 0 and kept >= block_bytes
-        return Proof(self.name, effective, f"blocks mapped for 8 MiB: {mapped}; free bytes kept in the heap: {kept}")
+        return Proof(
+            self.name, effective, f"blocks mapped for 8 MiB: {mapped}; free bytes kept in the heap: {kept}"
+        )
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
@@ -71,9 +81,4 @@ class Malloc(Technique):
 class _MallocInfo(ctypes.Structure):
     """``struct mallinfo2`` of malloc.h."""
 
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in (
-            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
-        )
-    ]  # fmt: skip
+    _fields_ = tuple((name, ctypes.c_size_t) for name in _MALLOC_INFO.split())

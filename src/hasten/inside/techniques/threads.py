@@ -1,4 +1,5 @@
-"""How many threads torch's operators use. More is not always faster: a container's quota or small operators say less.
+"""How many threads torch's operators use. More is not always faster: a container's quota or small operators
+say less.
 
 Source: https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inference.html
 """
@@ -6,6 +7,7 @@ Source: https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inf
 from __future__ import annotations
 
 from ...records.facts import Facts
+from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import Training
@@ -23,19 +25,24 @@ class Threads(Technique):
         self._wanted = 0
 
     @classmethod
+    def refuse_machine(cls, machine: Machine) -> list[str]:
+        own = [name for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name in machine.environment]
+        return [f"you set {', '.join(own)} yourself, and that stands"] if own else []
+
+    @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        own = [name for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name in facts.machine.environment]
-        if own:
-            return [f"you set {', '.join(own)} yourself, and that stands"]
+        reasons = cls.refuse_machine(facts.machine)
         if not facts.on_cpu:
-            return ["the training is not on the CPU"]
-        if not cls.options(facts):
-            return ["there is one core: nothing to choose"]
-        return []
+            reasons.append("the training is not on the CPU")
+        elif not cls.options(facts):
+            reasons.append("there is one core: nothing to choose")
+        return reasons
 
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:
-        """What the quota allows, the physical cores, half of them, one: each that differs from what torch chose."""
+        """What the quota allows, the physical cores, half of them, one: each that differs from what torch
+        chose.
+        """
         machine, now = facts.machine, facts.observation.threads
         usable = min(machine.usable_cpus, machine.physical_cores)
         counts = dict.fromkeys((usable, machine.usable_cpus, max(1, usable // 2), 1))
@@ -44,7 +51,12 @@ class Threads(Technique):
     @classmethod
     def check(cls, settings: Settings) -> None:
         count = settings.get("count")
-        if set(settings) != {"count"} or not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 4096:
+        if (
+            set(settings) != {"count"}
+            or not isinstance(count, int)
+            or isinstance(count, bool)
+            or not 1 <= count <= 4096
+        ):
             raise ValueError("threads needs count, a whole number from 1 to 4096")
 
     @classmethod
@@ -56,8 +68,12 @@ class Threads(Technique):
 
     def proof(self, training: Training) -> Proof:
         found = training.torch.get_num_threads()
-        return Proof(self.name, found == self._wanted, f"torch uses {found} threads, {self._wanted} were asked for")
+        return Proof(
+            self.name, found == self._wanted, f"torch uses {found} threads, {self._wanted} were asked for"
+        )
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
-        return f"export OMP_NUM_THREADS={settings['count']}    # or torch.set_num_threads({settings['count']})"
+        return (
+            f"export OMP_NUM_THREADS={settings['count']}    # or torch.set_num_threads({settings['count']})"
+        )

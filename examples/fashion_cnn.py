@@ -1,0 +1,1 @@
+../src/hasten/examples/fashion_cnn.py

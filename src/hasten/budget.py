@@ -1,0 +1,49 @@
+"""How a tune's time is divided: what guard and confirmation will need is set aside before the search
+begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from .bench import guard
+from .bench.statistics import CLAIM_LEAST_PROCESSES
+from .records.observation import Observation
+
+_PAIRS_WANTED = 6
+_PAIRS_MOST = 10
+_START_OVERLAP = 1.6  # two workers that start side by side, in units of one's start
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds that the parts of a tune take, estimated from what was observed."""
+
+    guard: float
+    pair: float
+
+    @classmethod
+    def estimate(cls, observation: Observation, pair_steps: int) -> Costs:
+        """``pair_steps``: what one worker of a pair trains."""
+        step = median(s.seconds for s in observation.steps)
+        start = observation.start_seconds
+        return cls(
+            guard=1.5 * _START_OVERLAP * start + 3 * guard.STEPS * step,
+            pair=_START_OVERLAP * start + 2 * pair_steps * step,
+        )
+
+    @property
+    def reserve(self) -> float:
+        """What the search must leave."""
+        return self.guard + _PAIRS_WANTED * self.pair
+
+    @property
+    def least(self) -> float:
+        """The shortest honest tune: a little search, the guard, as many pairs as a claim needs."""
+        return self.guard + (CLAIM_LEAST_PROCESSES + 2) * self.pair
+
+    def confirmation_pairs(self, left: float, measured_pair: float | None) -> int:
+        """How many pairs to confirm with, fixed before the first is run. Never fewer than a claim needs."""
+        affordable = int(left / (measured_pair or self.pair))
+        return max(CLAIM_LEAST_PROCESSES, min(_PAIRS_MOST, affordable))

@@ -1,0 +1,72 @@
+"""What several verbs share."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from ..errors import Refusal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def add_script(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("script", metavar="SCRIPT", help="the Python script that trains")
+    parser.add_argument(
+        "arguments",
+        metavar="ARGS",
+        nargs=argparse.REMAINDER,
+        help="the script's own arguments, passed on as they are",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", metavar="FILE", help="also write the result as JSON; - is standard output")
+
+
+def add_allow_writes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--allow-writes",
+        action="store_true",
+        help="measure even where the script cannot be kept from writing its files (checkpoints, logs)",
+    )
+
+
+def whole_number(least: int) -> type[int]:
+    """For argparse: a whole number of at least ``least``."""
+
+    class WholeNumber(int):
+        def __new__(cls, text: str) -> WholeNumber:
+            value = super().__new__(cls, text)
+            if value < least:
+                raise argparse.ArgumentTypeError(f"must be at least {least}, found {text}")
+            return value
+
+    WholeNumber.__name__ = "whole number"
+    return WholeNumber
+
+
+def positive_seconds(text: str) -> float:
+    """For argparse: seconds above zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected seconds, found {text!r}") from None
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected seconds above zero, found {text}")
+    return value
+
+
+def console_for(json_target: str | None) -> Console:
+    """Where reports go: standard output, unless the JSON takes it."""
+    from rich.console import Console
+
+    return Console(stderr=json_target == "-", soft_wrap=False)
+
+
+def require_platform() -> None:
+    """Raises Refusal on Windows, the one place where hasten does not work."""
+    if sys.platform == "win32":
+        raise Refusal("hasten does not run on Windows itself; it runs in WSL2, where the same commands work")

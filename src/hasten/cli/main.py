@@ -1,0 +1,71 @@
+"""``hasten``: parse the command line, hand over to a verb, turn errors into one clear message and an exit
+code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+from .. import __version__
+from ..errors import HastenError
+from . import demo, profile, run, tune
+
+_VERBS = (profile, tune, run, demo)
+_INTERRUPTED = 130
+_DESCRIPTION = """\
+Find out why a PyTorch training script is slow on this machine, and train it faster, unchanged.
+
+  hasten profile train.py --epochs 5    where does a step's time go?
+  hasten tune train.py --epochs 5       try what may help, measure it, write a plan
+  hasten run train.py --epochs 5        train under the plan
+
+What follows the script's name belongs to the script. hasten VERB --help lists a verb's own options.
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hasten", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="version", version=f"hasten {__version__}")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb in _VERBS:
+        sub = verbs.add_parser(verb.NAME, help=verb.HELP, description=verb.HELP)
+        sub.add_argument("--debug", action="store_true", help="show hasten's own traceback with an error")
+        verb.add_arguments(sub)
+        sub.set_defaults(verb=verb)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The exit code. Ctrl-C ends with 130, after every worker is gone."""
+    signal.signal(signal.SIGTERM, _terminate)
+    arguments = build_parser().parse_args(argv)
+    try:
+        return int(arguments.verb.execute(arguments))
+    except KeyboardInterrupt:
+        print("hasten: interrupted; finished trials are in the journal", file=sys.stderr)
+        return _INTERRUPTED
+    except HastenError as error:
+        if arguments.debug:
+            raise
+        print(f"hasten: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        # whoever read our output has gone; nothing is left to say, and nothing may complain at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    """A SIGTERM unwinds like any other end, so that workers and protection are taken down."""
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

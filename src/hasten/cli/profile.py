@@ -1,0 +1,52 @@
+"""``hasten profile SCRIPT``: where does a step's time go?"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from .common import add_allow_writes, add_json, add_script, console_for, require_platform, whole_number
+
+NAME = "profile"
+HELP = "watch a script train for some steps and say where a step's time goes"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--steps", type=whole_number(2), default=30, help="steps to watch (default %(default)s)"
+    )
+    parser.add_argument(
+        "--warmup", type=whole_number(1), default=10, help="steps before, not counted (default %(default)s)"
+    )
+    add_allow_writes(parser)
+    add_json(parser)
+    add_script(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from ..bench.observe import observe
+    from ..bench.stage import Stage
+    from ..causes import find_causes
+    from ..machine import this_machine
+    from ..records.facts import Facts
+    from ..report.machine_readable import profile_json, write_json
+    from ..report.terminal import print_profile
+    from ..workspace import find_script
+
+    require_platform()
+    script = find_script(arguments.script, arguments.arguments)
+    stage = Stage(
+        argv=script.argv,
+        machine=this_machine(),
+        environment=dict(os.environ),
+        folders=script.folders,
+        protect=not arguments.allow_writes,
+        stdout_to_stderr=arguments.json == "-",
+    )
+    with stage:
+        observation, _ = observe(stage, arguments.steps, arguments.warmup)
+    causes = find_causes(Facts(stage.machine, observation))
+    print_profile(observation, causes, console_for(arguments.json))
+    if arguments.json is not None:
+        write_json(profile_json(observation), arguments.json)
+    return 0

@@ -1,0 +1,65 @@
+"""``hasten tune SCRIPT``: try what may help, measure it, write a plan."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from .common import add_allow_writes, add_json, add_script, console_for, positive_seconds, require_platform
+
+NAME = "tune"
+HELP = "find the plan under which a script trains fastest here, with accuracy held"
+DEFAULT_BUDGET = 150.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--budget",
+        type=positive_seconds,
+        default=DEFAULT_BUDGET,
+        metavar="SECONDS",
+        help="time to spend, guard and confirmation included (default %(default).0f)",
+    )
+    parser.add_argument(
+        "--risk",
+        choices=("exact", "draws", "close", "training"),
+        default="close",
+        help="what a technique may change: only rounding; which random numbers are drawn; the precision; "
+        "the training itself (default %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed for the guard's paired runs (default 0)")
+    parser.add_argument("--quiet", action="store_true", help="no progress, and only the result")
+    add_allow_writes(parser)
+    add_json(parser)
+    add_script(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from ..errors import Refusal
+    from ..pipeline import TuneRequest, tune
+    from ..report.machine_readable import refusal_json, tune_json, write_json
+    from ..report.progress import progress_for
+    from ..report.terminal import print_tune
+    from ..workspace import Workspace, find_script
+
+    require_platform()
+    script = find_script(arguments.script, arguments.arguments)
+    request = TuneRequest(
+        script=script,
+        environment=dict(os.environ),
+        budget=arguments.budget,
+        risk=arguments.risk,
+        seed=arguments.seed,
+        allow_writes=arguments.allow_writes,
+    )
+    try:
+        with progress_for(arguments.budget, arguments.quiet) as progress:
+            result = tune(request, progress)
+    except Refusal as refusal:
+        if arguments.json is not None:
+            write_json(refusal_json(str(refusal)), arguments.json)
+        raise
+    print_tune(result, console_for(arguments.json), arguments.script, Workspace(script).plan_path)
+    if arguments.json is not None:
+        write_json(tune_json(result), arguments.json)
+    return 0

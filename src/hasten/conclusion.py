@@ -1,0 +1,108 @@
+"""From measurements to a result: what may be claimed, and the plan that is written."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Sequence
+from datetime import date
+from statistics import median
+
+from . import __version__
+from .bench.statistics import is_gain
+from .plan_file import SavedPlan, write_plan
+from .records.cause import Cause
+from .records.facts import Facts
+from .records.plan import BASELINE, Plan
+from .records.trial import Trial
+from .records.verdict import GuardVerdict, Refused, Tried, TuneResult
+from .workspace import Workspace
+
+
+def conclude(
+    facts: Facts,
+    protection: str,
+    trial: Trial | None,
+    verdict: GuardVerdict | None,
+    tried: Sequence[Tried],
+    untried: Sequence[str],
+    refused: Sequence[Refused],
+    causes: Sequence[Cause],
+) -> TuneResult:
+    """The result of a tune whose confirmation is ``trial`` (None: there was nothing to confirm)."""
+    claimed = trial is not None and trial.failure is None and is_gain(trial.log_ratios)
+    step_seconds = median(step.seconds for step in facts.observation.steps)
+    batch = facts.observation.batch_size
+    late = [Refused(name, ("the budget ended before it could be tried",)) for name in untried]
+    return TuneResult(
+        outcome="gain" if claimed else "no-gain",
+        reason=_reason(trial, verdict, tried, claimed),
+        plan=trial.b if trial is not None and claimed else BASELINE,
+        speedup=trial.ratio.inverted() if trial is not None and trial.ratio is not None and claimed else None,
+        ratio=trial.ratio if trial is not None and claimed else None,
+        measured=trial.ratio if trial is not None else None,
+        baseline_step_seconds=step_seconds,
+        baseline_samples_per_second=batch / step_seconds if batch else None,
+        tried=tuple(tried),
+        refused=(*refused, *late),
+        guard=verdict,
+        setup_seconds=trial.setup_seconds if trial is not None and claimed else 0.0,
+        breakeven_steps=_breakeven(trial) if claimed else None,
+        causes=tuple(causes),
+        protection=protection,
+        machine=facts.machine.identity,
+        versions={
+            "hasten": __version__,
+            "torch": facts.observation.torch,
+            "python": platform.python_version(),
+        },
+    )
+
+
+def _reason(trial: Trial | None, verdict: GuardVerdict | None, tried: Sequence[Tried], claimed: bool) -> str:
+    if claimed:
+        return "the gain is confirmed in fresh processes"
+    if trial is None and verdict is not None and not verdict.passed:
+        return "what was faster did not hold accuracy"
+    if trial is None:
+        return "nothing that was tried is faster" if tried else "no technique applies here"
+    if trial.failure is not None:
+        return f"the plan failed in fresh processes: {trial.failure}"
+    return "what looked faster was not confirmed in fresh processes: it is within the noise"
+
+
+def _breakeven(trial: Trial | None) -> int | None:
+    """Steps after which the set-up has paid for itself."""
+    if (
+        trial is None
+        or not trial.setup_seconds
+        or trial.step_seconds_a is None
+        or trial.step_seconds_b is None
+    ):
+        return None
+    gained = trial.step_seconds_a - trial.step_seconds_b
+    return math.ceil(trial.setup_seconds / gained) if gained > 0 else None
+
+
+def save_plan(workspace: Workspace, result: TuneResult) -> None:
+    """Write the plan; without a gain, the empty one, so that an older plan is not mistaken for this
+    answer.
+    """
+    script = workspace.script
+    measured: dict[str, object] = {"date": date.today().isoformat(), "outcome": result.outcome}
+    if result.speedup is not None:
+        speedup = result.speedup
+        measured |= {
+            "speedup": round(speedup.value, 3),
+            "low": round(speedup.low, 3),
+            "high": round(speedup.high, 3),
+            "processes": speedup.count,
+        }
+    made_for = {
+        "script": str(script.path),
+        "digest": script.digest(),
+        "arguments": list(script.arguments),
+        "machine": result.machine,
+        **result.versions,
+    }
+    write_plan(workspace.plan_path, SavedPlan(Plan(result.plan.techniques), made_for, measured))

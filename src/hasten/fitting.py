@@ -1,0 +1,38 @@
+"""Does a plan fit this script, machine and torch? What was made for others may still help, but it must be
+said.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+from .inside.techniques.catalog import CATALOG
+from .plan_file import SavedPlan
+from .records.machine import Machine
+from .records.plan import Plan
+from .workspace import Script
+
+
+def fit(saved: SavedPlan, script: Script, machine: Machine) -> tuple[Plan, list[str]]:
+    """The part of the plan that can apply here, and a remark for everything that is not as it was."""
+    made_for = saved.made_for
+    remarks = []
+    if made_for.get("digest") not in (None, script.digest()):
+        if made_for.get("script") == str(script.path):
+            remarks.append(f"{script.path} has changed since its plan was made: tune again to be sure")
+        else:
+            remarks.append(f"the plan was made for another script, {made_for.get('script')}")
+    if made_for.get("machine") not in (None, machine.identity):
+        remarks.append(
+            f"the plan was made on another machine ({made_for['machine']}); this is {machine.identity}"
+        )
+    torch = importlib.metadata.version("torch")
+    if made_for.get("torch") not in (None, torch):
+        remarks.append(f"the plan was made with torch {made_for['torch']}; this is {torch}")
+    plan = saved.plan
+    for name in saved.plan.techniques:
+        reasons = CATALOG[name].refuse_machine(machine)
+        if reasons:
+            remarks.append(f"{name} does not apply here and is left out: {'; '.join(reasons)}")
+            plan = plan.without(name)
+    return plan, remarks

@@ -1,0 +1,139 @@
+"""The whole product in one screen: observe, search over a bench, guard, confirm, write."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from .bench.guard import guard
+from .bench.observe import observe
+from .bench.script_bench import ScriptBench
+from .bench.stage import Stage
+from .bench.warnings import machine_busy
+from .budget import Costs
+from .candidates import choose
+from .causes import find_causes
+from .conclusion import conclude, save_plan
+from .errors import HastenError, Refusal
+from .inside.techniques.base import RISKS, Risk
+from .inside.techniques.catalog import CATALOG
+from .journal import Journal
+from .machine import this_machine
+from .recording import LoggedBench
+from .records.facts import Facts
+from .records.plan import Plan
+from .records.verdict import GuardVerdict, Tried, TuneResult
+from .report.progress import Progress
+from .search import Deadline, Search
+from .workspace import Script, Workspace
+
+
+@dataclass(frozen=True)
+class TuneRequest:
+    """What was asked for. ``budget`` in seconds includes guard and confirmation."""
+
+    script: Script
+    environment: Mapping[str, str]
+    budget: float
+    risk: Risk
+    seed: int
+    allow_writes: bool
+
+
+def tune(request: TuneRequest, progress: Progress) -> TuneResult:
+    """Find the plan under which the script trains fastest here, accuracy held, and write it down.
+
+    Raises Refusal where the script cannot be measured honestly, ScriptError where it fails by itself.
+    """
+    began = time.monotonic()
+    workspace = Workspace(request.script)
+    workspace.make()
+    machine = this_machine()
+    busy = machine_busy(machine.usable_cpus)
+    stage = Stage(
+        argv=request.script.argv,
+        machine=machine,
+        environment=request.environment,
+        folders=request.script.folders,
+        protect=not request.allow_writes,
+        trial_folder=workspace.trial_folder(0),
+    )
+    identity = {"argv": request.script.argv, "digest": request.script.digest(), "machine": machine.identity}
+    journal = Journal(workspace.journal_path, identity)
+    state = "interrupted"
+    try:
+        with stage:
+            result = _tune(request, stage, workspace, journal, progress, began)
+        result = replace(result, tune_seconds=time.monotonic() - began, warnings=(busy,) if busy else ())
+        save_plan(workspace, result)
+        state = "finished"
+        return result
+    except HastenError:
+        state = "failed"
+        raise
+    finally:
+        journal.close(state)
+
+
+def _tune(
+    request: TuneRequest,
+    stage: Stage,
+    workspace: Workspace,
+    journal: Journal,
+    progress: Progress,
+    began: float,
+) -> TuneResult:
+    progress.stage(f"observing {request.script.path}")
+    observation, rhythm = observe(stage)
+    facts = Facts(stage.machine, observation)
+    causes = find_causes(facts)
+    candidates, refused = choose(facts, causes, request.risk)
+    progress.observed(observation, causes)
+
+    with ScriptBench(stage, rhythm) as bench:
+        logged = LoggedBench(bench, stage, workspace, journal)
+        costs = Costs.estimate(observation, bench.pairs.steps_needed)
+        used = time.monotonic() - began
+        if used + costs.least > request.budget:
+            raise Refusal(_too_slow(request, rhythm.cycle_seconds / rhythm.cycle, used + costs.least))
+        search = Search(
+            logged, Deadline(request.budget - used - costs.reserve), progress.trying, progress.tried
+        )
+        plan = search.run(candidates)
+
+        trial, verdict = None, None
+        if plan:
+            progress.stage("checking that the training stays the same")
+            plan, verdict = _hold_accuracy(plan, facts, stage, request.seed, search)
+        if plan:
+            progress.stage("confirming in fresh processes")
+            left = request.budget - (time.monotonic() - began)
+            trial = logged.confirm(plan, costs.confirmation_pairs(left, bench.pairs.pair_seconds))
+    return conclude(facts, stage.protection, trial, verdict, search.tried, search.untried, refused, causes)
+
+
+def _hold_accuracy(
+    plan: Plan, facts: Facts, stage: Stage, seed: int, search: Search
+) -> tuple[Plan, GuardVerdict | None]:
+    """The largest part of ``plan`` that passes the guard: while it does not, its riskiest technique goes."""
+    verdict = None
+    while plan:
+        techniques = [CATALOG[name] for name in plan.techniques]
+        draws = any(technique.risk_for(facts) == "draws" for technique in techniques)
+        lowered = any(technique.precision == "bfloat16" for technique in techniques)
+        verdict = guard(stage, plan, draws, "bfloat16" if lowered else "float32", seed)
+        if verdict.passed:
+            break
+        riskiest = max(techniques, key=lambda technique: RISKS.index(technique.risk_for(facts))).name
+        reason = f"the guard stopped it: {verdict.reasons[0]}"
+        search.record(Tried(riskiest, plan.techniques[riskiest], None, plan, False, reason, "guard"))
+        plan = plan.without(riskiest)
+    return plan, verdict
+
+
+def _too_slow(request: TuneRequest, step_seconds: float, needed: float) -> str:
+    return (
+        f"a step of {request.script.path} takes {step_seconds:.2g} s, so an honest answer takes at least "
+        f"{needed:.0f} s, and the budget is {request.budget:.0f} s: try --budget {1.5 * needed:.0f}"
+    )

@@ -1,0 +1,47 @@
+"""Writes every trial down as soon as it is finished: in the journal, and as a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+
+from .bench.script_bench import ScriptBench
+from .bench.stage import Stage
+from .journal import Journal
+from .records.codec import to_json
+from .records.plan import Plan
+from .records.trial import Trial
+from .workspace import Workspace
+
+
+class LoggedBench:
+    """A bench whose finished trials survive a crash of ours: ``trials/NNN`` has command, output and
+    numbers.
+    """
+
+    def __init__(self, bench: ScriptBench, stage: Stage, workspace: Workspace, journal: Journal) -> None:
+        self._bench = bench
+        self._stage = stage
+        self._workspace = workspace
+        self._journal = journal
+        self._number = 0
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        return self._logged(lambda: self._bench.compare(a, b, seconds), "search")
+
+    def confirm(self, plan: Plan, pairs: int) -> Trial:
+        return self._logged(lambda: self._bench.confirm(plan, pairs), "confirm")
+
+    def _logged(self, measure: Callable[[], Trial], purpose: str) -> Trial:
+        self._number += 1
+        folder = self._workspace.trial_folder(self._number)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._stage.trial_folder = folder
+        trial = measure()
+        (folder / "command").write_text(shlex.join(self._stage.argv) + "\n")
+        (folder / "trial.json").write_text(
+            json.dumps({"purpose": purpose, **to_json(trial)}, indent=1) + "\n"
+        )
+        self._journal.add(trial, purpose)
+        return trial

@@ -1,0 +1,1 @@
+"""Records in, text out. No decisions are taken here."""

@@ -1,0 +1,101 @@
+"""The JSON forms that scripts read: ``--json FILE``, where ``-`` is standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+from ..errors import UsageError
+from ..records.codec import to_json
+from ..records.observation import Observation
+from ..records.phases import median_phases
+from ..records.plan import BASELINE
+from ..records.trial import Ratio
+from ..records.verdict import TuneResult
+
+
+def tune_json(result: TuneResult) -> dict[str, Any]:
+    return {
+        "outcome": result.outcome,
+        "reason": result.reason,
+        "speedup": _claim(result.speedup),
+        "ratio": _claim(result.ratio),
+        "measured": _interval(result.measured),
+        "baseline": {
+            "step_seconds": result.baseline_step_seconds,
+            "samples_per_second": result.baseline_samples_per_second,
+        },
+        "plan": result.plan.to_json(),
+        "tried": [
+            {
+                "technique": row.technique,
+                "settings": dict(row.settings),
+                "ratio": _interval(row.ratio),
+                "against": row.against.to_json(),
+                "kept": row.kept,
+                "reason": row.reason,
+                "method": row.method,
+                "setup_seconds": row.setup_seconds,
+            }
+            for row in result.tried
+        ],
+        "refused": [{"technique": row.technique, "reasons": list(row.reasons)} for row in result.refused],
+        "causes": to_json(result.causes),
+        "guard": to_json(result.guard),
+        "setup_seconds": result.setup_seconds,
+        "breakeven_steps": result.breakeven_steps,
+        "protection": result.protection,
+        "warnings": list(result.warnings),
+        "tune_seconds": result.tune_seconds,
+        "machine": result.machine,
+        "versions": dict(result.versions),
+    }
+
+
+def refusal_json(reason: str) -> dict[str, Any]:
+    """The same keys where nothing was measured."""
+    return tune_json(TuneResult("refused", reason, BASELINE))
+
+
+def profile_json(observation: Observation) -> dict[str, Any]:
+    seconds = [step.seconds for step in observation.steps]
+    tenths = quantiles(seconds, n=10, method="inclusive")
+    return {
+        "steps": len(seconds),
+        "warmup_steps": observation.warmup_steps,
+        "cycle": observation.cycle,
+        "step_seconds": {"median": median(seconds), "p10": tenths[0], "p90": tenths[-1]},
+        "samples_per_second": observation.batch_size / median(seconds) if observation.batch_size else None,
+        "phases": median_phases(observation.steps),
+        "losses": [loss for step in observation.steps for loss in step.losses],
+        "roots": to_json(observation.roots),
+        "loaders": to_json(observation.loaders),
+        "optimizers": to_json(observation.optimizers),
+        "batch_size": observation.batch_size,
+        "threads": observation.threads,
+        "uses": list(observation.uses),
+        "torch": observation.torch,
+    }
+
+
+def write_json(content: dict[str, Any], target: str) -> None:
+    """Raises UsageError where ``target`` cannot be written."""
+    text = json.dumps(content, indent=2, allow_nan=False, default=str) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(target).write_text(text)
+    except OSError as error:
+        raise UsageError(f"--json {target} cannot be written: {error.strerror}") from None
+
+
+def _interval(ratio: Ratio | None) -> dict[str, Any] | None:
+    return None if ratio is None else {"value": ratio.value, "low": ratio.low, "high": ratio.high}
+
+
+def _claim(ratio: Ratio | None) -> dict[str, Any] | None:
+    return None if ratio is None else {**(_interval(ratio) or {}), "processes": ratio.count}

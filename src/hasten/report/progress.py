@@ -1,0 +1,113 @@
+"""What is seen while a tune works: a live line on a terminal, plain lines elsewhere, nothing with --quiet."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from ..records.cause import Cause
+from ..records.observation import Observation
+from ..records.plan import Plan
+from ..records.verdict import Tried
+from .words import ratio_words
+
+
+class Progress:
+    """Says nothing: the null object, and the contract of the others."""
+
+    def stage(self, text: str) -> None:
+        """A new part of the work begins."""
+
+    def observed(self, observation: Observation, causes: Sequence[Cause]) -> None:
+        """The script was watched."""
+
+    def trying(self, technique: str, against: Plan) -> None:
+        """A comparison begins."""
+
+    def tried(self, row: Tried) -> None:
+        """A comparison ended."""
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class Lines(Progress):
+    """Plain lines, each with the seconds left of the budget."""
+
+    def __init__(self, budget: float, stream: TextIO | None = None) -> None:
+        self._budget = budget
+        self._began = time.monotonic()
+        self._stream = stream or sys.stderr
+        self._best = 1.0
+
+    def stage(self, text: str) -> None:
+        self._say(text)
+
+    def observed(self, observation: Observation, causes: Sequence[Cause]) -> None:
+        for cause in causes:
+            self._done(cause.evidence)
+
+    def trying(self, technique: str, against: Plan) -> None:
+        company = f" beside {against.label}" if against else ""
+        self._say(f"trying {technique}{company}")
+
+    def tried(self, row: Tried) -> None:
+        if row.kept and row.ratio is not None and row.technique not in row.against.techniques:
+            self._best /= row.ratio.value if "still" not in row.reason else 1.0
+        measured = f" {ratio_words(row.ratio)}:" if row.ratio is not None else ""
+        best = f" (best so far about {self._best:.2f} times faster)" if self._best > 1 else ""
+        self._done(f"{row.technique}:{measured} {row.reason}{best}")
+
+    def _left(self) -> float:
+        return max(0.0, self._budget - (time.monotonic() - self._began))
+
+    def _say(self, text: str) -> None:
+        print(f"[{self._left():3.0f} s left] {text}", file=self._stream, flush=True)
+
+    def _done(self, text: str) -> None:
+        print(f"             {text}", file=self._stream, flush=True)
+
+
+class Terminal(Lines):
+    """The same on a terminal, with one line at the bottom that shows what is going on now."""
+
+    def __init__(self, budget: float) -> None:
+        super().__init__(budget)
+        from rich.console import Console
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn
+        from rich.progress import Progress as Bar
+
+        self._console = Console(stderr=True)
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20))
+        self._bar: Any = Bar(
+            *columns, TextColumn("{task.fields[left]}"), console=self._console, transient=True
+        )
+        self._task = self._bar.add_task("starting", total=budget, left="")
+
+    def __enter__(self) -> Terminal:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def _say(self, text: str) -> None:
+        left = self._left()
+        self._bar.update(
+            self._task, description=text, completed=self._budget - left, left=f"about {left:.0f} s left"
+        )
+
+    def _done(self, text: str) -> None:
+        self._console.print(f"  {text}", highlight=False, markup=False)
+
+
+def progress_for(budget: float, quiet: bool) -> Progress:
+    """The display that suits where standard error goes."""
+    if quiet:
+        return Progress()
+    return Terminal(budget) if sys.stderr.isatty() else Lines(budget)

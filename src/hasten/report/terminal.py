@@ -1,0 +1,162 @@
+"""Reports on a terminal, or as plain text where it is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..records.cause import Cause
+from ..records.observation import Observation
+from ..records.phases import median_phases
+from ..records.verdict import TuneResult
+from .words import ratio_words, seconds_words, technique_words
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def print_tune(result: TuneResult, console: Console, script: str, plan_path: Path) -> None:
+    """What was tried, what it gave, whether accuracy held, and the next command to type."""
+    from rich.text import Text
+
+    console.print()
+    if result.baseline_step_seconds is not None:
+        rate = result.baseline_samples_per_second
+        samples = f", {rate:,.0f} samples a second" if rate else ""
+        console.print(
+            f"Plain, a step takes {seconds_words(result.baseline_step_seconds)}{samples}.", highlight=False
+        )
+    for cause in result.causes:
+        console.print(f"  {cause.evidence}", highlight=False, markup=False)
+    if result.tried:
+        console.print()
+        console.print(_tried_table(result))
+    if result.refused:
+        console.print("\nNot tried:")
+        for refused in result.refused:
+            console.print(
+                f"  {refused.technique}: {'; '.join(refused.reasons)}", highlight=False, markup=False
+            )
+    console.print()
+    console.print(Text(_verdict(result), style="bold"))
+    for line in _details(result):
+        console.print(line, highlight=False, markup=False)
+    console.print()
+    for line in _next(result, script, plan_path):
+        console.print(line, highlight=False, markup=False)
+
+
+def _tried_table(result: TuneResult) -> Table:
+    from rich.table import Table
+
+    table = Table(
+        title="Tried (times faster, with 95% interval)", title_justify="left", box=None, pad_edge=False
+    )
+    for heading in ("technique", "against", "faster", "measured in", "kept", "why"):
+        table.add_column(heading, justify="left", overflow="fold")
+    for row in result.tried:
+        units = f"{row.ratio.count} {row.ratio.unit}" if row.ratio is not None else "-"
+        table.add_row(
+            technique_words(row.technique, row.settings),
+            row.against.label,
+            ratio_words(row.ratio),
+            units,
+            "yes" if row.kept else "no",
+            row.reason,
+        )
+    return table
+
+
+def _verdict(result: TuneResult) -> str:
+    if result.speedup is None:
+        return f"No gain found: {result.reason}."
+    speedup = result.speedup
+    return (
+        f"The whole plan trains {speedup.value:.2f} times faster "
+        f"({speedup.low:.2f} to {speedup.high:.2f}, {speedup.count} pairs of fresh processes)."
+    )
+
+
+def _details(result: TuneResult) -> list[str]:
+    lines = []
+    if result.plan:
+        lines.append(f"Plan: {', '.join(technique_words(*item) for item in result.plan.techniques.items())}.")
+    if result.breakeven_steps is not None:
+        lines.append(
+            f"It pays {seconds_words(result.setup_seconds)} once to set up, earned back after "
+            f"{result.breakeven_steps} steps."
+        )
+    if result.guard is not None:
+        lines.append(_guard_words(result))
+    if result.protection == "off":
+        lines.append(
+            "Protection was off (--allow-writes): the script may have written files while it was measured."
+        )
+    lines += [f"Warning: {warning}" for warning in result.warnings]
+    lines.append(
+        f"Tuned in {result.tune_seconds:.0f} s on {result.machine}, torch {result.versions['torch']}."
+    )
+    return lines
+
+
+def _guard_words(result: TuneResult) -> str:
+    guard = result.guard
+    assert guard is not None
+    if not guard.passed:
+        return f"Accuracy is not held: {'; '.join(guard.reasons)}."
+    curve = guard.loss_curve
+    return (
+        f"Accuracy held over {guard.steps} steps: same batches, flags, learning rates and random draws; "
+        f"the loss stays within {curve['deviation']:.1%} of plain's, where rounding explains "
+        f"{curve['tolerance']:.1%}."
+    )
+
+
+def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:
+    if result.plan:
+        return [f"The plan is in {plan_path}. Train under it:", f"  hasten run {script}"]
+    return ["Train as before; nothing found here makes it faster within what --risk allows."]
+
+
+def print_profile(observation: Observation, causes: list[Cause], console: Console) -> None:
+    """Where a step's time goes, and what was seen."""
+    from statistics import median
+
+    from rich.table import Table
+
+    step = median(s.seconds for s in observation.steps)
+    rate = f", {observation.batch_size / step:,.0f} samples a second" if observation.batch_size else ""
+    cycle = f" (one block is {observation.cycle} optimizer steps)" if observation.cycle > 1 else ""
+    console.print(
+        f"\n{len(observation.steps)} steps after {observation.warmup_steps} to warm up: "
+        f"{seconds_words(step)} a step{rate}{cycle}",
+        highlight=False,
+    )
+    table = Table(box=None, pad_edge=False, show_header=False)
+    total = sum(s.seconds for s in observation.steps)
+    for phase, seconds in median_phases(observation.steps).items():
+        share = sum(s.phases[phase] for s in observation.steps) / total
+        table.add_row(f"  {phase}", seconds_words(seconds), f"{share:.0%}", "#" * round(40 * share))
+    console.print(table)
+    for root in observation.roots:
+        console.print(
+            f"trains {root.name}: {root.parameters:,} parameters, {', '.join(root.dtypes)}", highlight=False
+        )
+    for loader in observation.loaders:
+        role = "training" if loader.training else "other"
+        size = f"{loader.samples:,} samples" if loader.samples is not None else "a stream"
+        console.print(
+            f"reads {loader.dataset} ({role}): {size}, batches of {loader.batch_size}, "
+            f"{loader.workers} workers",
+            highlight=False,
+        )
+    for optimizer in observation.optimizers:
+        fused = ", fused" if optimizer.fused else ""
+        console.print(
+            f"updates by {optimizer.name}: {optimizer.parameters:,} parameters{fused}", highlight=False
+        )
+    if causes:
+        console.print("Why it takes that long:")
+    for cause in causes:
+        console.print(f"  {cause.evidence}: try {', '.join(cause.techniques)}", highlight=False, markup=False)

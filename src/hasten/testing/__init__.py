@@ -1,0 +1,1 @@
+"""For tests of techniques, ours and others': a training in this process, and the contract each must meet."""

@@ -1,0 +1,92 @@
+"""What every technique must hold to, as functions that raise AssertionError. Tests run them over the catalogue."""
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+
+import torch
+
+from ..inside.techniques.catalog import CATALOG
+from ..records.plan import BASELINE, Plan
+from .workbench import Workbench
+
+_STEPS = 4
+
+
+def check_switching_alone_leaves_no_trace(bench: Workbench, plan: Plan) -> None:
+    """Installed and removed with no step between, every bit is as before."""
+    bench.train(2)
+    before = bench.bits()
+    bench.switchboard.switch(plan)
+    bench.switchboard.switch(BASELINE)
+    _same(before, bench.bits())
+
+
+def check_steps_leave_no_trace(bench: Workbench, *plans: Plan) -> None:
+    """Steps under the plans, one after the other, then a snapshot restored: training goes on bit for bit."""
+    bench.train(2)
+    start = bench.snapshot()
+    expected = bench.train(_STEPS)
+    bits = bench.bits()
+    bench.restore(start)
+    for plan in plans:
+        bench.switchboard.switch(plan)
+        bench.train(_STEPS)
+    bench.switchboard.switch(BASELINE)
+    bench.restore(start)
+    assert bench.train(_STEPS) == expected
+    _same(bits, bench.bits())
+
+
+def check_training_stays_close(bench: Workbench, plan: Plan, relative: float) -> None:
+    """Losses under the plan follow the baseline's within ``relative``, from the same start."""
+    bench.train(2)
+    start = bench.snapshot()
+    expected = bench.train(_STEPS)
+    bench.restore(start)
+    bench.switchboard.switch(plan)
+    found = bench.train(_STEPS)
+    bench.switchboard.switch(BASELINE)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert math.isclose(ours, theirs, rel_tol=relative), (found, expected)
+
+
+def check_proof(bench: Workbench, name: str) -> None:
+    """The proof holds after steps under the technique, and fails where none was taken."""
+    bench.train(2)
+    bench.switchboard.switch(Plan({name: CATALOG_SETTINGS.get(name, {})}))
+    (idle,) = bench.switchboard.proofs()
+    assert not idle.effective, f"{name} claims an effect before any step: {idle.evidence}"
+    bench.train(_STEPS)
+    (proof,) = bench.switchboard.proofs()
+    assert proof.effective, f"{name}: {proof.evidence}"
+    bench.switchboard.switch(BASELINE)
+
+
+def check_checkpoints_look_the_same(bench: Workbench, plan: Plan) -> None:
+    """What the script saves while the plan is in force has the keys, shapes and flags it has without hasten."""
+    bench.train(2)
+    plain_model, plain_optimizer = bench.model.state_dict(), copy.deepcopy(bench.optimizer.state_dict())
+    bench.switchboard.switch(plan)
+    bench.train(1)
+    model, optimizer = bench.model.state_dict(), bench.optimizer.state_dict()
+    assert [(k, v.shape, v.dtype) for k, v in model.items()] == [(k, v.shape, v.dtype) for k, v in plain_model.items()]
+    assert optimizer["param_groups"] == plain_optimizer["param_groups"]
+    assert optimizer["state"].keys() == plain_optimizer["state"].keys()
+    torch.save(bench.model, io.BytesIO())
+    copy.deepcopy(bench.model)(torch.zeros(1, 3, 8, 8))
+    bench.switchboard.switch(BASELINE)
+
+
+CATALOG_SETTINGS = {"threads": {"count": 1}}
+"""Settings for techniques that need some."""
+
+LIVE = [name for name, technique in CATALOG.items() if technique.scope == "live"]
+
+
+def _same(before: dict[str, object], after: dict[str, object]) -> None:
+    different = [key for key in before if before[key] != after.get(key)]
+    assert not different, f"left a trace in {different}"
+    assert before.keys() == after.keys()

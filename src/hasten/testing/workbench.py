@@ -1,0 +1,119 @@
+"""A small real training in the test's own process, under the same seams that a worker installs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from ..inside.hooks import Hooks
+from ..inside.observer import Observer, RawStep
+from ..inside.seams import Seams
+from ..inside.switch import Switchboard
+from ..inside.training import Training
+
+Snapshot = dict[str, Any]
+
+
+class Pictures(Dataset[tuple[torch.Tensor, int]]):
+    """Forty small pictures with labels, the same whenever they are drawn."""
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(7)
+        self.pictures = torch.randn(40, 3, 8, 8, generator=generator)
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.pictures[index] * 2.0, index % 4
+
+
+def small_cnn() -> torch.nn.Module:
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, padding=1),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(8, 8, 3, padding=1),
+        torch.nn.ReLU(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(8 * 8 * 8, 4),
+    )
+
+
+class Workbench:
+    """``train(k)`` takes k steps; ``snapshot`` and ``restore`` go back to where it was, random streams included."""
+
+    def __init__(self, seams: Seams, dataset: Dataset[Any], make_optimizer: Callable[..., Any]) -> None:
+        self.steps: list[RawStep] = []
+        self.training = Training(torch, seams, available_bytes=2**32)
+        self.switchboard = Switchboard(self.training)
+        observer = Observer(self.steps.append)
+        self.hooks = Hooks(self.training, observer, self.switchboard.refresh)
+        self.hooks.install()
+        torch.manual_seed(3)
+        self.model = small_cnn()
+        self.optimizer = make_optimizer(self.model.parameters())
+        self.loader = DataLoader(dataset, batch_size=8, shuffle=True)
+        self.losses: list[float] = []
+
+    def train(self, steps: int) -> list[float]:
+        """Take ``steps`` steps from the beginning of an epoch; the losses."""
+        losses: list[float] = []
+        while len(losses) < steps:
+            for inputs, labels in self.loader:
+                self.optimizer.zero_grad()
+                loss = torch.nn.functional.cross_entropy(self.model(inputs), labels)
+                loss.backward()
+                self.optimizer.step()
+                losses.append(loss.item())
+                if len(losses) == steps:
+                    break
+        return losses
+
+    def snapshot(self) -> Snapshot:
+        return {
+            "model": copy.deepcopy(self.model.state_dict()),
+            "optimizer": copy.deepcopy(self.optimizer.state_dict()),
+            "stream": torch.get_rng_state(),
+        }
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self.model.load_state_dict(snapshot["model"])
+        self.optimizer.load_state_dict(copy.deepcopy(snapshot["optimizer"]))
+        torch.set_rng_state(snapshot["stream"])
+
+    def bits(self) -> dict[str, Any]:
+        """Everything a technique could leave a trace in: values, strides, gradients, state, flags, hooks."""
+        held = {}
+        for name, parameter in self.model.named_parameters():
+            gradient = parameter.grad
+            held[name] = (_bits(parameter), None if gradient is None else _bits(gradient))
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                held[f"{name}.{key}"] = _bits(value)
+        held["groups"] = [{k: v for k, v in g.items() if k != "params"} for g in self.optimizer.param_groups]
+        held["hooks"] = [
+            (len(m._forward_hooks), len(m._forward_pre_hooks), len(m._backward_hooks)) for m in self.model.modules()
+        ]
+        held["optimizer attributes"] = sorted(vars(self.optimizer))
+        held["stream"] = torch.get_rng_state().tolist()
+        return held
+
+
+@contextmanager
+def workbench(
+    dataset: Dataset[Any] | None = None, make_optimizer: Callable[..., Any] = torch.optim.Adam
+) -> Iterator[Workbench]:
+    """A workbench whose seams are undone at the end, whatever happened."""
+    seams = Seams()
+    try:
+        yield Workbench(seams, dataset if dataset is not None else Pictures(), make_optimizer)
+    finally:
+        seams.undo_all()
+
+
+def _bits(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return (tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.detach().contiguous().numpy().tobytes())
