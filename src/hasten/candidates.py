@@ -28,13 +28,7 @@ def choose(facts: Facts, causes: Sequence[Cause], risk: Risk) -> tuple[list[Cand
     return sorted(candidates, key=lambda candidate: _turn(candidate.technique, causes)), refused
 
 
-def _turn(technique: type[Technique], causes: Sequence[Cause]) -> tuple[int, float, int]:
-    """The allocator first: it is the largest noise and often a large gain. Then by what the causes suggest.
-
-    What needs new processes comes after what is tried live, so that it is judged in its final company.
-    """
+def _turn(technique: type[Technique], causes: Sequence[Cause]) -> tuple[bool, float, int]:
+    """By what the causes suggest, the costliest first; what needs new processes after what is tried live."""
     share = max((cause.share for cause in causes if technique.name in cause.techniques), default=0.0)
-    if technique.name == "malloc":
-        return (0, 0.0, 0)
-    live = technique.scope == "live"
-    return (1 if live else 2, -share, list(CATALOG).index(technique.name))
+    return (technique.scope != "live", -share, list(CATALOG).index(technique.name))

@@ -1,4 +1,4 @@
-"""The search for a plan: what must be settled first, a ladder, then ablation of what was kept.
+"""The search for a plan: a ladder, the most promising first, then ablation of what was kept.
 
 It sees nothing but a bench, so that tests drive it with a scripted one.
 """
@@ -16,7 +16,6 @@ from .records.trial import Trial
 from .records.verdict import Tried
 
 KEEP_BELOW = 0.99  # the interval of a kept technique's ratio ends below this
-_ABLATION_KEEPS_BELOW = 0.995
 
 Notify = Callable[[Tried], None]
 Announce = Callable[[str, Plan], None]
@@ -58,18 +57,32 @@ class Search:
         self.untried: list[str] = []
 
     def run(self, candidates: Sequence[Candidate]) -> Plan:
-        """The plan found. ``candidates`` come in the order to try them, the most promising first."""
+        """The plan found. ``candidates`` come in the order to try them, the most promising first.
+
+        What steadies the steps is on from the start, because everything else is measured better beside it; it
+        must earn its place at the end, in the final company, like all others.
+        """
+        steadying = [candidate for candidate in candidates if candidate.technique.steadies]
+        climbing = [candidate for candidate in candidates if not candidate.technique.steadies]
         plan = BASELINE
-        for position, candidate in enumerate(candidates):
+        for candidate in steadying:
+            plan = plan.adding(candidate.technique.name, candidate.options[0])
+        adopted: list[str] = []
+        for position, candidate in enumerate(climbing):
             name = candidate.technique.name
             if candidate.technique.conflicts & set(plan.techniques):
                 continue
             if self._deadline.left <= 0:
                 self.untried.append(name)
                 continue
-            remaining = len(candidates) - position
-            plan = self._try(plan, candidate, self._deadline.left / max(1, remaining))
-        return self._ablate(plan)
+            still_to_do = len(climbing) - position + len(steadying)
+            plan = self._try(plan, candidate, self._deadline.left / still_to_do)
+            adopted += [name] if name in plan.techniques else []
+        for name in adopted[:-1]:  # the last one was measured in the final company already
+            plan = self._ablate(plan, name)
+        for candidate in steadying:
+            plan = self._ablate(plan, candidate.technique.name)
+        return plan
 
     def _try(self, plan: Plan, candidate: Candidate, seconds: float) -> Plan:
         """``plan`` with the best of the candidate's options that wins, or ``plan`` itself."""
@@ -83,23 +96,16 @@ class Search:
             self._record(name, settings, trial, kept, _reason(trial, kept))
         return best
 
-    def _ablate(self, plan: Plan) -> Plan:
-        """Each kept technique must still earn its place in the final company; the last one was measured in
-        it.
-        """
-        for name in list(plan.techniques)[:-1]:
-            settings = plan.techniques[name]
-            if self._deadline.left <= 0 or len(plan.techniques) < 2:
-                break
-            trial = self._compare(name, plan.without(name), plan, self._deadline.left)
-            kept = trial.upper() < _ABLATION_KEEPS_BELOW
-            reason = (
-                "still a gain beside the others" if kept else "no gain beside the others: taken out again"
-            )
-            self._record(name, settings, trial, kept, reason)
-            if not kept:
-                plan = plan.without(name)
-        return plan
+    def _ablate(self, plan: Plan, name: str) -> Plan:
+        """``plan``, or ``plan`` without a technique that does not earn its place beside the others."""
+        trial = self._compare(name, plan.without(name), plan, max(0.0, self._deadline.left))
+        kept = trial.upper() < KEEP_BELOW
+        if kept:
+            reason = "a gain beside the others"
+        else:
+            reason = f"{_reason(trial, kept)}: not kept"
+        self._record(name, plan.techniques[name], trial, kept, reason)
+        return plan if kept else plan.without(name)
 
     def _compare(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:
         self._announce(name, a)

@@ -29,7 +29,7 @@ SHA256 = {
 def train(script: Path, folder: Path) -> str:
     """What one epoch under seed 0, started from ``folder``, prints. A warning is an error, as in ours."""
     command = [sys.executable, "-W", "error", str(script), "--epochs", "1", "--seed", "0"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}    # one thread: sums are added in one order
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # one thread: sums are added in one order
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -69,7 +69,7 @@ def test_prints_one_line_an_epoch_and_the_accuracy_last(printed: str) -> None:
 
 
 def test_learns_in_one_epoch(printed: str) -> None:
-    assert float(printed.split()[-1]) > 0.6    # guessing gives 0.1
+    assert float(printed.split()[-1]) > 0.6  # guessing gives 0.1
 
 
 def test_same_seed_prints_the_same_from_the_repository_too(printed: str, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_split_is_8000_and_2000_without_a_common_image(module: dict[str, Any]) -
     train_images, test_images = (
         {image.tobytes() for image in module["FashionMNIST"](train=part).images} for part in (True, False)
     )
-    assert (len(train_images), len(test_images)) == (8000, 2000)    # every image is there once
+    assert (len(train_images), len(test_images)) == (8000, 2000)  # every image is there once
     assert not train_images & test_images
 
 

@@ -8,7 +8,7 @@ from hasten.machine.accelerators import accelerators
 
 from .conftest import Programs, Record
 
-pytestmark = pytest.mark.usefixtures("programs")      # no nvidia-smi, unless a test puts one there
+pytestmark = pytest.mark.usefixtures("programs")  # no nvidia-smi, unless a test puts one there
 
 
 def gpu(bus: str, model: str, minor: int) -> dict[str, str]:
@@ -20,7 +20,7 @@ TWO = gpu("0000:86:00.0", "NVIDIA L4", 0) | gpu("0000:07:00.0", "NVIDIA H200", 1
 
 
 def test_gpus_are_named_in_the_order_of_the_bus(record: Record) -> None:
-    buses = ["9a", "07", "d2", "3b", "86", "18", "e1", "5e"]   # enough that no folder lists them so by chance
+    buses = ["9a", "07", "d2", "3b", "86", "18", "e1", "5e"]  # enough that no folder lists them so by chance
     for minor, bus in enumerate(buses):
         root = record(gpu(f"0000:{bus}:00.0", f"GPU {bus}", minor) | {f"dev/nvidia{minor}": ""})
     assert accelerators(root) == tuple(f"GPU {bus}" for bus in sorted(buses))

@@ -76,10 +76,13 @@ def test_v2_use_above_the_limit_leaves_nothing(record: Record) -> None:
     assert container.memory_left_bytes(root) == 0
 
 
-@pytest.mark.parametrize(("top", "path"), [
-    ("/", "/"),                                 # a cgroup namespace of its own
-    ("/docker/abc", "/docker/abc"),             # without one: the host's path, mounted from there
-])
+@pytest.mark.parametrize(
+    ("top", "path"),
+    [
+        ("/", "/"),  # a cgroup namespace of its own
+        ("/docker/abc", "/docker/abc"),  # without one: the host's path, mounted from there
+    ],
+)
 def test_v1_limits_lie_in_the_group_that_is_mounted(record: Record, top: str, path: str) -> None:
     assert limits(record(v1(top, path))) == (2.5, 2 * GIB, 3 * GIB // 2)
 
@@ -100,20 +103,26 @@ def test_v1_writes_no_limit_as_minus_one_and_as_a_huge_number(record: Record) ->
 
 def test_limits_of_both_versions_hold_on_a_hybrid_machine(record: Record) -> None:
     files = v1("/", "/")
-    root = record(files | {
-        "proc/self/cgroup": files["proc/self/cgroup"] + "0::/user\n",
-        "proc/self/mountinfo": files["proc/self/mountinfo"]
-        + V2_MOUNT.format(top="/").replace("/sys/fs/cgroup", "/sys/fs/cgroup/unified"),
-        "sys/fs/cgroup/unified/user/memory.max": f"{GIB}\n",
-    })
+    root = record(
+        files
+        | {
+            "proc/self/cgroup": files["proc/self/cgroup"] + "0::/user\n",
+            "proc/self/mountinfo": files["proc/self/mountinfo"]
+            + V2_MOUNT.format(top="/").replace("/sys/fs/cgroup", "/sys/fs/cgroup/unified"),
+            "sys/fs/cgroup/unified/user/memory.max": f"{GIB}\n",
+        }
+    )
     assert container.quota_cpus(root) == 2.5
     assert container.memory_limit_bytes(root) == GIB
 
 
-@pytest.mark.parametrize(("top", "path"), [
-    ("/docker/other", "/docker/abc"),           # somebody else's group, mounted to be watched
-    ("/", "/../abc"),                           # our group lies outside of the namespace
-])
+@pytest.mark.parametrize(
+    ("top", "path"),
+    [
+        ("/docker/other", "/docker/abc"),  # somebody else's group, mounted to be watched
+        ("/", "/../abc"),  # our group lies outside of the namespace
+    ],
+)
 def test_a_mount_that_does_not_hold_our_group_is_no_limit(record: Record, top: str, path: str) -> None:
     assert limits(record(v1(top, path))) == (None, None, None)
 

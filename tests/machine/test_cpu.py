@@ -51,12 +51,15 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", ["core_cpus_list", "thread_siblings_list"])
-@pytest.mark.parametrize(("cpus", "cores"), [
-    (range(8), 4),
-    ([0, 1, 4, 5], 2),          # one socket, both threads of each core
-    ([0, 1, 2, 3], 4),          # one thread of each core on both
-    ([3], 1),
-])
+@pytest.mark.parametrize(
+    ("cpus", "cores"),
+    [
+        (range(8), 4),
+        ([0, 1, 4, 5], 2),  # one socket, both threads of each core
+        ([0, 1, 2, 3], 4),  # one thread of each core on both
+        ([3], 1),
+    ],
+)
 def test_cores_are_counted_by_siblings_within_the_mask(
     record: Record, name: str, cpus: list[int], cores: int
 ) -> None:

@@ -22,8 +22,8 @@ from .stage import Stage
 from .statistics import interval
 from .steps import Block, Rhythm, all_finite, measure
 
-_TURNS = 4  # each turn is A B B A or B A A B
-_BLOCK_SECONDS = 0.15
+_TURNS = 2  # each turn is A B B A or B A A B
+_BLOCK_SECONDS = 0.1
 _WARMUP_SECONDS = 0.3
 _WARMUP_STEPS = 10
 

@@ -13,7 +13,8 @@ from .stage import Stage
 from .statistics import interval
 from .steps import Rhythm
 
-_SEARCH_PAIRS = 4
+_SEARCH_PAIRS = 5
+_LEAST_PAIRS = 3
 
 
 class ScriptBench:
@@ -35,7 +36,7 @@ class ScriptBench:
             return self.live.compare(a, b, seconds)
         self.live.close()
         affordable = int(seconds / self.pairs.pair_seconds) if self.pairs.pair_seconds else _SEARCH_PAIRS
-        return self.pairs.compare(a, b, max(2, min(_SEARCH_PAIRS, affordable)), enough=_clear)
+        return self.pairs.compare(a, b, max(_LEAST_PAIRS, min(_SEARCH_PAIRS, affordable)), enough=_clear)
 
     def confirm(self, plan: Plan, pairs: int) -> Trial:
         """For the claim: a number of pairs fixed beforehand, baseline against ``plan``, nothing else in
@@ -46,6 +47,8 @@ class ScriptBench:
 
 
 def _clear(log_ratios: list[float]) -> bool:
-    """A search needs no more pairs once all of them say the same, by more than processes usually differ."""
+    """Whether the search need not wait for more pairs: the interval excludes 1, or both of two say slower."""
     ratio = interval(log_ratios, "processes")
-    return ratio is not None and (min(log_ratios) > 0.02 or max(log_ratios) < -0.08)
+    if ratio is None:
+        return False
+    return ratio.high < 0.97 or ratio.low > 1.0 or min(log_ratios) > 0.05

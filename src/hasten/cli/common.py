@@ -63,7 +63,10 @@ def console_for(json_target: str | None) -> Console:
     """Where reports go: standard output, unless the JSON takes it."""
     from rich.console import Console
 
-    return Console(stderr=json_target == "-", soft_wrap=False)
+    console = Console(stderr=json_target == "-")
+    if not console.is_terminal:
+        console.width = 110
+    return console
 
 
 def require_platform() -> None:

@@ -37,6 +37,7 @@ class Training:
         self.fetch_providers: dict[str, FetchProvider] = {}
         self.datasets: dict[int, Any] = {}  # id -> dataset that a loader read from
         self.training_datasets: dict[int, Any] = {}  # id -> dataset whose samples reached a training step
+        self.kept: dict[str, Any] = {}  # what a technique leaves for its next time on: caches, never effects
         self.changed = False  # a root or an optimizer came since this was cleared
         self._roots: list[weakref.ref[Any]] = []
         self._optimizers: list[weakref.ref[Any]] = []

@@ -44,6 +44,7 @@ class Lines(Progress):
         self._began = time.monotonic()
         self._stream = stream or sys.stderr
         self._best = 1.0
+        self._counted: set[str] = set()
 
     def stage(self, text: str) -> None:
         self._say(text)
@@ -57,8 +58,9 @@ class Lines(Progress):
         self._say(f"trying {technique}{company}")
 
     def tried(self, row: Tried) -> None:
-        if row.kept and row.ratio is not None and row.technique not in row.against.techniques:
-            self._best /= row.ratio.value if "still" not in row.reason else 1.0
+        if row.kept and row.ratio is not None and row.technique not in self._counted:
+            self._counted.add(row.technique)
+            self._best /= row.ratio.value
         measured = f" {ratio_words(row.ratio)}:" if row.ratio is not None else ""
         best = f" (best so far about {self._best:.2f} times faster)" if self._best > 1 else ""
         self._done(f"{row.technique}:{measured} {row.reason}{best}")

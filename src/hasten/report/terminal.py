@@ -50,20 +50,18 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
 def _tried_table(result: TuneResult) -> Table:
     from rich.table import Table
 
-    table = Table(
-        title="Tried (times faster, with 95% interval)", title_justify="left", box=None, pad_edge=False
-    )
-    for heading in ("technique", "against", "faster", "measured in", "kept", "why"):
-        table.add_column(heading, justify="left", overflow="fold")
+    table = Table(box=None, pad_edge=False)
+    for heading in ("tried", "times faster (95%)", "measured"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("beside", "result"):
+        table.add_column(heading, overflow="fold")
     for row in result.tried:
-        units = f"{row.ratio.count} {row.ratio.unit}" if row.ratio is not None else "-"
         table.add_row(
             technique_words(row.technique, row.settings),
-            row.against.label,
             ratio_words(row.ratio),
-            units,
-            "yes" if row.kept else "no",
-            row.reason,
+            f"{row.ratio.count} {row.ratio.unit}" if row.ratio is not None else "-",
+            row.against.label if row.against else "-",
+            f"kept: {row.reason}" if row.kept else row.reason,
         )
     return table
 

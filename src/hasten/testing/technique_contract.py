@@ -72,7 +72,9 @@ def check_checkpoints_look_the_same(bench: Workbench, plan: Plan) -> None:
     bench.switchboard.switch(plan)
     bench.train(1)
     model, optimizer = bench.model.state_dict(), bench.optimizer.state_dict()
-    assert [(k, v.shape, v.dtype) for k, v in model.items()] == [(k, v.shape, v.dtype) for k, v in plain_model.items()]
+    assert [(k, v.shape, v.dtype) for k, v in model.items()] == [
+        (k, v.shape, v.dtype) for k, v in plain_model.items()
+    ]
     assert optimizer["param_groups"] == plain_optimizer["param_groups"]
     assert optimizer["state"].keys() == plain_optimizer["state"].keys()
     torch.save(bench.model, io.BytesIO())

@@ -96,7 +96,8 @@ class Workbench:
                 held[f"{name}.{key}"] = _bits(value)
         held["groups"] = [{k: v for k, v in g.items() if k != "params"} for g in self.optimizer.param_groups]
         held["hooks"] = [
-            (len(m._forward_hooks), len(m._forward_pre_hooks), len(m._backward_hooks)) for m in self.model.modules()
+            (len(m._forward_hooks), len(m._forward_pre_hooks), len(m._backward_hooks))
+            for m in self.model.modules()
         ]
         held["optimizer attributes"] = sorted(vars(self.optimizer))
         held["stream"] = torch.get_rng_state().tolist()
@@ -116,4 +117,9 @@ def workbench(
 
 
 def _bits(tensor: torch.Tensor) -> tuple[Any, ...]:
-    return (tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.detach().contiguous().numpy().tobytes())
+    return (
+        tensor.dtype,
+        tuple(tensor.shape),
+        tensor.stride(),
+        tensor.detach().contiguous().numpy().tobytes(),
+    )

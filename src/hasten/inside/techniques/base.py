@@ -35,6 +35,8 @@ class Technique:
     conflicts: ClassVar[frozenset[str]] = frozenset()  # names that cannot be in the same plan
     precision: ClassVar[str] = "float32"  # the lowest it computes in; what the guard tolerates
 
+    steadies: ClassVar[bool] = False  # makes steps more even: on during the search, judged at its end
+
     @classmethod
     def risk_for(cls, facts: Facts) -> Risk:
         """The risk with this script, where it differs from the usual one."""

@@ -57,7 +57,7 @@ class ChannelsLast(Technique):
         def last(value: Any) -> Any:
             if torch.is_tensor(value) and value.dim() == 4 and value.is_floating_point():
                 self._inputs += 1
-                return value.contiguous(memory_format=torch.channels_last)
+                return value.to(memory_format=torch.channels_last)
             return value
 
         def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -75,7 +75,7 @@ class ChannelsLast(Technique):
         for tensor in companions(torch, parameter, state):
             if tensor.stride() != strides:
                 self._odd.append((tensor, tensor.stride()))
-            tensor.data = tensor.data.contiguous(memory_format=torch.channels_last)
+            tensor.data = tensor.data.to(memory_format=torch.channels_last)
 
     def remove(self, training: Training) -> None:
         training.forward_wrappers.pop(self.name, None)
@@ -90,12 +90,7 @@ class ChannelsLast(Technique):
         self._odd.clear()
 
     def proof(self, training: Training) -> Proof:
-        last = sum(
-            p.is_contiguous(memory_format=training.torch.channels_last)
-            for root in training.roots
-            for p in root.parameters()
-            if p.dim() == 4
-        )
+        last = sum(is_channels_last(p) for root in training.roots for p in root.parameters() if p.dim() == 4)
         return Proof(
             self.name,
             last > 0 and self._inputs > 0,
@@ -108,6 +103,16 @@ class ChannelsLast(Technique):
             "model = model.to(memory_format=torch.channels_last)      # before the optimizer is made\n"
             "inputs = inputs.to(memory_format=torch.channels_last)    # every batch"
         )
+
+
+def is_channels_last(tensor: Any) -> bool:
+    """Whether the strides say so.
+
+    ``is_contiguous`` is not enough: with one channel or one pixel both orders are contiguous, and the kernels
+    then choose by the strides. For the same reason conversion is by ``to``: ``contiguous`` would do nothing.
+    """
+    _, channels, height, width = tensor.shape
+    return bool(tensor.stride() == (channels * height * width, 1, width * channels, channels))
 
 
 def companions(torch: Any, parameter: Any, state: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..identify import length_of, takes_items_one_by_one
-from ..sampling_proof import chain, prove_deterministic, same_sample
+from ..sampling_proof import chain, prove_deterministic, same_sample, state_of
 from ..training import NotApplicable, Training
 from .base import Technique
 
@@ -44,6 +44,7 @@ class DatasetInRam(Technique):
         return [reason for loader in loaders if (reason := _why_not(loader, facts.machine.available_bytes))]
 
     def install(self, training: Training, settings: Settings) -> None:
+        self._take_up_kept(training)
         for dataset in (training.training_datasets or training.datasets).values():
             self._cache_of(training, dataset)
         if not self._caches:
@@ -61,6 +62,14 @@ class DatasetInRam(Technique):
             return samples if collate is default_collate else copy.deepcopy(samples)
 
         training.fetch_providers[self.name] = provide
+
+    def _take_up_kept(self, training: Training) -> None:
+        """Caches from the last time on are good as long as nothing was done to their datasets since."""
+        for key, (cache, state) in training.kept.pop(self.name, {}).items():
+            if not cache.stale and cache.state() == state:
+                self._caches[key] = cache
+                cache.hits = cache.made = 0
+                self._watch(training, cache.dataset)
 
     def _cache_of(self, training: Training, dataset: Any) -> _Cache | None:
         key = id(dataset)
@@ -112,7 +121,8 @@ class DatasetInRam(Technique):
         training.fetch_providers.pop(self.name, None)
         while self._undo:
             self._undo.pop()()
-        self._caches.clear()
+        training.kept[self.name] = {key: (cache, cache.state()) for key, cache in self._caches.items()}
+        self._caches = {}
 
     def proof(self, training: Training) -> Proof:
         hits = sum(cache.hits for cache in self._caches.values())
@@ -142,7 +152,7 @@ class _Cache:
     """Samples by index, made on first use."""
 
     def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
+        self.dataset = dataset
         self._parts = {id(part) for part in chain(dataset)}
         self._samples: dict[int, Any] = {}
         self._since_check = 0
@@ -153,7 +163,7 @@ class _Cache:
     def __getitem__(self, index: int) -> Any:
         sample = self._samples.get(index, self)
         if sample is self:
-            sample = self._dataset[index]
+            sample = self.dataset[index]
             if not self.stale:
                 self._samples[index] = sample
             self.made += 1
@@ -167,14 +177,17 @@ class _Cache:
 
     def _check(self, index: int, sample: Any) -> None:
         """A change of the data that no attribute tells of (an array written in place) must not go unseen."""
-        if not same_sample(self._dataset[index], sample):
+        if not same_sample(self.dataset[index], sample):
             self.stale = f"sample {index} changed while training: the cache was given up"
             self._samples.clear()
 
+    def state(self) -> Any:
+        return state_of(self.dataset)
+
     def fill(self) -> None:
-        for index in range(len(self._dataset)):
+        for index in range(len(self.dataset)):
             if index not in self._samples:
-                self._samples[index] = self._dataset[index]
+                self._samples[index] = self.dataset[index]
 
     def invalidate_if_made_from(self, part: Any) -> None:
         if id(part) in self._parts:

@@ -27,6 +27,7 @@ class Malloc(Technique):
     layer = "environment"
     risk = "exact"
     scope = "process"
+    steadies = True
 
     @classmethod
     def refuse_machine(cls, machine: Machine) -> list[str]:
