@@ -50,7 +50,7 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
     workspace = Workspace(request.script)
     workspace.make()
     machine = this_machine()
-    busy = machine_busy(machine.usable_cpus)
+    busy = machine_busy()
     stage = Stage(
         argv=request.script.argv,
         machine=machine,

@@ -100,10 +100,7 @@ class Search:
         """``plan``, or ``plan`` without a technique that does not earn its place beside the others."""
         trial = self._compare(name, plan.without(name), plan, max(0.0, self._deadline.left))
         kept = trial.upper() < KEEP_BELOW
-        if kept:
-            reason = "a gain beside the others"
-        else:
-            reason = f"{_reason(trial, kept)}: not kept"
+        reason = "a gain beside the others" if kept else f"{_reason(trial, kept)}: not kept"
         self._record(name, plan.techniques[name], trial, kept, reason)
         return plan if kept else plan.without(name)
 

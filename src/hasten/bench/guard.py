@@ -16,7 +16,6 @@ from typing import Any
 from ..inside.job import Perturbation
 from ..records.plan import BASELINE, Plan
 from ..records.verdict import GuardVerdict
-from .base import process_part
 from .process import ScriptOver, WorkerProcess, wait_all_started
 from .stage import Stage
 
@@ -44,7 +43,7 @@ def guard(
     with ExitStack() as stack:
         reference = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True))
         perturbed = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True, perturbation=noise))
-        candidate = stack.enter_context(stage.worker(process_part(plan), plan=plan, seed=seed, witness=True))
+        candidate = stack.enter_context(stage.worker(plan, seed=seed, witness=True))
         workers = [reference, perturbed, candidate]
         wait_all_started(workers)
         first, second, third = (_testimony(worker, steps) for worker in workers)

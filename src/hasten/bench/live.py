@@ -79,7 +79,7 @@ class LiveBench:
         self._settled.clear()
 
     def _ready_worker(self, process_plan: Plan) -> WorkerProcess:
-        if self._worker is None or self._worker.environment_plan != process_plan:
+        if self._worker is None or process_part(self._worker.plan) != process_plan:
             self.close()
             self._worker = self._stage.worker(process_plan)
             self._worker.wait_started()

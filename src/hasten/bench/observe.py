@@ -25,6 +25,7 @@ def observe(stage: Stage, steps: int = STEPS, warmup_steps: int = WARMUP_STEPS) 
     with stage.worker(BASELINE) as worker:
         try:
             worker.wait_started()
+            stage.keep_preparations(worker)
             worker.steps(warmup_steps)
             watched = worker.steps(steps)
         except ScriptOver as over:

@@ -16,8 +16,8 @@ from statistics import median
 from ..errors import WorkerError
 from ..records.plan import Plan
 from ..records.trial import Proof, Trial
-from .base import process_part, without_effect
-from .process import ScriptOver, WorkerProcess, wait_all_started
+from .base import without_effect
+from .process import PlanRefused, ScriptOver, WorkerProcess, wait_all_started
 from .stage import Stage
 from .statistics import interval
 from .steps import Block, Rhythm, all_finite, measure
@@ -78,7 +78,7 @@ class PairsBench:
                 if over.ended.how == "completed"
                 else f"the script raised {detail[-1] if detail else over.ended.how}"
             )
-        except _Failed as error:
+        except (_Failed, PlanRefused) as error:
             failure = str(error)
         except WorkerError as error:
             failure = str(error)
@@ -88,7 +88,7 @@ class PairsBench:
             b=b,
             method="pairs",
             log_ratios=tuple(log_ratios),
-            ratio=None if failure else interval(log_ratios, "processes"),
+            ratio=None if failure else interval(log_ratios, "pairs"),
             step_seconds_a=median(p.step_seconds_a for p in done) if done else None,
             step_seconds_b=median(p.step_seconds_b for p in done) if done else None,
             seconds=time.monotonic() - began,
@@ -100,10 +100,10 @@ class PairsBench:
     def _pair(self, a: Plan, b: Plan, a_first: bool) -> _Pair:
         with ExitStack() as stack:
             order = (a, b) if a_first else (b, a)
-            workers = {plan: stack.enter_context(self._stage.worker(process_part(plan))) for plan in order}
+            workers = {plan: stack.enter_context(self._stage.worker(plan)) for plan in order}
             wait_all_started(list(workers.values()))
             for plan in order:
-                self._settle(workers[plan], plan)
+                self._settle(workers[plan])
             blocks: dict[Plan, list[Block]] = {a: [], b: []}
             for turn in range(_TURNS):
                 first, second = order if turn % 2 == 0 else order[::-1]
@@ -112,19 +112,17 @@ class PairsBench:
                     if block is not None:
                         blocks[plan].append(block)
             workers[b].resume()
+            proofs = workers[b].proofs()
             return _Pair(
                 log_ratio=math.log(_median_time(blocks[b]) / _median_time(blocks[a])),
                 step_seconds_a=median(block.step_seconds for block in blocks[a]),
                 step_seconds_b=median(block.step_seconds for block in blocks[b]),
                 setup_seconds=workers[b].setup_seconds,
-                proofs=workers[b].proofs(),
+                proofs=proofs,
             )
 
-    def _settle(self, worker: WorkerProcess, plan: Plan) -> None:
-        """Put the plan in force and warm up, untimed."""
-        why_not = worker.switch(plan)
-        if why_not:
-            raise _Failed(why_not)
+    def _settle(self, worker: WorkerProcess) -> None:
+        """Warm up, untimed."""
         worker.steps(self._warmup_steps)
         worker.pause()
 

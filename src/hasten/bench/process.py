@@ -45,6 +45,10 @@ class ScriptOver(Exception):
         self.ended = ended
 
 
+class PlanRefused(Exception):
+    """A technique of the plan that a worker started under does not apply to its training."""
+
+
 @dataclass(frozen=True)
 class Output:
     """Where a worker's standard output and error go; None: where ours go."""
@@ -57,16 +61,14 @@ class Output:
 class WorkerProcess:
     """One worker. After ``start`` it stands at the end of its first step and waits."""
 
-    def __init__(
-        self, job: Job, environment_plan: Plan, environment: Mapping[str, str], output: Output
-    ) -> None:
+    def __init__(self, job: Job, environment: Mapping[str, str], output: Output) -> None:
         ours, theirs = socket.socketpair()
-        argv, variables = render(replace(job, descriptor=theirs.fileno()), environment_plan, environment)
-        self.plan = BASELINE  # live techniques in force, besides the process'
-        self.environment_plan = environment_plan
+        argv, variables = render(replace(job, descriptor=theirs.fileno()), environment)
+        self.plan = job.plan
         self.history: list[Step] = []
         self.setup_seconds = 0.0
         self.protection = ""
+        self.uppers: tuple[str, ...] = ()  # where its writes go
         self._wire = Wire(ours)
         stdout, stderr = _open(output.stdout), _open(output.stderr)
         out: IO[bytes] | int | None = sys.stderr.fileno() if output.stdout_to_stderr else stdout
@@ -85,16 +87,23 @@ class WorkerProcess:
 
     # ---- conversation
     def wait_started(self, timeout: float = START_SECONDS) -> None:
-        """Return once the first step is done. Raises ScriptOver, Refusal (no protection) or WorkerError."""
+        """Return once the first step is done.
+
+        Raises ScriptOver, PlanRefused, Refusal (no protection) or WorkerError.
+        """
         if self._shielded:
             told = self._receive(timeout, "starting up")
             self.protection = told["kind"]
+            self.uppers = tuple(told["uppers"])
             if told["kind"] == "off" and self._must_be_shielded:
                 raise Refusal(
                     f"trials cannot be kept from writing files here: {told['reason']}. "
                     "Run again with --allow-writes if the script may write while it is measured."
                 )
-        self._take_steps(self._receive(timeout, "reaching its first training step"))
+        message = self._receive(timeout, "reaching its first training step")
+        if message["event"] == "refused":
+            raise PlanRefused(f"{message['technique']}: {message['reason']}")
+        self._take_steps(message)
 
     def steps(self, count: int, timeout: float | None = None) -> list[Step]:
         """Let the script train ``count`` steps and return them. Raises ScriptOver where it ends before."""
@@ -114,14 +123,17 @@ class WorkerProcess:
             self.plan = BASELINE
             return f"{answer['technique']}: {answer['reason']}"
         self.plan = plan
-        self.setup_seconds = answer["seconds"]
+        self.setup_seconds = answer["setup_seconds"]
         return ""
 
     def observation(self) -> Observation:
         return from_json(Observation, self._ask({"do": "observation"})["observation"])
 
     def proofs(self) -> tuple[Proof, ...]:
-        return tuple(from_json(Proof, proof) for proof in self._ask({"do": "proofs"})["proofs"])
+        """Whether the techniques in force took effect. Brings ``setup_seconds`` up to date, too."""
+        answer = self._ask({"do": "proofs"})
+        self.setup_seconds = answer["setup_seconds"]
+        return tuple(from_json(Proof, proof) for proof in answer["proofs"])
 
     def testimony(self) -> list[dict[str, Any]]:
         steps: list[dict[str, Any]] = self._ask({"do": "testimony"})["steps"]

@@ -48,7 +48,7 @@ class ScriptBench:
 
 def _clear(log_ratios: list[float]) -> bool:
     """Whether the search need not wait for more pairs: the interval excludes 1, or both of two say slower."""
-    ratio = interval(log_ratios, "processes")
+    ratio = interval(log_ratios, "pairs")
     if ratio is None:
         return False
     return ratio.high < 0.97 or ratio.low > 1.0 or min(log_ratios) > 0.05

@@ -4,12 +4,13 @@ untouched.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..inside.job import Job, Perturbation, Shield
-from ..inside.protect import make_layers, remove_layers
+from ..inside.protect import keep, make_layers, remove_layers
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
 from .process import Output, WorkerProcess
@@ -34,6 +35,7 @@ class Stage:
     stdout_to_stderr: bool = False  # keep our standard output free of the script's
     protection: str = ""  # "overlay" or "off", known once a worker has started
     _layers: str = field(default="", init=False)
+    _prelude: tuple[str, ...] = field(default=(), init=False)
     _count: int = field(default=0, init=False)
 
     def __enter__(self) -> Stage:
@@ -43,24 +45,33 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         remove_layers(self._layers)
 
+    def keep_preparations(self, worker: WorkerProcess) -> None:
+        """What the worker's script wrote until now (downloads, caches) is there for all later workers.
+
+        Call it while the worker stands at its first step: what it writes later is thrown away with its trial.
+        """
+        if not any(os.listdir(upper) for upper in worker.uppers):
+            return
+        kept = [os.path.join(self._layers, f"prelude-{number}") for number in range(len(worker.uppers))]
+        for upper, to in zip(worker.uppers, kept, strict=True):
+            keep(upper, to)
+        self._prelude = tuple(kept)
+
     def worker(
         self,
-        process_plan: Plan,
-        *,
         plan: Plan = BASELINE,
+        *,
         seed: int | None = None,
         witness: bool = False,
         perturbation: Perturbation | None = None,
     ) -> WorkerProcess:
-        """A new worker whose process lives under ``process_plan``; ``plan`` is in force from its first
-        step.
-        """
+        """A new worker that trains under ``plan`` from its first step on."""
         self._count += 1
         job = Job(
             argv=self.argv,
             machine=self.machine,
             plan=plan,
-            shield=Shield(self.folders, self._layers, required=self.protect),
+            shield=Shield(self.folders, self._layers, self._prelude, required=self.protect),
             seed=seed,
             witness=witness,
             perturbation=perturbation,
@@ -69,7 +80,7 @@ class Stage:
         environment = dict(self.environment)
         if seed is not None:
             environment["PYTHONHASHSEED"] = str(seed % 2**32)
-        return WorkerProcess(job, process_plan, environment, self._output())
+        return WorkerProcess(job, environment, self._output())
 
     def _output(self) -> Output:
         if self.trial_folder is None:

@@ -64,5 +64,5 @@ def is_gain(log_ratios: Sequence[float]) -> bool:
     """
     if len(log_ratios) < CLAIM_LEAST_PROCESSES:
         return False
-    bound = interval(log_ratios, "processes", 2 * CLAIM_CONFIDENCE - 1)
+    bound = interval(log_ratios, "pairs", 2 * CLAIM_CONFIDENCE - 1)
     return bound is not None and 1 / bound.high > CLAIM_LEAST_SPEEDUP

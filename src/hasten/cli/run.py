@@ -26,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from ..bench.base import process_part
     from ..errors import UsageError
     from ..fitting import fit
     from ..inside.job import Job
@@ -56,7 +55,7 @@ def execute(arguments: argparse.Namespace) -> int:
         become([sys.executable, *script.argv], dict(os.environ))
     say(f"training under {path}: {plan.label}")
     job = Job(argv=script.argv, machine=machine, plan=plan, strict=arguments.strict, folders=script.folders)
-    become(*render(job, process_part(plan), os.environ))
+    become(*render(job, os.environ))
     return 0
 
 

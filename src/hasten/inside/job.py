@@ -32,9 +32,7 @@ class Perturbation:
 
 @dataclass(frozen=True)
 class Job:
-    """``plan`` is in force from the first step where nobody converses with the worker (``descriptor`` is
-    None), or where ``witness`` asks for it; otherwise the coordinator switches.
-    """
+    """``plan`` is in force from the first step on; whoever converses with the worker may switch it later."""
 
     argv: tuple[str, ...]
     machine: Machine

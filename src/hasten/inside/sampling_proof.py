@@ -110,10 +110,10 @@ def same_sample(a: Any, b: Any) -> bool:
     if isinstance(a, (tuple, list)):
         return len(a) == len(b) and all(map(same_sample, a, b))
     if isinstance(a, dict):
-        return list(a) == list(b) and all(same_sample(a[key], b[key]) for key in a)
+        return bool(list(a) == list(b)) and all(same_sample(a[key], b[key]) for key in a)
     if isinstance(a, float):
-        return a.hex() == b.hex()
-    return isinstance(a, (int, str, bytes, type(None))) and a == b
+        return bool(a.hex() == b.hex())
+    return isinstance(a, (int, str, bytes, type(None))) and bool(a == b)
 
 
 def _raw(tensor: Any) -> bytes:

@@ -12,7 +12,9 @@ from .training import NotApplicable, Training
 
 
 class Switchboard:
-    """The plan in force. Each technique that is on has one instance here, which keeps what its removal needs."""
+    """The plan in force. Each technique that is on has one instance here, which keeps what its removal
+    needs.
+    """
 
     def __init__(self, training: Training) -> None:
         self._training = training
@@ -21,10 +23,11 @@ class Switchboard:
         self.failed = ""  # the technique that was not applicable at the last switch
 
     def switch(self, plan: Plan, prepare: bool = False) -> float:
-        """Put ``plan`` in force; with ``prepare`` pay its set-up now (fill caches). Returns the seconds it took.
+        """Put ``plan`` in force; with ``prepare`` pay its set-up now (fill caches). Returns the seconds
+        it took.
 
-        What both plans have in common stays as it is. Raises NotApplicable, with nothing left installed, where a
-        technique finds that it cannot take effect.
+        What both plans have in common stays as it is. Raises NotApplicable, with nothing left
+        installed, where a technique finds that it cannot take effect.
         """
         began = time.perf_counter()
         for name in reversed(list(self._on)):

@@ -15,7 +15,7 @@ from ..records.codec import to_json
 from ..records.facts import Facts
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
-from .control import Answer, Conversation
+from .control import Answer, Conversation, stop_here
 from .hooks import Hooks
 from .identify import describe_optimizer, describe_root, local_modules
 from .job import Job
@@ -47,7 +47,8 @@ class Worker:
         self._hooks: Hooks | None = None
         self._uses = Uses()
         self._witness: Witness | None = None
-        self._due = job.plan if job.descriptor is None or job.witness else BASELINE
+        self._due = job.plan  # to be put in force as soon as there is something to train
+        self._setup_seconds = 0.0
         wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
         answers: dict[str, Answer] = {
             "observation": self._answer_observation,
@@ -76,7 +77,8 @@ class Worker:
         if shield is not None:
             protection = protect(shield.folders, shield.layers, shield.prelude)
             if self._wire is not None:
-                self._wire.send({"event": "shielded", "kind": protection.kind, "reason": protection.reason})
+                told = {"kind": protection.kind, "reason": protection.reason, "uppers": protection.uppers}
+                self._wire.send({"event": "shielded", **told})
             if protection.kind == "off" and shield.required:
                 raise SystemExit(0)
         if self._wire is not None:
@@ -132,6 +134,8 @@ class Worker:
     # ---- during training
     def _root_found(self) -> None:
         assert self._switchboard is not None
+        assert self._hooks is not None
+        self._hooks.loaders.batch_trained()  # the batch at hand is about to go into this root
         if self._due:
             plan, self._due = self._due, BASELINE
             self._put_in_force(plan)
@@ -141,8 +145,8 @@ class Worker:
     def _put_in_force(self, plan: Plan) -> None:
         """Take up what applies to the training before us; in a run under a plan, say what does not."""
         assert self._switchboard is not None
-        if self._conversation is not None:
-            self._switchboard.switch(plan)
+        if self._wire is not None:
+            self._start_trial_under(plan, self._wire)
             return
         facts = Facts(self._job.machine, self._observe())
         for name in list(plan.techniques):
@@ -154,12 +158,21 @@ class Worker:
             plan = plan.without(name)
         while plan:
             try:
-                self._switchboard.switch(plan)
+                self._switchboard.switch(plan, prepare=True)  # as it was when its trial was timed
                 return
             except NotApplicable as error:
                 name = self._switchboard.failed
                 self._say(f"{name} does not apply here and is left out: {error}")
                 plan = plan.without(name)
+
+    def _start_trial_under(self, plan: Plan, wire: Wire) -> None:
+        """As in a run under the plan; but here a technique that does not apply fails the trial."""
+        assert self._switchboard is not None
+        try:
+            self._setup_seconds = self._switchboard.switch(plan, prepare=True)
+        except NotApplicable as error:
+            wire.send({"event": "refused", "technique": self._switchboard.failed, "reason": str(error)})
+            stop_here()
 
     def _say(self, text: str) -> None:
         print(f"hasten: {text}", file=sys.stderr, flush=True)
@@ -210,14 +223,15 @@ class Worker:
     def _answer_switch(self, request: Message) -> Message:
         assert self._switchboard is not None
         try:
-            seconds = self._switchboard.switch(Plan.from_json(request["plan"]), prepare=True)
+            self._setup_seconds = self._switchboard.switch(Plan.from_json(request["plan"]), prepare=True)
         except NotApplicable as error:
             return {"event": "refused", "technique": self._switchboard.failed, "reason": str(error)}
-        return {"event": "switched", "seconds": seconds}
+        return {"event": "switched", "setup_seconds": self._setup_seconds}
 
     def _answer_proofs(self, request: Message) -> Message:
         assert self._switchboard is not None
-        return {"event": "proofs", "proofs": to_json(self._switchboard.proofs())}
+        proofs = to_json(self._switchboard.proofs())
+        return {"event": "proofs", "proofs": proofs, "setup_seconds": self._setup_seconds}
 
     def _answer_testimony(self, request: Message) -> Message:
         return {"event": "testimony", "steps": self._testimony()}

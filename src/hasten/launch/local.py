@@ -25,11 +25,11 @@ def environment_of(plan: Plan) -> dict[str, str]:
 
 
 def render(
-    job: Job, plan: Plan, base: Mapping[str, str], python: str = sys.executable
+    job: Job, base: Mapping[str, str], python: str = sys.executable
 ) -> tuple[list[str], dict[str, str]]:
-    """The command line and the environment of a worker for ``job`` whose process lives under ``plan``.
+    """The command line and the environment of a worker for ``job``.
 
     ``base`` is the user's environment; what they set in it themselves was never taken into a plan.
     """
-    environment = {**base, **environment_of(plan), VARIABLE: json.dumps(to_json(job))}
+    environment = {**base, **environment_of(job.plan), VARIABLE: json.dumps(to_json(job))}
     return [python, str(BOOTSTRAP)], environment

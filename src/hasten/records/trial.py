@@ -19,7 +19,7 @@ class Ratio:
     low: float
     high: float
     count: int
-    unit: str  # "quads" of one process, or "processes" (pairs of fresh ones)
+    unit: str  # "quads" (of one process) or "pairs" (of fresh processes)
 
     def inverted(self) -> Ratio:
         """The same as a speedup: a's time over b's."""

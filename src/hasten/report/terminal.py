@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..records.cause import Cause
 from ..records.observation import Observation
 from ..records.phases import median_phases
+from ..records.plan import Plan
 from ..records.verdict import TuneResult
 from .words import ratio_words, seconds_words, technique_words
 
@@ -60,10 +61,17 @@ def _tried_table(result: TuneResult) -> Table:
             technique_words(row.technique, row.settings),
             ratio_words(row.ratio),
             f"{row.ratio.count} {row.ratio.unit}" if row.ratio is not None else "-",
-            row.against.label if row.against else "-",
+            _company(row.against),
             f"kept: {row.reason}" if row.kept else row.reason,
         )
     return table
+
+
+def _company(plan: Plan) -> str:
+    """What was on beside a technique, briefly."""
+    if not plan:
+        return "-"
+    return plan.label if len(plan.techniques) < 3 else f"{len(plan.techniques)} others"
 
 
 def _verdict(result: TuneResult) -> str:

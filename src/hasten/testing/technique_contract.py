@@ -1,4 +1,6 @@
-"""What every technique must hold to, as functions that raise AssertionError. Tests run them over the catalogue."""
+"""What every technique must hold to, as functions that raise AssertionError. Tests run them over the
+catalogue.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def check_proof(bench: Workbench, name: str) -> None:
 
 
 def check_checkpoints_look_the_same(bench: Workbench, plan: Plan) -> None:
-    """What the script saves while the plan is in force has the keys, shapes and flags it has without hasten."""
+    """What the script saves while the plan is in force has the keys, shapes and flags it has without
+    hasten.
+    """
     bench.train(2)
     plain_model, plain_optimizer = bench.model.state_dict(), copy.deepcopy(bench.optimizer.state_dict())
     bench.switchboard.switch(plan)

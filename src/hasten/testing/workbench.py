@@ -45,7 +45,9 @@ def small_cnn() -> torch.nn.Module:
 
 
 class Workbench:
-    """``train(k)`` takes k steps; ``snapshot`` and ``restore`` go back to where it was, random streams included."""
+    """``train(k)`` takes k steps; ``snapshot`` and ``restore`` go back to where it was, random streams
+    included.
+    """
 
     def __init__(self, seams: Seams, dataset: Dataset[Any], make_optimizer: Callable[..., Any]) -> None:
         self.steps: list[RawStep] = []
@@ -67,7 +69,7 @@ class Workbench:
             for inputs, labels in self.loader:
                 self.optimizer.zero_grad()
                 loss = torch.nn.functional.cross_entropy(self.model(inputs), labels)
-                loss.backward()
+                torch.autograd.backward(loss)
                 self.optimizer.step()
                 losses.append(loss.item())
                 if len(losses) == steps:
@@ -88,7 +90,7 @@ class Workbench:
 
     def bits(self) -> dict[str, Any]:
         """Everything a technique could leave a trace in: values, strides, gradients, state, flags, hooks."""
-        held = {}
+        held: dict[str, Any] = {}
         for name, parameter in self.model.named_parameters():
             gradient = parameter.grad
             held[name] = (_bits(parameter), None if gradient is None else _bits(gradient))
