@@ -30,7 +30,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         hasten(folder, "tune", "--quiet", "--json", "tune.json", script)
         tuned = json.loads(Path(folder, "tune.json").read_text())
-        runs = []
+        runs: list[dict[str, Any]] = []
         for seed in SEEDS:
             order = (False, True) if seed % 2 == 0 else (True, False)
             both = {planned: train(folder, script, seed, planned) for planned in order}

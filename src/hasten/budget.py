@@ -11,6 +11,8 @@ from .bench import guard
 from .bench.statistics import CLAIM_LEAST_PROCESSES
 from .records.observation import Observation
 
+_GUARD_SHARE = 0.2
+_GUARD_WORKERS = 3
 _PAIRS_WANTED = 6
 _PAIRS_MOST = 10
 _START_OVERLAP = 1.6  # two workers that start side by side, in units of one's start
@@ -22,15 +24,19 @@ class Costs:
 
     guard: float
     pair: float
+    guard_steps: int
 
     @classmethod
-    def estimate(cls, observation: Observation, pair_steps: int) -> Costs:
-        """``pair_steps``: what one worker of a pair trains."""
+    def estimate(cls, observation: Observation, pair_steps: int, budget: float) -> Costs:
+        """``pair_steps``: what one worker of a pair trains. ``budget``: seconds for the whole tune."""
         step = median(s.seconds for s in observation.steps)
         start = observation.start_seconds
+        affordable = int(_GUARD_SHARE * budget / (_GUARD_WORKERS * step))
+        guard_steps = max(guard.LEAST_STEPS, min(guard.STEPS, affordable))
         return cls(
-            guard=1.5 * _START_OVERLAP * start + 3 * guard.STEPS * step,
+            guard=1.5 * _START_OVERLAP * start + _GUARD_WORKERS * guard_steps * step,
             pair=_START_OVERLAP * start + 2 * pair_steps * step,
+            guard_steps=guard_steps,
         )
 
     @property

@@ -57,7 +57,7 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
         environment=request.environment,
         folders=request.script.folders,
         protect=not request.allow_writes,
-        trial_folder=workspace.trial_folder(0),
+        trial_folder=workspace.new_trial(),
     )
     identity = {"argv": request.script.argv, "digest": request.script.digest(), "machine": machine.identity}
     journal = Journal(workspace.journal_path, identity)
@@ -93,7 +93,7 @@ def _tune(
 
     with ScriptBench(stage, rhythm) as bench:
         logged = LoggedBench(bench, stage, workspace, journal)
-        costs = Costs.estimate(observation, bench.pairs.steps_needed)
+        costs = Costs.estimate(observation, bench.pairs.steps_needed, request.budget)
         used = time.monotonic() - began
         if used + costs.least > request.budget:
             raise Refusal(_too_slow(request, rhythm.cycle_seconds / rhythm.cycle, used + costs.least))
@@ -105,7 +105,7 @@ def _tune(
         trial, verdict = None, None
         if plan:
             progress.stage("checking that the training stays the same")
-            plan, verdict = _hold_accuracy(plan, facts, stage, request.seed, search)
+            plan, verdict = _hold_accuracy(plan, facts, stage, request.seed, costs.guard_steps, search)
         if plan:
             progress.stage("confirming in fresh processes")
             left = request.budget - (time.monotonic() - began)
@@ -114,7 +114,7 @@ def _tune(
 
 
 def _hold_accuracy(
-    plan: Plan, facts: Facts, stage: Stage, seed: int, search: Search
+    plan: Plan, facts: Facts, stage: Stage, seed: int, steps: int, search: Search
 ) -> tuple[Plan, GuardVerdict | None]:
     """The largest part of ``plan`` that passes the guard: while it does not, its riskiest technique goes."""
     verdict = None
@@ -122,7 +122,7 @@ def _hold_accuracy(
         techniques = [CATALOG[name] for name in plan.techniques]
         draws = any(technique.risk_for(facts) == "draws" for technique in techniques)
         lowered = any(technique.precision == "bfloat16" for technique in techniques)
-        verdict = guard(stage, plan, draws, "bfloat16" if lowered else "float32", seed)
+        verdict = guard(stage, plan, draws, "bfloat16" if lowered else "float32", seed, steps)
         if verdict.passed:
             break
         riskiest = max(techniques, key=lambda technique: RISKS.index(technique.risk_for(facts))).name

@@ -25,7 +25,6 @@ class LoggedBench:
         self._stage = stage
         self._workspace = workspace
         self._journal = journal
-        self._number = 0
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         return self._logged(lambda: self._bench.compare(a, b, seconds), "search")
@@ -34,9 +33,7 @@ class LoggedBench:
         return self._logged(lambda: self._bench.confirm(plan, pairs), "confirm")
 
     def _logged(self, measure: Callable[[], Trial], purpose: str) -> Trial:
-        self._number += 1
-        folder = self._workspace.trial_folder(self._number)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = self._workspace.new_trial()
         self._stage.trial_folder = folder
         trial = measure()
         (folder / "command").write_text(shlex.join(self._stage.argv) + "\n")

@@ -71,8 +71,13 @@ class Workspace:
     def journal_path(self) -> Path:
         return self.root / "journal.db"
 
-    def trial_folder(self, number: int) -> Path:
-        return self.folder / "trials" / f"{number:03}"
+    def new_trial(self) -> Path:
+        """Make the folder of the next trial; those of earlier tunes stay."""
+        trials = self.folder / "trials"
+        taken = [int(path.name) for path in trials.glob("[0-9]*") if path.name.isdigit()]
+        made = trials / f"{max(taken, default=-1) + 1:03}"
+        made.mkdir(parents=True)
+        return made
 
     def make(self) -> None:
         """Raises UsageError where the working directory cannot be written."""

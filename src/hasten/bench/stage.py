@@ -75,7 +75,6 @@ class Stage:
             seed=seed,
             witness=witness,
             perturbation=perturbation,
-            folders=self.folders,
         )
         environment = dict(self.environment)
         if seed is not None:

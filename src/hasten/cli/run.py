@@ -54,7 +54,7 @@ def execute(arguments: argparse.Namespace) -> int:
         say(f"the plan in {path} is empty: the script runs unchanged")
         become([sys.executable, *script.argv], dict(os.environ))
     say(f"training under {path}: {plan.label}")
-    job = Job(argv=script.argv, machine=machine, plan=plan, strict=arguments.strict, folders=script.folders)
+    job = Job(argv=script.argv, machine=machine, plan=plan, strict=arguments.strict)
     become(*render(job, os.environ))
     return 0
 

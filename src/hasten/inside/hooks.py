@@ -110,6 +110,8 @@ class Hooks:
                 module._compiled_call_impl = ForwardSlot(module, training, self._observer, self.loaders)
                 training.seams.on_undo(lambda: setattr(module, "_compiled_call_impl", None))
             training.add_root(module)
+            if any(parameter.device.type == "cuda" for parameter in module.parameters()):
+                self._observer.synchronize = training.torch.cuda.synchronize
             self._on_root()
         covered = {id(p) for root in training.roots for p in root.parameters()}
         if owned and owned <= covered and self._stop_discovery is not None:

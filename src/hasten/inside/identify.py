@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import sys
 from typing import Any
 
 from ..records.observation import Loader, Optimizer, Root
@@ -99,33 +96,3 @@ def takes_items_one_by_one(dataset: Any) -> bool:
     if type(dataset).__module__ == "torch.utils.data.dataset" and type(dataset).__name__ == "Subset":
         return takes_items_one_by_one(dataset.dataset)
     return False
-
-
-def local_modules(folders: tuple[str, ...]) -> dict[str, str]:
-    """The script's own modules that are loaded: path to digest. Installed packages, ours too, are left
-    out.
-    """
-    package = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
-    found = {}
-    for module in list(sys.modules.values()):
-        path = getattr(module, "__file__", None)
-        if not isinstance(path, str) or not path.endswith(".py"):
-            continue
-        path = os.path.realpath(path)
-        installed = (
-            "site-packages" in path
-            or "dist-packages" in path
-            or path.startswith(os.path.realpath(sys.base_prefix))
-        )
-        ours = path.startswith(package) and not path.startswith(package + "examples")
-        if not installed and not ours and any(path.startswith(folder + os.sep) for folder in folders):
-            found[path] = file_digest(path)
-    return {path: digest for path, digest in found.items() if digest}
-
-
-def file_digest(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            return hashlib.blake2b(file.read(), digest_size=16).hexdigest()
-    except OSError:
-        return ""

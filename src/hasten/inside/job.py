@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
@@ -43,5 +42,3 @@ class Job:
     witness: bool = False  # record what the guard compares
     perturbation: Perturbation | None = None
     strict: bool = False  # a technique that does not apply ends the run
-    folders: tuple[str, ...] = field(default=())  # where the script's own modules live
-    environment: Mapping[str, str] = field(default_factory=dict)  # what the plan added to the user's

@@ -58,6 +58,7 @@ class Observer:
         self._saw_loader = False
         self.in_forward = False
         self.in_backward = False
+        self.synchronize: Callable[[], None] = _nothing_to_wait_for
 
     # ---- forward
     def forward_begins(self) -> float:
@@ -118,6 +119,7 @@ class Observer:
         self.step_ends(optimizer)
 
     def step_ends(self, optimizer: int) -> None:
+        self.synchronize()
         step = self._step
         step.optimizer = optimizer
         step.seconds = clock() - self._began
@@ -125,6 +127,10 @@ class Observer:
         self._forward_ended = None
         self._on_step(step)
         self._began = clock()
+
+
+def _nothing_to_wait_for() -> None:
+    """On the CPU an operator has finished when it returns; on a GPU the step's end must wait for it."""
 
 
 def cycle_length(signatures: list[tuple[int, int, int]], longest: int = 16) -> int:

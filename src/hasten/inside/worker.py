@@ -17,7 +17,7 @@ from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
 from .control import Answer, Conversation, stop_here
 from .hooks import Hooks
-from .identify import describe_optimizer, describe_root, local_modules
+from .identify import describe_optimizer, describe_root
 from .job import Job
 from .observer import Observer, RawStep
 from .protect import protect
@@ -214,7 +214,6 @@ class Worker:
             torch=str(torch.__version__),
             start_seconds=self._first_step_seconds,
             uses=self._uses.names(),
-            modules=local_modules(self._job.folders),
         )
 
     def _answer_observation(self, request: Message) -> Message:

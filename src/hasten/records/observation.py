@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 PHASES = ("data", "forward", "loss", "backward", "optimizer", "other")
 
@@ -83,5 +83,3 @@ class Observation:
     torch: str  # version
     start_seconds: float  # process start to the first step's end
     uses: tuple[str, ...] = ()  # what the script already does: "autocast", "GradScaler", "compile", ...
-    notes: tuple[str, ...] = ()
-    modules: Mapping[str, str] = field(default_factory=dict)  # local modules: path to digest

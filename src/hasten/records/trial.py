@@ -53,7 +53,6 @@ class Trial:
     seconds: float  # what the trial itself took, wall clock
     setup_seconds: float = 0.0  # paid once by b before timing: filling a cache, compiling
     proofs: tuple[Proof, ...] = ()
-    warnings: tuple[str, ...] = ()
     failure: str | None = None
 
     def upper(self) -> float:
