@@ -43,7 +43,8 @@ def main() -> None:
     speedup = whole.inverted()
     print(f"accuracy under the plan less plain: {mean:+.4f} ({mean - half:+.4f} to {mean + half:+.4f})")
     print(
-        f"whole run, start and evaluation included: {speedup.value:.2f}x ({speedup.low:.2f} to {speedup.high:.2f})"
+        f"whole run, start and evaluation included: {speedup.value:.2f}x "
+        f"({speedup.low:.2f} to {speedup.high:.2f})"
     )
     summary = {
         "accuracy_difference": {"value": mean, "low": mean - half, "high": mean + half},
