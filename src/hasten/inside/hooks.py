@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,24 +16,39 @@ class ForwardSlot:
     """Sits in a root's ``_compiled_call_impl``, which torch consults first and never pickles or copies."""
 
     def __init__(self, root: Any, training: Training, observer: Observer, loaders: Loaders) -> None:
-        self._root = root
+        self._root = weakref.ref(
+            root
+        )  # the root holds us: a strong reference would keep a finished model alive
         self._training = training
         self._observer = observer
         self._loaders = loaders
-        self._inner = root._compiled_call_impl or root._call_impl
+        self.compiled_by_script = root._compiled_call_impl
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        observer, torch = self._observer, self._training.torch
+        observer, torch, root = self._observer, self._training.torch, self._root()
+        assert root is not None
+        call = self.compiled_by_script or root._call_impl
         if observer.in_forward:
-            return self._inner(*args, **kwargs)
+            return call(*args, **kwargs)
         gradients = torch.is_grad_enabled()
         if gradients:
             self._loaders.batch_trained()
         began = observer.forward_begins()
         try:
-            return self._training.forward(self._root, self._inner, args, kwargs)
+            return self._training.forward(root, call, args, kwargs)
         finally:
             observer.forward_ends(began, gradients, batch_length((args, kwargs)))
+
+
+def taking_out(ref: weakref.ref[Any]) -> Callable[[], None]:
+    """What removes a slot from its root, if that is still alive."""
+
+    def undo() -> None:
+        root = ref()
+        if root is not None and isinstance(root._compiled_call_impl, ForwardSlot):
+            root._compiled_call_impl = root._compiled_call_impl.compiled_by_script
+
+    return undo
 
 
 class Hooks:
@@ -96,7 +112,15 @@ class Hooks:
         self._stop_discovery = self._training.seams.replace(module_class, "__call__", looking)
 
     def _consider(self, module: Any) -> None:
+        owned = {
+            id(p)
+            for optimizer in training.optimizers
+            for group in optimizer.param_groups
+            for p in group["params"]
+        }
         training = self._training
+        if isinstance(module._compiled_call_impl, ForwardSlot) or next(module.parameters(), None) is None:
+            return
         owned = {
             id(p)
             for optimizer in training.optimizers
@@ -108,7 +132,7 @@ class Hooks:
         if not known and (mine & owned if owned else mine):
             if not isinstance(module, training.torch.jit.ScriptModule):
                 module._compiled_call_impl = ForwardSlot(module, training, self._observer, self.loaders)
-                training.seams.on_undo(lambda: setattr(module, "_compiled_call_impl", None))
+                training.seams.on_undo(taking_out(weakref.ref(module)))
             training.add_root(module)
             if any(parameter.device.type == "cuda" for parameter in module.parameters()):
                 self._observer.synchronize = training.torch.cuda.synchronize

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from ..records.cause import Cause
 from ..records.observation import Observation
 from ..records.plan import Plan
 from ..records.verdict import Tried
-from .words import ratio_words
+from .words import company_words, ratio_words
 
 
 class Progress:
@@ -54,7 +54,7 @@ class Lines(Progress):
             self._done(cause.evidence)
 
     def trying(self, technique: str, against: Plan) -> None:
-        company = f" beside {against.label}" if against else ""
+        company = f" beside {company_words(against)}" if against else ""
         self._say(f"trying {technique}{company}")
 
     def tried(self, row: Tried) -> None:
@@ -65,11 +65,12 @@ class Lines(Progress):
         best = f" (best so far about {self._best:.2f} times faster)" if self._best > 1 else ""
         self._done(f"{row.technique}:{measured} {row.reason}{best}")
 
-    def _left(self) -> float:
+    def left(self) -> float:
+        """Seconds of the budget that are left."""
         return max(0.0, self._budget - (time.monotonic() - self._began))
 
     def _say(self, text: str) -> None:
-        print(f"[{self._left():3.0f} s left] {text}", file=self._stream, flush=True)
+        print(f"[{self.left():3.0f} s left] {text}", file=self._stream, flush=True)
 
     def _done(self, text: str) -> None:
         print(f"             {text}", file=self._stream, flush=True)
@@ -81,15 +82,21 @@ class Terminal(Lines):
     def __init__(self, budget: float) -> None:
         super().__init__(budget)
         from rich.console import Console
-        from rich.progress import BarColumn, SpinnerColumn, TextColumn
         from rich.progress import Progress as Bar
+        from rich.progress import ProgressColumn, SpinnerColumn, Task, TextColumn
+        from rich.text import Text
+
+        left = self.left
+
+        class TimeLeft(ProgressColumn):
+            def render(self, task: Task) -> Text:
+                return Text(f"about {left():.0f} s left")
 
         self._console = Console(stderr=True)
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20))
-        self._bar: Any = Bar(
-            *columns, TextColumn("{task.fields[left]}"), console=self._console, transient=True
-        )
-        self._task = self._bar.add_task("starting", total=budget, left="")
+        what = TextColumn("{task.description}", markup=False)
+        bar = Bar(SpinnerColumn(), what, TimeLeft(), console=self._console, transient=True)
+        self._task = bar.add_task("starting", total=budget)
+        self._bar = bar
 
     def __enter__(self) -> Terminal:
         self._bar.start()
@@ -99,10 +106,7 @@ class Terminal(Lines):
         self._bar.stop()
 
     def _say(self, text: str) -> None:
-        left = self._left()
-        self._bar.update(
-            self._task, description=text, completed=self._budget - left, left=f"about {left:.0f} s left"
-        )
+        self._bar.update(self._task, description=text)
 
     def _done(self, text: str) -> None:
         self._console.print(f"  {text}", highlight=False, markup=False)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from ..records.cause import Cause
 from ..records.observation import Observation
 from ..records.phases import median_phases
-from ..records.plan import Plan
 from ..records.verdict import TuneResult
-from .words import ratio_words, seconds_words, technique_words
+from .words import company_words, ratio_words, seconds_words, technique_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,17 +60,10 @@ def _tried_table(result: TuneResult) -> Table:
             technique_words(row.technique, row.settings),
             ratio_words(row.ratio),
             f"{row.ratio.count} {row.ratio.unit}" if row.ratio is not None else "-",
-            _company(row.against),
+            company_words(row.against),
             f"kept: {row.reason}" if row.kept else row.reason,
         )
     return table
-
-
-def _company(plan: Plan) -> str:
-    """What was on beside a technique, briefly."""
-    if not plan:
-        return "-"
-    return plan.label if len(plan.techniques) < 3 else f"{len(plan.techniques)} others"
 
 
 def _verdict(result: TuneResult) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..records.plan import Settings
+from ..records.plan import Plan, Settings
 from ..records.trial import Ratio
 
 
@@ -18,6 +18,13 @@ def technique_words(name: str, settings: Settings) -> str:
     """A technique with its settings: "threads (count=1)"."""
     inside = ", ".join(f"{key}={value}" for key, value in settings.items())
     return f"{name} ({inside})" if inside else name
+
+
+def company_words(plan: Plan) -> str:
+    """What is on beside a technique, briefly: "malloc + bf16", "4 others", "-" for nothing."""
+    if not plan:
+        return "-"
+    return plan.label if len(plan.techniques) < 3 else f"{len(plan.techniques)} others"
 
 
 def seconds_words(seconds: float) -> str:
