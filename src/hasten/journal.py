@@ -29,16 +29,23 @@ class Journal:
     def __init__(self, path: Path, identity: dict[str, Any]) -> None:
         try:
             self._database = sqlite3.connect(path)
-            self._database.execute("PRAGMA journal_mode=WAL")
-            self._database.executescript(_TABLES)
+            self.tune = self._begin(identity)
         except sqlite3.DatabaseError as error:
             raise HastenError(
                 f"the journal {path} cannot be used ({error}): move it away and run again"
             ) from None
-        self.tune = self._insert(
-            "INSERT INTO tunes (began, identity, state) VALUES (?, ?, 'open')",
-            (time.time(), json.dumps(identity)),
-        )
+
+    def _begin(self, identity: dict[str, Any]) -> int:
+        try:
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.executescript(_TABLES)
+            return self._insert(
+                "INSERT INTO tunes (began, identity, state) VALUES (?, ?, 'open')",
+                (time.time(), json.dumps(identity)),
+            )
+        except sqlite3.DatabaseError:
+            self._database.close()
+            raise
 
     def add(self, trial: Trial, purpose: str) -> int:
         """Write a finished trial down; ``purpose`` is "search" or "confirm". Returns its number."""

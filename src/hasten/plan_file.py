@@ -45,14 +45,14 @@ def write_plan(path: Path, saved: SavedPlan) -> None:
         "techniques": saved.plan.to_json(),
     }
     temporary = path.with_suffix(".toml.new")
-    temporary.write_text(_HEADER + tomli_w.dumps(content))
+    temporary.write_text(_HEADER + tomli_w.dumps(content), encoding="utf-8")  # as TOML must be
     temporary.replace(path)
 
 
 def read_plan(path: Path) -> SavedPlan:
     """Raises PlanError, naming the key and what was expected there."""
     try:
-        content = tomllib.loads(path.read_text())
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise PlanError(f"there is no plan at {path}. Make one with: hasten tune SCRIPT") from None
     except (OSError, UnicodeDecodeError) as error:

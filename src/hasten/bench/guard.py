@@ -10,13 +10,15 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
+from ..errors import WorkerError
 from ..inside.job import Perturbation
 from ..records.plan import BASELINE, Plan
 from ..records.verdict import GuardVerdict
-from .process import ScriptOver, WorkerProcess, wait_all_started
+from .process import PlanRefused, ScriptOver, WorkerProcess, wait_all_started
 from .stage import Stage
 
 STEPS = 120
@@ -40,13 +42,19 @@ def guard(
     the plan computes in, a key of ROUNDING.
     """
     noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed)
-    with ExitStack() as stack:
-        reference = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True))
-        perturbed = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True, perturbation=noise))
-        candidate = stack.enter_context(stage.worker(plan, seed=seed, witness=True))
-        workers = [reference, perturbed, candidate]
-        wait_all_started(workers)
-        first, second, third = (_testimony(worker, steps) for worker in workers)
+    try:
+        with ExitStack() as stack:
+            reference = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True))
+            perturbed = stack.enter_context(
+                stage.worker(BASELINE, seed=seed, witness=True, perturbation=noise)
+            )
+            candidate = stack.enter_context(stage.worker(plan, seed=seed, witness=True))
+            workers = [reference, perturbed, candidate]
+            wait_all_started(workers)
+            first, second, third = (_testimony(worker, steps) for worker in workers)
+    except (PlanRefused, ScriptOver, WorkerError) as error:
+        unseen = judge([], [], [], draws, precision)
+        return replace(unseen, reasons=(f"the training could not be watched: {error}",))
     return judge(first, second, third, draws, precision)
 
 
@@ -77,7 +85,10 @@ def judge(
     return GuardVerdict(
         passed=not reasons,
         steps=steps,
-        invariants={"compared": list(_COMPARED), "differing": invariants},
+        invariants={
+            "compared": [key for key in _COMPARED if not (draws and key in _DRAWN)],
+            "differing": invariants,
+        },
         loss_curve={**curve, "precision": precision},
         reasons=tuple(reasons),
     )
@@ -90,6 +101,7 @@ _COMPARED = {
     "optimizer": "optimizers stepped in another order",
     "streams": "other random numbers were drawn",
 }
+_DRAWN = ("batches", "streams")  # what a plan that draws other random numbers may change
 
 
 def differing(a: Testimony, b: Testimony, draws: bool) -> list[str]:
@@ -98,7 +110,7 @@ def differing(a: Testimony, b: Testimony, draws: bool) -> list[str]:
     if len(a) != len(b):
         found.append(f"one training took {len(a)} steps, the other {len(b)}")
     for key, what in _COMPARED.items():
-        if draws and key in ("batches", "streams"):
+        if draws and key in _DRAWN:
             continue
         first = next((n for n, (x, y) in enumerate(zip(a, b, strict=False), 1) if x[key] != y[key]), None)
         if first is not None:
@@ -117,7 +129,7 @@ def compare_losses(reference: Testimony, perturbed: Testimony, candidate: Testim
     sided.
     """
     ours, theirs = _departures(reference, candidate), _departures(reference, perturbed)
-    if not ours or not all(map(math.isfinite, ours)):
+    if not ours or not all(map(math.isfinite, (*ours, *theirs))):
         return {"held": False, "deviation": None, "bias": None, "tolerance": None}
     tolerance = max(FLOOR, TOLERANCE * _size(theirs))
     deviation = _size(ours)

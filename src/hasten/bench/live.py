@@ -15,10 +15,10 @@ from ..errors import WorkerError
 from ..records.plan import Plan
 from ..records.trial import Proof, Trial
 from .base import process_part, without_effect
-from .process import ScriptOver, WorkerProcess
+from .process import PlanRefused, ScriptOver, WorkerProcess
 from .stage import Stage
 from .statistics import interval
-from .steps import Block, Rhythm, all_finite, measure
+from .steps import TOO_FEW_REGULAR, Block, Rhythm, all_finite, measure
 
 _LEAST_QUADS = 5
 _MOST_QUADS = 24
@@ -48,25 +48,23 @@ class LiveBench:
         began = time.monotonic()
         comparison = _Comparison()
         failure = None
-        empty = 0
+        gathered = empty = 0
         try:
             while not comparison.decided and (time.monotonic() - began < seconds or comparison.too_few):
-                gathered = len(comparison.log_ratios)
                 try:
                     comparison.add(self._quad(a, b, comparison))
                 except ScriptOver as over:
                     self.close()
                     if over.ended.how != "completed":
-                        raise TrialFailed(
-                            _last_line(over.ended.detail) or f"exit code {over.ended.detail}"
-                        ) from None
+                        raise TrialFailed(str(over)) from None
                     empty = 0 if len(comparison.log_ratios) > gathered else empty + 1
+                    gathered = len(comparison.log_ratios)
                     if empty >= _EMPTY_WORKERS:
                         raise TrialFailed("the script ends before one comparison is done") from None
             failure = without_effect(comparison.proofs) or None
         except TrialFailed as error:
             failure = str(error)
-        except WorkerError as error:
+        except (PlanRefused, WorkerError) as error:
             self.close()
             failure = str(error)
         return comparison.trial(a, b, time.monotonic() - began, failure)
@@ -110,6 +108,7 @@ class LiveBench:
             self._settled.add(plan)
         steps = worker.steps(self._block_steps)
         if not all_finite(steps):
+            self.close()  # its weights are spoilt for the trials that follow
             raise TrialFailed("the loss is no longer a number")
         if is_b:
             comparison.proofs = worker.proofs()
@@ -125,10 +124,16 @@ class _Comparison:
         self.blocks_b: list[Block] = []
         self.proofs: tuple[Proof, ...] = ()
         self.setup_seconds = 0.0
+        self._untimed = 0
 
     def add(self, log_ratio: float | None) -> None:
+        """A quad; None is one that could not be timed. Raises TrialFailed where hardly any can."""
         if log_ratio is not None:
             self.log_ratios.append(log_ratio)
+            return
+        self._untimed += 1
+        if self.too_few and self._untimed >= _MOST_QUADS:
+            raise TrialFailed(TOO_FEW_REGULAR)
 
     @property
     def too_few(self) -> bool:
@@ -161,8 +166,3 @@ class _Comparison:
             proofs=self.proofs,
             failure=failure,
         )
-
-
-def _last_line(traceback: str) -> str:
-    lines = traceback.strip().splitlines()
-    return f"the script raised {lines[-1]}" if lines else ""

@@ -20,7 +20,7 @@ from .base import without_effect
 from .process import PlanRefused, ScriptOver, WorkerProcess, wait_all_started
 from .stage import Stage
 from .statistics import interval
-from .steps import Block, Rhythm, all_finite, measure
+from .steps import TOO_FEW_REGULAR, Block, Rhythm, all_finite, measure
 
 _TURNS = 2  # each turn is A B B A or B A A B
 _BLOCK_SECONDS = 0.1
@@ -72,11 +72,10 @@ class PairsBench:
                     break
             failure = without_effect(done[-1].proofs) or None
         except ScriptOver as over:
-            detail = over.ended.detail.strip().splitlines()
             failure = (
                 f"the script ended in mid-comparison, which takes {self.steps_needed} steps"
                 if over.ended.how == "completed"
-                else f"the script raised {detail[-1] if detail else over.ended.how}"
+                else str(over)
             )
         except (_Failed, PlanRefused) as error:
             failure = str(error)
@@ -141,5 +140,5 @@ class _Failed(Exception):
 
 def _median_time(blocks: list[Block]) -> float:
     if not blocks:
-        raise _Failed("too few regular steps to time: evaluations or new epochs fall into every block")
+        raise _Failed(TOO_FEW_REGULAR)
     return median(block.sample_seconds for block in blocks)

@@ -8,8 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -38,10 +39,10 @@ class ScriptEnded:
 
 
 class ScriptOver(Exception):
-    """A worker's script came to its end, of its own accord or by an error of its own."""
+    """A worker's script came to its end, of its own accord or by an error of its own: its text says how."""
 
     def __init__(self, ended: ScriptEnded) -> None:
-        super().__init__(ended.how)
+        super().__init__(_in_one_line(ended))
         self.ended = ended
 
 
@@ -72,16 +73,24 @@ class WorkerProcess:
         self._wire = Wire(ours)
         stdout, stderr = _open(output.stdout), _open(output.stderr)
         out: IO[bytes] | int | None = sys.stderr.fileno() if output.stdout_to_stderr else stdout
+        process: subprocess.Popen[bytes] | None = None
         try:
-            self._process = subprocess.Popen(
-                argv, env=variables, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL,
-                stdout=out, stderr=stderr, start_new_session=True,
-            )  # fmt: skip
+            with _signals_held():
+                process = subprocess.Popen(
+                    argv, env=variables, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL,
+                    stdout=out, stderr=stderr, start_new_session=True,
+                )  # fmt: skip
+        except BaseException:
+            if process is not None:
+                process.kill()
+                process.wait()
+            raise
         finally:
             theirs.close()
             for file in (stdout, stderr):
                 if file is not None:
                     file.close()
+        self._process = process
         self._shielded = job.shield is not None
         self._must_be_shielded = job.shield is not None and job.shield.required
 
@@ -107,10 +116,9 @@ class WorkerProcess:
 
     def steps(self, count: int, timeout: float | None = None) -> list[Step]:
         """Let the script train ``count`` steps and return them. Raises ScriptOver where it ends before."""
-        self._wire.send({"do": "steps", "count": count})
-        return self._take_steps(
-            self._receive(timeout or SILENCE_SECONDS + self._expected(count), f"training {count} steps")
-        )
+        doing = f"training {count} steps"
+        self._send({"do": "steps", "count": count}, doing)
+        return self._take_steps(self._receive(timeout or SILENCE_SECONDS + self._expected(count), doing))
 
     def switch(self, plan: Plan) -> str:
         """Put the live part of ``plan`` in force; returns why not where a technique cannot take effect,
@@ -160,8 +168,15 @@ class WorkerProcess:
 
     # ---- inside
     def _ask(self, request: Message, timeout: float = SILENCE_SECONDS) -> Message:
-        self._wire.send(request)
-        return self._receive(timeout, f"answering '{request['do']}'")
+        doing = f"answering '{request['do']}'"
+        self._send(request, doing)
+        return self._receive(timeout, doing)
+
+    def _send(self, request: Message, while_doing: str) -> None:
+        try:
+            self._wire.send(request)
+        except Hangup:  # it ended since its last answer
+            raise WorkerError(f"{self._how_it_ended()} while {while_doing}") from None
 
     def _receive(self, timeout: float, while_doing: str) -> Message:
         try:
@@ -202,6 +217,27 @@ class WorkerProcess:
             os.killpg(self._process.pid, number)
 
 
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait for the end of the block: a process that nobody knows yet could not be
+    stopped.
+    """
+    came: list[int] = []
+    held = {}
+    if threading.current_thread() is threading.main_thread():
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        held = {n: handler for n in numbers if callable(handler := signal.getsignal(n))}
+    for number in held:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
+
+
 def script_error(ended: ScriptEnded, script: str) -> ScriptError:
     """What to tell the user when their script failed by itself."""
     if ended.how == "exit":
@@ -218,6 +254,14 @@ def wait_all_started(workers: list[WorkerProcess]) -> None:
     deadline = time.monotonic() + START_SECONDS
     for worker in workers:
         worker.wait_started(max(1.0, deadline - time.monotonic()))
+
+
+def _in_one_line(ended: ScriptEnded) -> str:
+    if ended.how == "completed":
+        return "the script came to its end"
+    if ended.how == "exit":
+        return f"the script ended with exit code {ended.detail}"
+    return f"the script raised {ended.detail.strip().splitlines()[-1]}"
 
 
 def _steps(items: list[Any]) -> tuple[Step, ...]:

@@ -13,6 +13,8 @@ from statistics import fmean, median
 from ..inside.observer import cycle_length
 from ..records.observation import Step
 
+TOO_FEW_REGULAR = "too few regular steps to time: evaluations or new epochs fall into every block"
+
 
 @dataclass(frozen=True)
 class Rhythm:

@@ -13,13 +13,22 @@ if TYPE_CHECKING:
 
 
 def add_script(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("script", metavar="SCRIPT", help="the Python script that trains")
     parser.add_argument(
-        "arguments",
-        metavar="ARGS",
-        nargs=argparse.REMAINDER,
-        help="the script's own arguments, passed on as they are",
+        "script",
+        metavar="SCRIPT",
+        nargs=argparse.PARSER,
+        action=_ScriptAndArguments,
+        help="the Python script that trains, and its own arguments, passed on as they are",
     )
+
+
+class _ScriptAndArguments(argparse.Action):
+    """Takes the script and all that follows. As two arguments argparse would take a "--" from the script's."""
+
+    def __call__(self, parser: object, namespace: argparse.Namespace, values: object, *_: object) -> None:
+        assert isinstance(values, list)
+        words = values[1:] if values[0] == "--" else values
+        namespace.script, namespace.arguments = words[0], words[1:]
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

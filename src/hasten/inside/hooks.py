@@ -79,16 +79,28 @@ class Hooks:
             def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:
                 original(optimizer, *args, **kwargs)
                 training.add_optimizer(optimizer)
-                self._discover_roots()
+                if not self._all_found():
+                    self._discover_roots()
 
             return __init__
 
+        at_work: list[int] = []  # the step of one optimizer may call another's: together they are one step
+
+        def leave(optimizer: Any) -> None:
+            if id(optimizer) in at_work:
+                del at_work[at_work.index(id(optimizer)) :]
+
         def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
-            observer.update_begins()
+            leave(optimizer)  # a step that raised never ended
+            if not at_work:
+                observer.update_begins()
+            at_work.append(id(optimizer))
 
         def ends(optimizer: Any, args: Any, kwargs: Any) -> None:
             training.add_optimizer(optimizer)
-            observer.update_ends(next(i for i, o in enumerate(training.optimizers) if o is optimizer))
+            leave(optimizer)
+            if not at_work:
+                observer.update_ends(next(i for i, o in enumerate(training.optimizers) if o is optimizer))
 
         training.seams.replace(torch.optim.Optimizer, "__init__", initialised)
         training.seams.on_undo(register_optimizer_step_pre_hook(begins).remove)
@@ -112,21 +124,10 @@ class Hooks:
         self._stop_discovery = self._training.seams.replace(module_class, "__call__", looking)
 
     def _consider(self, module: Any) -> None:
-        owned = {
-            id(p)
-            for optimizer in training.optimizers
-            for group in optimizer.param_groups
-            for p in group["params"]
-        }
         training = self._training
         if isinstance(module._compiled_call_impl, ForwardSlot) or next(module.parameters(), None) is None:
             return
-        owned = {
-            id(p)
-            for optimizer in training.optimizers
-            for group in optimizer.param_groups
-            for p in group["params"]
-        }
+        owned = self._owned()
         mine = {id(p) for p in module.parameters() if p.requires_grad}
         known = any(module is root for root in training.roots)
         if not known and (mine & owned if owned else mine):
@@ -137,10 +138,23 @@ class Hooks:
             if any(parameter.device.type == "cuda" for parameter in module.parameters()):
                 self._observer.synchronize = training.torch.cuda.synchronize
             self._on_root()
-        covered = {id(p) for root in training.roots for p in root.parameters()}
-        if owned and owned <= covered and self._stop_discovery is not None:
+        if self._stop_discovery is not None and self._all_found():
             self._stop_discovery()
             self._stop_discovery = None
+
+    def _owned(self) -> set[int]:
+        """The ids of the optimizers' parameters."""
+        return {
+            id(p)
+            for optimizer in self._training.optimizers
+            for group in optimizer.param_groups
+            for p in group["params"]
+        }
+
+    def _all_found(self) -> bool:
+        """Whether each parameter of the optimizers, and there are some, belongs to a known root."""
+        owned = self._owned()
+        return bool(owned) and owned <= {id(p) for root in self._training.roots for p in root.parameters()}
 
     # ---- backward
     def _watch_backward(self) -> None:

@@ -62,11 +62,10 @@ def why_not_fused(torch: Any, optimizer: Any) -> str:
 
 def describe_loader(iterator: Any, training: bool, sample_bytes: int | None) -> Loader:
     """From a DataLoader's iterator, which knows what the loader was made of."""
+    from torch.utils.data.dataloader import _DatasetKind
+
     dataset = iterator._dataset
-    iterable = (
-        not hasattr(dataset, "__getitem__")
-        or type(iterator._index_sampler).__name__ == "_InfiniteConstantSampler"
-    )
+    iterable = iterator._dataset_kind == _DatasetKind.Iterable
     return Loader(
         dataset=type(dataset).__name__,
         samples=None if iterable else length_of(dataset),

@@ -4,6 +4,7 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,7 +70,7 @@ def tensors_in(value: Any) -> list[Any]:
     """The tensors in nested lists, tuples and dicts, depth first."""
     if hasattr(value, "element_size"):
         return [value]
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
         return [tensor for item in value for tensor in tensors_in(item)]

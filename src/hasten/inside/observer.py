@@ -97,13 +97,18 @@ class Observer:
 
     # ---- data
     def data_waited(self, seconds: float, samples: int) -> None:
-        self._step.data += seconds
+        self._wait(seconds)
         self._saw_loader = True
         self._pending_samples = samples
 
     def epoch_began(self, seconds: float) -> None:
-        self._step.data += seconds
+        self._wait(seconds)
         self._step.restarts += 1
+
+    def _wait(self, seconds: float) -> None:
+        self._step.data += seconds
+        if self._forward_ended is not None:  # the next batch is fetched before the loss: not the loss's time
+            self._forward_ended += seconds
 
     # ---- optimizer and the step's end
     def update_begins(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import signal
 import sys
@@ -9,12 +10,14 @@ import types
 from collections.abc import Sequence
 from types import TracebackType
 
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
 
 def become_main(path: str) -> types.ModuleType:
     """A fresh ``__main__`` for the script; ours is kept aside, so that pickles name the script's classes."""
     module = types.ModuleType("__main__")
     module.__file__ = path
-    module.__dict__["__builtins__"] = __builtins__
+    module.__dict__["__builtins__"] = builtins
     module.__dict__["__cached__"] = None
     module.__spec__ = None
     sys.modules["__hasten_worker__"] = sys.modules["__main__"]
@@ -24,7 +27,7 @@ def become_main(path: str) -> types.ModuleType:
 
 def run_script(argv: Sequence[str]) -> None:
     """Execute ``argv[0]`` with ``sys.argv = argv``. What the script raises passes through."""
-    path = argv[0]
+    path = os.path.join(os.getcwd(), argv[0])  # as Python's own __file__: good after a chdir, too
     sys.argv = list(argv)
     sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
     module = become_main(path)
@@ -33,13 +36,41 @@ def run_script(argv: Sequence[str]) -> None:
     exec(code, module.__dict__)
 
 
-def script_traceback(error: BaseException) -> TracebackType | None:
-    """The error's traceback from the script's first frame on: our own frames are not the user's business."""
-    trace = error.__traceback__
-    here = os.path.dirname(os.path.abspath(__file__))
-    while trace is not None and os.path.abspath(trace.tb_frame.f_code.co_filename).startswith(here):
+def hide_our_frames(error: BaseException) -> None:
+    """Take our own frames out of the tracebacks of ``error`` and of what led to it: they are not the user's
+    business.
+    """
+    cleaned: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        error_now = waiting.pop()
+        if error_now is not None and id(error_now) not in cleaned:
+            cleaned.add(id(error_now))
+            error_now.__traceback__ = _without_our_frames(error_now.__traceback__)
+            waiting += [error_now.__cause__, error_now.__context__]
+
+
+def _without_our_frames(trace: TracebackType | None) -> TracebackType | None:
+    """Only what led to the script is dropped where an error arose in our own code: then it is no error of
+    the script's.
+    """
+    while trace is not None and _is_ours(trace):
         trace = trace.tb_next
-    return trace
+    entries = []
+    while trace is not None:
+        entries.append(trace)
+        trace = trace.tb_next
+    if not entries or _is_ours(entries[-1]):
+        return entries[0] if entries else None
+    kept: TracebackType | None = None
+    for entry in reversed(entries):
+        if not _is_ours(entry):
+            kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return kept
+
+
+def _is_ours(entry: TracebackType) -> bool:
+    return os.path.abspath(entry.tb_frame.f_code.co_filename).startswith(_HERE)
 
 
 def die_as_python_does(error: BaseException) -> None:
@@ -48,7 +79,8 @@ def die_as_python_does(error: BaseException) -> None:
     """
     if isinstance(error, SystemExit):
         raise error
-    sys.excepthook(type(error), error, script_traceback(error))
+    hide_our_frames(error)
+    sys.excepthook(type(error), error, error.__traceback__)
     if isinstance(error, KeyboardInterrupt):
         sys.stdout.flush()
         sys.stderr.flush()

@@ -14,11 +14,13 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 _SAMPLES = 48  # drawn twice each, spread over the dataset
 _CHILD_SECONDS = 10.0  # after which the child reports on what it has drawn
 _PATIENCE_SECONDS = 30.0  # after which the child is given up
+_REASON_CHARACTERS = 500  # of an error's message
 
 
 def prove_deterministic(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
@@ -40,8 +42,9 @@ def prove_deterministic(torch: Any, dataset: Any, length: int) -> tuple[str, int
             answer += part
     finally:
         os.close(read_end)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        with suppress(ProcessLookupError, ChildProcessError):  # cleared away where SIGCHLD is ignored
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
     if not answer:
         return f"drawing samples of {type(dataset).__name__} in a process of its own did not end", 0
     reason, sample_bytes = json.loads(answer)
@@ -56,22 +59,26 @@ def _examine_and_exit(torch: Any, dataset: Any, length: int, write_end: int) -> 
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 1)
         os.dup2(silence, 2)
+        sys.stdout = sys.stderr = os.fdopen(silence, "w")  # the script may have put a log file in their place
         torch.set_num_threads(1)
-        answer = _examine(torch, dataset, length)
+        os.write(write_end, json.dumps(_answer(torch, dataset, length)).encode())
+    finally:
+        os._exit(0)
+
+
+def _answer(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
+    try:
+        return _examine(torch, dataset, length)
     except BaseException as error:
-        answer = (
-            f"drawing a sample of {type(dataset).__name__} again failed: {type(error).__name__}: {error}",
-            0,
-        )
-    os.write(write_end, json.dumps(answer).encode()[:60000])
-    os._exit(0)
+        what = f"{type(error).__name__}: {error}"[:_REASON_CHARACTERS]
+        return f"drawing a sample of {type(dataset).__name__} again failed: {what}", 0
 
 
 def _examine(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
     name = type(dataset).__name__
     count = min(length, _SAMPLES)
     indices = sorted({round(k * (length - 1) / max(1, count - 1)) for k in range(count)})
-    streams, state = random_streams(torch), state_of(dataset)
+    streams, state = random_streams(torch), states_of(dataset)
     began, largest = time.monotonic(), 0
     for index in indices:
         first = dataset[index]
@@ -82,7 +89,7 @@ def _examine(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
             break
     if random_streams(torch) != streams:
         return f"drawing a sample of {name} draws random numbers", 0
-    if state_of(dataset) != state:
+    if states_of(dataset) != state:
         return f"drawing a sample of {name} changes the dataset's own state", 0
     return "", largest
 
@@ -151,6 +158,11 @@ def chain(dataset: Any) -> Iterator[Any]:
         pending += list(several) if isinstance(several, (list, tuple)) else []
 
 
+def states_of(dataset: Any) -> list[Any]:
+    """The fingerprints of the dataset and of each that it wraps."""
+    return [state_of(part) for part in chain(dataset)]
+
+
 def state_of(value: Any, depth: int = 4) -> Any:
     """A cheap fingerprint of an object's state: values of plain attributes, versions and sizes of large
     ones.
@@ -165,6 +177,9 @@ def state_of(value: Any, depth: int = 4) -> Any:
             value.shape,
             hash(value[:: max(1, len(value) // 64)].tobytes()) if value.ndim else value.tobytes(),
         )
+    stream = _stream_of(value)
+    if stream is not None:
+        return stream
     if depth == 0:
         return id(value)
     if isinstance(value, dict):
@@ -173,3 +188,19 @@ def state_of(value: Any, depth: int = 4) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return (len(value), [state_of(item, depth - 1) for item in list(value)[:64]])
     return (id(value), state_of(vars(value), depth - 1) if hasattr(value, "__dict__") else None)
+
+
+def _stream_of(value: Any) -> Any:
+    """The state of a random generator, Python's, numpy's or torch's; None where ``value`` is none."""
+    import random
+
+    torch, numpy = sys.modules["torch"], sys.modules.get("numpy")
+    if isinstance(value, random.Random):
+        return value.getstate()
+    if isinstance(value, torch.Generator):
+        return bytes(value.get_state().tolist())
+    if numpy is not None and isinstance(value, numpy.random.Generator):
+        return repr(value.bit_generator.state)
+    if numpy is not None and isinstance(value, numpy.random.RandomState):
+        return repr(value.get_state())
+    return None

@@ -19,6 +19,7 @@ class Switchboard:
     def __init__(self, training: Training) -> None:
         self._training = training
         self._on: dict[str, Technique] = {}
+        self._left_out: dict[str, str] = {}  # technique of the plan: why it applies no longer
         self.plan = BASELINE
         self.failed = ""  # the technique that was not applicable at the last switch
 
@@ -34,29 +35,44 @@ class Switchboard:
             if self.plan.techniques[name] != plan.techniques.get(name):
                 self._on.pop(name).remove(self._training)
         self.plan = plan
+        self._left_out = {}
         try:
-            for name, settings in plan.techniques.items():
+            for name in plan.techniques:
                 if name in self._on:
                     continue
                 self.failed = name
-                technique = CATALOG[name]()
-                technique.install(self._training, settings)
-                self._on[name] = technique
+                self._install(name)
                 if prepare:
-                    technique.prepare(self._training)
+                    self._on[name].prepare(self._training)
         except NotApplicable:
             self.switch(BASELINE)
             raise
         return time.perf_counter() - began
 
     def refresh(self) -> None:
-        """Take in roots and optimizers that came since the last switch."""
-        if self._training.changed:
-            self._training.changed = False
-            plan = self.plan
-            self.switch(BASELINE)
-            self.switch(plan)
+        """Take in roots and optimizers that came since the last switch.
+
+        A technique of the plan that no longer applies is left out, and its proof fails: the script must not
+        meet our exceptions.
+        """
+        if not self._training.changed:
+            return
+        self._training.changed = False
+        plan = self.plan
+        self.switch(BASELINE)
+        self.plan = plan
+        for name in plan.techniques:
+            try:
+                self._install(name)
+            except NotApplicable as error:
+                self._left_out[name] = str(error)
 
     def proofs(self) -> list[Proof]:
-        """One proof for each technique in force, from what was counted since it was switched on."""
-        return [technique.proof(self._training) for technique in self._on.values()]
+        """One proof for each technique of the plan, from what was counted since it was switched on."""
+        left_out = [Proof(name, False, reason) for name, reason in self._left_out.items()]
+        return [technique.proof(self._training) for technique in self._on.values()] + left_out
+
+    def _install(self, name: str) -> None:
+        technique = CATALOG[name]()
+        technique.install(self._training, self.plan.techniques[name])
+        self._on[name] = technique

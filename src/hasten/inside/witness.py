@@ -5,6 +5,7 @@ by step.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 from .observer import RawStep
@@ -108,7 +109,9 @@ def _feed(digest: Any, value: Any) -> None:
         digest.update(f"{plain.dtype}{tuple(plain.shape)}".encode())
         if plain.numel():
             digest.update(ctypes.string_at(plain.data_ptr(), plain.numel() * plain.element_size()))
-    elif isinstance(value, dict):
+    elif hasattr(value, "tobytes") and hasattr(value, "dtype"):  # a numpy array or scalar
+        digest.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
+    elif isinstance(value, Mapping):
         for key in value:
             digest.update(repr(key).encode())
             _feed(digest, value[key])

@@ -21,13 +21,13 @@ from .identify import describe_optimizer, describe_root
 from .job import Job
 from .observer import Observer, RawStep
 from .protect import protect
-from .run_script import die_as_python_does, run_script, script_traceback
+from .run_script import die_as_python_does, hide_our_frames, run_script
 from .seams import ImportSeam, Seams
 from .switch import Switchboard
 from .techniques.catalog import CATALOG
 from .training import NotApplicable, Training
 from .uses import Uses
-from .wire import Message, Wire
+from .wire import Hangup, Message, Wire
 from .witness import Perturber, Witness
 
 _PROOF_AFTER_STEPS = 20  # a run under a plan asks for its proofs once, this many steps in
@@ -74,16 +74,20 @@ class Worker:
 
     def _shield(self) -> None:
         shield = self._job.shield
-        if shield is not None:
-            protection = protect(shield.folders, shield.layers, shield.prelude)
-            if self._wire is not None:
-                told = {"kind": protection.kind, "reason": protection.reason, "uppers": protection.uppers}
-                self._wire.send({"event": "shielded", **told})
-            if protection.kind == "off" and shield.required:
-                raise SystemExit(0)
+        protection = protect(shield.folders, shield.layers, shield.prelude) if shield is not None else None
         if self._wire is not None:
-            die_with_parent()
+            die_with_parent()  # a new user namespace would take it back, so not before
             os.register_at_fork(after_in_child=self._in_forked_child)
+        if shield is None or protection is None:
+            return
+        if self._wire is not None:
+            told = {"kind": protection.kind, "reason": protection.reason, "uppers": protection.uppers}
+            try:
+                self._wire.send({"event": "shielded", **told})
+            except Hangup:
+                os._exit(0)  # the coordinator was gone before the kernel knew that we go with it
+        if protection.kind == "off" and shield.required:
+            raise SystemExit(0)
 
     def _in_forked_child(self) -> None:
         """A child of the script's must neither outlive us nor hold our end of the conversation open."""
@@ -95,8 +99,8 @@ class Worker:
         if isinstance(error, SystemExit):
             self._tell_end("exit", str(error.code)) if error.code else self._tell_end("completed")
         else:
-            lines = traceback.format_exception(type(error), error, script_traceback(error))
-            self._tell_end("raised", "".join(lines))
+            hide_our_frames(error)
+            self._tell_end("raised", "".join(traceback.format_exception(error)))
 
     def _tell_end(self, how: str, detail: str = "") -> None:
         if self._conversation is not None:

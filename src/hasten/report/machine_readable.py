@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from statistics import median, quantiles
@@ -82,8 +83,10 @@ def profile_json(observation: Observation) -> dict[str, Any]:
 
 
 def write_json(content: dict[str, Any], target: str) -> None:
-    """Raises UsageError where ``target`` cannot be written."""
-    text = json.dumps(content, indent=2, allow_nan=False, default=str) + "\n"
+    """Raises UsageError where ``target`` cannot be written. What is no finite number becomes null: JSON has
+    no word for it, and a loss may well be NaN.
+    """
+    text = json.dumps(_finite(content), indent=2, allow_nan=False, default=str) + "\n"
     if target == "-":
         sys.stdout.write(text)
         return
@@ -91,6 +94,14 @@ def write_json(content: dict[str, Any], target: str) -> None:
         Path(target).write_text(text)
     except OSError as error:
         raise UsageError(f"--json {target} cannot be written: {error.strerror}") from None
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list) else value
 
 
 def _interval(ratio: Ratio | None) -> dict[str, Any] | None:

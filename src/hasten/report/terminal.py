@@ -49,6 +49,7 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
 
 def _tried_table(result: TuneResult) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     for heading in ("tried", "times faster (95%)", "measured"):
@@ -61,7 +62,7 @@ def _tried_table(result: TuneResult) -> Table:
             ratio_words(row.ratio),
             f"{row.ratio.count} {row.ratio.unit}" if row.ratio is not None else "-",
             company_words(row.against),
-            f"kept: {row.reason}" if row.kept else row.reason,
+            Text(f"kept: {row.reason}" if row.kept else row.reason),  # what a script raised is no markup
         )
     return table
 
@@ -104,8 +105,11 @@ def _guard_words(result: TuneResult) -> str:
     if not guard.passed:
         return f"Accuracy is not held: {'; '.join(guard.reasons)}."
     curve = guard.loss_curve
+    same = "batches, flags, learning rates and random draws"
+    if "streams" not in guard.invariants["compared"]:
+        same = "flags and learning rates, other draws of the same distributions"
     return (
-        f"Accuracy held over {guard.steps} steps: same batches, flags, learning rates and random draws; "
+        f"Accuracy held over {guard.steps} steps: same {same}; "
         f"the loss stays within {curve['deviation']:.1%} of plain's, where rounding explains "
         f"{curve['tolerance']:.1%}."
     )

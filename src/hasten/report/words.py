@@ -31,6 +31,6 @@ def seconds_words(seconds: float) -> str:
     """Seconds in the unit that reads well: "830 us", "14.2 ms", "3.1 s"."""
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} us"
-    if seconds < 1:
+    if seconds < 0.9995:
         return f"{seconds * 1e3:.3g} ms"
-    return f"{seconds:.3g} s"
+    return f"{seconds:.3g} s" if seconds < 999.5 else f"{seconds:.0f} s"  # .3g would say 1e+03

@@ -5,6 +5,9 @@ Source: https://docs.pytorch.org/docs/stable/amp.html
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+from collections.abc import MutableMapping
 from typing import Any
 
 from ...records.facts import Facts
@@ -48,9 +51,6 @@ class Bf16(Technique):
         def lowered(value: Any) -> bool:
             return bool(torch.is_tensor(value) and value.dtype == reduced)
 
-        def restore(value: Any) -> Any:
-            return value.float() if lowered(value) else value
-
         def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             device = next(root.parameters()).device.type
             if not torch.is_grad_enabled() or torch.is_autocast_enabled(device):
@@ -65,7 +65,7 @@ class Bf16(Technique):
                 if watch is not None:
                     watch.remove()
             self._calls += 1
-            return torch.utils._pytree.tree_map(restore, output)
+            return in_float32(torch, output)
 
         training.forward_wrappers[self.name] = forward
 
@@ -96,3 +96,29 @@ class Bf16(Technique):
             "    output = model(inputs)\n"
             "loss = criterion(output.float(), targets)"
         )
+
+
+def in_float32(torch: Any, output: Any) -> Any:
+    """``output`` with float32 in place of bfloat16, in containers too. Dataclasses and mappings of a kind
+    that pytree does not know are copied.
+    """
+
+    def restored(value: Any) -> Any:
+        if torch.is_tensor(value):
+            return value.float() if value.dtype == torch.bfloat16 else value
+        fields = dataclasses.fields(value) if _is_record(value) else ()
+        if not fields and not isinstance(value, MutableMapping):
+            return value
+        twin = copy.copy(value)
+        if isinstance(value, MutableMapping):
+            for key in value:
+                twin[key] = in_float32(torch, value[key])
+        for field in fields:
+            object.__setattr__(twin, field.name, in_float32(torch, getattr(value, field.name)))
+        return twin
+
+    return torch.utils._pytree.tree_map(restored, output)
+
+
+def _is_record(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)

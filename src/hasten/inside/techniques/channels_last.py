@@ -10,6 +10,7 @@ from typing import Any
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..layout import companions, restore_strides
 from ..training import Call, Training
 from .base import Risk, Technique
 
@@ -24,6 +25,7 @@ class ChannelsLast(Technique):
     def __init__(self) -> None:
         self._converted: list[tuple[Any, tuple[int, ...]]] = []  # parameters with the strides they had
         self._odd: list[tuple[Any, tuple[int, ...]]] = []  # companions that were laid out otherwise
+        self._hooks: list[Any] = []
         self._inputs = 0
 
     @classmethod
@@ -64,6 +66,13 @@ class ChannelsLast(Technique):
             args, kwargs = torch.utils._pytree.tree_map(last, (args, kwargs))
             return call(*args, **kwargs)
 
+        def loaded(optimizer: Any) -> None:
+            """A checkpoint brings its own strides."""
+            for parameter, _ in self._converted:
+                for tensor in companions(torch, parameter, optimizer.state):
+                    tensor.data = tensor.data.to(memory_format=torch.channels_last)
+
+        self._hooks = [o.register_load_state_dict_post_hook(loaded) for o in training.optimizers]
         training.forward_wrappers[self.name] = forward
 
     def _convert_with_state(self, torch: Any, parameter: Any, state: Any) -> None:
@@ -79,6 +88,8 @@ class ChannelsLast(Technique):
 
     def remove(self, training: Training) -> None:
         training.forward_wrappers.pop(self.name, None)
+        while self._hooks:
+            self._hooks.pop().remove()
         torch = training.torch
         odd = {id(tensor): strides for tensor, strides in self._odd}
         with torch.no_grad():
@@ -113,16 +124,3 @@ def is_channels_last(tensor: Any) -> bool:
     """
     _, channels, height, width = tensor.shape
     return bool(tensor.stride() == (channels * height * width, 1, width * channels, channels))
-
-
-def companions(torch: Any, parameter: Any, state: Any) -> list[Any]:
-    """The parameter, its gradient and the state tensors of its shape."""
-    candidates = (parameter, parameter.grad, *state.get(parameter, {}).values())
-    return [tensor for tensor in candidates if torch.is_tensor(tensor) and tensor.shape == parameter.shape]
-
-
-def restore_strides(torch: Any, tensor: Any, strides: tuple[int, ...]) -> None:
-    """Lay ``tensor`` out with ``strides`` again, values unchanged."""
-    if tensor.stride() != strides:
-        plain = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
-        tensor.data = plain.copy_(tensor.data)

@@ -14,7 +14,7 @@ from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..identify import length_of, takes_items_one_by_one
-from ..sampling_proof import chain, prove_deterministic, same_sample, state_of
+from ..sampling_proof import chain, prove_deterministic, same_sample, states_of
 from ..training import NotApplicable, Training
 from .base import Technique
 
@@ -172,17 +172,19 @@ class _Cache:
         self._since_check += 1
         if self._since_check * _SPOT_CHECKS >= len(self._samples):
             self._since_check = 0
-            self._check(index, sample)
-        return self._samples.get(index, sample)
+            return self._checked(index, sample)
+        return sample
 
-    def _check(self, index: int, sample: Any) -> None:
+    def _checked(self, index: int, sample: Any) -> Any:
         """A change of the data that no attribute tells of (an array written in place) must not go unseen."""
-        if not same_sample(self.dataset[index], sample):
+        fresh = self.dataset[index]
+        if not same_sample(fresh, sample):
             self.stale = f"sample {index} changed while training: the cache was given up"
             self._samples.clear()
+        return fresh
 
     def state(self) -> Any:
-        return state_of(self.dataset)
+        return states_of(self.dataset)
 
     def fill(self) -> None:
         for index in range(len(self.dataset)):

@@ -6,13 +6,14 @@ Source: https://docs.pytorch.org/docs/stable/optim.html (the ``fused`` argument)
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..identify import FUSED_FUNCTIONS, why_not_fused
+from ..layout import companions, lie_alike, restore_strides
 from ..training import NotApplicable, Training
 from .base import Technique
 
@@ -41,20 +42,23 @@ class FusedOptimizer(Technique):
 
     def install(self, training: Training, settings: Settings) -> None:
         torch = training.torch
-        chosen = [
+        suitable = [
             o
             for o in training.optimizers
             if not why_not_fused(torch, o) and not o.param_groups[0].get("fused")
         ]
-        if not chosen:
+        if not suitable:
             raise NotApplicable("no optimizer of the script's has a fused form")
+        chosen = [o for o in suitable if not any(_lying_otherwise(torch, o))]
+        if not chosen:
+            raise NotApplicable("the optimizer's state has other strides than its parameters")
         for module, function in {FUSED_FUNCTIONS[type(o).__name__] for o in chosen}:
             counted = training.seams.replace(
                 importlib.import_module(f"torch.optim.{module}"), function, self._counting
             )
             self._undo.append(counted)
         for optimizer in chosen:
-            self._fuse(optimizer)
+            self._fuse(torch, optimizer)
 
     def _counting(self, original: Any) -> Any:
         def fused(*args: Any, **kwargs: Any) -> Any:
@@ -63,25 +67,30 @@ class FusedOptimizer(Technique):
 
         return fused
 
-    def _fuse(self, optimizer: Any) -> None:
-        before = [(group, group.get("fused")) for group in optimizer.param_groups]
+    def _fuse(self, torch: Any, optimizer: Any) -> None:
+        before = [group.get("fused") for group in optimizer.param_groups]
         scaling = optimizer.__dict__.get("_step_supports_amp_scaling")
 
-        def set_fused(_: Any = None) -> None:
+        def set_fused() -> None:
             for group in optimizer.param_groups:
                 group["fused"] = True
 
-        def as_the_script_set_it(_: Any, state: dict[str, Any]) -> dict[str, Any]:
-            """Checkpoints must not carry our flag."""
-            groups = [
-                {**group, "fused": flag}
-                for group, (_, flag) in zip(state["param_groups"], before, strict=False)
-            ]
-            return {**state, "param_groups": groups + state["param_groups"][len(before) :]}
+        def as_the_script_set_it(groups: list[Any]) -> list[Any]:
+            """The groups without our flag; one that was added since has the optimizer's default."""
+            flags = [*before, *[optimizer.defaults.get("fused")] * (len(groups) - len(before))]
+            return [{**group, "fused": flag} for group, flag in zip(groups, flags, strict=False)]
+
+        def loaded(_: Any) -> None:
+            set_fused()
+            for tensor, strides in _lying_otherwise(torch, optimizer):  # a checkpoint brings its own strides
+                restore_strides(torch, tensor, strides)
+
+        def saved(_: Any, state: dict[str, Any]) -> dict[str, Any]:
+            return {**state, "param_groups": as_the_script_set_it(state["param_groups"])}
 
         hooks = [
-            optimizer.register_load_state_dict_post_hook(set_fused),
-            optimizer.register_state_dict_post_hook(as_the_script_set_it),
+            optimizer.register_load_state_dict_post_hook(loaded),
+            optimizer.register_state_dict_post_hook(saved),
         ]
         set_fused()
         optimizer._step_supports_amp_scaling = True
@@ -89,8 +98,10 @@ class FusedOptimizer(Technique):
         def undo() -> None:
             for hook in hooks:
                 hook.remove()
-            for group, flag in before:
-                group["fused"] = flag
+            for group, plain in zip(
+                optimizer.param_groups, as_the_script_set_it(optimizer.param_groups), strict=True
+            ):
+                group["fused"] = plain["fused"]
             if scaling is None:
                 optimizer.__dict__.pop("_step_supports_amp_scaling", None)
             else:
@@ -108,3 +119,13 @@ class FusedOptimizer(Technique):
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
         return "optimizer = torch.optim.Adam(model.parameters(), ..., fused=True)"
+
+
+def _lying_otherwise(torch: Any, optimizer: Any) -> Iterator[tuple[Any, tuple[int, ...]]]:
+    """State tensors whose elements lie in another order than their parameter's, each with the parameter's
+    strides. The fused kernel reads them side by side without looking at strides.
+    """
+    for parameter in [p for group in optimizer.param_groups for p in group["params"]]:
+        for tensor in companions(torch, parameter, optimizer.state):
+            if tensor is not parameter.grad and not lie_alike(tensor, parameter):
+                yield tensor, parameter.stride()
