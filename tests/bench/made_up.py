@@ -1,0 +1,132 @@
+"""Records made up for tests: each function gives a plausible one, and takes what a test is about."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hasten.bench.statistics import interval
+from hasten.inside.techniques.base import Technique
+from hasten.records.facts import Facts
+from hasten.records.machine import Machine
+from hasten.records.observation import PHASES, Loader, Observation, Optimizer, Root, Step
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.trial import Trial
+from hasten.records.verdict import GuardVerdict
+from hasten.search import Candidate
+
+
+def step(
+    seconds: float = 0.01,
+    *,
+    samples: int | None = 8,
+    evaluations: int = 0,
+    restarts: int = 0,
+    losses: tuple[float, ...] = (1.0,),
+    signature: tuple[int, int, int] = (0, 1, 1),
+    shares: Mapping[str, float] | None = None,
+) -> Step:
+    """``shares``: the parts of the step's time by phase; what is left is "other"."""
+    parts = dict(shares or {})
+    phases = {name: seconds * parts.get(name, 0.0) for name in PHASES}
+    phases["other"] += seconds * (1 - sum(parts.values()))
+    return Step(seconds, samples, evaluations, restarts, phases, losses, signature)
+
+
+def machine(**changes: Any) -> Machine:
+    usual = Machine(
+        system="Linux",
+        architecture="x86_64",
+        cpu_model="Pencil and Paper 9000",
+        logical_cpus=4,
+        physical_cores=4,
+        quota_cpus=None,
+        memory_bytes=16 * 2**30,
+        available_bytes=12 * 2**30,
+        cpu_flags=("avx2", "avx512_bf16"),
+        libc="glibc 2.36",
+        python="3.11.7",
+    )
+    return dataclasses.replace(usual, **changes)
+
+
+def root(**changes: Any) -> Root:
+    usual = Root(
+        name="__main__.Net",
+        parameters=1000,
+        dtypes=("float32",),
+        devices=("cpu",),
+        convolutions=2,
+        batch_norm=False,
+        dropout=False,
+    )
+    return dataclasses.replace(usual, **changes)
+
+
+def loader(**changes: Any) -> Loader:
+    usual = Loader(
+        dataset="Pictures",
+        samples=64,
+        batch_size=8,
+        workers=0,
+        iterable=False,
+        pin_memory=False,
+        training=True,
+        default_fetch=True,
+        sample_bytes=800,
+    )
+    return dataclasses.replace(usual, **changes)
+
+
+def optimizer(**changes: Any) -> Optimizer:
+    return dataclasses.replace(Optimizer("Adam", 1000, fused=False, can_fuse=True), **changes)
+
+
+def observation(**changes: Any) -> Observation:
+    usual = Observation(
+        steps=tuple(step() for _ in range(30)),
+        warmup_steps=11,
+        cycle=1,
+        roots=(root(),),
+        loaders=(loader(),),
+        optimizers=(optimizer(),),
+        batch_size=8,
+        threads=4,
+        torch="2.13.0",
+        start_seconds=2.0,
+    )
+    return dataclasses.replace(usual, **changes)
+
+
+def facts(machine_changes: Mapping[str, Any] | None = None, **observation_changes: Any) -> Facts:
+    return Facts(machine(**(machine_changes or {})), observation(**observation_changes))
+
+
+def trial(ratios: Sequence[float], b: Plan, a: Plan = BASELINE, method: str = "pairs", **more: Any) -> Trial:
+    """A trial whose units came out with these ratios."""
+    log_ratios = tuple(math.log(ratio) for ratio in ratios)
+    usual: dict[str, Any] = {
+        "ratio": None if more.get("failure") else interval(log_ratios, "pairs"),
+        "step_seconds_a": 0.01,
+        "step_seconds_b": 0.008,
+        "seconds": 1.0,
+    }
+    return Trial(a=a, b=b, method=method, log_ratios=log_ratios, **{**usual, **more})
+
+
+def verdict(passed: bool = True, reason: str = "the loss departs") -> GuardVerdict:
+    curve = {"held": passed, "deviation": 0.0, "bias": 0.0, "tolerance": 0.1, "precision": "float32"}
+    invariants: dict[str, list[str]] = {"compared": [], "differing": []}
+    return GuardVerdict(passed, 120, invariants, curve, () if passed else (reason,))
+
+
+def technique(name: str, conflicts: Sequence[str] = (), steadies: bool = False) -> type[Technique]:
+    """A technique that exists by its name only."""
+    attributes = {"name": name, "conflicts": frozenset(conflicts), "steadies": steadies, "scope": "live"}
+    return type(name, (Technique,), attributes)
+
+
+def candidate(name: str, conflicts: Sequence[str] = (), steadies: bool = False) -> Candidate:
+    return Candidate(technique(name, conflicts, steadies), [{}])

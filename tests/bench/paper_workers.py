@@ -1,0 +1,116 @@
+"""Workers made of paper: they answer a bench as a real worker would, at once and by a table of speeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from hasten.bench.process import ScriptEnded, ScriptOver
+from hasten.bench.stage import Stage
+from hasten.records.observation import Step
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.trial import Proof
+from tests.bench.made_up import step
+
+Disturb = Callable[["PaperWorker"], None]
+
+
+@dataclass
+class PaperStage:
+    """Starts paper workers and remembers them. ``speeds``: seconds a step of the n-th worker's baseline, the
+    last for all later ones; ``effects``: factors by technique.
+    """
+
+    speeds: tuple[float, ...] = (0.01,)
+    effects: Mapping[str, float] = field(default_factory=dict)
+    length: int = 10**9  # steps of the script
+    how: str = "completed"  # the script's end
+    detail: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)  # technique: why it cannot be switched on
+    effective: bool = True  # what proofs say
+    evaluating: bool = False  # an evaluation falls into every second step
+    on_steps: Disturb = lambda _: None
+    on_start: Disturb = lambda _: None
+    workers: list[PaperWorker] = field(default_factory=list)
+
+    def worker(self, plan: Plan = BASELINE, **_: object) -> PaperWorker:
+        speed = self.speeds[min(len(self.workers), len(self.speeds) - 1)]
+        self.workers.append(PaperWorker(self, plan, speed))
+        return self.workers[-1]
+
+    @property
+    def log(self) -> list[str]:
+        return [entry for worker in self.workers for entry in worker.log]
+
+    def as_stage(self) -> Stage:
+        """A bench asks nothing of its stage but workers."""
+        return cast(Stage, self)
+
+
+@dataclass
+class PaperWorker:
+    stage: PaperStage
+    plan: Plan
+    speed: float
+    taken: int = 0
+    setup_seconds: float = 0.0
+    loss: float = 1.0
+    running: bool = True
+    stopped: bool = False
+    log: list[str] = field(default_factory=list)
+
+    def wait_started(self, timeout: float = 0.0) -> None:
+        self.stage.on_start(self)
+        self._take(1)
+
+    def steps(self, count: int, timeout: float | None = None) -> list[Step]:
+        assert self.running, "a stopped process was asked to train"
+        self.stage.on_steps(self)
+        self.log.append(f"{self.plan.label} x {count}")
+        return self._take(count)
+
+    def switch(self, plan: Plan) -> str:
+        for name in plan.techniques:
+            if name in self.stage.refused:
+                self.plan = BASELINE
+                return f"{name}: {self.stage.refused[name]}"
+        if plan != self.plan:
+            self.setup_seconds = 1.5 * len(plan.techniques)
+        self.plan = plan
+        return ""
+
+    def proofs(self) -> tuple[Proof, ...]:
+        assert self.running, "a stopped process was asked for proofs"
+        return tuple(Proof(name, self.stage.effective, "counted") for name in self.plan.techniques)
+
+    def pause(self) -> None:
+        self.running = False
+        self.log.append("paused")
+
+    def resume(self) -> None:
+        self.running = True
+        assert sum(worker.running and not worker.stopped for worker in self.stage.workers) == 1, (
+            "two processes run at once"
+        )
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def __enter__(self) -> PaperWorker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _take(self, count: int) -> list[Step]:
+        done = min(count, self.stage.length - self.taken)
+        seconds = self.speed
+        for name in self.plan.techniques:
+            seconds *= self.stage.effects.get(name, 1.0)
+        evaluations = [self.stage.evaluating and (self.taken + n) % 2 for n in range(done)]
+        steps = [step(seconds, evaluations=int(e), losses=(self.loss,)) for e in evaluations]
+        self.taken += done
+        if done < count:
+            raise ScriptOver(ScriptEnded(self.stage.how, self.stage.detail, tuple(steps), []))
+        return steps

@@ -1,0 +1,240 @@
+"""The guard's judgement on made-up testimonies, and its conduct when a training fails under its eyes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hasten.bench import guard as guard_module
+from hasten.bench.guard import LEAST_STEPS, guard, judge
+from hasten.bench.process import PlanRefused, ScriptEnded, ScriptOver
+from hasten.errors import WorkerError
+from hasten.records.codec import to_json
+from hasten.records.plan import Plan
+from hasten.records.verdict import GuardVerdict
+from tests.bench.paper_workers import PaperStage, PaperWorker
+
+Testimony = list[dict[str, Any]]
+FLOAT32 = 2.0**-20
+
+
+def training(steps: int = 60, noise: float = 0.0) -> Testimony:
+    """A training whose loss falls from 2 to 1, with rounding ``noise`` that alternates."""
+    return [
+        {
+            "optimizer": 0,
+            "batches": [f"batch {n}"],
+            "modes": [True],
+            "rates": [[0.1 * 0.99**n]],
+            "streams": f"stream {n}",
+            "losses": [(1 + math.exp(-n / 20)) * (1 + (-1) ** n * noise)],
+        }
+        for n in range(steps)
+    ]
+
+
+def verdict_on(candidate: Testimony, draws: bool = False, noise: float = FLOAT32) -> GuardVerdict:
+    return judge(training(), training(noise=noise), candidate, draws, "float32")
+
+
+def changed(at: int, **values: Any) -> Testimony:
+    """The usual testimony, different in step ``at`` (counted from 1)."""
+    other = training()
+    other[at - 1] |= values
+    return other
+
+
+def with_losses(factor: Callable[[int], float]) -> Testimony:
+    other = training()
+    for n, step in enumerate(other, 1):
+        step["losses"] = [loss * factor(n) for loss in step["losses"]]
+    return other
+
+
+def test_the_same_training_passes() -> None:
+    verdict = verdict_on(training())
+    assert verdict.passed
+    assert verdict.reasons == ()
+    assert verdict.steps == 60
+    assert verdict.invariants["differing"] == []
+    assert verdict.loss_curve["held"]
+    assert verdict.loss_curve["deviation"] == 0.0
+
+
+def test_rounding_as_large_as_the_perturbed_baselines_passes() -> None:
+    assert verdict_on(training(noise=-FLOAT32)).passed
+
+
+DIFFERENCES: dict[str, tuple[str, Any]] = {
+    "content": ("batches", ["another batch"]),
+    "number": ("batches", ["batch 6", "batch 7"]),
+    "mode": ("modes", [False]),
+    "rate": ("rates", [[0.05]]),
+    "optimizer": ("optimizer", 1),
+    "random numbers": ("streams", "elsewhere"),
+}
+WORDS = {
+    "batches": "batches left the loader with other content or in another order",
+    "modes": "train/eval flags differ",
+    "rates": "learning rates differ",
+    "optimizer": "optimizers stepped in another order",
+    "streams": "other random numbers were drawn",
+}
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES)
+def test_what_must_be_equal_fails_with_the_first_step_at_which_it_is_not(difference: str) -> None:
+    key, value = DIFFERENCES[difference]
+    candidate = changed(7, **{key: value})
+    candidate[30] |= {key: value}
+    verdict = verdict_on(candidate)
+    assert not verdict.passed
+    assert verdict.reasons == (f"{WORDS[key]} (from step 7)",)
+
+
+def test_batches_in_another_order_fail_unless_the_plan_may_draw() -> None:
+    candidate = training()
+    candidate[3]["batches"], candidate[4]["batches"] = candidate[4]["batches"], candidate[3]["batches"]
+    assert not verdict_on(candidate).passed
+    assert verdict_on(candidate, draws=True).passed
+
+
+def test_other_batches_fail_even_where_the_plan_may_draw() -> None:
+    candidate = changed(4, batches=["another batch"])
+    verdict = verdict_on(candidate, draws=True)
+    assert verdict.reasons == (WORDS["batches"],)
+
+
+def test_all_batches_other_is_what_random_augmentation_looks_like() -> None:
+    candidate = training()
+    for n, step in enumerate(candidate):
+        step["batches"] = [f"augmented {n}"]
+    assert verdict_on(candidate, draws=True).passed
+    assert not verdict_on(candidate).passed
+
+
+def test_other_random_numbers_pass_where_the_plan_may_draw() -> None:
+    assert verdict_on(changed(3, streams="elsewhere"), draws=True).passed
+
+
+@pytest.mark.parametrize("key", ["modes", "rates", "optimizer"])
+def test_what_draws_does_not_excuse_fails_all_the_same(key: str) -> None:
+    value = next(value for known, value in DIFFERENCES.values() if known == key)
+    assert not verdict_on(changed(3, **{key: value}), draws=True).passed
+
+
+@pytest.mark.parametrize("losses", [[math.nan], [math.inf], [], [1.0, 1.0]])
+def test_losses_that_are_missing_or_no_numbers_fail(losses: list[float]) -> None:
+    verdict = verdict_on(changed(5, losses=losses))
+    assert verdict.reasons == ("losses are missing, or no numbers",)
+    assert verdict.loss_curve["deviation"] is None
+
+
+@pytest.mark.parametrize("losses", [[math.nan], [math.inf], []])
+def test_a_baseline_that_rounding_alone_ruins_is_no_measure(losses: list[float]) -> None:
+    """Otherwise the tolerance would be without end."""
+    perturbed = training(noise=FLOAT32)
+    perturbed[9]["losses"] = losses
+    verdict = judge(training(), perturbed, with_losses(lambda _: 3.0), False, "float32")
+    assert not verdict.passed
+    json.dumps(to_json(verdict), allow_nan=False)
+
+
+def test_a_script_without_losses_cannot_be_judged() -> None:
+    silent = training()
+    for step in silent:
+        step["losses"] = []
+    assert not judge(silent, copy.deepcopy(silent), copy.deepcopy(silent), False, "float32").passed
+
+
+@pytest.mark.parametrize(("steps", "passed"), [(LEAST_STEPS - 1, False), (LEAST_STEPS, True), (0, False)])
+def test_too_few_steps_prove_nothing(steps: int, passed: bool) -> None:
+    verdict = judge(training(steps), training(steps, FLOAT32), training(steps), False, "float32")
+    assert verdict.passed is passed
+    if not passed:
+        assert f"only {steps} steps could be compared, and {LEAST_STEPS} are needed" in verdict.reasons
+
+
+def test_a_training_that_ends_sooner_fails() -> None:
+    verdict = verdict_on(training(40))
+    assert verdict.reasons == ("one training took 60 steps, the other 40",)
+
+
+def test_a_script_that_does_not_repeat_itself_cannot_be_judged() -> None:
+    verdict = judge(training(), changed(2, streams="elsewhere"), training(), False, "float32")
+    (reason,) = verdict.reasons
+    assert "does not repeat itself from one seed" in reason
+    assert "other random numbers were drawn (from step 2)" in reason
+
+
+@pytest.mark.parametrize("factor", [1.05, 0.95, 1.001])
+def test_a_loss_that_is_off_fails_whether_it_is_worse_or_better(factor: float) -> None:
+    verdict = verdict_on(with_losses(lambda _: factor))
+    (reason,) = verdict.reasons
+    assert "the loss departs from the baseline's" in reason
+    assert verdict.loss_curve["bias"] == pytest.approx(factor - 1, rel=0.1)
+
+
+def test_a_loss_that_departs_late_fails() -> None:
+    assert not verdict_on(with_losses(lambda n: 1.01 if n > 50 else 1.0)).passed
+
+
+def test_the_tolerance_is_four_times_what_the_perturbation_does() -> None:
+    noise = 2.0**-8
+    assert verdict_on(with_losses(lambda _: 1 + 3.5 * noise), noise=noise).passed
+    assert not verdict_on(with_losses(lambda _: 1 + 4.5 * noise), noise=noise).passed
+
+
+def test_differences_below_the_floor_pass() -> None:
+    assert verdict_on(with_losses(lambda _: 1 + 5e-7), noise=0.0).passed
+    assert not verdict_on(with_losses(lambda _: 1 + 5e-6), noise=0.0).passed
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        training(),
+        [],
+        changed(5, losses=[math.nan]),
+        changed(5, losses=[-math.inf]),
+        with_losses(lambda _: -3.0),
+        with_losses(lambda n: 0.0 if n > 5 else 1.0),
+    ],
+)
+def test_a_verdict_is_json(candidate: Testimony) -> None:
+    text = json.dumps(to_json(verdict_on(candidate)), allow_nan=False)
+    assert json.loads(text)["loss_curve"]["precision"] == "float32"
+
+
+ERRORS = [
+    PlanRefused("malloc: not this one"),
+    WorkerError("the script's process was killed by SIGKILL (out of memory?)"),
+    ScriptOver(ScriptEnded("raised", "Traceback ...\nRuntimeError: cannot view\n", (), [])),
+]
+SAID = ["malloc: not this one", "killed by SIGKILL", "the script raised RuntimeError: cannot view"]
+
+
+@pytest.mark.parametrize(("error", "said"), list(zip(ERRORS, SAID, strict=True)))
+def test_a_training_that_fails_under_the_plan_does_not_pass(error: Exception, said: str) -> None:
+    def fail(worker: PaperWorker) -> None:
+        if worker.plan:
+            raise error
+
+    stage = PaperStage(on_start=fail)
+    verdict = guard(stage.as_stage(), Plan({"malloc": {}}), False, "float32", seed=0)
+    assert not verdict.passed
+    assert said in verdict.reasons[0]
+    assert len(stage.workers) == 3
+    assert all(worker.stopped for worker in stage.workers)
+    json.dumps(to_json(verdict), allow_nan=False)
+
+
+def test_every_precision_of_a_technique_has_its_rounding() -> None:
+    from hasten.inside.techniques.catalog import CATALOG
+
+    assert {technique.precision for technique in CATALOG.values()} <= set(guard_module.ROUNDING)

@@ -1,0 +1,85 @@
+"""What is seen of a script that is watched as it is: real workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hasten.bench.observe import observe
+from hasten.errors import Refusal, ScriptError
+from tests.bench.workers import PLAIN, children, stage_for
+
+GAN = """
+    from ground import *
+    from torch.utils.data import TensorDataset
+
+    generator = torch.nn.Linear(4, 8)
+    critic = torch.nn.Linear(8, 1)
+    of_generator = torch.optim.RMSprop(generator.parameters())
+    of_critic = torch.optim.Adam(critic.parameters())
+    for real, in batches(TensorDataset(torch.randn(400, 8))):
+        for _ in range(2):
+            of_critic.zero_grad()
+            (critic(generator(torch.randn(8, 4)).detach()).mean() - critic(real).mean()).backward()
+            of_critic.step()
+        of_generator.zero_grad()
+        (-critic(generator(torch.randn(8, 4))).mean()).backward()
+        of_generator.step()
+"""
+
+
+def test_two_optimizers_in_turns_are_a_cycle(tmp_path: Path) -> None:
+    with stage_for(tmp_path, GAN) as stage:
+        observation, rhythm = observe(stage, steps=30, warmup_steps=4)
+        assert stage.protection == "overlay"
+    assert rhythm.cycle == observation.cycle == 3
+    assert rhythm.cycle_seconds > 0
+    assert len(observation.steps) == 30
+    assert observation.warmup_steps == 5
+    assert observation.batch_size == 8
+    assert [optimizer.name for optimizer in observation.optimizers] == ["RMSprop", "Adam"]
+    assert len(observation.roots) == 2
+    (loader,) = observation.loaders
+    assert (loader.dataset, loader.samples, loader.batch_size, loader.training) == (
+        "TensorDataset",
+        400,
+        8,
+        True,
+    )
+    assert len({step.signature for step in observation.steps}) == 2
+    assert all(len(step.losses) == 1 for step in observation.steps)
+    assert observation.start_seconds > 0
+    assert [Path(path).name for path in observation.modules] == ["ground.py"]
+
+
+def test_a_script_that_trains_too_little_is_refused_with_the_numbers(tmp_path: Path) -> None:
+    before = children()
+    with stage_for(tmp_path, PLAIN.replace("Pictures()", "Pictures(), steps=23")) as stage:
+        with pytest.raises(Refusal, match=r"ended after 23 training steps, and 41 are needed"):
+            observe(stage)
+        assert children() == before
+
+
+def test_a_script_that_never_trains_is_refused(tmp_path: Path) -> None:
+    with stage_for(tmp_path, "print('hello')") as stage:
+        with pytest.raises(Refusal, match="ended without training"):
+            observe(stage)
+        assert stage.protection == "overlay"
+
+
+def test_a_script_that_raises_is_the_scripts_error_with_its_traceback(tmp_path: Path) -> None:
+    source = "def load():\n    raise FileNotFoundError('no data here')\nload()"
+    with stage_for(tmp_path, source) as stage, pytest.raises(ScriptError) as raised:
+        observe(stage)
+    assert "train.py" in str(raised.value)
+    assert "in load" in str(raised.value)
+    assert "FileNotFoundError: no data here" in str(raised.value)
+
+
+def test_a_script_that_leaves_with_an_error_is_told_by_its_exit_code(tmp_path: Path) -> None:
+    with (
+        stage_for(tmp_path, "import sys\nsys.exit(5)") as stage,
+        pytest.raises(ScriptError, match="ended with exit code 5 before hasten had seen enough"),
+    ):
+        observe(stage)

@@ -1,0 +1,85 @@
+"""Which bench measures what, and with how many pairs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from hasten.bench.script_bench import ScriptBench
+from hasten.bench.steps import Rhythm
+from hasten.records.plan import BASELINE, Plan
+from tests.bench.paper_workers import PaperStage
+
+RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
+LIVE, PROCESS = Plan({"bf16": {}}), Plan({"malloc": {}})
+BOTH = Plan({"malloc": {}, "bf16": {}})
+
+
+def bench_over(stage: PaperStage) -> ScriptBench:
+    return ScriptBench(stage.as_stage(), RHYTHM)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "method"),
+    [
+        (BASELINE, LIVE, "live"),
+        (PROCESS, BOTH, "live"),
+        (BASELINE, PROCESS, "pairs"),
+        (LIVE, BOTH, "pairs"),
+        (Plan({"threads": {"count": 1}}), Plan({"threads": {"count": 2}}), "pairs"),
+    ],
+)
+def test_what_can_be_switched_is_compared_live(a: Plan, b: Plan, method: str) -> None:
+    with bench_over(PaperStage()) as bench:
+        assert bench.compare(a, b, 0.0).method == method
+
+
+def test_pairs_end_as_soon_as_they_are_clear() -> None:
+    for effect in (0.5, 1.5):
+        with bench_over(PaperStage(effects={"malloc": effect})) as bench:
+            assert len(bench.compare(BASELINE, PROCESS, 1e9).log_ratios) == 2
+
+
+def unclear() -> PaperStage:
+    """Pairs that contradict each other."""
+    return PaperStage(speeds=(0.01, 0.012, 0.01, 0.012, 0.01))
+
+
+def test_unclear_pairs_go_on_as_far_as_time_allows() -> None:
+    with bench_over(unclear()) as bench:
+        assert len(bench.compare(BASELINE, PROCESS, 1e9).log_ratios) == 5
+    with bench_over(unclear()) as bench:
+        bench.pairs.pair_seconds = 10.0
+        assert len(bench.compare(BASELINE, PROCESS, 45.0).log_ratios) == 4
+    with bench_over(unclear()) as bench:
+        bench.pairs.pair_seconds = 10.0
+        assert len(bench.compare(BASELINE, PROCESS, 0.0).log_ratios) == 3
+
+
+def test_the_claim_is_against_the_baseline_with_the_pairs_fixed_beforehand() -> None:
+    with bench_over(PaperStage(effects={"malloc": 0.1, "bf16": 0.5})) as bench:
+        trial = bench.confirm(BOTH, 6)
+    assert (trial.a, trial.b, trial.method) == (BASELINE, BOTH, "pairs")
+    assert trial.log_ratios == pytest.approx([math.log(0.05)] * 6)
+
+
+def test_the_live_worker_does_not_run_beside_pairs() -> None:
+    """A paper worker that goes on asserts that it is alone."""
+    stage = PaperStage()
+    with bench_over(stage) as bench:
+        bench.compare(BASELINE, LIVE, 0.0)
+        assert not stage.workers[0].stopped
+        bench.compare(BASELINE, PROCESS, 0.0)
+        assert stage.workers[0].stopped
+        live_again = len(stage.workers)
+        bench.compare(BASELINE, LIVE, 0.0)
+        bench.confirm(LIVE, 1)
+        assert stage.workers[live_again].stopped
+
+
+def test_no_worker_outlives_the_bench() -> None:
+    stage = PaperStage()
+    with bench_over(stage) as bench:
+        bench.compare(BASELINE, LIVE, 0.0)
+    assert all(worker.stopped for worker in stage.workers)

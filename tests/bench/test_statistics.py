@@ -1,0 +1,107 @@
+"""Intervals and claims, against scipy and against simulation."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+
+import pytest
+from scipy import stats  # type: ignore[import-untyped]
+
+from hasten.bench.statistics import interval, is_gain, t_probability, t_quantile
+
+DEGREES = [*range(1, 31), 47, 100, 101, 250]
+SPREAD = 0.036  # of the log ratio of two processes, as measured on a real machine
+
+
+@pytest.mark.parametrize("degrees", DEGREES)
+def test_the_probability_is_students(degrees: int) -> None:
+    for t in (0.0, 0.1, 0.5, 1.0, 2.0, 4.5, 12.7, 100.0):
+        expected = 1 - 2 * float(stats.t.sf(t, degrees))
+        assert t_probability(t, degrees) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("degrees", DEGREES)
+def test_the_quantile_is_students(degrees: int) -> None:
+    for level in (0.01, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999):
+        expected = float(stats.t.ppf((1 + level) / 2, degrees))
+        assert t_quantile(level, degrees) == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+def test_the_interval_is_scipys(confidence: float) -> None:
+    log_ratios = [-0.21, -0.13, 0.02, -0.3, -0.11]
+    low, high = stats.t.interval(
+        confidence, len(log_ratios) - 1, loc=sum(log_ratios) / 5, scale=stats.sem(log_ratios)
+    )
+    found = interval(log_ratios, "pairs", confidence)
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)), rel=1e-7)
+    assert found.value == pytest.approx(math.exp(sum(log_ratios) / 5))
+    assert (found.count, found.unit) == (5, "pairs")
+
+
+def test_an_inverted_interval_is_the_interval_of_the_inverses() -> None:
+    log_ratios = [-0.2, -0.1, -0.4]
+    found, mirrored = interval(log_ratios, "pairs"), interval([-x for x in log_ratios], "pairs")
+    assert found is not None
+    assert mirrored is not None
+    turned = found.inverted()
+    assert (turned.value, turned.low, turned.high) == pytest.approx(
+        (mirrored.value, mirrored.low, mirrored.high)
+    )
+
+
+@pytest.mark.parametrize("log_ratios", [[], [0.3]])
+def test_no_interval_from_fewer_than_two_values(log_ratios: list[float]) -> None:
+    assert interval(log_ratios, "quads") is None
+
+
+def simulated(true_ratio: float, count: int, times: int) -> Iterator[list[float]]:
+    """``times`` experiments of ``count`` normal log ratios each, always the same ones."""
+    source = random.Random(20240501)
+    for _ in range(times):
+        yield [source.gauss(math.log(true_ratio), SPREAD) for _ in range(count)]
+
+
+@pytest.mark.parametrize("count", [2, 5, 10])
+def test_the_interval_covers_the_truth_as_often_as_it_says(count: int) -> None:
+    times, covered = 3000, 0
+    for log_ratios in simulated(0.85, count, times):
+        found = interval(log_ratios, "pairs")
+        assert found is not None
+        covered += found.low <= 0.85 <= found.high
+    assert covered / times == pytest.approx(0.95, abs=0.012)  # three standard errors
+
+
+@pytest.mark.parametrize("count", [4, 6, 10])
+def test_gains_are_hardly_ever_claimed_where_there_are_none(count: int) -> None:
+    times = 3000
+    claims = sum(is_gain(log_ratios) for log_ratios in simulated(1.0, count, times))
+    assert claims / times < 0.015
+
+
+@pytest.mark.parametrize("count", [4, 10])
+def test_the_bound_is_at_99_percent(count: int) -> None:
+    """With a true speedup of exactly the least that may be claimed, one claim in a hundred is made."""
+    times = 5000
+    claims = sum(is_gain(log_ratios) for log_ratios in simulated(1 / 1.01, count, times))
+    assert claims / times == pytest.approx(0.01, abs=0.004)
+
+
+def test_real_gains_are_claimed() -> None:
+    claims = sum(is_gain(log_ratios) for log_ratios in simulated(0.7, 4, 200))
+    assert claims > 190
+
+
+def test_a_claim_needs_four_pairs() -> None:
+    clear = [math.log(0.5), math.log(0.51), math.log(0.52), math.log(0.5)]
+    assert not is_gain(clear[:3])
+    assert is_gain(clear)
+
+
+@pytest.mark.parametrize(("speedup", "claimed"), [(1.009, False), (1.011, True), (0.5, False)])
+def test_a_claim_needs_one_percent(speedup: float, claimed: bool) -> None:
+    steady = [-math.log(speedup) + noise for noise in (1e-7, -1e-7, 1e-7, -1e-7)]
+    assert is_gain(steady) is claimed

@@ -1,0 +1,133 @@
+"""Real workers for tests: a small training written into a folder, and the stage it is trained on."""
+
+from __future__ import annotations
+
+import os
+import select
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hasten.bench.stage import Stage
+from hasten.machine import this_machine
+
+# What the scripts of these tests have in common; it lies beside them as a module of the user's own.
+GROUND = '''
+import time
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Pictures(Dataset):
+    """Pictures that tell their label, the same whenever they are drawn; each takes a while to make."""
+
+    def __init__(self, count=64, seconds=0.0):
+        generator = torch.Generator().manual_seed(7)
+        self.labels = [int(n) for n in torch.randint(0, 4, (count,), generator=generator)]
+        self.pictures = torch.randn(count, 3, 8, 8, generator=generator)
+        self.seconds = seconds
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        time.sleep(self.seconds)
+        return self.pictures[index] + self.labels[index], self.labels[index]
+
+
+class Cnn(torch.nn.Module):
+    """``flatten`` is how it gets from pictures to rows; a view fails where they lie channels last."""
+
+    def __init__(self, flatten=torch.nn.Flatten()):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 8, 3, padding=1)
+        self.flatten = flatten
+        self.head = torch.nn.Linear(8 * 8 * 8, 4)
+
+    def forward(self, pictures):
+        return self.head(self.flatten(torch.relu(self.conv(pictures))))
+
+
+def batches(dataset, steps=10**9):
+    """``steps`` batches, epoch after epoch."""
+    taken = 0
+    while True:
+        for batch in DataLoader(dataset, batch_size=8, shuffle=True):
+            if taken == steps:
+                return
+            taken += 1
+            yield batch
+
+
+def train_step(model, optimizer, pictures, labels):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(pictures), labels)
+    loss.backward()
+    optimizer.step()
+    return loss
+'''
+
+PLAIN = """
+    from ground import *
+
+    torch.manual_seed(0)
+    model = Cnn()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for pictures, labels in batches(Pictures()):
+        train_step(model, optimizer, pictures, labels)
+"""
+
+
+def write_script(folder: Path, source: str, name: str = "train.py") -> Path:
+    """Write a script, and the module that the scripts share, into ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "ground.py").write_text(GROUND)
+    path = folder / name
+    path.write_text(textwrap.dedent(source))
+    return path
+
+
+def one_thread() -> dict[str, str]:
+    """The environment for workers: one thread each, so that a busy machine does not make them crawl."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@contextmanager
+def stage_for(folder: Path, source: str, *arguments: str) -> Iterator[Stage]:
+    """A stage for a script in ``folder``/script; what workers print goes into ``folder``/output."""
+    script = write_script(folder / "script", source)
+    stage = Stage(
+        argv=(str(script), *arguments),
+        machine=this_machine(),
+        environment=one_thread(),
+        folders=(str(script.parent),),
+        trial_folder=folder / "output",
+    )
+    with stage:
+        yield stage
+
+
+def children() -> set[int]:
+    """Processes that this one has started and not yet waited for."""
+    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in _listed(task / "children")}
+
+
+def has_ended(pid: int, within_seconds: float = 20.0) -> bool:
+    """Wait for the end of any process, ours or not."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], within_seconds)[0])
+    finally:
+        os.close(descriptor)
+
+
+def _listed(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []

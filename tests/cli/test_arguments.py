@@ -1,0 +1,77 @@
+"""Whose argument is it? All that follows the script's name is the script's."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from hasten.cli.main import build_parser
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    return build_parser().parse_args(words)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--epochs", "5"],
+        ["--budget", "3"],  # tune has it, too
+        ["--json", "-"],
+        ["--help"],
+        ["--debug"],
+        ["--plan", "p.toml", "--no-plan"],
+        ["-x", "value", "--", "--more"],
+        ["--"],
+        ["--", "--budget", "3"],
+        ["a b", "", "*"],
+        ["run", "tune"],
+    ],
+)
+@pytest.mark.parametrize("verb", [["tune"], ["profile", "--steps", "5"], ["run", "--no-plan"]])
+def test_what_follows_the_script_is_its_own(verb: list[str], arguments: list[str]) -> None:
+    found = parsed(*verb, "train.py", *arguments)
+    assert (found.script, found.arguments) == ("train.py", arguments)
+
+
+def test_what_comes_before_is_ours() -> None:
+    found = parsed("tune", "--budget", "3", "--json", "-", "train.py", "--budget", "7")
+    assert (found.budget, found.json, found.arguments) == (3.0, "-", ["--budget", "7"])
+
+
+def test_a_script_may_have_a_name_like_an_option() -> None:
+    found = parsed("run", "--strict", "--", "-train.py", "--", "-x")
+    assert (found.strict, found.script, found.arguments) == (True, "-train.py", ["--", "-x"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "VERB"),
+        (["hurry", "train.py"], "invalid choice: 'hurry'"),
+        (["tune"], "the following arguments are required: SCRIPT\n"),
+        (["run", "--"], "the following arguments are required: SCRIPT\n"),
+        (["tune", "--epochs", "5", "train.py"], "unrecognized arguments|expected|required"),
+        (["tune", "--budget", "soon", "train.py"], "--budget: expected seconds, found 'soon'"),
+        (["tune", "--budget", "0", "train.py"], "--budget: expected seconds above zero, found 0"),
+        (["tune", "--budget", "-1", "train.py"], "--budget: expected"),
+        (["tune", "--budget", "inf", "train.py"], "--budget: expected seconds above zero, found inf"),
+        (["tune", "--budget", "nan", "train.py"], "--budget: expected seconds above zero, found nan"),
+        (["tune", "--risk", "any", "train.py"], "--risk: invalid choice: 'any'"),
+        (["profile", "--steps", "1", "train.py"], "--steps: must be at least 2, found 1"),
+        (["profile", "--steps", "some", "train.py"], "--steps: invalid whole number value: 'some'"),
+        (["profile", "--warmup", "0", "train.py"], "--warmup: must be at least 1, found 0"),
+        (["run", "--plan", "p.toml", "--no-plan", "train.py"], "not allowed with argument --plan"),
+    ],
+)
+def test_what_makes_no_sense_is_told(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parsed(*words)
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert any(part in error for part in message.split("|"))
+    assert "Traceback" not in error

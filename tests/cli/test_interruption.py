@@ -1,0 +1,168 @@
+"""A tune that is stopped from outside leaves nothing running and loses no finished trial."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from .conftest import PATIENCE_SECONDS, Project, wait_until
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="processes are found by /proc"
+)
+
+TRAINS_FOR_LONG = """
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 10**7
+
+    def __getitem__(self, index):
+        return torch.full((3, 8, 8), index % 7.0), index % 2
+
+torch.set_num_threads(1)
+model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 2))
+optimizer = torch.optim.Adam(model.parameters())
+for step, (inputs, labels) in enumerate(DataLoader(Numbers(), batch_size=8, num_workers=1)):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(inputs), labels).backward()
+    optimizer.step()
+    print(step, flush=True)
+"""
+
+
+class Tune:
+    """A tune in the background that has come to a moment worth interrupting."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        project.write("train.py", TRAINS_FOR_LONG)
+        self.process = project.start("tune", "--allow-writes", "--budget", "600", "train.py")
+        self.said: list[str] = []
+
+    def hear(self, text: str, times: int = 1) -> None:
+        """Read standard error until lines with ``text`` have come ``times`` times."""
+        assert self.process.stderr is not None
+        while sum(text in line for line in self.said) < times:
+            line = self.process.stderr.readline()
+            assert line, f"it ended too soon: {''.join(self.said)}"
+            self.said.append(line)
+
+    def until_it_starts(self) -> None:
+        self.hear("observing")
+
+    def until_it_observes(self) -> None:
+        """The first worker trains, and has a loader's worker of its own."""
+        printed = self.project.folder / ".hasten/train/trials/000/worker-001.stdout"
+        wait_until(lambda: printed.exists() and printed.stat().st_size > 0)
+
+    def until_its_second_trial(self) -> None:
+        self.hear("trying ", times=2)
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal; the exit code."""
+        self.process.send_signal(number)
+        _, rest = self.process.communicate(timeout=PATIENCE_SECONDS)
+        self.said += rest.splitlines(keepends=True)
+        return self.process.returncode
+
+
+MOMENTS: dict[str, Callable[[Tune], None]] = {
+    "at the start": Tune.until_it_starts,
+    "during observation": Tune.until_it_observes,
+    "during a trial": Tune.until_its_second_trial,
+}
+
+
+def journal_rows(project: Project, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(project.folder / ".hasten" / "journal.db")) as database:
+        return database.execute(query).fetchall()
+
+
+@dataclass
+class Interrupted:
+    tune: Tune
+    number: signal.Signals
+    exit_code: int
+    left_over: list[str]
+
+    @property
+    def trials_told(self) -> int:
+        """Results that were said before the end: what can be counted on."""
+        return sum(re.match(r" +\w+: ", line) is not None for line in self.tune.said)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        (signal.SIGINT, "at the start"),
+        (signal.SIGINT, "during observation"),
+        (signal.SIGINT, "during a trial"),
+        (signal.SIGTERM, "during a trial"),
+    ],
+    ids=lambda param: f"{param[0].name} {param[1]}",
+)
+def interrupted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Interrupted]:
+    number, moment = request.param
+    project = Project(tmp_path_factory.mktemp("interrupted"))
+    try:
+        tune = Tune(project)
+        MOMENTS[moment](tune)
+        code = tune.end(number)
+        yield Interrupted(tune, number, code, project.left_over())
+    finally:
+        project.end_all()
+
+
+def test_the_exit_code_names_the_signal(interrupted: Interrupted) -> None:
+    assert interrupted.exit_code == 128 + interrupted.number
+
+
+def test_no_process_and_no_folder_is_left_over(interrupted: Interrupted) -> None:
+    assert interrupted.left_over == []
+
+
+def test_the_journal_has_every_finished_trial(interrupted: Interrupted) -> None:
+    (count,) = journal_rows(interrupted.tune.project, "SELECT COUNT(*) FROM trials")[0]
+    assert count == interrupted.trials_told
+
+
+def test_the_journal_says_that_it_was_interrupted(interrupted: Interrupted) -> None:
+    assert journal_rows(interrupted.tune.project, "SELECT state FROM tunes") == [("interrupted",)]
+
+
+def test_no_plan_is_written(interrupted: Interrupted) -> None:
+    assert not (interrupted.tune.project.folder / ".hasten/train/plan.toml").exists()
+
+
+def test_no_traceback_is_shown(interrupted: Interrupted) -> None:
+    assert "Traceback" not in "".join(interrupted.tune.said)
+
+
+def test_before_anything_was_measured(project: Project) -> None:
+    tune = Tune(project)
+    wait_until((project.folder / ".hasten" / "train").exists)
+    assert tune.end(signal.SIGINT) == 130
+    assert "".join(tune.said) == "hasten: interrupted; finished trials are in the journal\n"
+    assert project.left_over() == []
+
+
+def test_a_killed_tune_takes_its_workers_with_it(project: Project) -> None:
+    """Nothing of ours can run any more: the kernel must do it."""
+    tune = Tune(project)
+    tune.until_it_observes()
+    assert len(project.processes()) >= 3  # the tune, its worker, the loader's worker
+    assert tune.end(signal.SIGKILL) == -signal.SIGKILL
+    wait_until(lambda: project.processes() == [])
+    assert journal_rows(project, "SELECT state FROM tunes") == [("open",)]

@@ -1,0 +1,204 @@
+"""Under ``hasten run`` a script is what it is under Python: output, exit code, traceback, surroundings."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hasten.inside.techniques.bf16 import Bf16
+from hasten.machine import this_machine
+from hasten.records.facts import Facts
+
+from ..bench.made_up import observation
+from .conftest import Project
+
+PLAN = "format = 1\n[techniques.bf16]\n"
+IN_FORCE = "hasten: training under plan.toml: bf16\n"
+
+ENDINGS = {
+    "comes to its end": "print('done')",
+    "exit code": "import sys\nprint('done')\nsys.exit(7)",
+    "exit message": "raise SystemExit('given up')",
+    "exit with nothing": "raise SystemExit",
+    "at once": "import os\nos._exit(3)",
+    "raises": "def train():\n    raise ValueError('boom')\ntrain()",
+    "raises because of another": """
+def load():
+    try:
+        {}['key']
+    except KeyError as error:
+        raise RuntimeError('no data') from error
+try:
+    load()
+except RuntimeError:
+    1 / 0
+""",
+    "raises without a source": "exec('raise ValueError')",
+    "syntax error behind an import": "open('module.py', 'w').write('x = = 1')\nimport module",
+    "interrupts itself": "print('working', flush=True)\nraise KeyboardInterrupt",
+    "killed": "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)",
+    "its own excepthook": "import sys\nsys.excepthook = lambda *_: print('caught')\nraise ValueError",
+    "a thread goes on": """
+import threading
+gate = threading.Event()
+threading.Thread(target=lambda: (gate.wait(), print('thread'))).start()
+threading.Timer(0.05, gate.set).start()
+print('main')
+""",
+    "at exit": "import atexit\natexit.register(print, 'bye')\nraise ValueError('boom')",
+    "warns": "import warnings\nwarnings.warn('old', DeprecationWarning)\nprint('done')",
+    "main guard": "if __name__ == '__main__':\n    print('is main')",
+    "unflushed": "import sys\nsys.stdout.write('no newline')",
+    "bytes": "import sys\nsys.stdout.buffer.write(bytes(range(128)))",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_script_ends_as_under_python(project: Project, ending: str) -> None:
+    project.write("train.py", ENDINGS[ending])
+    project.write("plan.toml", PLAN)
+    plain = project.python("train.py")
+    planned = project.hasten("run", "--plan", "plan.toml", "train.py")
+    assert planned.returncode == plain.returncode
+    assert planned.stdout == plain.stdout
+    assert planned.stderr == IN_FORCE + plain.stderr
+
+
+SURROUNDINGS = """
+'''A script with a docstring.'''
+import json, multiprocessing, os, pickle, sys
+
+class Setting:
+    value = 3
+
+def in_a_child(queue):
+    queue.put([os.path.basename(__file__), __name__])
+
+if __name__ == "__main__":
+    queue = multiprocessing.get_context("spawn").SimpleQueue()
+    child = multiprocessing.get_context("spawn").Process(target=in_a_child, args=(queue,))
+    child.start()
+    child.join()
+    print(json.dumps({
+        "argv": sys.argv,
+        "path": sys.path,
+        "file": __file__,
+        "name": __name__,
+        "doc": __doc__,
+        "builtins": type(__builtins__).__name__,
+        "main": sys.modules["__main__"].__file__,
+        "pickled": pickle.loads(pickle.dumps(Setting())).value,
+        "spawned": queue.get(),
+        "stdin": sys.stdin.read(),
+        "folder": os.getcwd(),
+        "environment": dict(os.environ),
+        "arguments of python": sys.orig_argv[0],
+    }))
+"""
+
+
+@pytest.fixture(scope="module", params=["train.py", "below/train.py", "link.py"])
+def surroundings(request: pytest.FixtureRequest, shared_project: Project) -> tuple[str, str]:
+    """What a script sees under Python, and under a plan."""
+    project, script = shared_project, str(request.param)
+    project.write("train.py", SURROUNDINGS)
+    project.write("below/train.py", SURROUNDINGS)
+    project.write("plan.toml", PLAN)
+    if script == "link.py":
+        (project.folder / script).symlink_to("below/train.py")
+    plain = project.python(script, "--lr", "0.1", "--", "-x", stdin="given")
+    planned = project.hasten("run", "--plan", "plan.toml", script, "--lr", "0.1", "--", "-x", stdin="given")
+    assert plain.stderr == ""
+    return plain.stdout, planned.stdout
+
+
+def test_a_script_sees_what_it_sees_under_python(surroundings: tuple[str, str]) -> None:
+    plain, planned = surroundings
+    assert json.loads(planned) == json.loads(plain)
+
+
+WORKING = "import sys, time\nprint('working', file=sys.stderr, flush=True)\ntime.sleep(600)\n"
+
+
+def test_ctrl_c_is_the_scripts(project: Project) -> None:
+    project.write("train.py", WORKING)
+    project.write("plan.toml", PLAN)
+    running = project.start("run", "--plan", "plan.toml", "train.py")
+    assert running.stderr is not None
+    while "working" not in running.stderr.readline():
+        pass
+    running.send_signal(signal.SIGINT)
+    _, error = running.communicate(timeout=60)
+    assert running.returncode == -signal.SIGINT
+    assert error.endswith("KeyboardInterrupt\n")
+    assert project.processes() == []
+
+
+TINY_CNN = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 2))
+model[0].register_forward_hook(lambda module, inputs, output: print(output.dtype))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(25):
+    optimizer.zero_grad()
+    output = model(torch.randn(8, 3, 8, 8))
+    torch.nn.functional.cross_entropy(output, torch.randint(0, 2, (8,))).backward()
+    optimizer.step()
+print("trained", output.dtype)
+"""
+
+
+def run_tiny_cnn(project: Project, *options: str) -> subprocess.CompletedProcess[str]:
+    project.write("tiny.py", TINY_CNN)
+    project.write(".hasten/tiny/plan.toml", PLAN)
+    return project.hasten("run", *options, "tiny.py")
+
+
+def bf16_refused_here() -> list[str]:
+    """By this machine, for a network in float32."""
+    return Bf16.refuse(Facts(this_machine(Path("/")), observation()))
+
+
+@pytest.mark.skipif(bool(bf16_refused_here()), reason="this CPU has no bfloat16 instructions")
+def test_a_plan_is_in_force_and_said_to_be(project: Project) -> None:
+    done = run_tiny_cnn(project)
+    assert done.stderr == "hasten: training under .hasten/tiny/plan.toml: bf16\n"
+    assert done.stdout == "torch.bfloat16\n" * 25 + "trained torch.float32\n"
+    assert done.returncode == 0
+
+
+@pytest.mark.skipif(not bf16_refused_here(), reason="this CPU has bfloat16 instructions")
+def test_a_plan_that_does_not_apply_is_said_not_to(project: Project) -> None:
+    done = run_tiny_cnn(project)
+    assert "hasten: bf16 does not apply here and is left out: this CPU has no bfloat16" in done.stderr
+    assert done.stdout == "torch.float32\n" * 25 + "trained torch.float32\n"
+    assert done.returncode == 0
+
+
+LEFT_OUT = """\
+hasten: training under plan.toml: fused_optimizer
+hasten: fused_optimizer does not apply here and is left out: Rprop has no fused form in torch
+"""
+
+
+def run_what_cannot_be_fused(project: Project, *options: str) -> subprocess.CompletedProcess[str]:
+    project.write("tiny.py", TINY_CNN.replace("SGD(model.parameters(), lr=0.1)", "Rprop(model.parameters())"))
+    project.write("plan.toml", "format = 1\n[techniques.fused_optimizer]\n")
+    return project.hasten("run", "--plan", "plan.toml", *options, "tiny.py")
+
+
+def test_a_technique_that_does_not_apply_is_left_out(project: Project) -> None:
+    done = run_what_cannot_be_fused(project)
+    assert done.stderr == LEFT_OUT
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "trained torch.float32")
+
+
+def test_strict_stops_where_a_technique_does_not_apply(project: Project) -> None:
+    done = run_what_cannot_be_fused(project, "--strict")
+    assert done.stderr == LEFT_OUT + "hasten: stopping, as --strict asks\n"
+    assert (done.returncode, done.stdout) == (2, "")

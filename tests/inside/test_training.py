@@ -1,0 +1,83 @@
+"""What techniques are handed: the parts that are alive, and wrappers around the forward pass."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+import torch
+
+from hasten.inside.seams import Seams
+from hasten.inside.training import Call, Training
+
+
+@pytest.fixture
+def training() -> Training:
+    return Training(torch, Seams(), available_bytes=0)
+
+
+def test_roots_and_optimizers_are_listed_in_their_order(training: Training) -> None:
+    first, second = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+    optimizers = [torch.optim.SGD(module.parameters()) for module in (first, second)]
+    for root, optimizer in zip((first, second), optimizers, strict=True):
+        training.add_root(root)
+        training.add_optimizer(optimizer)
+    assert training.roots == [first, second]
+    assert training.optimizers == optimizers
+
+
+def test_an_optimizer_is_listed_once_and_told_once(training: Training) -> None:
+    optimizer = torch.optim.SGD(torch.nn.Linear(1, 1).parameters())
+    training.add_optimizer(optimizer)
+    assert training.changed
+    training.changed = False
+    training.add_optimizer(optimizer)
+    assert training.optimizers == [optimizer]
+    assert not training.changed
+
+
+def test_a_root_is_a_change(training: Training) -> None:
+    root = torch.nn.Linear(1, 1)
+    training.add_root(root)
+    assert training.changed
+
+
+def test_what_the_script_lets_go_of_is_listed_no_more(training: Training) -> None:
+    kept = torch.nn.Linear(1, 1)
+    training.add_root(torch.nn.Linear(1, 1))
+    training.add_root(kept)
+    gc.collect()
+    assert training.roots == [kept]
+
+
+def test_the_wrapper_installed_last_is_the_outermost(training: Training) -> None:
+    order: list[str] = []
+
+    def noting(name: str) -> Any:
+        def wrapper(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            order.append(f"{name} begins")
+            output = call(*args, **kwargs)
+            order.append(f"{name} ends")
+            return output
+
+        return wrapper
+
+    training.forward_wrappers = {"first": noting("first"), "second": noting("second")}
+    assert training.forward(None, lambda a, b: a + b, (1,), {"b": 2}) == 3
+    assert order == ["second begins", "first begins", "first ends", "second ends"]
+
+
+def test_a_wrapper_is_told_the_root_and_may_change_inputs_and_output(training: Training) -> None:
+    root = torch.nn.Linear(1, 1)
+
+    def wrapper(given: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        assert given is root
+        return -call(*(2 * value for value in args), **kwargs)
+
+    training.forward_wrappers["test"] = wrapper
+    assert training.forward(root, lambda x, y: x + y, (3,), {"y": 1}) == -7
+
+
+def test_without_wrappers_the_call_is_the_scripts_own(training: Training) -> None:
+    assert training.forward(None, lambda *args, **kwargs: (args, kwargs), (1,), {"b": 2}) == ((1,), {"b": 2})

@@ -1,0 +1,57 @@
+"""Results of tunes that never took place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hasten.records.cause import Cause
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.trial import Ratio
+from hasten.records.verdict import GuardVerdict, Refused, Tried, TuneResult
+
+PLAN = Plan({"threads": {"count": 2}, "bf16": {}})
+RATIO = Ratio(0.8, 0.75, 0.85, 6, "pairs")
+HELD = GuardVerdict(
+    passed=True,
+    steps=120,
+    invariants={"compared": ["batches", "modes", "rates", "optimizer", "streams"], "differing": []},
+    loss_curve={"held": True, "deviation": 0.003, "bias": 0.0, "tolerance": 0.012, "precision": "bfloat16"},
+)
+DEPARTED = replace(HELD, passed=False, reasons=("the loss departs from the baseline's by 5.0%",))
+
+GAIN = TuneResult(
+    outcome="gain",
+    reason="the gain is confirmed in fresh processes",
+    plan=PLAN,
+    speedup=RATIO.inverted(),
+    ratio=RATIO,
+    measured=RATIO,
+    baseline_step_seconds=0.0142,
+    baseline_samples_per_second=4507.0,
+    tried=(
+        Tried("bf16", {}, Ratio(0.8, 0.78, 0.82, 9, "quads"), BASELINE, True, "a gain", "live"),
+        Tried("threads", {"count": 2}, RATIO, Plan({"bf16": {}}), True, "a gain", "pairs"),
+        Tried("channels_last", {}, None, PLAN, False, "raised KeyError: '[/x]' [b]", "live", 0.5),
+    ),
+    refused=(Refused("malloc", ("needs glibc, found musl", "and more")),),
+    guard=HELD,
+    tune_seconds=100.0,
+    setup_seconds=2.0,
+    breakeven_steps=700,
+    causes=(Cause("compute", 0.9, "90% of a step is forward, loss and backward", ("bf16",)),),
+    protection="overlay",
+    machine="Pencil and Paper 9000, 4 cores, 16 GiB, Linux x86_64",
+    versions={"hasten": "0.1.0", "torch": "2.13.0", "python": "3.11.7"},
+)
+NO_GAIN = replace(
+    GAIN,
+    outcome="no-gain",
+    reason="what looked faster was not confirmed in fresh processes: it is within the noise",
+    plan=BASELINE,
+    speedup=None,
+    ratio=None,
+    measured=Ratio(0.99, 0.97, 1.01, 6, "pairs"),
+    setup_seconds=0.0,
+    breakeven_steps=None,
+)
+GUARD_FAILED = replace(NO_GAIN, reason="what was faster did not hold accuracy", measured=None, guard=DEPARTED)

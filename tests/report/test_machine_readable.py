@@ -1,0 +1,170 @@
+"""The JSON that other programs read: its keys are a promise."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hasten.errors import UsageError
+from hasten.records.verdict import TuneResult
+from hasten.report.machine_readable import profile_json, refusal_json, tune_json, write_json
+
+from ..bench.made_up import observation, step
+from .made_up import GAIN, GUARD_FAILED, HELD, NO_GAIN
+
+PROMISED = {  # keys that other programs rely on
+    "outcome", "reason", "speedup", "ratio", "measured", "baseline", "plan", "tried", "refused", "causes",
+    "guard", "setup_seconds", "breakeven_steps", "protection", "warnings", "tune_seconds", "machine",
+    "versions",
+}  # fmt: skip
+
+
+def as_read(content: dict[str, Any]) -> Any:
+    """What a reader of the file gets."""
+    return json.loads(json.dumps(content, allow_nan=False))
+
+
+# ---- tune
+@pytest.mark.parametrize("result", [GAIN, NO_GAIN, GUARD_FAILED], ids=lambda r: r.reason)
+def test_the_keys_are_the_same_whatever_came_out(result: TuneResult) -> None:
+    assert set(tune_json(result)) == set(refusal_json("too slow")) == PROMISED
+
+
+def test_a_gain() -> None:
+    content = as_read(tune_json(GAIN))
+    assert content["outcome"] == "gain"
+    assert content["speedup"] == pytest.approx(
+        {"value": 1 / 0.8, "low": 1 / 0.85, "high": 1 / 0.75, "processes": 6}
+    )
+    assert content["ratio"] == {"value": 0.8, "low": 0.75, "high": 0.85, "processes": 6}
+    assert content["plan"] == {"threads": {"count": 2}, "bf16": {}}
+    assert content["baseline"] == {"step_seconds": 0.0142, "samples_per_second": 4507.0}
+    assert content["tune_seconds"] == 100.0
+    assert content["machine"] == GAIN.machine
+    assert content["versions"] == {"hasten": "0.1.0", "torch": "2.13.0", "python": "3.11.7"}
+
+
+def test_the_guard() -> None:
+    content = as_read(tune_json(GAIN))
+    assert content["guard"] == {
+        "passed": True,
+        "steps": 120,
+        "invariants": HELD.invariants,
+        "loss_curve": HELD.loss_curve,
+        "reasons": [],
+    }
+    assert as_read(tune_json(GUARD_FAILED))["guard"]["passed"] is False
+
+
+def test_what_was_tried() -> None:
+    tried = as_read(tune_json(GAIN))["tried"]
+    assert tried[1] == {
+        "technique": "threads",
+        "settings": {"count": 2},
+        "ratio": {"value": 0.8, "low": 0.75, "high": 0.85},
+        "against": {"bf16": {}},
+        "kept": True,
+        "reason": "a gain",
+        "method": "pairs",
+        "setup_seconds": 0.0,
+    }
+    assert tried[2]["ratio"] is None
+
+
+def test_what_was_refused() -> None:
+    refused = as_read(tune_json(GAIN))["refused"]
+    assert refused == [{"technique": "malloc", "reasons": ["needs glibc, found musl", "and more"]}]
+
+
+@pytest.mark.parametrize("result", [NO_GAIN, GUARD_FAILED], ids=lambda r: r.reason)
+def test_without_a_gain_nothing_is_claimed(result: TuneResult) -> None:
+    content = as_read(tune_json(result))
+    assert content["outcome"] == "no-gain"
+    assert content["speedup"] is content["ratio"] is None
+    assert content["plan"] == {}
+
+
+def test_what_was_measured_is_told_apart_from_what_is_claimed() -> None:
+    assert as_read(tune_json(NO_GAIN))["measured"] == {"value": 0.99, "low": 0.97, "high": 1.01}
+
+
+def test_a_refusal() -> None:
+    content = as_read(refusal_json("it never trains"))
+    assert (content["outcome"], content["reason"]) == ("refused", "it never trains")
+    assert content["speedup"] is content["ratio"] is content["measured"] is content["guard"] is None
+    assert content["baseline"] == {"step_seconds": None, "samples_per_second": None}
+    assert content["plan"] == {}
+    assert content["tried"] == content["refused"] == []
+
+
+# ---- profile
+def test_a_profile() -> None:
+    steps = tuple(step(seconds / 1000, losses=(float(seconds),)) for seconds in range(1, 12))
+    content = as_read(profile_json(observation(steps=steps)))
+    assert set(content) == {
+        "steps", "warmup_steps", "cycle", "step_seconds", "samples_per_second", "phases", "losses", "roots",
+        "loaders", "optimizers", "batch_size", "threads", "uses", "torch",
+    }  # fmt: skip
+    assert content["steps"] == 11
+    assert content["step_seconds"] == pytest.approx({"median": 0.006, "p10": 0.002, "p90": 0.010})
+    assert content["samples_per_second"] == pytest.approx(8 / 0.006)
+    assert content["losses"] == [float(seconds) for seconds in range(1, 12)]
+    assert content["batch_size"] == 8
+
+
+def test_the_phases_of_a_profile() -> None:
+    steps = (step(0.01, shares={"data": 0.5, "forward": 0.2}),) * 3
+    assert profile_json(observation(steps=steps))["phases"] == pytest.approx(
+        {"data": 0.005, "forward": 0.002, "loss": 0, "backward": 0, "optimizer": 0, "other": 0.003}
+    )
+
+
+def test_the_parts_of_a_profile() -> None:
+    content = as_read(profile_json(observation()))
+    assert [root["name"] for root in content["roots"]] == ["__main__.Net"]
+    assert [(loader["dataset"], loader["training"]) for loader in content["loaders"]] == [("Pictures", True)]
+    assert [(o["name"], o["fused"]) for o in content["optimizers"]] == [("Adam", False)]
+
+
+def test_a_profile_of_a_script_without_known_batches() -> None:
+    content = profile_json(observation(batch_size=None))
+    assert content["batch_size"] is content["samples_per_second"] is None
+
+
+# ---- writing
+def test_a_file(tmp_path: Path) -> None:
+    write_json({"outcome": "gain"}, str(tmp_path / "result.json"))
+    assert json.loads((tmp_path / "result.json").read_text()) == {"outcome": "gain"}
+
+
+def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    write_json({"outcome": "gain"}, "-")
+    assert json.loads(capsys.readouterr().out) == {"outcome": "gain"}
+
+
+def test_a_training_that_ran_into_nan_can_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON has no word for it."""
+    steps = (step(losses=(1.5, math.nan)), step(losses=(math.inf, -math.inf)))
+    write_json(profile_json(observation(steps=steps)), "-")
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["losses"] == [
+        1.5,
+        None,
+        None,
+        None,
+    ]
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    target = str(tmp_path / "nowhere" / "result.json")
+    with pytest.raises(UsageError, match=f"--json {re.escape(target)} cannot be written: No such file"):
+        write_json({}, target)
+
+
+def test_warnings_are_a_list() -> None:
+    assert tune_json(replace(GAIN, warnings=("busy",)))["warnings"] == ["busy"]

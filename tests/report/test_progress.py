@@ -1,0 +1,70 @@
+"""What is seen while a tune works."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+
+from hasten.records.cause import Cause
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.trial import Ratio
+from hasten.records.verdict import Tried
+from hasten.report.progress import Lines, Progress, progress_for
+
+from ..bench.made_up import observation
+
+GAIN = Tried("bf16", {}, Ratio(0.8, 0.78, 0.82, 9, "quads"), BASELINE, True, "a gain", "live")
+CAUSE = Cause("input", 0.5, "50% of a step is waiting for data", ("dataset_in_ram",))
+
+
+def a_tune(progress: Progress) -> None:
+    """Everything that a tune says."""
+    with progress:
+        progress.stage("observing train.py")
+        progress.observed(observation(), [CAUSE])
+        progress.trying("bf16", BASELINE)
+        progress.tried(GAIN)
+        progress.trying("threads", Plan({"bf16": {}}))
+        progress.tried(replace(GAIN, technique="threads", ratio=None, kept=False, reason="no gain found"))
+        progress.tried(replace(GAIN, technique="malloc", ratio=Ratio(0.5, 0.4, 0.6, 5, "pairs")))
+        progress.tried(replace(GAIN, reason="a gain beside the others"))
+
+
+def test_plain_lines() -> None:
+    stream = io.StringIO()
+    a_tune(Lines(150, stream))
+    lines = [re.sub(r"^\[ *\d+ s left\] ", "[.. s left] ", line) for line in stream.getvalue().splitlines()]
+    assert lines == [
+        "[.. s left] observing train.py",
+        "             50% of a step is waiting for data",
+        "[.. s left] trying bf16",
+        "             bf16: 1.25x (1.22 to 1.28): a gain (best so far about 1.25 times faster)",
+        "[.. s left] trying threads beside bf16",
+        "             threads: no gain found (best so far about 1.25 times faster)",
+        "             malloc: 2.00x (1.67 to 2.50): a gain (best so far about 2.50 times faster)",
+        # tried again in its final company, bf16 is not counted twice
+        "             bf16: 1.25x (1.22 to 1.28): a gain beside the others "
+        "(best so far about 2.50 times faster)",
+    ]
+
+
+def test_the_time_left_never_falls_below_nothing() -> None:
+    stream = io.StringIO()
+    Lines(-5, stream).stage("confirming")
+    assert stream.getvalue() == "[  0 s left] confirming\n"
+
+
+def test_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """Standard output is for the result."""
+    a_tune(progress_for(150, quiet=False))
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "trying threads beside bf16" in captured.err
+
+
+def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    a_tune(progress_for(150, quiet=True))
+    assert capsys.readouterr() == ("", "")

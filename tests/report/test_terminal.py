@@ -1,0 +1,142 @@
+"""Reports as plain text."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from hasten.records.cause import Cause
+from hasten.records.observation import Observation
+from hasten.records.verdict import TuneResult
+from hasten.report.terminal import print_profile, print_tune
+
+from ..bench.made_up import loader, observation, step
+from .made_up import GAIN, GUARD_FAILED, HELD, NO_GAIN
+
+PLAN_PATH = Path(".hasten/train/plan.toml")
+
+
+def tune_report(result: TuneResult) -> str:
+    stream = io.StringIO()
+    print_tune(result, Console(file=stream, width=200), "train.py", PLAN_PATH)
+    return stream.getvalue()
+
+
+def profile_report(observed: Observation, *causes: Cause) -> str:
+    stream = io.StringIO()
+    print_profile(observed, list(causes), Console(file=stream, width=200))
+    return stream.getvalue()
+
+
+def test_a_gain() -> None:
+    assert [line.rstrip() for line in tune_report(GAIN).splitlines()] == [
+        "",
+        "Plain, a step takes 14.2 ms, 4,507 samples a second.",
+        "  90% of a step is forward, loss and backward",
+        "",
+        "tried              times faster (95%)    measured  beside          result",
+        "bf16               1.25x (1.22 to 1.28)  9 quads   -               kept: a gain",
+        "threads (count=2)  1.25x (1.18 to 1.33)  6 pairs   bf16            kept: a gain",
+        "channels_last      -                     -         threads + bf16  raised KeyError: '[/x]' [b]",
+        "",
+        "Not tried:",
+        "  malloc: needs glibc, found musl; and more",
+        "",
+        "The whole plan trains 1.25 times faster (1.18 to 1.33, 6 pairs of fresh processes).",
+        "Plan: threads (count=2), bf16.",
+        "It pays 2 s once to set up, earned back after 700 steps.",
+        "Accuracy held over 120 steps: same batches, flags, learning rates and random draws; "
+        "the loss stays within 0.3% of plain's, where rounding explains 1.2%.",
+        "Tuned in 100 s on Pencil and Paper 9000, 4 cores, 16 GiB, Linux x86_64, torch 2.13.0.",
+        "",
+        "The plan is in .hasten/train/plan.toml. Train under it:",
+        "  hasten run train.py",
+    ]
+
+
+@pytest.mark.parametrize("result", [NO_GAIN, GUARD_FAILED], ids=lambda r: r.reason)
+def test_no_gain(result: TuneResult) -> None:
+    report = tune_report(result)
+    assert f"No gain found: {result.reason}." in report
+    assert report.endswith("Train as before; nothing found here makes it faster within what --risk allows.\n")
+    assert "plan.toml" not in report
+    assert "pays" not in report
+
+
+def test_without_a_gain_only_rows_of_what_was_tried_speak_of_faster() -> None:
+    """A claim is a bold line of its own, and none is made."""
+    assert not re.search(r"trains [\d.]+ times faster", tune_report(NO_GAIN))
+
+
+def test_the_guard_failed() -> None:
+    report = tune_report(GUARD_FAILED)
+    assert "Accuracy is not held: the loss departs from the baseline's by 5.0%." in report
+    assert "Accuracy held" not in report
+
+
+def test_other_random_draws_are_not_called_the_same() -> None:
+    """Under a plan that draws otherwise, batches and random streams were not compared."""
+    verdict = replace(HELD, invariants={"compared": ["modes", "rates", "optimizer"], "differing": []})
+    report = tune_report(replace(GAIN, guard=verdict))
+    assert "same flags and learning rates, other draws of the same distributions; the loss stays" in report
+    assert "random draws;" not in report
+
+
+def test_nothing_was_tried() -> None:
+    result = replace(NO_GAIN, tried=(), guard=None, causes=(), reason="no technique applies here")
+    report = tune_report(result)
+    assert "No gain found: no technique applies here." in report
+    assert "times faster" not in report
+    assert "Accuracy" not in report
+
+
+def test_unknown_samples_are_not_made_up() -> None:
+    report = tune_report(replace(GAIN, baseline_samples_per_second=None))
+    assert "Plain, a step takes 14.2 ms.\n" in report
+
+
+def test_protection_that_was_off_is_told() -> None:
+    assert "Protection was off (--allow-writes)" in tune_report(replace(GAIN, protection="off"))
+    assert "Protection" not in tune_report(GAIN)
+
+
+def test_warnings_are_told() -> None:
+    assert "\nWarning: the machine is [busy]\n" in tune_report(
+        replace(GAIN, warnings=("the machine is [busy]",))
+    )
+
+
+# ---- profile
+def test_a_profile() -> None:
+    steps = tuple(step(0.01, shares={"data": 0.5, "forward": 0.25}) for _ in range(30))
+    observed = observation(steps=steps, loaders=(loader(), loader(training=False, samples=None, workers=2)))
+    cause = Cause("input", 0.5, "50% of a step is waiting for data", ("dataset_in_ram", "loader_workers"))
+    assert [line.rstrip() for line in profile_report(observed, cause).splitlines()] == [
+        "",
+        "30 steps after 11 to warm up: 10 ms a step, 800 samples a second",
+        "  data       5 ms    50%  ####################",
+        "  forward    2.5 ms  25%  ##########",
+        "  loss       0 us    0%",
+        "  backward   0 us    0%",
+        "  optimizer  0 us    0%",
+        "  other      2.5 ms  25%  ##########",
+        "trains __main__.Net: 1,000 parameters, float32",
+        "reads Pictures (training): 64 samples, batches of 8, 0 workers",
+        "reads Pictures (other): a stream, batches of 8, 2 workers",
+        "updates by Adam: 1,000 parameters",
+        "Why it takes that long:",
+        "  50% of a step is waiting for data: try dataset_in_ram, loader_workers",
+    ]
+
+
+def test_a_profile_without_a_cause_gives_none() -> None:
+    assert "Why" not in profile_report(observation())
+
+
+def test_gradient_accumulation_is_told() -> None:
+    assert "(one block is 4 optimizer steps)" in profile_report(observation(cycle=4))

@@ -1,0 +1,47 @@
+"""Numbers in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.trial import Ratio
+from hasten.report.words import company_words, ratio_words, seconds_words, technique_words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0, "0 us"),
+        (830e-6, "830 us"),
+        (0.0142, "14.2 ms"),
+        (0.5, "500 ms"),
+        (0.9996, "1 s"),
+        (3.14, "3.14 s"),
+        (150.0, "150 s"),
+        (999.6, "1000 s"),
+        (4321.0, "4321 s"),
+    ],
+)
+def test_seconds(seconds: float, words: str) -> None:
+    assert seconds_words(seconds) == words
+
+
+def test_a_ratio_of_times_is_told_as_a_speedup() -> None:
+    """0.8 of the time is 1.25 times faster; the interval turns round with it."""
+    assert ratio_words(Ratio(0.8, 0.5, 1.0, 6, "pairs")) == "1.25x (1.00 to 2.00)"
+
+
+def test_no_ratio() -> None:
+    assert ratio_words(None) == "-"
+
+
+def test_a_technique_with_its_settings() -> None:
+    assert technique_words("bf16", {}) == "bf16"
+    assert technique_words("threads", {"count": 1, "interop": 2}) == "threads (count=1, interop=2)"
+
+
+def test_company() -> None:
+    assert company_words(BASELINE) == "-"
+    assert company_words(Plan({"malloc": {}, "bf16": {}})) == "malloc + bf16"
+    assert company_words(Plan({"malloc": {}, "bf16": {}, "threads": {"count": 1}})) == "3 others"

@@ -1,0 +1,127 @@
+"""A plan made elsewhere: what of it remains, and what must be said."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hasten.fitting import fit
+from hasten.plan_file import SavedPlan
+from hasten.records.machine import Machine
+from hasten.records.plan import Plan
+from hasten.workspace import Script
+
+from .bench.made_up import machine
+
+PLAN = Plan({"malloc": {}, "threads": {"count": 2}, "bf16": {}})
+HERE = machine()
+TORCH = importlib.metadata.version("torch")
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    path = tmp_path / "train.py"
+    path.write_text("print('trains')\n")
+    return Script(path, ("--lr", "0.1"))
+
+
+def saved_for(script: Script, /, **changes: str) -> SavedPlan:
+    """The plan as tune writes it for this script, this machine and this torch, less ``changes``."""
+    made_for = {
+        "script": str(script.path),
+        "digest": script.digest(),
+        "machine": HERE.identity,
+        "torch": TORCH,
+    }
+    return SavedPlan(PLAN, made_for | changes)
+
+
+def only_remark(saved: SavedPlan, script: Script, machine: Machine = HERE) -> tuple[Plan, str]:
+    plan, remarks = fit(saved, script, machine)
+    (remark,) = remarks
+    return plan, remark
+
+
+def test_nothing_is_said_where_all_is_as_it_was(script: Script) -> None:
+    assert fit(saved_for(script), script, HERE) == (PLAN, [])
+
+
+def test_other_arguments_are_no_news(script: Script) -> None:
+    assert fit(saved_for(script), replace(script, arguments=("--lr", "1")), HERE) == (PLAN, [])
+
+
+def test_a_plan_that_says_nothing_of_its_origin_fits(script: Script) -> None:
+    """As written by hand."""
+    assert fit(SavedPlan(PLAN), script, HERE) == (PLAN, [])
+
+
+def test_a_changed_script(script: Script) -> None:
+    saved = saved_for(script)
+    script.path.write_text("print('trains otherwise')\n")
+    plan, remark = only_remark(saved, script)
+    assert plan == PLAN
+    assert remark == f"{script.path} has changed since its plan was made: tune again to be sure"
+
+
+def test_another_script(script: Script) -> None:
+    plan, remark = only_remark(saved_for(script, script="other.py", digest="c0ffee"), script)
+    assert plan == PLAN
+    assert remark == "the plan was made for another script, other.py"
+
+
+def test_a_script_that_was_moved_is_the_same(script: Script) -> None:
+    assert fit(saved_for(script, script="old/place.py"), script, HERE) == (PLAN, [])
+
+
+def test_another_machine(script: Script) -> None:
+    elsewhere = machine(physical_cores=64)
+    plan, remark = only_remark(saved_for(script), script, elsewhere)
+    assert plan == PLAN
+    assert HERE.identity in remark
+    assert elsewhere.identity in remark
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"available_bytes": 1}, {"environment": {"TORCH_LOGS": ""}}, {"python": "3.13.0"}, {"cpu_flags": ()}],
+)
+def test_a_machine_is_the_same_on_another_day(script: Script, changes: dict[str, object]) -> None:
+    assert fit(saved_for(script), script, machine(**changes)) == (PLAN, [])
+
+
+def test_another_torch(script: Script) -> None:
+    plan, remark = only_remark(saved_for(script, torch="1.0"), script)
+    assert plan == PLAN
+    assert remark == f"the plan was made with torch 1.0; this is {TORCH}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "left_out", "reason"),
+    [
+        ({"environment": {"MALLOC_ARENA_MAX": "1"}}, "malloc", "you set MALLOC_ARENA_MAX yourself"),
+        ({"environment": {"LD_PRELOAD": "libjemalloc.so"}}, "malloc", "you preload .*libjemalloc"),
+        ({"libc": "musl"}, "malloc", "needs glibc, found musl"),
+        ({"environment": {"OMP_NUM_THREADS": "1"}}, "threads", "you set OMP_NUM_THREADS yourself"),
+    ],
+)
+def test_what_cannot_apply_here_is_left_out(
+    script: Script, changes: dict[str, object], left_out: str, reason: str
+) -> None:
+    plan, remark = only_remark(saved_for(script), script, machine(**changes))
+    assert plan == PLAN.without(left_out)
+    assert re.search(f"^{left_out} does not apply here and is left out: .*{reason}", remark)
+
+
+def test_all_that_differs_is_said_together(script: Script) -> None:
+    saved = saved_for(script, script="other.py", digest="c0ffee", torch="1.0")
+    elsewhere = machine(cpu_model="Abacus", environment={"MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"})
+    plan, remarks = fit(saved, script, elsewhere)
+    assert plan == Plan({"bf16": {}})
+    assert [
+        re.search("script|machine|torch|malloc|threads", remark).group()  # type: ignore[union-attr]
+        for remark in remarks
+    ] == ["script", "machine", "torch", "malloc", "threads"]

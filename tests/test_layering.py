@@ -1,0 +1,178 @@
+"""Who may import whom. Read from the source: a forbidden import is found even where no test runs it."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import hasten
+
+PACKAGE = Path(hasten.__file__).parent
+SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if "examples" not in path.parts)
+
+ROOMS = {  # room: the only rooms of ours that it may import from
+    "records": {"records"},
+    "inside": {"inside", "records"},
+    "report": {"report", "records", "errors"},
+}
+PIPELINE_USERS = {"pipeline", "cli"}
+LIBRARIES = {  # room: what it may import besides the standard library, and only inside a function
+    "records": set[str](),
+    "inside": {"torch", "numpy"},
+    "report": {"rich"},
+}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module by its absolute name. ``eager``: executed when the importing module is."""
+
+    module: str
+    line: int
+    eager: bool
+
+    @property
+    def top(self) -> str:
+        return self.module.split(".")[0]
+
+
+def module_name(path: Path) -> str:
+    parts = ("hasten", *path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts)
+
+
+def room_of(module: str) -> str:
+    """hasten.records.plan is in "records", hasten.pipeline in "pipeline", hasten itself in ""."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def imports_of(source: str, module: str) -> Iterator[Import]:
+    """Every import in ``source``, the text of ``module``; what ``from`` takes is named as a module too."""
+    yield from _imports_in(ast.parse(source).body, module, eager=True)
+
+
+def _imports_in(body: list[ast.stmt], module: str, eager: bool) -> Iterator[Import]:
+    for node in body:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, node.lineno, eager)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(node, module)
+            # "from .. import errors" names a module of ours in what it takes, not in where it takes it from
+            for alias in node.names:
+                yield Import(f"{base}.{alias.name}" if base == "hasten" else base, node.lineno, eager)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from _imports_in(node.body, module, eager=False)
+        else:
+            checked_only = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+            for inner in _blocks(node):
+                yield from _imports_in(inner, module, eager and not checked_only)
+
+
+def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The statements nested in a statement: of a class, a try, an except, a with, a match, an if."""
+    for _, field in ast.iter_fields(node):
+        first = field[0] if isinstance(field, list) and field else None
+        if isinstance(first, ast.stmt):
+            yield field
+        elif isinstance(first, (ast.ExceptHandler, ast.match_case)):
+            for part in field:
+                yield from _blocks(part)
+
+
+def _absolute(node: ast.ImportFrom, module: str) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = module.split(".")[: -node.level]
+    return ".".join([*parts, *([node.module] if node.module else [])])
+
+
+def violations(source: str, module: str) -> list[str]:
+    """What the text of ``module`` imports against the rules, one sentence each."""
+    room, found = room_of(module), []
+    for taken in imports_of(source, module):
+        where = f"{module}:{taken.line}"
+        if taken.top == "hasten":
+            target = room_of(taken.module)
+            if room in ROOMS and target not in ROOMS[room]:
+                found.append(f"{where}: {room} may not import {taken.module}")
+            if target == "pipeline" and room not in PIPELINE_USERS:
+                found.append(f"{where}: only pipeline and cli know the order, not {room}")
+        elif room in LIBRARIES and taken.top not in sys.stdlib_module_names:
+            if taken.top not in LIBRARIES[room]:
+                found.append(f"{where}: {room} may not import {taken.module}")
+            elif taken.eager:
+                found.append(f"{where}: {room} may import {taken.module} inside a function only")
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_a_module_imports_only_what_it_may(path: Path) -> None:
+    assert violations(path.read_text(), module_name(path)) == []
+
+
+def test_every_room_is_looked_at() -> None:
+    assert {room_of(module_name(path)) for path in SOURCES} >= {*ROOMS, "pipeline", "cli", "bench", "launch"}
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("hasten.records.plan", "from ..errors import HastenError"),
+        ("hasten.records.plan", "from .. import errors"),
+        ("hasten.records.plan", "import hasten.errors"),
+        ("hasten.records.plan", "from .. import __version__"),
+        ("hasten.records.plan", "from hasten.inside.job import Job"),
+        ("hasten.records.plan", "def f():\n    import torch"),
+        ("hasten.records.plan", "class C:\n    import numpy"),
+        ("hasten.inside.worker", "from ..errors import Refusal"),
+        ("hasten.inside.worker", "from ..bench.stage import Stage"),
+        ("hasten.inside.techniques.bf16", "from ...machine import this_machine"),
+        ("hasten.inside.techniques.bf16", "import torch"),
+        ("hasten.inside.techniques.bf16", "from torch import nn"),
+        ("hasten.inside.worker", "try:\n    import numpy\nexcept ImportError:\n    pass"),
+        ("hasten.inside.worker", "try:\n    pass\nexcept ImportError:\n    import numpy"),
+        ("hasten.inside.worker", "if True:\n    pass\nelse:\n    import numpy"),
+        ("hasten.inside.worker", "with open('x'):\n    import numpy"),
+        ("hasten.inside.worker", "match 1:\n    case 1:\n        import numpy"),
+        ("hasten.inside.worker", "def f():\n    import rich"),
+        ("hasten.inside.worker", "def f():\n    from ..launch.local import render"),
+        ("hasten.report.words", "import rich"),
+        ("hasten.report.words", "from rich.table import Table"),
+        ("hasten.report.words", "def f():\n    import torch"),
+        ("hasten.report.words", "from ..bench.statistics import interval"),
+        ("hasten.report.words", "from ..search import Search"),
+        ("hasten.search", "from .pipeline import tune"),
+        ("hasten.bench.live", "from ..pipeline import tune"),
+        ("hasten.bench.live", "from .. import pipeline"),
+        ("hasten.bench.live", "def f():\n    import hasten.pipeline"),
+    ],
+)
+def test_a_forbidden_import_is_found(module: str, source: str) -> None:
+    assert len(violations(source, module)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("hasten.records.plan", "import json\nfrom .trial import Trial\nfrom hasten.records import cause"),
+        ("hasten.inside.worker", "import os.path\nfrom .job import Job\nfrom ..records.plan import Plan"),
+        (
+            "hasten.inside.techniques.bf16",
+            "from ...records.plan import Plan\nfrom ..training import Training",
+        ),
+        ("hasten.inside.worker", "def f():\n    import torch.utils.data, numpy"),
+        ("hasten.report.words", "def f():\n    from rich.table import Table"),
+        ("hasten.report.words", "if TYPE_CHECKING:\n    from rich.table import Table"),
+        ("hasten.report.words", "from ..errors import UsageError"),
+        ("hasten.cli.tune", "from ..pipeline import tune"),
+        ("hasten.bench.live", "import rich"),
+    ],
+)
+def test_an_allowed_import_is_not_complained_of(module: str, source: str) -> None:
+    assert violations(source, module) == []

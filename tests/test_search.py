@@ -1,0 +1,222 @@
+"""The search over a scripted bench: what it keeps, what it drops, and in what order it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hasten.bench.base import Bench
+from hasten.bench.fake import ScriptedBench
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.trial import Trial
+from hasten.records.verdict import Tried
+from hasten.search import Candidate, Deadline, Search
+from tests.bench.made_up import candidate, technique
+
+
+def search_over(bench: Bench, deadline: Deadline | None = None) -> Search:
+    return Search(bench, deadline or Deadline(1e9), lambda *_: None, lambda _: None)
+
+
+def plan_of(*names: str) -> Plan:
+    return Plan({name: {} for name in names})
+
+
+def rows(search: Search) -> list[tuple[str, bool, str]]:
+    return [(row.technique, row.kept, row.reason) for row in search.tried]
+
+
+def test_what_wins_is_kept_and_what_does_not_is_dropped() -> None:
+    bench = ScriptedBench({"fast": 0.7, "idle": 1.0, "slow": 1.3})
+    search = search_over(bench)
+    plan = search.run([candidate("fast"), candidate("idle"), candidate("slow")])
+    assert plan == plan_of("fast")
+    assert rows(search) == [
+        ("fast", True, "a gain"),
+        ("idle", False, "no gain found"),
+        ("slow", False, "slower"),
+    ]
+
+
+def test_each_is_tried_beside_what_was_kept_before() -> None:
+    bench = ScriptedBench({"first": 0.7, "second": 0.8, "third": 0.9})
+    plan = search_over(bench).run([candidate("first"), candidate("second"), candidate("third")])
+    assert list(plan.techniques) == ["first", "second", "third"]
+    assert bench.asked[:3] == [
+        (BASELINE, plan_of("first")),
+        (plan_of("first"), plan_of("first", "second")),
+        (plan_of("first", "second"), plan),
+    ]
+
+
+def test_what_was_kept_is_judged_again_in_its_final_company() -> None:
+    """All but the one kept last, which was measured in that company already."""
+    bench = ScriptedBench({"first": 0.7, "second": 0.8, "third": 0.9})
+    plan = search_over(bench).run([candidate("first"), candidate("second"), candidate("third")])
+    assert bench.asked[3:] == [(plan.without("first"), plan), (plan.without("second"), plan)]
+
+
+def test_what_no_longer_earns_its_place_is_removed() -> None:
+    """Alone the first gains; beside the second it gains nothing more, and fewer techniques win a tie."""
+    bench = ScriptedBench({"first": 0.8, "second": 0.7}, together={frozenset({"first", "second"}): 0.7})
+    search = search_over(bench)
+    assert search.run([candidate("first"), candidate("second")]) == plan_of("second")
+    assert rows(search)[-1] == ("first", False, "no gain found: not kept")
+
+
+def test_a_gain_within_the_noise_is_not_kept() -> None:
+    search = search_over(ScriptedBench({"a": 0.9}, spread=0.2))
+    assert search.run([candidate("a")]) == BASELINE
+    assert rows(search) == [("a", False, "no gain found")]
+
+
+@pytest.mark.parametrize(("effect", "kept"), [(0.98, True), (0.992, False)])
+def test_a_gain_below_one_percent_is_a_tie(effect: float, kept: bool) -> None:
+    plan = search_over(ScriptedBench({"a": effect}, spread=1e-6)).run([candidate("a")])
+    assert plan == (plan_of("a") if kept else BASELINE)
+
+
+def test_the_best_of_several_settings_is_kept() -> None:
+    class ByCount:
+        def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+            factor = {1: 1.2, 2: 0.7, 4: 0.8}[int(b.techniques["threads"]["count"])]
+            return ScriptedBench({"threads": factor}).compare(a, b, seconds)
+
+    search = search_over(ByCount())
+    options = [{"count": 4}, {"count": 2}, {"count": 1}]
+    plan = search.run([Candidate(technique("threads"), options)])
+    assert plan == Plan({"threads": {"count": 2}})
+    assert [row.settings for row in search.tried] == options
+
+
+def test_a_failing_technique_is_never_kept_and_the_others_go_on() -> None:
+    bench = ScriptedBench({"broken": 0.1, "fine": 0.8}, failures={"broken": "the script raised"})
+    search = search_over(bench)
+    assert search.run([candidate("broken"), candidate("fine")]) == plan_of("fine")
+    assert rows(search)[0] == ("broken", False, "the script raised")
+    assert search.tried[0].ratio is None
+
+
+def test_what_steadies_is_on_from_the_start_and_judged_last() -> None:
+    bench = ScriptedBench({"malloc": 0.8, "a": 0.7, "b": 0.9})
+    plan = search_over(bench).run([candidate("a"), candidate("malloc", steadies=True), candidate("b")])
+    assert plan == plan_of("malloc", "a", "b")
+    assert bench.asked[0] == (plan_of("malloc"), plan_of("malloc", "a"))
+    assert bench.asked[-1] == (plan_of("a", "b"), plan)
+
+
+@pytest.mark.parametrize("failures", [{}, {"malloc": "had no effect"}])
+def test_what_steadies_must_earn_its_place_too(failures: Mapping[str, str]) -> None:
+    bench = ScriptedBench({"malloc": 1.0}, failures=failures)
+    search = search_over(bench)
+    assert search.run([candidate("malloc", steadies=True)]) == BASELINE
+    assert [row.kept for row in search.tried] == [False]
+
+
+def test_what_conflicts_with_the_plan_is_skipped() -> None:
+    bench = ScriptedBench({"a": 0.7, "rival": 0.5, "b": 0.9})
+    search = search_over(bench)
+    plan = search.run([candidate("a"), candidate("rival", conflicts=["a"]), candidate("b")])
+    assert plan == plan_of("a", "b")
+    assert all("rival" not in b.techniques for _, b in bench.asked)
+
+
+def test_what_conflicts_with_something_that_was_dropped_is_tried() -> None:
+    bench = ScriptedBench({"a": 1.2, "rival": 0.5})
+    assert search_over(bench).run([candidate("a"), candidate("rival", conflicts=["a"])]) == plan_of("rival")
+
+
+class SlowBench(ScriptedBench):
+    """Every comparison takes ten seconds of a clock that nothing else moves."""
+
+    now = 0.0
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        self.now += 10.0
+        return super().compare(a, b, seconds)
+
+
+def test_what_the_budget_does_not_reach_is_untried() -> None:
+    bench = SlowBench({"a": 0.7, "b": 0.5, "c": 0.5})
+    search = search_over(bench, Deadline(15.0, clock=lambda: bench.now))
+    plan = search.run([candidate("a"), candidate("b"), candidate("c"), candidate("d")])
+    assert plan == plan_of("a", "b")
+    assert search.untried == ["c", "d"]
+
+
+def test_the_time_left_is_shared_among_what_is_still_to_do() -> None:
+    asked: list[float] = []
+
+    class Noting(SlowBench):
+        def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+            asked.append(seconds)
+            return super().compare(a, b, seconds)
+
+    bench = Noting({})
+    search = search_over(bench, Deadline(100.0, clock=lambda: bench.now))
+    search.run(
+        [
+            candidate("steady", steadies=True),
+            Candidate(technique("a"), [{"n": 1}, {"n": 2}]),
+            candidate("b"),
+        ]
+    )
+    assert asked == pytest.approx([100 / 3 / 2, 100 / 3 / 2, 80 / 2, 70.0])
+
+
+def test_every_comparison_is_announced_and_told() -> None:
+    said: list[tuple[str, Plan]] = []
+    told: list[Tried] = []
+    bench = ScriptedBench({"a": 0.7, "b": 0.8})
+    search = Search(bench, Deadline(1e9), lambda name, against: said.append((name, against)), told.append)
+    search.run([candidate("a"), candidate("b")])
+    assert said == [("a", BASELINE), ("b", plan_of("a")), ("a", plan_of("b"))]
+    assert told == search.tried
+    assert [row.against for row in told] == [against for _, against in said]
+
+
+NAMES = ["a", "b", "c", "d", "e"]
+EFFECTS = st.fixed_dictionaries({name: st.floats(0.3, 2.0) for name in NAMES})
+GROUPS = st.dictionaries(
+    st.frozensets(st.sampled_from(NAMES), min_size=2, max_size=2), st.floats(0.3, 2.0), max_size=1
+)
+
+
+@given(
+    effects=EFFECTS,
+    order=st.permutations(NAMES),
+    steadying=st.sets(st.sampled_from(NAMES), max_size=1),
+    broken=st.sets(st.sampled_from(NAMES), max_size=2),
+    spread=st.floats(0.0, 0.05),
+)
+def test_only_what_truly_gains_is_kept(
+    effects: dict[str, float], order: Sequence[str], steadying: set[str], broken: set[str], spread: float
+) -> None:
+    bench = ScriptedBench(effects, dict.fromkeys(broken, "fails"), spread=spread)
+    plan = search_over(bench).run([candidate(name, steadies=name in steadying) for name in order])
+    assert all(effects[name] < 1 for name in plan.techniques)
+    assert not broken & set(plan.techniques)
+    assert bench.factor(plan) <= 1
+
+
+@given(effects=EFFECTS, together=GROUPS, order=st.permutations(NAMES))
+def test_no_technique_of_the_plan_could_be_left_out(
+    effects: dict[str, float], together: dict[frozenset[str], float], order: Sequence[str]
+) -> None:
+    """Also where two techniques help or hinder each other."""
+    bench = ScriptedBench(effects, together=together)
+    plan = search_over(bench).run([candidate(name) for name in order])
+    assert bench.factor(plan) <= 1
+    assert all(bench.factor(plan.without(name)) > bench.factor(plan) for name in plan.techniques)
+
+
+def test_the_deadline_counts_from_its_making() -> None:
+    now = [100.0]
+    deadline = Deadline(30.0, clock=lambda: now[0])
+    now[0] = 112.0
+    assert deadline.left == pytest.approx(18.0)
+    now[0] = 140.0
+    assert deadline.left < 0
