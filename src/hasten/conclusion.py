@@ -99,7 +99,7 @@ def save_plan(workspace: Workspace, result: TuneResult) -> None:
             "processes": speedup.count,
         }
     made_for = {
-        "script": str(script.path),
+        "script": script.label,
         "digest": script.digest(),
         "arguments": list(script.arguments),
         "machine": result.machine,

@@ -18,8 +18,8 @@ def fit(saved: SavedPlan, script: Script, machine: Machine) -> tuple[Plan, list[
     made_for = saved.made_for
     remarks = []
     if made_for.get("digest") not in (None, script.digest()):
-        if made_for.get("script") == str(script.path):
-            remarks.append(f"{script.path} has changed since its plan was made: tune again to be sure")
+        if made_for.get("script") == script.label:
+            remarks.append(f"{script.label} has changed since its plan was made: tune again to be sure")
         else:
             remarks.append(f"the plan was made for another script, {made_for.get('script')}")
     if made_for.get("machine") not in (None, machine.identity):

@@ -56,6 +56,7 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
         machine=machine,
         environment=request.environment,
         folders=request.script.folders,
+        module=request.script.module is not None,
         protect=not request.allow_writes,
         trial_folder=workspace.new_trial(),
     )
@@ -84,7 +85,7 @@ def _tune(
     progress: Progress,
     began: float,
 ) -> TuneResult:
-    progress.stage(f"observing {request.script.path}")
+    progress.stage(f"observing {request.script.label}")
     observation, rhythm = observe(stage)
     facts = Facts(stage.machine, observation)
     causes = find_causes(facts)
@@ -134,6 +135,6 @@ def _hold_accuracy(
 
 def _too_slow(request: TuneRequest, step_seconds: float, needed: float) -> str:
     return (
-        f"a step of {request.script.path} takes {step_seconds:.2g} s, so an honest answer takes at least "
+        f"a step of {request.script.label} takes {step_seconds:.2g} s, so an honest answer takes at least "
         f"{needed:.0f} s, and the budget is {request.budget:.0f} s: try --budget {1.5 * needed:.0f}"
     )

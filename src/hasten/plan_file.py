@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .errors import PlanError
+from .errors import PlanError, UsageError
 from .inside.techniques.catalog import CATALOG
-from .records.plan import BASELINE, Plan
+from .records.plan import BASELINE, Plan, Value
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -88,3 +88,50 @@ def _check_technique(path: Path, name: str, settings: Any) -> None:
         CATALOG[name].check(settings)
     except ValueError as error:
         raise PlanError(f"{path}: techniques.{name}: {error}") from None
+
+
+def changed(saved: SavedPlan, use: Sequence[str], without: Sequence[str]) -> SavedPlan:
+    """The plan with techniques put in by hand, each as ``NAME`` or ``NAME:KEY=VALUE,...``, and others
+    taken out.
+
+    Raises UsageError for a technique or a setting that there is none of.
+    """
+    plan = saved.plan
+    for text in use:
+        name, settings = _technique_of(text)
+        plan = plan.adding(name, settings)
+    for name in without:
+        if name not in CATALOG:
+            raise UsageError(f"--without {name}: {_no_technique(name)}")
+        plan = plan.without(name)
+    return replace(saved, plan=plan)
+
+
+def _technique_of(text: str) -> tuple[str, dict[str, Value]]:
+    name, _, rest = text.partition(":")
+    if name not in CATALOG:
+        raise UsageError(f"--use {text}: {_no_technique(name)}")
+    settings: dict[str, Value] = {}
+    for pair in filter(None, rest.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--use {text}: settings are KEY=VALUE, found {pair!r}")
+        settings[key] = _value_of(value)
+    try:
+        CATALOG[name].check(settings)
+    except ValueError as error:
+        raise UsageError(f"--use {text}: {error}") from None
+    return name, settings
+
+
+def _value_of(text: str) -> Value:
+    """As TOML would read it: a number, true or false; anything else is text."""
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+    return value if isinstance(value, (str, int, float, bool)) else text
+
+
+def _no_technique(name: str) -> str:
+    return f"there is no technique {name!r}; there are {', '.join(sorted(CATALOG))}"

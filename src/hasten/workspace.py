@@ -3,50 +3,91 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from .errors import UsageError
+from .inside.notebook import read_notebook
 
 
 @dataclass(frozen=True)
 class Script:
-    """The user's program and its arguments."""
+    """The user's program and its arguments: a file, a notebook, or a module as with ``python -m``."""
 
-    path: Path  # as typed
+    path: Path  # as typed; a module's file
     arguments: tuple[str, ...]
+    module: str | None = None
 
     @property
     def argv(self) -> tuple[str, ...]:
-        return (str(self.path), *self.arguments)
+        return (self.module or str(self.path), *self.arguments)
 
     @property
     def name(self) -> str:
-        return self.path.stem
+        return self.module or self.path.stem
+
+    @property
+    def label(self) -> str:
+        """As it is typed on hasten's command line."""
+        return f"-m {self.module}" if self.module else str(self.path)
+
+    @property
+    def is_notebook(self) -> bool:
+        return self.path.suffix == ".ipynb"
 
     @property
     def folders(self) -> tuple[str, ...]:
         """The working directory and the script's own folder, without links: what a trial must not touch."""
-        return tuple(dict.fromkeys((str(Path.cwd().resolve()), str(self.path.resolve().parent))))
+        own = () if self.module and _is_installed(self.path) else (str(self.path.resolve().parent),)
+        return tuple(dict.fromkeys((str(Path.cwd().resolve()), *own)))
 
     def digest(self) -> str:
         return hashlib.blake2b(self.path.read_bytes(), digest_size=16).hexdigest()
 
 
 def find_script(path: str, arguments: list[str]) -> Script:
-    """Raises UsageError where ``path`` is no readable Python script."""
+    """Raises UsageError where ``path`` is no readable Python script or notebook."""
     script = Script(Path(path), tuple(arguments))
     if script.path.is_dir():
         raise UsageError(f"{path} is a folder: name the Python script that trains")
     if not script.path.exists():
         raise UsageError(f"there is no script at {path} (looked from {Path.cwd()})")
+    what = "notebook" if script.is_notebook else "Python script"
     try:
-        compile(script.path.read_bytes(), path, "exec", dont_inherit=True)
+        if script.is_notebook:
+            read_notebook(path)
+        else:
+            compile(script.path.read_bytes(), path, "exec", dont_inherit=True)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
-        raise UsageError(f"{path} is not a Python script: {error}") from None
+        raise UsageError(f"{path} is not a {what}: {error}") from None
     return script
+
+
+def find_module(name: str, arguments: list[str]) -> Script:
+    """The module that ``python -m name`` would run from here. Raises UsageError where there is none.
+
+    Nothing is imported: a package's own code runs in the worker, not here.
+    """
+    first, *rest = name.split(".")
+    spec = PathFinder.find_spec(first, [str(Path.cwd()), *sys.path])
+    if spec is None or not all(part.isidentifier() for part in (first, *rest)):
+        raise UsageError(f"there is no module named {name} (looked from {Path.cwd()} and in {sys.prefix})")
+    stems = [Path(folder, *rest) for folder in spec.submodule_search_locations or ()]
+    candidates = [path for stem in stems for path in (stem / "__main__.py", stem.with_suffix(".py"))]
+    if not rest and spec.origin and not spec.submodule_search_locations:
+        candidates = [Path(spec.origin)]
+    for path in candidates:
+        if path.is_file() and path.suffix == ".py" and path.name != "__init__.py":
+            return Script(path, tuple(arguments), name)
+    raise UsageError(f"{name} has no module that can be run (a package needs a __main__.py)")
+
+
+def _is_installed(path: Path) -> bool:
+    return bool({"site-packages", "dist-packages"} & set(path.resolve().parts))
 
 
 @dataclass(frozen=True)

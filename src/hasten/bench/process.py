@@ -234,8 +234,8 @@ def _signals_held() -> Iterator[None]:
     finally:
         for number, handler in held.items():
             signal.signal(number, handler)
-        for number in came:
-            signal.raise_signal(number)
+        for late in came:
+            signal.raise_signal(late)
 
 
 def script_error(ended: ScriptEnded, script: str) -> ScriptError:

@@ -30,6 +30,7 @@ class Stage:
     machine: Machine
     environment: Mapping[str, str]
     folders: tuple[str, ...]
+    module: bool = False  # argv[0] names a module, as with python -m
     protect: bool = True
     trial_folder: Path | None = None  # None: the workers' output goes where ours goes
     stdout_to_stderr: bool = False  # keep our standard output free of the script's
@@ -69,6 +70,7 @@ class Stage:
         self._count += 1
         job = Job(
             argv=self.argv,
+            module=self.module,
             machine=self.machine,
             plan=plan,
             shield=Shield(self.folders, self._layers, self._prelude, required=self.protect),

@@ -11,24 +11,59 @@ from ..errors import Refusal
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..workspace import Script
+
 
 def add_script(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        action=_ModuleAndArguments,
+        help="run a module as python -m does: its name, and then its own arguments",
+    )
     parser.add_argument(
         "script",
         metavar="SCRIPT",
         nargs=argparse.PARSER,
         action=_ScriptAndArguments,
-        help="the Python script that trains, and its own arguments, passed on as they are",
+        help="the Python script or notebook that trains, and its own arguments, passed on as they are",
     )
 
 
 class _ScriptAndArguments(argparse.Action):
-    """Takes the script and all that follows. As two arguments argparse would take a "--" from the script's."""
+    """Takes the script and all that follows. As two arguments argparse would take a "--" from the
+    script's.
+    """
 
     def __call__(self, parser: object, namespace: argparse.Namespace, values: object, *_: object) -> None:
         assert isinstance(values, list)
         words = values[1:] if values[0] == "--" else values
         namespace.script, namespace.arguments = words[0], words[1:]
+
+
+class _ModuleAndArguments(argparse.Action):
+    """Takes the module's name and all that follows; then no script is needed."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, *_: object
+    ) -> None:
+        assert isinstance(values, list)
+        if not values:
+            parser.error("argument -m: expected a module's name")
+        namespace.module, namespace.arguments = values[0], values[1:]
+        for action in parser._actions:
+            if action.dest == "script":
+                action.required = False
+
+
+def script_of(arguments: argparse.Namespace) -> Script:
+    """The script that was named. Raises UsageError where there is none."""
+    from ..workspace import find_module, find_script
+
+    if arguments.module is not None:
+        return find_module(arguments.module, arguments.arguments)
+    return find_script(arguments.script, arguments.arguments)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

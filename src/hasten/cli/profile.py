@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 
-from .common import add_allow_writes, add_json, add_script, console_for, require_platform, whole_number
+from .common import (
+    add_allow_writes,
+    add_json,
+    add_script,
+    console_for,
+    require_platform,
+    script_of,
+    whole_number,
+)
 
 NAME = "profile"
 HELP = "watch a script train for some steps and say where a step's time goes"
@@ -31,15 +39,15 @@ def execute(arguments: argparse.Namespace) -> int:
     from ..records.facts import Facts
     from ..report.machine_readable import profile_json, write_json
     from ..report.terminal import print_profile
-    from ..workspace import find_script
 
     require_platform()
-    script = find_script(arguments.script, arguments.arguments)
+    script = script_of(arguments)
     stage = Stage(
         argv=script.argv,
         machine=this_machine(),
         environment=dict(os.environ),
         folders=script.folders,
+        module=script.module is not None,
         protect=not arguments.allow_writes,
         stdout_to_stderr=arguments.json == "-",
     )

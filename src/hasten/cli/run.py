@@ -6,8 +6,13 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .common import add_script, require_platform
+from .common import add_script, require_platform, script_of
+
+if TYPE_CHECKING:
+    from ..plan_file import SavedPlan
+    from ..workspace import Script
 
 NAME = "run"
 HELP = "train to the end under the plan that tune wrote"
@@ -17,6 +22,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--plan", metavar="FILE", help="a plan elsewhere than in .hasten/NAME/plan.toml")
     which.add_argument("--no-plan", action="store_true", help="train as without hasten")
+    parser.add_argument(
+        "--use",
+        metavar="NAME[:KEY=VALUE,...]",
+        action="append",
+        default=[],
+        help="train under this technique (repeatable); without --plan, under nothing else",
+    )
+    parser.add_argument(
+        "--without",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="take this technique out of the plan (repeatable)",
+    )
     parser.add_argument(
         "--strict",
         action="store_true",
@@ -31,32 +50,57 @@ def execute(arguments: argparse.Namespace) -> int:
     from ..inside.job import Job
     from ..launch.local import render
     from ..machine import this_machine
-    from ..plan_file import read_plan
-    from ..workspace import Workspace, find_script
 
     require_platform()
-    script = find_script(arguments.script, arguments.arguments)
-    path = Path(arguments.plan) if arguments.plan else Workspace(script).plan_path
-    if arguments.no_plan:
-        become([sys.executable, *script.argv], dict(os.environ))
-    if arguments.plan is None and not path.exists():
-        if arguments.strict:
-            raise UsageError(f"there is no plan for {script.path}. Make one with: hasten tune {script.path}")
-        say(f"no plan for {script.path} yet, so it runs unchanged; make one with: hasten tune {script.path}")
-        become([sys.executable, *script.argv], dict(os.environ))
+    script = script_of(arguments)
     machine = this_machine()
-    plan, remarks = fit(read_plan(path), script, machine)
+    saved, source = _plan(arguments, script)
+    plan, remarks = fit(saved, script, machine)
     for remark in remarks:
         say(remark)
     if remarks and arguments.strict:
         raise UsageError("stopping before the script starts, as --strict asks")
-    if not plan:
-        say(f"the plan in {path} is empty: the script runs unchanged")
-        become([sys.executable, *script.argv], dict(os.environ))
-    say(f"training under {path}: {plan.label}")
-    job = Job(argv=script.argv, machine=machine, plan=plan, strict=arguments.strict)
+    if plan:
+        say(f"training under {source}: {plan.label}")
+    elif source:
+        say(f"the plan in {source} is empty: the script runs unchanged")
+    if not plan and not script.is_notebook:
+        become([sys.executable, *(["-m"] if script.module else []), *script.argv], dict(os.environ))
+    job = Job(
+        argv=script.argv,
+        machine=machine,
+        module=script.module is not None,
+        plan=plan,
+        strict=arguments.strict,
+    )
     become(*render(job, os.environ))
     return 0
+
+
+def _plan(arguments: argparse.Namespace, script: Script) -> tuple[SavedPlan, str]:
+    """The plan that was asked for, and where it comes from."""
+    from ..errors import UsageError
+    from ..plan_file import SavedPlan, changed, read_plan
+    from ..records.plan import BASELINE
+    from ..workspace import Workspace
+
+    if arguments.no_plan and (arguments.use or arguments.without):
+        raise UsageError("--no-plan trains as without hasten: leave out --use and --without")
+    path = Path(arguments.plan) if arguments.plan else Workspace(script).plan_path
+    if arguments.no_plan:
+        return SavedPlan(BASELINE), ""
+    if arguments.use and not arguments.plan:
+        return changed(SavedPlan(BASELINE), arguments.use, arguments.without), "the techniques named by --use"
+    if arguments.plan is None and not path.exists():
+        if arguments.strict:
+            raise UsageError(
+                f"there is no plan for {script.label}. Make one with: hasten tune {script.label}"
+            )
+        say(
+            f"no plan for {script.label} yet, so it runs unchanged; make one with: hasten tune {script.label}"
+        )
+        return SavedPlan(BASELINE), ""
+    return changed(read_plan(path), arguments.use, arguments.without), str(path)
 
 
 def become(argv: list[str], environment: dict[str, str]) -> None:

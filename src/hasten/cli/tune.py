@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 
-from .common import add_allow_writes, add_json, add_script, console_for, positive_seconds, require_platform
+from .common import (
+    add_allow_writes,
+    add_json,
+    add_script,
+    console_for,
+    positive_seconds,
+    require_platform,
+    script_of,
+)
 
 NAME = "tune"
 HELP = "find the plan under which a script trains fastest here, with accuracy held"
@@ -40,10 +48,10 @@ def execute(arguments: argparse.Namespace) -> int:
     from ..report.machine_readable import refusal_json, tune_json, write_json
     from ..report.progress import progress_for
     from ..report.terminal import print_tune
-    from ..workspace import Workspace, find_script
+    from ..workspace import Workspace
 
     require_platform()
-    script = find_script(arguments.script, arguments.arguments)
+    script = script_of(arguments)
     request = TuneRequest(
         script=script,
         environment=dict(os.environ),
@@ -59,7 +67,7 @@ def execute(arguments: argparse.Namespace) -> int:
         if arguments.json is not None:
             write_json(refusal_json(str(refusal)), arguments.json)
         raise
-    print_tune(result, console_for(arguments.json), arguments.script, Workspace(script).plan_path)
+    print_tune(result, console_for(arguments.json), script.label, Workspace(script).plan_path)
     if arguments.json is not None:
         write_json(tune_json(result), arguments.json)
     return 0

@@ -42,3 +42,4 @@ class Job:
     witness: bool = False  # record what the guard compares
     perturbation: Perturbation | None = None
     strict: bool = False  # a technique that does not apply ends the run
+    module: bool = False  # argv[0] names a module, as with python -m

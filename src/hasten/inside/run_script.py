@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import builtins
 import os
+import runpy
 import signal
 import sys
 import types
 from collections.abc import Sequence
 from types import TracebackType
+
+from .notebook import run_notebook
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -25,12 +28,32 @@ def become_main(path: str) -> types.ModuleType:
     return module
 
 
+def run(argv: Sequence[str], module: bool = False) -> None:
+    """Execute ``argv[0]`` - a script, a notebook or with ``module`` a module's name - with ``argv[1:]``
+    as its arguments. What it raises passes through.
+    """
+    if module:
+        run_module(argv)
+    else:
+        run_script(argv)
+
+
+def run_module(argv: Sequence[str]) -> None:
+    """As ``python -m argv[0]``."""
+    sys.argv = list(argv)
+    sys.path.insert(0, os.getcwd())
+    runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
+
+
 def run_script(argv: Sequence[str]) -> None:
-    """Execute ``argv[0]`` with ``sys.argv = argv``. What the script raises passes through."""
+    """As ``python argv[0]``."""
     path = os.path.join(os.getcwd(), argv[0])  # as Python's own __file__: good after a chdir, too
     sys.argv = list(argv)
     sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
     module = become_main(path)
+    if path.endswith(".ipynb"):
+        run_notebook(path, module)
+        return
     with open(path, "rb") as file:
         code = compile(file.read(), path, "exec", dont_inherit=True)
     exec(code, module.__dict__)

@@ -21,7 +21,7 @@ from .identify import describe_optimizer, describe_root
 from .job import Job
 from .observer import Observer, RawStep
 from .protect import protect
-from .run_script import die_as_python_does, hide_our_frames, run_script
+from .run_script import die_as_python_does, hide_our_frames, run
 from .seams import ImportSeam, Seams
 from .switch import Switchboard
 from .techniques.catalog import CATALOG
@@ -66,7 +66,7 @@ class Worker:
         self._seed_at_import()
         ImportSeam("torch", self._torch_came).install()
         try:
-            run_script(self._job.argv)
+            run(self._job.argv, self._job.module)
         except BaseException as error:
             self._tell_failure(error)
             die_as_python_does(error)
@@ -76,7 +76,7 @@ class Worker:
         shield = self._job.shield
         protection = protect(shield.folders, shield.layers, shield.prelude) if shield is not None else None
         if self._wire is not None:
-            die_with_parent()  # a new user namespace would take it back, so not before
+            die_with_parent()  # not before protect: a change of credentials takes it back
             os.register_at_fork(after_in_child=self._in_forked_child)
         if shield is None or protection is None:
             return

@@ -5,9 +5,7 @@ Source: https://docs.pytorch.org/docs/stable/amp.html
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-from collections.abc import MutableMapping
 from typing import Any
 
 from ...records.facts import Facts
@@ -99,26 +97,25 @@ class Bf16(Technique):
 
 
 def in_float32(torch: Any, output: Any) -> Any:
-    """``output`` with float32 in place of bfloat16, in containers too. Dataclasses and mappings of a kind
-    that pytree does not know are copied.
+    """``output`` with float32 in place of bfloat16, in containers too. Of dataclasses, and of dicts that
+    pytree does not know, copies are made: the model may keep its own.
     """
 
     def restored(value: Any) -> Any:
         if torch.is_tensor(value):
             return value.float() if value.dtype == torch.bfloat16 else value
-        fields = dataclasses.fields(value) if _is_record(value) else ()
-        if not fields and not isinstance(value, MutableMapping):
+        is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
+        if not is_record and not isinstance(value, dict):
             return value
-        twin = copy.copy(value)
-        if isinstance(value, MutableMapping):
+        kind: Any = type(value)
+        twin = kind.__new__(kind)
+        if hasattr(value, "__dict__"):
+            vars(twin).update(vars(value))
+        if isinstance(value, dict):
             for key in value:
                 twin[key] = in_float32(torch, value[key])
-        for field in fields:
+        for field in dataclasses.fields(value) if is_record else ():
             object.__setattr__(twin, field.name, in_float32(torch, getattr(value, field.name)))
         return twin
 
     return torch.utils._pytree.tree_map(restored, output)
-
-
-def _is_record(value: Any) -> bool:
-    return dataclasses.is_dataclass(value) and not isinstance(value, type)
