@@ -86,21 +86,18 @@ def _plan(arguments: argparse.Namespace, script: Script) -> tuple[SavedPlan, str
 
     if arguments.no_plan and (arguments.use or arguments.without):
         raise UsageError("--no-plan trains as without hasten: leave out --use and --without")
+    empty = changed(SavedPlan(BASELINE), arguments.use, arguments.without)
     path = Path(arguments.plan) if arguments.plan else Workspace(script).plan_path
     if arguments.no_plan:
-        return SavedPlan(BASELINE), ""
+        return empty, ""
     if arguments.use and not arguments.plan:
-        return changed(SavedPlan(BASELINE), arguments.use, arguments.without), "the techniques named by --use"
-    if arguments.plan is None and not path.exists():
-        if arguments.strict:
-            raise UsageError(
-                f"there is no plan for {script.label}. Make one with: hasten tune {script.label}"
-            )
-        say(
-            f"no plan for {script.label} yet, so it runs unchanged; make one with: hasten tune {script.label}"
-        )
-        return SavedPlan(BASELINE), ""
-    return changed(read_plan(path), arguments.use, arguments.without), str(path)
+        return empty, "the techniques named by --use"
+    if arguments.plan or path.exists():
+        return changed(read_plan(path), arguments.use, arguments.without), str(path)
+    if arguments.strict:
+        raise UsageError(f"there is no plan for {script.label}. Make one with: hasten tune {script.label}")
+    say(f"no plan for {script.label} yet, so it runs unchanged; make one with: hasten tune {script.label}")
+    return empty, ""
 
 
 def become(argv: list[str], environment: dict[str, str]) -> None:
