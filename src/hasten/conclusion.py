@@ -36,7 +36,7 @@ def conclude(
     late = [Refused(name, ("the budget ended before it could be tried",)) for name in untried]
     return TuneResult(
         outcome="gain" if claimed else "no-gain",
-        reason=_reason(trial, verdict, tried, claimed),
+        reason=_reason(trial, verdict, tried, untried, claimed),
         plan=trial.b if trial is not None and claimed else BASELINE,
         speedup=trial.ratio.inverted() if trial is not None and trial.ratio is not None and claimed else None,
         ratio=trial.ratio if trial is not None and claimed else None,
@@ -59,11 +59,19 @@ def conclude(
     )
 
 
-def _reason(trial: Trial | None, verdict: GuardVerdict | None, tried: Sequence[Tried], claimed: bool) -> str:
+def _reason(
+    trial: Trial | None,
+    verdict: GuardVerdict | None,
+    tried: Sequence[Tried],
+    untried: Sequence[str],
+    claimed: bool,
+) -> str:
     if claimed:
         return "the gain is confirmed in fresh processes"
     if trial is None and verdict is not None and not verdict.passed:
         return "what was faster did not hold accuracy"
+    if trial is None and untried and not tried:
+        return "the budget ended before anything could be tried"
     if trial is None:
         return "nothing that was tried is faster" if tried else "no technique applies here"
     if trial.failure is not None:

@@ -71,23 +71,27 @@ def _checked(path: Path, content: Mapping[str, Any]) -> SavedPlan:
     for table in ("made_for", "measured", "techniques"):
         if not isinstance(content.get(table, {}), dict):
             raise PlanError(f"{path}: {table} must be a table")
-    for name, settings in content.get("techniques", {}).items():
-        _check_technique(path, name, settings)
+    check_techniques(str(path), content.get("techniques", {}))
     plan = Plan.from_json(content.get("techniques", {}))
     return SavedPlan(plan or BASELINE, content.get("made_for", {}), content.get("measured", {}))
 
 
-def _check_technique(path: Path, name: str, settings: Any) -> None:
-    if name not in CATALOG:
-        raise PlanError(
-            f"{path}: techniques.{name} is not a technique; there are {', '.join(sorted(CATALOG))}"
-        )
-    if not isinstance(settings, dict):
-        raise PlanError(f"{path}: techniques.{name} must be a table of its settings")
-    try:
-        CATALOG[name].check(settings)
-    except ValueError as error:
-        raise PlanError(f"{path}: techniques.{name}: {error}") from None
+def check_techniques(source: str, techniques: Mapping[str, Any]) -> None:
+    """Raises PlanError for the first technique or setting that no machine could carry out.
+
+    ``source`` is where the techniques come from, for the message.
+    """
+    for name, settings in techniques.items():
+        if name not in CATALOG:
+            raise PlanError(
+                f"{source}: techniques.{name} is not a technique; there are {', '.join(sorted(CATALOG))}"
+            )
+        if not isinstance(settings, Mapping):
+            raise PlanError(f"{source}: techniques.{name} must be a table of its settings")
+        try:
+            CATALOG[name].check(settings)
+        except ValueError as error:
+            raise PlanError(f"{source}: techniques.{name}: {error}") from None
 
 
 def changed(saved: SavedPlan, use: Sequence[str], without: Sequence[str]) -> SavedPlan:

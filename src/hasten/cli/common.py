@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from ..workspace import Script
 
 
+class VerbParser(argparse.ArgumentParser):
+    """Lets an option that takes the rest of the line (-m) take a "--" and what follows it, too."""
+
+    def _get_nargs_pattern(self, action: argparse.Action) -> str:
+        if action.nargs == argparse.REMAINDER:
+            return "([-AO]*)"
+        return super()._get_nargs_pattern(action)
+
+
 def add_script(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-m",

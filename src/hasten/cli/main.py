@@ -14,6 +14,7 @@ from typing import NoReturn
 from .. import __version__
 from ..errors import HastenError
 from . import demo, profile, run, tune
+from .common import VerbParser
 
 _VERBS = (profile, tune, run, demo)
 _INTERRUPTED = 130
@@ -33,7 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="hasten", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="version", version=f"hasten {__version__}")
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=VerbParser)
     for verb in _VERBS:
         sub = verbs.add_parser(verb.NAME, help=verb.HELP, description=verb.HELP)
         sub.add_argument("--debug", action="store_true", help="show hasten's own traceback with an error")

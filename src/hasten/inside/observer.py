@@ -58,6 +58,7 @@ class Observer:
         self._saw_loader = False
         self.in_forward = False
         self.in_backward = False
+        self._said = False
         self.synchronize: Callable[[], None] = _nothing_to_wait_for
 
     # ---- forward
@@ -123,7 +124,16 @@ class Observer:
         self._step.update += clock() - self._update_began - inside
         self.step_ends(optimizer)
 
+    def step_said(self) -> None:
+        """The script itself says where its steps end; from now on nothing else does."""
+        self._said = True
+        self._end_step(-1)
+
     def step_ends(self, optimizer: int) -> None:
+        if not self._said:
+            self._end_step(optimizer)
+
+    def _end_step(self, optimizer: int) -> None:
         self.synchronize()
         step = self._step
         step.optimizer = optimizer

@@ -15,6 +15,7 @@ from ..records.codec import to_json
 from ..records.facts import Facts
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
+from . import script_side
 from .control import Answer, Conversation, stop_here
 from .hooks import Hooks
 from .identify import describe_optimizer, describe_root
@@ -49,6 +50,8 @@ class Worker:
         self._witness: Witness | None = None
         self._due = job.plan  # to be put in force as soon as there is something to train
         self._setup_seconds = 0.0
+        self._observer: Observer | None = None
+        self._metrics: dict[str, float] = {}
         wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
         answers: dict[str, Answer] = {
             "observation": self._answer_observation,
@@ -64,6 +67,7 @@ class Worker:
         """Run the script to its end, and end as it does."""
         self._shield()
         self._seed_at_import()
+        script_side.listener = self
         ImportSeam("torch", self._torch_came).install()
         try:
             run(self._job.argv, self._job.module)
@@ -119,7 +123,7 @@ class Worker:
         ImportSeam("numpy", lambda numpy: numpy.random.seed(seed % 2**32)).install()
 
     def _torch_came(self, torch: ModuleType) -> None:
-        observer = Observer(self._step_ended)
+        self._observer = observer = Observer(self._step_ended)
         training = Training(torch, self._seams, self._job.machine.available_bytes)
         if self._job.seed is not None:
             training.torch.manual_seed(self._job.seed)
@@ -134,6 +138,14 @@ class Worker:
         if self._job.perturbation is not None:
             noise = self._job.perturbation
             Perturber(training, noise.relative, noise.redraw, noise.seed)
+
+    # ---- what the script says
+    def step_said(self) -> None:
+        if self._observer is not None:
+            self._observer.step_said()
+
+    def metric_said(self, values: dict[str, float]) -> None:
+        self._metrics.update(values)
 
     # ---- during training
     def _root_found(self) -> None:
@@ -218,6 +230,7 @@ class Worker:
             torch=str(torch.__version__),
             start_seconds=self._first_step_seconds,
             uses=self._uses.names(),
+            metrics=dict(self._metrics),
         )
 
     def _answer_observation(self, request: Message) -> Message:

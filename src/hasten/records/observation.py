@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 PHASES = ("data", "forward", "loss", "backward", "optimizer", "other")
 
@@ -82,4 +82,5 @@ class Observation:
     threads: int
     torch: str  # version
     start_seconds: float  # process start to the first step's end
+    metrics: Mapping[str, float] = field(default_factory=dict)  # the latest that the script told of
     uses: tuple[str, ...] = ()  # what the script already does: "autocast", "GradScaler", "compile", ...

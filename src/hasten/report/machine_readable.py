@@ -76,6 +76,7 @@ def profile_json(observation: Observation) -> dict[str, Any]:
         "loaders": to_json(observation.loaders),
         "optimizers": to_json(observation.optimizers),
         "batch_size": observation.batch_size,
+        "metrics": dict(observation.metrics),
         "threads": observation.threads,
         "uses": list(observation.uses),
         "torch": observation.torch,

@@ -158,6 +158,8 @@ def print_profile(observation: Observation, causes: list[Cause], console: Consol
         console.print(
             f"updates by {optimizer.name}: {optimizer.parameters:,} parameters{fused}", highlight=False
         )
+    for name, value in observation.metrics.items():
+        console.print(f"tells its {name}: {value:g}", highlight=False, markup=False)
     if causes:
         console.print("Why it takes that long:")
     for cause in causes:

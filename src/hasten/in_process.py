@@ -1,0 +1,78 @@
+"""A plan in force in the process that is running: ``with hasten.applied(plan):``."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from .inside.hooks import Hooks
+from .inside.observer import Observer, RawStep
+from .inside.seams import Seams
+from .inside.switch import Switchboard
+from .inside.techniques.catalog import CATALOG
+from .inside.training import NotApplicable, Training
+from .machine import this_machine
+from .plan_file import check_techniques, read_plan
+from .records.plan import Plan, Settings
+
+
+@contextmanager
+def under(plan: str | Path | Mapping[str, Settings]) -> Iterator[None]:
+    """See ``hasten.applied``."""
+    wanted = _live_part(_plan_of(plan))
+    seams = Seams()
+    training = Training(importlib.import_module("torch"), seams, this_machine().available_bytes)
+    board = Switchboard(training)
+
+    def root_found() -> None:
+        nonlocal wanted
+        if not wanted:
+            board.refresh()
+        while wanted:
+            try:
+                board.switch(wanted)
+                break
+            except NotApplicable as error:
+                _say(f"{board.failed} does not apply here and is left out: {error}")
+                wanted = wanted.without(board.failed)
+        wanted = Plan()
+
+    def step_ended(step: RawStep) -> None:
+        board.refresh()
+
+    for made_before in [
+        thing for thing in gc.get_objects() if isinstance(thing, training.torch.optim.Optimizer)
+    ]:
+        training.add_optimizer(made_before)
+    try:
+        Hooks(training, Observer(step_ended), root_found).install()
+        yield
+        for proof in board.proofs():
+            if not proof.effective:
+                _say(f"{proof.technique} had no effect: {proof.evidence}")
+    finally:
+        board.switch(Plan())
+        seams.undo_all()
+
+
+def _plan_of(plan: str | Path | Mapping[str, Settings]) -> Plan:
+    if isinstance(plan, (str, Path)):
+        return read_plan(Path(plan)).plan
+    check_techniques("the plan", plan)
+    return Plan.from_json(plan)
+
+
+def _live_part(plan: Plan) -> Plan:
+    for name in plan.techniques:
+        if CATALOG[name].scope != "live":
+            _say(f"{name} is left out: it must be there when a process starts, as with hasten run")
+            plan = plan.without(name)
+    return plan
+
+
+def _say(text: str) -> None:
+    print(f"hasten: {text}", file=sys.stderr, flush=True)
