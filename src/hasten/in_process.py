@@ -44,10 +44,8 @@ def under(plan: str | Path | Mapping[str, Settings]) -> Iterator[None]:
     def step_ended(step: RawStep) -> None:
         board.refresh()
 
-    for made_before in [
-        thing for thing in gc.get_objects() if isinstance(thing, training.torch.optim.Optimizer)
-    ]:
-        training.add_optimizer(made_before)
+    for optimizer in _alive(training.torch.optim.Optimizer):
+        training.add_optimizer(optimizer)
     try:
         Hooks(training, Observer(step_ended), root_found).install()
         yield
@@ -57,6 +55,11 @@ def under(plan: str | Path | Mapping[str, Settings]) -> Iterator[None]:
     finally:
         board.switch(Plan())
         seams.undo_all()
+
+
+def _alive(kind: type) -> list[object]:
+    """The instances that were made before us. ``type`` and not ``__class__``, which lazy objects compute."""
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), kind)]
 
 
 def _plan_of(plan: str | Path | Mapping[str, Settings]) -> Plan:
