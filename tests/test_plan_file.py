@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hasten import plan_file
-from hasten.errors import PlanError
-from hasten.plan_file import SavedPlan, read_plan, write_plan
+from hasten.errors import PlanError, UsageError
+from hasten.plan_file import SavedPlan, changed, read_plan, write_plan
 from hasten.records.plan import Plan
 
 ROOT = Path(__file__).parent.parent
@@ -142,3 +142,36 @@ def test_a_failure_leaves_the_old_plan(path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_format_is_written(path: Path) -> None:
     write_plan(path, SAVED)
     assert f"\nformat = {plan_file.FORMAT}\n" in path.read_text("utf-8")
+
+
+# ---- by hand
+def test_a_technique_put_in_by_hand() -> None:
+    found = changed(SAVED, ["malloc", "threads:count=4"], [])
+    assert found.plan == Plan({"threads": {"count": 4}, "bf16": {}, "malloc": {}})
+    assert (found.made_for, found.measured) == (SAVED.made_for, SAVED.measured)
+
+
+def test_a_technique_taken_out_by_hand() -> None:
+    assert changed(SAVED, [], ["bf16", "malloc"]).plan == Plan({"threads": {"count": 2}})
+
+
+def test_taking_out_has_the_last_word() -> None:
+    assert changed(SAVED, ["malloc"], ["malloc"]).plan == SAVED.plan
+
+
+@pytest.mark.parametrize(
+    ("use", "without", "message"),
+    [
+        (["fp4"], [], r"--use fp4: there is no technique 'fp4'; there are .*bf16.*threads"),
+        ([], ["fp4"], r"--without fp4: there is no technique 'fp4'; there are .*bf16.*threads"),
+        (["threads"], [], r"--use threads: threads needs count"),
+        (["threads:count"], [], r"--use threads:count: settings are KEY=VALUE, found 'count'"),
+        (["threads:count=many"], [], r"--use threads:count=many: threads needs count, a whole number"),
+        (["threads:count=1.5"], [], r"--use threads:count=1.5: threads needs count, a whole number"),
+        (["threads:count=true"], [], r"--use threads:count=true: threads needs count, a whole number"),
+        (["bf16:level=2"], [], r"--use bf16:level=2: bf16 takes no settings, found level"),
+    ],
+)
+def test_what_cannot_be_done_by_hand(use: list[str], without: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{message}"):
+        changed(SAVED, use, without)

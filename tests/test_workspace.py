@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hasten.errors import UsageError
-from hasten.workspace import Script, Workspace, find_script
+from hasten.workspace import Script, Workspace, find_module, find_script
 
 
 @pytest.fixture
@@ -111,6 +111,73 @@ def test_the_digest_tells_contents_apart_and_nothing_else(folder: Path) -> None:
     one, same, other = made(folder / "a.py"), made(folder / "b.py"), made(folder / "c.py", b"pass\n")
     digests = [Script(path, ()).digest() for path in (one, same, other)]
     assert digests[0] == digests[1] != digests[2]
+
+
+# ---- a notebook
+def test_a_notebook(folder: Path) -> None:
+    made(folder / "train.ipynb", b'{"cells": [{"cell_type": "code", "source": "%time\\nx = 1"}]}')
+    script = find_script("train.ipynb", [])
+    assert script.is_notebook
+    assert (script.name, script.label) == ("train", "train.ipynb")
+
+
+@pytest.mark.parametrize(
+    "content", [b"x = 1\n", b"{}", b'{"cells": [{"cell_type": "code", "source": "x ="}]}']
+)
+def test_what_is_no_notebook(folder: Path, content: bytes) -> None:
+    made(folder / "train.ipynb", content)
+    with pytest.raises(UsageError, match=r"^train\.ipynb is not a notebook: "):
+        find_script("train.ipynb", [])
+
+
+# ---- a module
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("solo", "solo.py"),
+        ("package", "package/__main__.py"),
+        ("package.train", "package/train.py"),
+        ("package.inner", "package/inner/__main__.py"),
+        ("package.inner.deep", "package/inner/deep.py"),
+        ("namespace.train", "namespace/train.py"),
+    ],
+)
+def test_a_module_is_found_as_python_finds_it(folder: Path, name: str, path: str) -> None:
+    made(folder / "package" / "__init__.py", b"raise SystemExit('it was imported')")
+    made(folder / path)
+    script = find_module(name, ["--lr", "0.1"])
+    assert script.path.samefile(folder / path)
+    assert script.argv == (name, "--lr", "0.1")
+    assert (script.name, script.label) == (name, f"-m {name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lost", "there is no module named lost"),
+        ("package.lost", r"package\.lost has no module that can be run"),
+        ("package", r"package has no module that can be run \(a package needs a __main__\.py\)"),
+        ("solo.train", r"solo\.train has no module that can be run"),
+        ("solo.py", r"solo\.py has no module that can be run"),
+        ("../solo", r"there is no module named \.\./solo"),
+        ("", "there is no module named "),
+        ("sys", "there is no module named sys"),  # it has no file
+    ],
+)
+def test_what_is_no_module(folder: Path, name: str, message: str) -> None:
+    made(folder / "package" / "__init__.py")
+    made(folder / "solo.py")
+    with pytest.raises(UsageError, match=message):
+        find_module(name, [])
+
+
+def test_a_module_that_is_installed_needs_no_protection(folder: Path) -> None:
+    assert find_module("pytest", []).folders == (str(folder),)
+
+
+def test_a_module_of_ones_own_does(folder: Path) -> None:
+    made(folder / "package" / "train.py")
+    assert find_module("package.train", []).folders == (str(folder), str(folder / "package"))
 
 
 # ---- its folder

@@ -29,7 +29,7 @@ def test_the_ratio_is_the_effect() -> None:
     assert trial.log_ratios == pytest.approx([math.log(0.8)] * 4)
     assert trial.ratio is not None
     assert (trial.ratio.count, trial.ratio.unit) == (4, "pairs")
-    assert (trial.step_seconds_a, trial.step_seconds_b) == (pytest.approx(0.01), pytest.approx(0.008))
+    assert (trial.step_seconds_a, trial.step_seconds_b) == pytest.approx((0.01, 0.008))
     assert [proof.technique for proof in trial.proofs] == ["malloc"]
 
 

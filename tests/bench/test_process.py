@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hasten.bench import process
-from hasten.bench.process import ScriptOver, script_error
+from hasten.bench.process import ScriptEnded, ScriptOver, script_error
 from hasten.errors import Refusal, ScriptError, WorkerError
 from tests.bench.made_up import step
 from tests.bench.workers import PLAIN, children, has_ended, one_thread, stage_for
@@ -58,21 +58,22 @@ def test_an_error_is_told_with_the_scripts_own_frames_only(tmp_path: Path) -> No
 
 
 def test_steps_are_told_and_so_is_where_the_script_ended(tmp_path: Path) -> None:
-    with stage_for(tmp_path, PLAIN.replace("Pictures()", "Pictures(), steps=7")) as stage:
-        with stage.worker() as worker:
-            worker.wait_started()
-            assert len(worker.steps(4)) == 4
-            with pytest.raises(ScriptOver) as over:
-                worker.steps(4)
-            assert len(over.value.ended.steps) == 2
-            assert len(worker.history) == 5
+    seven_steps = PLAIN.replace("Pictures()", "Pictures(), steps=7")
+    with stage_for(tmp_path, seven_steps) as stage, stage.worker() as worker:
+        worker.wait_started()
+        assert len(worker.steps(4)) == 4
+        with pytest.raises(ScriptOver) as over:
+            worker.steps(4)
+    assert len(over.value.ended.steps) == 2
+    assert len(worker.history) == 5
     assert all(taken.samples == 8 for taken in worker.history)
 
 
 def test_a_worker_killed_between_two_requests_is_an_error_with_a_message(tmp_path: Path) -> None:
+    before = children()
     with stage_for(tmp_path, PLAIN) as stage, stage.worker() as worker:
         worker.wait_started()
-        (pid,) = children()
+        (pid,) = children() - before
         os.kill(pid, signal.SIGKILL)
         assert has_ended(pid)
         with pytest.raises(WorkerError, match="killed by SIGKILL"):
@@ -100,13 +101,15 @@ def test_a_script_that_leaves_without_a_word_is_an_error_with_its_code(tmp_path:
         worker.wait_started()
 
 
-def test_a_silent_script_seems_to_hang(tmp_path: Path) -> None:
-    with (
-        stage_for(tmp_path, "import time\ntime.sleep(1000)") as stage,
-        stage.worker() as worker,
-        pytest.raises(WorkerError, match="seems to hang"),
-    ):
-        worker.wait_started(timeout=1.0)
+def test_a_silent_script_seems_to_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patience grows with the slowest step so far."""
+    monkeypatch.setattr(process, "SILENCE_SECONDS", 0.2)
+    with stage_for(tmp_path, "import time\ntime.sleep(1000)") as stage, stage.worker() as worker:
+        with pytest.raises(WorkerError, match="silent for 2 s while reaching its first training step"):
+            worker.wait_started(timeout=2.0)
+        worker.history += [step(0.001), step(0.01)]
+        with pytest.raises(WorkerError, match="silent for 1 s while training 4 steps: it seems to hang"):
+            worker.steps(4)
 
 
 FORKS = """
@@ -175,9 +178,8 @@ def test_without_protection_it_is_started_where_the_user_allows_writes(tmp_path:
     assert (tmp_path / "output/worker-001.stdout").read_text() == "started\n"
 
 
-def test_patience_grows_with_the_slowest_step_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "SILENCE_SECONDS", 0.2)
-    with stage_for(tmp_path, "import time\ntime.sleep(1000)") as stage, stage.worker() as worker:
-        worker.history += [step(0.001), step(0.01)]
-        with pytest.raises(WorkerError, match=r"silent for 1 s while training 4 steps: it seems to hang"):
-            worker.steps(4)
+def test_a_gpu_that_is_not_there_is_explained() -> None:
+    ended = ScriptEnded("raised", "AssertionError: Torch not compiled with CUDA enabled\n", (), [])
+    assert "device that follows the machine" in str(script_error(ended, "train.py"))
+    ended = ScriptEnded("raised", "ValueError: wrong shape\n", (), [])
+    assert "device that follows the machine" not in str(script_error(ended, "train.py"))

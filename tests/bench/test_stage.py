@@ -72,15 +72,16 @@ def test_a_script_that_prepares_nothing_leaves_nothing_to_keep(tmp_path: Path) -
     assert printed(tmp_path, 2) == "again"
 
 
-def test_layers_are_removed_although_a_trial_broke_off(
+def test_layers_are_removed_although_the_script_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layers = tmp_path / "layers"
     layers.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(layers))
-    with pytest.raises(KeyboardInterrupt), stage_for(tmp_path, "pass") as stage:
-        stage.worker().stop()
-        raise KeyboardInterrupt
+    with stage_for(tmp_path, "raise ValueError") as stage, stage.worker() as worker:
+        assert list(layers.iterdir())
+        with pytest.raises(ScriptOver):
+            worker.wait_started()
     assert list(layers.iterdir()) == []
 
 

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 
 
 class Pictures(Dataset):
-    """Pictures that tell their label, the same whenever they are drawn; each takes a while to make."""
+    """Pictures that hint at their label, the same whenever they are drawn; each takes a while to make."""
 
     def __init__(self, count=64, seconds=0.0):
         generator = torch.Generator().manual_seed(7)
@@ -34,7 +34,7 @@ class Pictures(Dataset):
 
     def __getitem__(self, index):
         time.sleep(self.seconds)
-        return self.pictures[index] + self.labels[index], self.labels[index]
+        return self.pictures[index] + 0.1 * self.labels[index], self.labels[index]
 
 
 class Cnn(torch.nn.Module):

@@ -13,27 +13,36 @@ def parsed(*words: str) -> argparse.Namespace:
     return build_parser().parse_args(words)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["--epochs", "5"],
-        ["--budget", "3"],  # tune has it, too
-        ["--json", "-"],
-        ["--help"],
-        ["--debug"],
-        ["--plan", "p.toml", "--no-plan"],
-        ["-x", "value", "--", "--more"],
-        ["--"],
-        ["--", "--budget", "3"],
-        ["a b", "", "*"],
-        ["run", "tune"],
-    ],
-)
-@pytest.mark.parametrize("verb", [["tune"], ["profile", "--steps", "5"], ["run", "--no-plan"]])
+THE_SCRIPTS_OWN = [
+    [],
+    ["--epochs", "5"],
+    ["--budget", "3"],  # tune has it, too
+    ["--json", "-"],
+    ["--help"],
+    ["--debug"],
+    ["-m", "module"],
+    ["--plan", "p.toml", "--no-plan"],
+    ["-x", "value", "--", "--more"],
+    ["--"],
+    ["--", "--budget", "3"],
+    ["a b", "", "*"],
+    ["run", "tune"],
+]
+VERBS = [["tune"], ["profile", "--steps", "5"], ["run", "--no-plan"]]
+
+
+@pytest.mark.parametrize("arguments", THE_SCRIPTS_OWN)
+@pytest.mark.parametrize("verb", VERBS)
 def test_what_follows_the_script_is_its_own(verb: list[str], arguments: list[str]) -> None:
     found = parsed(*verb, "train.py", *arguments)
-    assert (found.script, found.arguments) == ("train.py", arguments)
+    assert (found.script, found.module, found.arguments) == ("train.py", None, arguments)
+
+
+@pytest.mark.parametrize("arguments", THE_SCRIPTS_OWN)
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_follows_the_module_is_its_own(verb: list[str], arguments: list[str]) -> None:
+    found = parsed(*verb, "-m", "package.train", *arguments)
+    assert (found.script, found.module, found.arguments) == (None, "package.train", arguments)
 
 
 def test_what_comes_before_is_ours() -> None:
@@ -52,6 +61,7 @@ def test_a_script_may_have_a_name_like_an_option() -> None:
         ([], "VERB"),
         (["hurry", "train.py"], "invalid choice: 'hurry'"),
         (["tune"], "the following arguments are required: SCRIPT\n"),
+        (["tune", "-m"], "-m: expected a module's name"),
         (["run", "--"], "the following arguments are required: SCRIPT\n"),
         (["tune", "--epochs", "5", "train.py"], "unrecognized arguments|expected|required"),
         (["tune", "--budget", "soon", "train.py"], "--budget: expected seconds, found 'soon'"),

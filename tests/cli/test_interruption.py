@@ -43,9 +43,9 @@ for step, (inputs, labels) in enumerate(DataLoader(Numbers(), batch_size=8, num_
 class Tune:
     """A tune in the background that has come to a moment worth interrupting."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, script: str = TRAINS_FOR_LONG) -> None:
         self.project = project
-        project.write("train.py", TRAINS_FOR_LONG)
+        project.write("train.py", script)
         self.process = project.start("tune", "--allow-writes", "--budget", "600", "train.py")
         self.said: list[str] = []
 
@@ -60,8 +60,7 @@ class Tune:
     def until_it_starts(self) -> None:
         self.hear("observing")
 
-    def until_it_observes(self) -> None:
-        """The first worker trains, and has a loader's worker of its own."""
+    def until_its_worker_prints(self) -> None:
         printed = self.project.folder / ".hasten/train/trials/000/worker-001.stdout"
         wait_until(lambda: printed.exists() and printed.stat().st_size > 0)
 
@@ -78,7 +77,7 @@ class Tune:
 
 MOMENTS: dict[str, Callable[[Tune], None]] = {
     "at the start": Tune.until_it_starts,
-    "during observation": Tune.until_it_observes,
+    "during observation": Tune.until_its_worker_prints,
     "during a trial": Tune.until_its_second_trial,
 }
 
@@ -158,11 +157,28 @@ def test_before_anything_was_measured(project: Project) -> None:
     assert project.left_over() == []
 
 
-def test_a_killed_tune_takes_its_workers_with_it(project: Project) -> None:
-    """Nothing of ours can run any more: the kernel must do it."""
-    tune = Tune(project)
-    tune.until_it_observes()
-    assert len(project.processes()) >= 3  # the tune, its worker, the loader's worker
+PREPARES_FOR_LONG = """
+import os, time
+if os.fork() == 0:
+    time.sleep(600)
+print("preparing", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_killed_tune_takes_everything_with_it(project: Project) -> None:
+    """Nothing of ours can run any more, and the worker has nobody to ask: the kernel must end it."""
+    tune = Tune(project, PREPARES_FOR_LONG)
+    tune.until_its_worker_prints()
+    assert len(project.processes()) == 3  # the tune, its worker, the worker's child
     assert tune.end(signal.SIGKILL) == -signal.SIGKILL
     wait_until(lambda: project.processes() == [])
     assert journal_rows(project, "SELECT state FROM tunes") == [("open",)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_an_interruption_does_not_wait_for_the_script(project: Project, number: signal.Signals) -> None:
+    tune = Tune(project, PREPARES_FOR_LONG)
+    tune.until_its_worker_prints()
+    assert tune.end(number) == 128 + number
+    assert project.left_over() == []

@@ -96,22 +96,29 @@ if __name__ == "__main__":
         "stdin": sys.stdin.read(),
         "folder": os.getcwd(),
         "environment": dict(os.environ),
-        "arguments of python": sys.orig_argv[0],
+        "package": __package__,
+        "specification": __spec__ and __spec__.name,
     }))
 """
 
 
-@pytest.fixture(scope="module", params=["train.py", "below/train.py", "link.py"])
+@pytest.fixture(
+    scope="module",
+    params=[["train.py"], ["below/train.py"], ["link.py"], ["-m", "below.train"]],
+    ids=" ".join,
+)
 def surroundings(request: pytest.FixtureRequest, shared_project: Project) -> tuple[str, str]:
     """What a script sees under Python, and under a plan."""
-    project, script = shared_project, str(request.param)
-    project.write("train.py", SURROUNDINGS)
-    project.write("below/train.py", SURROUNDINGS)
+    project = shared_project
+    for name in ("train.py", "below/train.py"):
+        project.write(name, SURROUNDINGS)
+    project.write("below/__init__.py", "")
     project.write("plan.toml", PLAN)
-    if script == "link.py":
-        (project.folder / script).symlink_to("below/train.py")
-    plain = project.python(script, "--lr", "0.1", "--", "-x", stdin="given")
-    planned = project.hasten("run", "--plan", "plan.toml", script, "--lr", "0.1", "--", "-x", stdin="given")
+    if request.param == ["link.py"]:
+        (project.folder / "link.py").symlink_to("below/train.py")
+    words = [*request.param, "--lr", "0.1", "--", "-x"]
+    plain = project.python(*words, stdin="given")
+    planned = project.hasten("run", "--plan", "plan.toml", *words, stdin="given")
     assert plain.stderr == ""
     return plain.stdout, planned.stdout
 
@@ -178,6 +185,48 @@ def test_a_plan_that_does_not_apply_is_said_not_to(project: Project) -> None:
     assert "hasten: bf16 does not apply here and is left out: this CPU has no bfloat16" in done.stderr
     assert done.stdout == "torch.float32\n" * 25 + "trained torch.float32\n"
     assert done.returncode == 0
+
+
+def test_techniques_can_be_put_in_and_taken_out_by_hand(project: Project) -> None:
+    project.write("train.py", "print('trained')\n")
+    project.write(".hasten/train/plan.toml", PLAN)
+    done = project.hasten("run", "--use", "threads:count=1", "train.py")
+    assert done.stderr == "hasten: training under the techniques named by --use: threads\n"
+    done = project.hasten("run", "--without", "bf16", "train.py")
+    assert "is empty: the script runs unchanged" in done.stderr
+    assert done.stdout == "trained\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--use", "fp4"], "--use fp4: there is no technique 'fp4'; there are bf16, "),
+        (["--use", "threads"], "--use threads: threads needs count, a whole number"),
+        (["--use", "threads:2"], "--use threads:2: settings are KEY=VALUE, found '2'"),
+        (["--without", "fp4"], "--without fp4: there is no technique 'fp4'; there are bf16, "),
+        (["--no-plan", "--use", "bf16"], "--no-plan trains as without hasten: leave out --use and --without"),
+    ],
+)
+def test_a_technique_that_there_is_none_of(project: Project, options: list[str], message: str) -> None:
+    project.write("train.py", "open('started', 'w')\n")
+    project.write(".hasten/train/plan.toml", PLAN)
+    done = project.hasten("run", *options, "train.py")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"hasten: {message}")
+    assert not (project.folder / "started").exists()
+
+
+@pytest.mark.parametrize("options", [["--no-plan"], ["--plan", "plan.toml"]], ids=["plain", "planned"])
+def test_a_notebook_runs_as_one_program(project: Project, options: list[str]) -> None:
+    cells = ["import sys\nx = 1", ["%matplotlib inline\n", "print(x, sys.argv[1:])"], "1 / 0"]
+    content = {"cells": [{"cell_type": "code", "source": cell} for cell in cells]}
+    path = project.write("train.ipynb", json.dumps(content))
+    project.write("plan.toml", PLAN)
+    done = project.hasten("run", *options, "train.ipynb", "--lr", "0.1")
+    assert (done.returncode, done.stdout) == (1, "1 ['--lr', '0.1']\n")
+    assert f"hasten: {path}, cell 2 is run without: %matplotlib inline\n" in done.stderr
+    assert f'  File "{path}, cell 3", line 1, in <module>\n    1 / 0\n' in done.stderr
+    assert "hasten/inside" not in done.stderr
 
 
 LEFT_OUT = """\

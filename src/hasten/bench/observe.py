@@ -51,7 +51,8 @@ def _too_short(ended: ScriptEnded, script: str, taken: int, needed: int) -> Exce
     if taken == 0:
         return Refusal(
             f"{script} ended without training: hasten saw no optimizer step and no backward pass in its "
-            "process. Name the script that trains, with the arguments that make it train."
+            "process. Name the script that trains, with the arguments that make it train. (Training in "
+            "processes that the script starts itself cannot be followed yet.)"
         )
     return Refusal(
         f"{script} ended after {taken} training steps, and {needed} are needed to see how it trains. "

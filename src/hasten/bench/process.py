@@ -25,6 +25,15 @@ from ..records.plan import BASELINE, Plan
 from ..records.trial import Proof
 
 START_SECONDS = 600.0  # a script may prepare for long before its first step
+_NO_GPU_SIGNS = (
+    "Torch not compiled with CUDA enabled",
+    "Found no NVIDIA driver",
+    "No CUDA GPUs are available",
+)
+_NO_GPU_ADVICE = (
+    "The script asks for a GPU, and torch finds none here. A device that follows the machine: "
+    'device = "cuda" if torch.cuda.is_available() else "cpu"'
+)
 SILENCE_SECONDS = 120.0  # a step may be slow, but not without end
 
 
@@ -244,8 +253,10 @@ def script_error(ended: ScriptEnded, script: str) -> ScriptError:
         return ScriptError(
             f"{script} ended with exit code {ended.detail} before hasten had seen enough steps"
         )
+    advice = f"\n{_NO_GPU_ADVICE}" if any(sign in ended.detail for sign in _NO_GPU_SIGNS) else ""
     return ScriptError(
-        f"{script} raised an error of its own (hasten changed nothing in this run):\n{ended.detail.rstrip()}"
+        f"{script} raised an error of its own (hasten changed nothing in this run):\n"
+        f"{ended.detail.rstrip()}{advice}"
     )
 
 

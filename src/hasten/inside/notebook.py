@@ -12,6 +12,7 @@ import json
 import linecache
 import sys
 import textwrap
+import traceback
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,7 @@ def read_notebook(path: str) -> list[Cell]:
 
 def run_notebook(path: str, module: Any) -> None:
     """Execute the cells of ``path`` in ``module``; says on standard error what was left out."""
+    sys.excepthook = traceback.print_exception  # the interpreter's own shows the lines of files only
     for cell in read_notebook(path):
         name = name_of(path, cell)
         for line in cell.left_out:

@@ -42,7 +42,7 @@ def run_module(argv: Sequence[str]) -> None:
     """As ``python -m argv[0]``."""
     sys.argv = list(argv)
     sys.path.insert(0, os.getcwd())
-    runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
+    runpy.run_module(argv[0], {"__builtins__": builtins}, run_name="__main__", alter_sys=True)
 
 
 def run_script(argv: Sequence[str]) -> None:

@@ -1,0 +1,97 @@
+"""Every finished trial is on disk before the next one begins: as a folder, and in the journal."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from hasten.bench.process import ScriptOver
+from hasten.bench.script_bench import ScriptBench
+from hasten.bench.stage import Stage
+from hasten.journal import Journal
+from hasten.recording import LoggedBench
+from hasten.records.codec import from_json
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.trial import Trial
+from hasten.workspace import Workspace, find_script
+from tests.bench.made_up import trial
+from tests.bench.workers import stage_for
+
+SPEAKS = "import sys\nprint('a loss')\nprint('a warning', file=sys.stderr)"
+BF16 = Plan({"bf16": {}})
+
+
+class OneWorkerBench:
+    """Starts one worker for every trial and makes the numbers up."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        self._let_speak()
+        return trial([0.8, 0.81, 0.79], b, a, method="live")
+
+    def confirm(self, plan: Plan, pairs: int) -> Trial:
+        self._let_speak()
+        return trial([0.9] * pairs, plan, failure="out of memory")
+
+    def _let_speak(self) -> None:
+        with self._stage.worker() as worker, pytest.raises(ScriptOver):
+            worker.wait_started()
+
+
+@pytest.fixture
+def logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoggedBench]:
+    """A bench that has done two trials in the folder we are in."""
+    monkeypatch.chdir(tmp_path)
+    with stage_for(tmp_path, SPEAKS, "--epochs", "a b") as stage:
+        workspace = Workspace(find_script(stage.argv[0], list(stage.argv[1:])))
+        workspace.make()
+        workspace.new_trial()  # the observation's
+        journal = Journal(workspace.journal_path, {"machine": "paper"})
+        bench = LoggedBench(cast(ScriptBench, OneWorkerBench(stage)), stage, workspace, journal)
+        assert bench.compare(BASELINE, BF16, 1.0) == trial([0.8, 0.81, 0.79], BF16, method="live")
+        assert bench.confirm(BF16, 4).failure == "out of memory"
+        yield bench
+        journal.close("finished")
+
+
+@pytest.mark.usefixtures("logged")
+def test_a_trial_has_a_folder_with_command_output_and_numbers() -> None:
+    folder = Path(".hasten/train/trials/001")
+    assert (folder / "command").read_text().endswith("train.py --epochs 'a b'\n")
+    assert {path.read_text() for path in folder.glob("worker-*.stdout")} == {"a loss\n"}
+    assert {path.read_text() for path in folder.glob("worker-*.stderr")} == {"a warning\n"}
+    content = json.loads((folder / "trial.json").read_text())
+    assert content.pop("purpose") == "search"
+    assert from_json(Trial, content) == trial([0.8, 0.81, 0.79], BF16, method="live")
+
+
+@pytest.mark.usefixtures("logged")
+def test_a_failed_trial_is_written_down_too() -> None:
+    content = json.loads(Path(".hasten/train/trials/002/trial.json").read_text())
+    assert content["purpose"] == "confirm"
+    assert content["failure"] == "out of memory"
+    assert content["ratio"] is None
+
+
+@pytest.mark.usefixtures("logged")
+def test_the_journal_has_a_row_for_every_trial_at_once() -> None:
+    """Read by another connection, while the tune is still going on."""
+    with closing(sqlite3.connect(".hasten/journal.db")) as database:
+        rows = database.execute("SELECT tune, purpose, a, b, trial FROM trials ORDER BY id").fetchall()
+        (state,) = database.execute("SELECT state FROM tunes").fetchone()
+    assert state == "open"
+    assert [row[:4] for row in rows] == [
+        (1, "search", BASELINE.key, BF16.key),
+        (1, "confirm", BASELINE.key, BF16.key),
+    ]
+    assert from_json(Trial, json.loads(rows[0][4])).log_ratios == pytest.approx(
+        trial([0.8, 0.81, 0.79], BF16).log_ratios
+    )

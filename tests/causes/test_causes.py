@@ -1,0 +1,113 @@
+"""Causes from made-up facts: what is found, how much it costs, and what it suggests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hasten.causes import compute, find_causes, input, optimizer, threads
+from hasten.records.facts import Facts
+from tests.bench.made_up import facts, loader, root, step
+from tests.bench.made_up import optimizer as an_optimizer
+
+
+def facts_with(shares: dict[str, float], **more: Any) -> Facts:
+    """Thirty steps whose time goes where ``shares`` say."""
+    return facts(steps=tuple(step(shares=shares) for _ in range(30)), **more)
+
+
+def test_a_step_that_waits_for_data() -> None:
+    cause = input.look(facts_with({"data": 0.6}))
+    assert cause is not None
+    assert cause.share == pytest.approx(0.6)
+    assert cause.techniques == ("dataset_in_ram",)
+    assert "60% of a step is waiting for data" in cause.evidence
+    assert "Pictures sample by sample in the training process" in cause.evidence
+
+
+def test_the_evidence_names_the_training_loaders_and_their_workers() -> None:
+    loaders = (loader(dataset="Images", workers=3), loader(dataset="Held out", training=False))
+    cause = input.look(facts_with({"data": 0.6}, loaders=loaders))
+    assert cause is not None
+    assert "Images by 3 worker processes" in cause.evidence
+    assert "Held out" not in cause.evidence
+
+
+def test_data_without_a_known_loader_is_a_cause_all_the_same() -> None:
+    cause = input.look(facts_with({"data": 0.6}, loaders=()))
+    assert cause is not None
+    assert cause.evidence.endswith("waiting for data: a loader")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.049])
+def test_data_that_is_soon_there_is_no_cause(share: float) -> None:
+    assert input.look(facts_with({"data": share})) is None
+
+
+def test_a_step_that_computes() -> None:
+    roots = (root(dtypes=("float32",)), root(dtypes=("float32", "bfloat16")))
+    cause = compute.look(facts_with({"forward": 0.3, "loss": 0.1, "backward": 0.4, "data": 0.2}, roots=roots))
+    assert cause is not None
+    assert cause.share == pytest.approx(0.8)
+    assert cause.techniques == ("bf16", "channels_last", "malloc")
+    assert cause.evidence == "80% of a step is forward, loss and backward, in bfloat16, float32"
+
+
+def test_hardly_any_computing_is_no_cause() -> None:
+    assert compute.look(facts_with({"forward": 0.05, "backward": 0.04})) is None
+
+
+def test_an_update_that_is_not_fused() -> None:
+    optimizers = (an_optimizer(name="SGD"), an_optimizer(name="Adam"), an_optimizer(name="Adam"))
+    cause = optimizer.look(facts_with({"optimizer": 0.2}, optimizers=optimizers))
+    assert cause is not None
+    assert cause.share == pytest.approx(0.2)
+    assert cause.techniques == ("fused_optimizer",)
+    assert cause.evidence == "20% of a step is the update by Adam, SGD, not fused"
+
+
+def test_an_update_that_is_fused_or_quick_is_no_cause() -> None:
+    fused = (an_optimizer(fused=True),)
+    assert optimizer.look(facts_with({"optimizer": 0.2}, optimizers=fused)) is None
+    assert optimizer.look(facts_with({"optimizer": 0.2}, optimizers=())) is None
+    assert optimizer.look(facts_with({"optimizer": 0.02})) is None
+
+
+def test_one_of_two_optimizers_not_fused_is_a_cause() -> None:
+    optimizers = (an_optimizer(fused=True), an_optimizer())
+    assert optimizer.look(facts_with({"optimizer": 0.2}, optimizers=optimizers)) is not None
+
+
+def test_more_threads_than_the_quota_lets_run() -> None:
+    cause = threads.look(facts({"logical_cpus": 16, "quota_cpus": 2.0}, threads=16))
+    assert cause is not None
+    assert cause.evidence == "torch uses 16 threads where 2 can run at once"
+    assert cause.techniques == ("threads",)
+
+
+@pytest.mark.parametrize(("used", "device"), [(2, "cpu"), (1, "cpu"), (16, "cuda:0")])
+def test_threads_that_fit_or_do_not_matter_are_no_cause(used: int, device: str) -> None:
+    machine = {"logical_cpus": 16, "quota_cpus": 2.0}
+    assert threads.look(facts(machine, threads=used, roots=(root(devices=(device,)),))) is None
+
+
+def test_causes_come_with_the_costliest_first() -> None:
+    found = find_causes(facts_with({"data": 0.5, "forward": 0.2, "backward": 0.1, "optimizer": 0.2}))
+    assert [cause.name for cause in found] == ["input", "compute", "optimizer"]
+    found = find_causes(facts_with({"data": 0.1, "forward": 0.2, "backward": 0.3, "optimizer": 0.4}))
+    assert [cause.name for cause in found] == ["compute", "optimizer", "input"]
+
+
+def test_where_nothing_takes_time_nothing_is_found() -> None:
+    assert find_causes(facts_with({})) == []
+
+
+def test_causes_suggest_only_techniques_that_exist() -> None:
+    from hasten.inside.techniques.catalog import CATALOG
+
+    everything = {"data": 0.25, "forward": 0.25, "optimizer": 0.5}
+    steps = tuple(step(shares=everything) for _ in range(5))
+    found = find_causes(facts({"logical_cpus": 1}, threads=16, steps=steps))
+    assert {name for cause in found for name in cause.techniques} <= set(CATALOG)
+    assert len(found) == 4

@@ -1,0 +1,91 @@
+"""What the script does of its own is seen; what we do for it is not taken for its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+
+from hasten.inside.uses import Uses
+from hasten.records.plan import Plan
+from hasten.testing.workbench import Workbench, workbench
+
+
+@pytest.fixture
+def bench() -> Iterator[Workbench]:
+    with workbench() as made:
+        yield made
+
+
+@pytest.fixture
+def uses(bench: Workbench) -> Uses:
+    seen = Uses()
+    seen.watch(bench.training)
+    return seen
+
+
+def test_a_plain_training_uses_nothing(bench: Workbench, uses: Uses) -> None:
+    bench.train(2)
+    assert uses.names() == ()
+
+
+def test_autocast_by_the_script_is_seen(uses: Uses) -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        pass
+    assert uses.names() == ("autocast",)
+
+
+def test_autocast_around_a_function_is_seen(uses: Uses) -> None:
+    @torch.autocast("cpu", dtype=torch.bfloat16)  # type: ignore[untyped-decorator]
+    def forward() -> bool:
+        return torch.is_autocast_enabled("cpu")
+
+    assert forward()
+    assert uses.names() == ("autocast",)
+
+
+def test_autocast_that_is_not_enabled_is_none(uses: Uses) -> None:
+    with torch.autocast("cpu", enabled=False):
+        pass
+    assert uses.names() == ()
+
+
+def test_our_own_autocast_is_not_the_scripts(bench: Workbench, uses: Uses) -> None:
+    bench.train(1)
+    bench.switchboard.switch(Plan({"bf16": {}}))
+    bench.train(2)
+    (proof,) = bench.switchboard.proofs()
+    assert proof.effective
+    assert uses.names() == ()
+
+
+def test_a_gradient_scaler_is_seen(uses: Uses) -> None:
+    torch.amp.GradScaler("cpu")
+    assert uses.names() == ("GradScaler",)
+
+
+@pytest.mark.parametrize("by", ["torch.compile", "Module.compile"])
+def test_compiling_is_seen(uses: Uses, by: str) -> None:
+    model = nn.Linear(2, 2)
+    if by == "torch.compile":
+        torch.compile(model, backend="eager")
+    else:
+        model.compile(backend="eager")
+    assert uses.names() == ("compile",)
+
+
+def test_each_use_is_named_once_in_the_order_seen(uses: Uses) -> None:
+    for _ in range(2):
+        torch.amp.GradScaler("cpu")
+        with torch.autocast("cpu"):
+            pass
+    assert uses.names() == ("GradScaler", "autocast")
+
+
+def test_what_is_watched_still_works(uses: Uses) -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert nn.Linear(2, 2)(torch.ones(1, 2)).dtype is torch.bfloat16
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    assert scaler.get_scale() == 4.0 or not scaler.is_enabled()

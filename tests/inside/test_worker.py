@@ -1,0 +1,396 @@
+"""Workers as the coordinator starts them, with tiny scripts: to the end, whatever that is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hasten.bench.process import Output, PlanRefused, ScriptEnded, ScriptOver, WorkerProcess
+from hasten.errors import WorkerError
+from hasten.inside.job import Job, Perturbation
+from hasten.launch.local import render
+from hasten.records.plan import Plan
+
+from ..techniques.made_up import machine
+
+TRAIN = """
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+
+def train(steps):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = model(torch.randn(8, 4)).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        print(loss.item(), flush=True)
+"""
+AFTER = 60.0  # seconds after which a test has failed
+
+
+class Stage:
+    """A script, where its output goes, and the workers started for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.script = folder / "train.py"
+        self.environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        self.workers: list[WorkerProcess] = []
+
+    def job(self, source: str, **other: Any) -> Job:
+        self.script.write_text(source)
+        return Job(argv=(str(self.script), "--epochs", "2"), machine=machine(), **other)
+
+    def worker(self, source: str, **other: Any) -> WorkerProcess:
+        worker = WorkerProcess(
+            self.job(source, **other), self.environment, Output(self.folder / "out", self.folder / "err")
+        )
+        self.workers.append(worker)
+        return worker
+
+    def started(self, source: str, **other: Any) -> WorkerProcess:
+        worker = self.worker(source, **other)
+        worker.wait_started(AFTER)
+        return worker
+
+    def ending(self, source: str, **other: Any) -> ScriptEnded:
+        """How the script ends when it is let run."""
+        with pytest.raises(ScriptOver) as over:
+            self.started(source, **other).steps(1000, AFTER)
+        return over.value.ended
+
+    def run(self, source: str, **other: Any) -> subprocess.CompletedProcess[str]:
+        """In a worker that nobody converses with, as `hasten run` does."""
+        command, environment = render(self.job(source, **other), self.environment)
+        return self._output_of(command, environment)
+
+    def plain(self, source: str) -> subprocess.CompletedProcess[str]:
+        """By Python, without us."""
+        job = self.job(source)
+        return self._output_of([sys.executable, *job.argv], self.environment)
+
+    def _output_of(
+        self, command: list[str], environment: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            env=environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=AFTER,
+            check=False,
+        )
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(tmp_path)
+    yield made
+    for worker in made.workers:
+        worker.stop()
+
+
+# ---- a conversation
+CONVERSATION = (
+    """
+import os, sys
+before_torch = "torch" in sys.modules or "numpy" in sys.modules
+assert not before_torch, "the worker imported torch before the script did"
+assert not [name for name in os.environ if name.startswith("HASTEN")], "our variables are left"
+assert sys.argv[1:] == ["--epochs", "2"]
+assert not [entry for entry in sys.path if entry.endswith("inside")], "our folder is on the path"
+"""
+    + TRAIN
+    + "train(12)"
+)
+
+
+def test_a_conversation_from_start_to_end(stage: Stage) -> None:
+    plain = [float(line) for line in stage.plain(CONVERSATION).stdout.split()]
+    worker = stage.started(CONVERSATION)
+    first, rest = worker.history[:], worker.steps(3)
+    assert (len(first), len(rest)) == (1, 3)
+    with pytest.raises(ScriptOver) as over:
+        worker.steps(100)
+    steps = [*first, *rest, *over.value.ended.steps]
+    assert over.value.ended.how == "completed"
+    assert [step.losses[0] for step in steps] == plain
+    assert {step.signature for step in steps} == {(0, 1, 1)}
+    assert {step.samples for step in steps} == {8}
+    assert all(sum(step.phases.values()) == pytest.approx(step.seconds) for step in steps)
+
+
+def test_questions_and_switches_between_steps(stage: Stage) -> None:
+    worker = stage.started(TRAIN + "train(1000)")
+    seen = worker.observation()
+    assert [root.parameters for root in seen.roots] == [49]
+    assert [optimizer.name for optimizer in seen.optimizers] == ["Adam"]
+    assert seen.threads == 1
+    assert seen.start_seconds > 0
+    assert worker.switch(Plan({"fused_optimizer": {}, "bf16": {}})) == ""
+    worker.steps(2)
+    assert [(proof.technique, proof.effective) for proof in worker.proofs()] == [
+        ("fused_optimizer", True),
+        ("bf16", True),
+    ]
+    assert "no dataset is read" in worker.switch(Plan({"bf16": {}, "dataset_in_ram": {}}))
+    assert worker.proofs() == ()
+    assert len(worker.steps(2)) == 2
+    assert worker.observation().uses == ()
+
+
+def test_a_worker_starts_under_its_plan(stage: Stage) -> None:
+    worker = stage.started(TRAIN + "train(1000)", plan=Plan({"fused_optimizer": {}}))
+    worker.steps(1)
+    (proof,) = worker.proofs()
+    assert proof.effective
+
+
+def test_a_plan_that_does_not_apply_is_refused_at_the_start(stage: Stage) -> None:
+    worker = stage.worker(TRAIN + "train(1000)", plan=Plan({"dataset_in_ram": {}}))
+    with pytest.raises(PlanRefused, match="dataset_in_ram: no dataset"):
+        worker.wait_started(AFTER)
+
+
+SEEDED = (
+    """
+import random
+import numpy
+"""
+    + TRAIN
+    + """
+print(random.random(), numpy.random.rand(), torch.rand(1).item())
+train(4)
+"""
+).replace("torch.manual_seed(0)", "")
+
+
+def test_a_seed_decides_all_random_numbers(stage: Stage) -> None:
+    endings = [stage.ending(SEEDED, seed=seed, witness=True) for seed in (3, 3, 4)]
+    first, again, other = (ended.testimony for ended in endings)
+    assert len(first) == 4
+    assert first == again
+    assert all(a["streams"] != b["streams"] for a, b in zip(first, other, strict=True))
+    lines = [line for line in (stage.folder / "out").read_text().splitlines() if " " in line]
+    assert lines[0] == lines[1] != lines[2]
+
+
+def test_noise_is_put_into_a_baseline(stage: Stage) -> None:
+    source = TRAIN + "train(4)"
+    plain = stage.ending(source, seed=1, witness=True)
+    noisy = stage.ending(source, seed=1, witness=True, perturbation=Perturbation(1e-5))
+    assert [step["streams"] for step in plain.testimony] == [step["streams"] for step in noisy.testimony]
+    assert [step["losses"] for step in plain.testimony] != [step["losses"] for step in noisy.testimony]
+
+
+# ---- ends
+def test_a_script_that_raises_tells_its_own_traceback(stage: Stage) -> None:
+    ended = stage.ending("def broken():\n    raise ValueError('no more data')\n\nbroken()\n")
+    assert ended.how == "raised"
+    assert ended.detail.splitlines()[-1] == "ValueError: no more data"
+    assert "in broken" in ended.detail
+    assert str(Path("hasten", "inside")) not in ended.detail
+    assert stage.workers[0]._process.wait(AFTER) == 1
+    assert (stage.folder / "err").read_text() == ended.detail
+
+
+def test_an_error_inside_the_model_shows_no_frame_of_ours(stage: Stage) -> None:
+    ended = stage.ending(TRAIN + "train(2)\nmodel(torch.zeros(3, 5))")
+    assert ended.how == "raised"
+    assert len(ended.steps) == 1
+    assert "in <module>" in ended.detail
+    assert str(Path("hasten", "inside")) not in ended.detail
+
+
+@pytest.mark.parametrize(
+    ("end", "how", "detail"),
+    [
+        ("sys.exit(3)", "exit", "3"),
+        ("sys.exit('out of disk')", "exit", "out of disk"),
+        ("sys.exit()", "completed", ""),
+    ],
+)
+def test_a_script_that_exits_tells_its_code(stage: Stage, end: str, how: str, detail: str) -> None:
+    ended = stage.ending(f"import sys\n{end}")
+    assert (ended.how, ended.detail) == (how, detail)
+
+
+def test_a_script_that_never_trains_is_over_before_it_starts(stage: Stage) -> None:
+    worker = stage.worker("print('no training here')")
+    with pytest.raises(ScriptOver) as over:
+        worker.wait_started(AFTER)
+    assert over.value.ended == ScriptEnded("completed", "", (), [])
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        ("os._exit(7)", "ended with exit code 7"),
+        ("os.kill(os.getpid(), 11)", "killed by SIGSEGV"),
+        ("os.kill(os.getpid(), 9)", r"killed by SIGKILL \(out of memory\?\)"),
+    ],
+)
+def test_a_process_that_just_ends_is_an_error_with_its_reason(stage: Stage, end: str, message: str) -> None:
+    worker = stage.worker(f"import os\n{end}")
+    with pytest.raises(WorkerError, match=message):
+        worker.wait_started(AFTER)
+
+
+def test_a_script_that_hangs_is_given_up(stage: Stage) -> None:
+    worker = stage.worker("import threading\nthreading.Event().wait()")
+    with pytest.raises(WorkerError, match="seems to hang"):
+        worker.wait_started(0.5)
+
+
+# ---- the script's children
+CHILDREN = (
+    """
+import os, threading
+from pathlib import Path
+
+def sockets():
+    held = set()
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            held.add(os.readlink(f"/proc/self/fd/{number}"))
+        except OSError:
+            pass
+    return {name for name in held if name.startswith("socket:")}
+
+OURS = sockets()
+"""
+    + TRAIN
+    + """
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1000000
+    def __getitem__(self, index):
+        note = Path(FOLDER, f"child-{os.getpid()}")
+        if not note.exists():
+            Path(FOLDER, "new").write_text(" ".join(sockets() & OURS))
+            Path(FOLDER, "new").rename(note)
+        return torch.zeros(4)
+
+FOLDER = os.path.dirname(__file__)
+assert OURS, "the worker holds its end of the conversation"
+Path(FOLDER, "parent").write_text(str(os.getpid()))
+for rows in torch.utils.data.DataLoader(Rows(), batch_size=4, num_workers=2):
+    loss = model(rows).mean()
+    loss.backward()
+    optimizer.step()
+"""
+)
+
+
+def alive(process: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+def wait_until_dead(processes: list[int]) -> bool:
+    deadline = time.monotonic() + AFTER
+    while any(map(alive, processes)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not any(map(alive, processes))
+
+
+def children_of(stage: Stage, worker: WorkerProcess) -> list[Path]:
+    """What the loader's processes noted, once both of them have."""
+    while len(found := sorted(stage.folder.glob("child-*"))) < 2:
+        worker.steps(1, AFTER)
+    return found
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_processes_of_the_scripts_loader_hold_no_end_of_the_conversation(stage: Stage) -> None:
+    worker = stage.started(CHILDREN)
+    assert [note.read_text() for note in children_of(stage, worker)] == ["", ""]
+    assert len(worker.steps(3)) == 3
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the kernel by prctl")
+def test_processes_of_the_scripts_loader_die_with_the_worker(stage: Stage) -> None:
+    worker = stage.started(CHILDREN)
+    children = [int(note.name.removeprefix("child-")) for note in children_of(stage, worker)]
+    assert all(map(alive, children))
+    os.kill(int((stage.folder / "parent").read_text()), 9)
+    assert wait_until_dead(children)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the kernel by prctl")
+def test_a_worker_dies_with_its_coordinator(stage: Stage) -> None:
+    """One that stands between two steps would otherwise stay for ever."""
+    job = stage.job(
+        TRAIN + f"open({str(stage.folder / 'pid')!r}, 'w').write(str(__import__('os').getpid()))\ntrain(9)"
+    )
+    coordinator = (
+        "import os, signal\n"
+        "from hasten.bench.process import Output, WorkerProcess\n"
+        "from hasten.inside.job import Job\n"
+        "from tests.techniques.made_up import machine\n"
+        f"worker = WorkerProcess(Job(argv={job.argv!r}, machine=machine()), os.environ, Output())\n"
+        "worker.wait_started()\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    root = Path(__file__).parent.parent.parent
+    done = subprocess.run(
+        [sys.executable, "-c", coordinator],
+        cwd=root, env=stage.environment, capture_output=True, text=True, timeout=AFTER, check=False,
+    )  # fmt: skip
+    assert done.returncode == -9, done.stderr
+    assert wait_until_dead([int((stage.folder / "pid").read_text())])
+
+
+def test_a_child_that_trains_does_not_speak_for_the_worker(stage: Stage) -> None:
+    source = (
+        TRAIN + "import os\ntrain(1)\nif os.fork() == 0:\n    train(5)\n    os._exit(0)\nos.wait()\ntrain(2)"
+    )
+    ended = stage.ending(source)
+    assert ended.how == "completed"
+    assert len(ended.steps) == 2
+
+
+# ---- without a coordinator
+def test_a_run_prints_and_ends_as_the_script(stage: Stage) -> None:
+    source = TRAIN + "train(5)\nraise SystemExit(5)"
+    done, plain = stage.run(source), stage.plain(source)
+    assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+
+
+def test_a_run_says_what_of_its_plan_does_not_apply(stage: Stage) -> None:
+    plan = Plan({"fused_optimizer": {}, "channels_last": {}})
+    done = stage.run(TRAIN + "train(3)\nprint(optimizer.param_groups[0]['fused'])", plan=plan)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "True"
+    said = "hasten: channels_last does not apply here and is left out: the model has no 2-d convolutions\n"
+    assert done.stderr == said
+
+
+def test_a_strict_run_stops_there(stage: Stage) -> None:
+    done = stage.run(TRAIN + "train(3)\nprint('done')", plan=Plan({"channels_last": {}}), strict=True)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "stopping, as --strict asks" in done.stderr
+
+
+def test_a_run_says_what_takes_no_effect(stage: Stage) -> None:
+    source = TRAIN + "train(1)\noptimizer.param_groups[0]['fused'] = False\ntrain(30)\nprint('done')"
+    done = stage.run(source, plan=Plan({"fused_optimizer": {}}))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "done"
+    assert "fused_optimizer" in done.stderr

@@ -1,0 +1,265 @@
+"""Lower precision inside the forward pass, and nowhere else."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from hasten.inside.techniques.bf16 import Bf16, in_float32
+from hasten.records.plan import BASELINE, Plan
+from hasten.testing.workbench import Workbench, workbench
+
+from .made_up import facts, machine, root
+
+PLAN = Plan({"bf16": {}})
+
+
+class Model(nn.Module):
+    """Notes in which type its layer computes; answers in the form it is made for."""
+
+    def __init__(self, form: Callable[[torch.Tensor], Any] = lambda output: output) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.form = form
+        self.computed_in: list[torch.dtype] = []
+
+    def forward(self, inputs: torch.Tensor) -> Any:
+        output: torch.Tensor = self.layer(inputs)
+        self.computed_in.append(output.dtype)
+        return self.form(output)
+
+
+@pytest.fixture
+def bench() -> Iterator[Workbench]:
+    with workbench() as made:
+        yield made
+
+
+INPUTS = torch.ones(2, 4)
+
+
+def under_bf16(bench: Workbench, model: nn.Module) -> torch.optim.Optimizer:
+    """Let the model be found as a root, then switch on."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(INPUTS)
+    bench.switchboard.switch(PLAN)
+    return optimizer
+
+
+@dataclass
+class Output:
+    logits: torch.Tensor
+    hidden: tuple[torch.Tensor, ...] = ()
+    loss: torch.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Frozen:
+    logits: torch.Tensor
+
+
+@dataclass
+class ModelOutput(OrderedDict[str, Any]):
+    """As in transformers: a dataclass that is an ordered dict too."""
+
+    logits: torch.Tensor
+
+    def __post_init__(self) -> None:
+        self["logits"] = self.logits
+
+
+@dataclass(slots=True)
+class Slotted:
+    logits: torch.Tensor
+
+
+class Batch(dict[str, Any]):
+    """With something besides its items."""
+
+    name = ""
+
+    @classmethod
+    def made(cls, logits: torch.Tensor) -> Batch:
+        batch = cls(logits=logits)
+        batch.name = "kept"
+        return batch
+
+
+Pair = namedtuple("Pair", ["first", "second"])
+
+FORMS: dict[str, tuple[Callable[[torch.Tensor], Any], Callable[[Any], list[torch.Tensor]]]] = {
+    "a tensor": (lambda t: t, lambda o: [o]),
+    "a tuple": (lambda t: (t, 2 * t), list),
+    "a list": (lambda t: [t], list),
+    "a dict": (
+        lambda t: {"logits": t, "more": {"hidden": [t]}},
+        lambda o: [o["logits"], o["more"]["hidden"][0]],
+    ),
+    "a named tuple": (lambda t: Pair(t, "text"), lambda o: [o.first]),
+    "a dict of another class": (Batch.made, lambda o: [o["logits"]] if o.name == "kept" else []),
+    "a dataclass with slots": (lambda t: Slotted(t), lambda o: [o.logits]),
+    "a dataclass": (lambda t: Output(t, (t, t)), lambda o: [o.logits, *o.hidden]),
+    "a frozen dataclass": (lambda t: Frozen(t), lambda o: [o.logits]),
+    "a model output": (lambda t: ModelOutput(t), lambda o: [o.logits, o["logits"]]),
+    "a dataclass in a tuple": (lambda t: (Output(t),), lambda o: [o[0].logits]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_outputs_come_back_in_float32(bench: Workbench, form: str) -> None:
+    make, tensors_of = FORMS[form]
+    model = Model(make)
+    optimizer = under_bf16(bench, model)
+    output = model(INPUTS)
+    assert model.computed_in == [torch.float32, torch.bfloat16]
+    assert type(output) is type(make(INPUTS))
+    assert {tensor.dtype for tensor in tensors_of(output)} == {torch.float32}
+    total: Any = sum(tensor.sum() for tensor in tensors_of(output))
+    total.backward()
+    gradient = model.layer.weight.grad
+    assert gradient is not None
+    assert gradient.dtype is torch.float32
+    assert len(optimizer.param_groups) == 1
+
+
+def test_outputs_of_other_types_are_handed_on_as_they_are() -> None:
+    indices, half, words = torch.arange(3), torch.ones(2, dtype=torch.float16), Output(INPUTS)
+    output = in_float32(torch, {"indices": indices, "half": half, "text": "a", "none": None, "kind": Output})
+    assert output["indices"] is indices
+    assert output["half"] is half
+    assert (output["text"], output["none"], output["kind"]) == ("a", None, Output)
+    assert in_float32(torch, words).logits is INPUTS
+
+
+def test_a_models_own_record_is_not_written_into() -> None:
+    own = Output(INPUTS.bfloat16())
+    assert in_float32(torch, own).logits.dtype is torch.float32
+    assert own.logits.dtype is torch.bfloat16
+
+
+def test_parameters_and_state_stay_in_float32(bench: Workbench) -> None:
+    bench.train(1)
+    bench.switchboard.switch(PLAN)
+    bench.train(3)
+    tensors = [*bench.model.parameters()]
+    tensors += [value for held in bench.optimizer.state.values() for value in held.values()]
+    assert {tensor.dtype for tensor in tensors} == {torch.float32}
+
+
+def test_evaluation_is_untouched(bench: Workbench) -> None:
+    model = Model()
+    with torch.no_grad():
+        before = model(INPUTS)
+    under_bf16(bench, model)
+    for context in (torch.no_grad(), torch.inference_mode()):
+        with context:
+            assert torch.equal(model(INPUTS), before)
+    assert torch.bfloat16 not in model.computed_in
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_scripts_own_autocast_is_respected(bench: Workbench, dtype: torch.dtype) -> None:
+    model = Model()
+    under_bf16(bench, model)
+    with torch.autocast("cpu", dtype=dtype):
+        output = model(INPUTS)
+    assert output.dtype is dtype  # as the script would have had it
+    (proof,) = bench.switchboard.proofs()
+    assert not proof.effective
+
+
+def test_removal_ends_it(bench: Workbench) -> None:
+    model = Model()
+    under_bf16(bench, model)
+    model(INPUTS)
+    bench.switchboard.switch(BASELINE)
+    model(INPUTS)
+    assert model.computed_in[1:] == [torch.bfloat16, torch.float32]
+    assert not model.layer._forward_hooks
+
+
+def test_a_forward_pass_that_raises_leaves_no_hook_and_no_autocast(bench: Workbench) -> None:
+    model = Model()
+    under_bf16(bench, model)
+    with pytest.raises(RuntimeError):
+        model(torch.ones(2, 5))
+    assert not model.layer._forward_hooks
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_the_proof_holds_when_a_layer_was_lowered(bench: Workbench) -> None:
+    model = Model()
+    under_bf16(bench, model)
+    assert not bench.switchboard.proofs()[0].effective
+    for _ in range(2):
+        model(INPUTS)
+    (proof,) = bench.switchboard.proofs()
+    assert proof.effective
+    assert proof.evidence == "2 forward passes under autocast; the first layer came out in bfloat16"
+
+
+class Sum(nn.Module):
+    """Nothing that autocast lowers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return (inputs * self.weight).sum(dim=1)
+
+
+class NotLowered(Model):
+    """A layer that autocast is told to leave alone."""
+
+    def forward(self, inputs: torch.Tensor) -> Any:
+        with torch.autocast("cpu", enabled=False):
+            return super().forward(inputs)
+
+
+@pytest.mark.parametrize("kind", [Sum, NotLowered])
+def test_the_proof_fails_for_a_model_without_lowered_layers(bench: Workbench, kind: type[nn.Module]) -> None:
+    model = kind()
+    under_bf16(bench, model)
+    model(INPUTS)
+    (proof,) = bench.switchboard.proofs()
+    assert not proof.effective
+    assert "did not come out in bfloat16" in proof.evidence
+
+
+# ---- on paper
+ARM = machine(architecture="aarch64", cpu_flags=("asimd",))
+
+
+@pytest.mark.parametrize("flag", ["avx512_bf16", "amx_bf16", "bf16"])
+def test_any_bfloat16_instruction_will_do(flag: str) -> None:
+    assert Bf16.refuse(facts(machine(cpu_flags=("avx2", flag)))) == []
+
+
+@pytest.mark.parametrize("where", [ARM, machine(cpu_flags=("avx2", "avx512f"))])
+def test_a_processor_without_is_refused(where: Any) -> None:
+    (reason,) = Bf16.refuse(facts(where))
+    assert "no bfloat16 instructions" in reason
+
+
+def test_on_a_gpu_the_processor_does_not_matter() -> None:
+    assert Bf16.refuse(facts(ARM, roots=(root(devices=("cuda:0",)),))) == []
+
+
+@pytest.mark.parametrize("dtypes", [("float64",), ("bfloat16", "float32"), ("float16",)])
+def test_parameters_of_another_type_are_the_scripts_choice(dtypes: tuple[str, ...]) -> None:
+    assert Bf16.refuse(facts(roots=(root(dtypes=dtypes),))) == ["parameters are not all float32"]
+
+
+def test_a_script_with_autocast_of_its_own_is_refused() -> None:
+    assert Bf16.refuse(facts(uses=("autocast",))) == ["the script already uses autocast"]
+
+
+def test_all_reasons_are_given_at_once() -> None:
+    assert len(Bf16.refuse(facts(ARM, roots=(root(dtypes=("float16",)),), uses=("autocast",)))) == 3

@@ -1,0 +1,276 @@
+"""Real strides, of weights and of all that a fused update reads beside them."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from hasten.inside.layout import companions, lie_alike
+from hasten.inside.techniques.channels_last import ChannelsLast, is_channels_last
+from hasten.records.plan import BASELINE, Plan
+from hasten.testing.workbench import Workbench, workbench
+
+from .made_up import facts, root
+
+PLAN = Plan({"channels_last": {}})
+
+
+class Awkward(nn.Module):
+    """Weights for which both orders count as contiguous: one input channel, one-pixel kernels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one_channel = nn.Conv2d(1, 4, 3, padding=1)
+        self.one_pixel = nn.Conv2d(4, 8, 1)
+        self.depthwise = nn.Conv2d(8, 8, 3, groups=8, padding=1)
+        self.linear = nn.Linear(8, 4)
+        self.strides: list[tuple[int, ...]] = []
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        self.strides.append(inputs.stride())
+        hidden = self.depthwise(self.one_pixel(self.one_channel(inputs[:, :1])))
+        out: torch.Tensor = self.linear(hidden.mean(dim=(2, 3)))
+        return out
+
+
+def awkward(bench: Workbench, optimizer: type[Any] = torch.optim.Adam) -> Awkward:
+    """Give the bench this model to train."""
+    model = Awkward()
+    bench.model = model
+    bench.optimizer = optimizer(model.parameters(), lr=1e-2)
+    return model
+
+
+def four_dimensional(module: nn.Module) -> list[nn.Parameter]:
+    return [parameter for parameter in module.parameters() if parameter.dim() == 4]
+
+
+def test_weights_get_the_real_strides() -> None:
+    with workbench() as bench:
+        model = awkward(bench)
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        assert [p.stride() for p in four_dimensional(model)] == [(9, 1, 3, 1), (4, 1, 4, 4), (9, 1, 3, 1)]
+        assert all(map(is_channels_last, four_dimensional(model)))
+        assert model.linear.weight.stride() == (8, 1)
+
+
+def test_inputs_arrive_channels_last() -> None:
+    with workbench() as bench:
+        model = awkward(bench)
+        bench.switchboard.switch(PLAN)
+        bench.train(1)
+        assert model.strides == [(192, 1, 24, 3)]
+        bench.switchboard.switch(BASELINE)
+        bench.train(1)
+        assert model.strides[1] == (192, 64, 8, 1)
+
+
+def test_inputs_of_other_kinds_are_handed_on_as_they_are() -> None:
+    class Seeing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(1, 1)
+            self.seen: Any = None
+
+        def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+            self.seen = (args, kwargs)
+            out: torch.Tensor = self.layer(torch.ones(1, 1))
+            return out
+
+    with workbench() as bench:
+        model = Seeing()
+        optimizer = torch.optim.SGD(model.parameters())
+        bench.switchboard.switch(PLAN)
+        pictures, indices, rows = (
+            torch.rand(2, 3, 4, 4),
+            torch.zeros(2, 3, 4, 4, dtype=torch.int64),
+            torch.ones(2, 3),
+        )
+        model(rows, {"pictures": [pictures]}, text="a", indices=indices)
+        args, kwargs = model.seen
+        assert args[0] is rows
+        assert kwargs["text"] == "a"
+        assert kwargs["indices"] is indices
+        assert is_channels_last(args[1]["pictures"][0])
+        assert torch.equal(args[1]["pictures"][0], pictures)
+        assert len(optimizer.param_groups) == 1
+
+
+OPTIMIZERS: dict[str, Callable[..., Any]] = {
+    "Adam": torch.optim.Adam,
+    "AdamW with amsgrad": lambda p, lr: torch.optim.AdamW(p, lr=lr, amsgrad=True),
+    "SGD with momentum": lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9),
+    "Adagrad": torch.optim.Adagrad,
+    "RMSprop": torch.optim.RMSprop,
+}
+
+
+def all_lie_alike(bench: Workbench) -> bool:
+    """Whether gradients and optimizer state lie as their parameters do; there must be some."""
+    found = [
+        (tensor, parameter)
+        for parameter in bench.model.parameters()
+        for tensor in companions(torch, parameter, bench.optimizer.state)
+    ]
+    assert len(found) >= 3 * len(list(bench.model.parameters()))
+    return all(lie_alike(tensor, parameter) for tensor, parameter in found)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_gradients_and_state_follow_both_ways(name: str) -> None:
+    with workbench(make_optimizer=lambda p: OPTIMIZERS[name](p, lr=1e-2)) as bench:
+        bench.train(2)
+        for plan in (PLAN, BASELINE, PLAN):
+            bench.switchboard.switch(plan)
+            assert all_lie_alike(bench)
+            bench.train(1)
+            assert all_lie_alike(bench)
+            weight = next(bench.model.parameters())
+            assert is_channels_last(weight) is (plan is PLAN)
+
+
+def test_values_stay_bit_for_bit() -> None:
+    with workbench() as bench:
+        bench.train(2)
+        before = copy.deepcopy(bench.model.state_dict()), copy.deepcopy(bench.optimizer.state_dict()["state"])
+        bench.switchboard.switch(PLAN)
+        for name, value in bench.model.state_dict().items():
+            assert torch.equal(value, before[0][name])
+        for index, held in bench.optimizer.state_dict()["state"].items():
+            assert all(torch.equal(held[key], before[1][index][key]) for key in held)
+
+
+def test_strides_of_the_scripts_own_come_back() -> None:
+    """A weight that was channels last already, with state that was not."""
+    with workbench(make_optimizer=lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9)) as bench:
+        weight = next(bench.model.parameters())
+        bench.train(1)
+        weight.data = weight.data.to(memory_format=torch.channels_last)
+        before = bench.bits()
+        bench.switchboard.switch(PLAN)
+        assert all_lie_alike(bench)
+        bench.switchboard.switch(BASELINE)
+        assert bench.bits() == before
+        assert is_channels_last(weight)
+
+
+def relative_difference(ours: list[float], theirs: list[float]) -> float:
+    return max(abs(a - b) / abs(b) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_toggled_under_fused_adam_the_loss_stays() -> None:
+    """Without the state's strides following, this departs by several percent."""
+    with workbench() as bench:
+        bench.train(2)
+        start = bench.snapshot()
+        plain = [loss for _ in range(10) for loss in bench.train(3)]
+        bench.restore(start)
+        fused = Plan({"fused_optimizer": {}})
+        both = Plan({"fused_optimizer": {}, "channels_last": {}})
+        toggled = []
+        for turn in range(10):
+            bench.switchboard.switch(both if turn % 2 == 0 else fused)
+            toggled += bench.train(3)
+    assert len(plain) == 30
+    assert relative_difference(toggled, plain) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "names", [("channels_last", "fused_optimizer"), ("fused_optimizer", "channels_last")]
+)
+def test_a_checkpoint_loaded_under_fused_adam_keeps_the_loss(names: tuple[str, ...]) -> None:
+    """A checkpoint brings its own strides, and the fused update reads parameters and state side by side."""
+    with workbench() as bench:
+        bench.train(2)
+        start = bench.snapshot()
+        plain = bench.train(20)
+        bench.switchboard.switch(Plan({name: {} for name in names}))
+        bench.train(1)
+        bench.restore(start)
+        assert all_lie_alike(bench)
+        loaded = bench.train(20)
+    assert relative_difference(loaded, plain) < 1e-5
+
+
+def test_a_checkpoint_loaded_before_the_update_is_fused_keeps_the_loss() -> None:
+    with workbench() as bench:
+        bench.train(2)
+        start = bench.snapshot()
+        plain = bench.train(20)
+        bench.switchboard.switch(PLAN)
+        bench.restore(start)
+        bench.switchboard.switch(PLAN.adding("fused_optimizer", {}))
+        loaded = bench.train(20)
+        (_, fused) = bench.switchboard.proofs()
+        assert fused.effective
+    assert relative_difference(loaded, plain) < 1e-5
+
+
+def test_hooks_are_gone_when_it_is_off() -> None:
+    with workbench() as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        bench.switchboard.switch(BASELINE)
+        assert not bench.optimizer._optimizer_load_state_dict_post_hooks
+        bench.restore(bench.snapshot())
+        assert not is_channels_last(next(bench.model.parameters()))
+
+
+def test_the_proof_fails_without_a_convolution() -> None:
+    with workbench() as bench:
+        model = nn.Sequential(nn.Flatten(), nn.Linear(192, 4))
+        bench.model, bench.optimizer = model, torch.optim.Adam(model.parameters())
+        bench.switchboard.switch(PLAN)
+        bench.train(2)
+        (proof,) = bench.switchboard.proofs()
+        assert not proof.effective
+        assert proof.evidence == "0 weights and 2 inputs channels last"
+
+
+def test_the_proof_fails_when_the_script_lays_its_weights_out_anew() -> None:
+    with workbench() as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        for parameter in four_dimensional(bench.model):
+            parameter.data = parameter.data.contiguous(memory_format=torch.contiguous_format)
+        bench.train(1)
+        (proof,) = bench.switchboard.proofs()
+        assert not proof.effective
+
+
+def test_losses_stay_numbers_over_a_long_toggling() -> None:
+    with workbench(make_optimizer=lambda p: torch.optim.Adam(p, fused=True)) as bench:
+        for turn in range(6):
+            bench.switchboard.switch(PLAN if turn % 2 else BASELINE)
+            assert all(map(math.isfinite, bench.train(2)))
+
+
+# ---- on paper
+def test_it_applies_to_convolutions() -> None:
+    assert ChannelsLast.refuse(facts()) == []
+
+
+def test_without_2d_convolutions_it_is_refused() -> None:
+    assert ChannelsLast.refuse(facts(roots=(root(convolutions=0),))) == ["the model has no 2-d convolutions"]
+
+
+def test_dropout_draws_other_masks_in_another_layout() -> None:
+    assert ChannelsLast.risk_for(facts()) == "exact"
+    assert ChannelsLast.risk_for(facts(roots=(root(), root(dropout=True)))) == "draws"
+
+
+@pytest.mark.parametrize(
+    ("strides", "found"),
+    [((9, 1, 3, 1), True), ((9, 9, 3, 1), False)],
+)
+def test_one_channel_is_told_by_its_strides(strides: tuple[int, ...], found: bool) -> None:
+    weight = torch.empty_strided((4, 1, 3, 3), strides)
+    assert weight.is_contiguous()
+    assert is_channels_last(weight) is found

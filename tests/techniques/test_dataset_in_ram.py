@@ -1,0 +1,408 @@
+"""Samples from memory are those that the dataset would have made, or the cache is given up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, Subset, default_collate
+
+from hasten.inside.hooks import Hooks
+from hasten.inside.observer import Observer
+from hasten.inside.seams import Seams
+from hasten.inside.switch import Switchboard
+from hasten.inside.techniques.dataset_in_ram import DatasetInRam
+from hasten.inside.training import NotApplicable, Training
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.trial import Proof
+
+from .made_up import facts, loader, machine
+
+PLAN = Plan({"dataset_in_ram": {}})
+SIZE = 24
+
+
+class Rows(Dataset[Any]):
+    """Samples made from an array, times a factor."""
+
+    def __init__(self) -> None:
+        self.rows = np.random.default_rng(5).random((SIZE, 3))
+        self.factor = 2.0
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int, str]:
+        return torch.from_numpy(self.rows[index] * self.factor), int(index), f"row {index}"
+
+
+class Augmented(Rows):
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int, str]:
+        row, label, name = super().__getitem__(index)
+        return row + torch.rand(3, dtype=torch.float64), label, name
+
+
+class Watched:
+    """A script's reading of its data, and the technique that is switched on and off beside it."""
+
+    def __init__(self, seams: Seams, available_bytes: int = 2**32) -> None:
+        self.training = Training(torch, seams, available_bytes)
+        self.board = Switchboard(self.training)
+        self.hooks = Hooks(self.training, Observer(lambda step: None), lambda: None)
+        self.hooks.install()
+
+    def epoch(self, dataset: Dataset[Any], **options: Any) -> list[Any]:
+        """All batches of one epoch of training on ``dataset``."""
+        batches = []
+        for batch in DataLoader(dataset, **{"batch_size": 5, **options}):
+            self.hooks.loaders.batch_trained()
+            batches.append(batch)
+        return batches
+
+    def switch_on(self, dataset: Dataset[Any], prepare: bool = False) -> None:
+        self.epoch(dataset)  # it must have been seen first
+        self.board.switch(PLAN, prepare)
+
+    def proof(self) -> Proof:
+        (proof,) = self.board.proofs()
+        return proof
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    seams = Seams()
+    try:
+        yield Watched(seams)
+    finally:
+        seams.undo_all()
+
+
+def plain(dataset: Any, order: Iterable[Any] | None = None, collate: Any = default_collate) -> list[Any]:
+    """An epoch as a loader makes it, without a loader and so without our seams."""
+    indices = list(range(len(dataset)) if order is None else order)
+    return [collate([dataset[i] for i in indices[k : k + 5]]) for k in range(0, len(indices), 5)]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal batches, bit for bit."""
+    if torch.is_tensor(a):
+        return a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)
+
+
+# ---- the same batches
+def test_batches_and_random_streams_are_the_plain_loaders(watched: Watched) -> None:
+    dataset = Rows()
+    watched.switch_on(dataset)
+    torch.manual_seed(11)
+    ours = [watched.epoch(dataset, shuffle=True) for _ in range(3)]
+    ours_stream = torch.get_rng_state()
+    assert watched.proof().evidence.startswith(f"{2 * SIZE} samples came from memory, {SIZE} were made")
+    watched.training.seams.undo_all()
+    torch.manual_seed(11)
+    assert same(ours, [list(DataLoader(dataset, batch_size=5, shuffle=True)) for _ in range(3)])
+    assert torch.equal(ours_stream, torch.get_rng_state())
+
+
+def test_samples_are_made_once(watched: Watched) -> None:
+    dataset = Rows()
+    watched.switch_on(dataset, prepare=True)
+    made: list[int] = []
+    vars(dataset)["rows"] = Noting(dataset.rows, made)
+    for _ in range(3):
+        watched.epoch(dataset)
+    assert 0 < len(made) < SIZE  # spot checks
+    assert watched.proof().effective
+
+
+class Noting:
+    """An array that notes which rows were read."""
+
+    def __init__(self, rows: Any, made: list[int]) -> None:
+        self.rows, self.made = rows, made
+
+    def __getitem__(self, index: int) -> Any:
+        self.made.append(index)
+        return self.rows[index]
+
+
+def test_indices_may_be_numpys(watched: Watched) -> None:
+    dataset = Rows()
+    watched.switch_on(dataset, prepare=True)
+    order = np.random.default_rng(0).permutation(SIZE)
+    ours = watched.epoch(dataset, sampler=list(order))
+    assert same(ours, plain(Rows(), order))
+    assert watched.proof().evidence.startswith(f"{SIZE} samples came from memory, 0 were made")
+
+
+def test_indices_that_are_no_numbers_are_the_datasets_own_business(watched: Watched) -> None:
+    class ByName(Rows):
+        def __getitem__(self, index: Any) -> tuple[torch.Tensor, int, str]:
+            return super().__getitem__(int(index))
+
+    dataset = ByName()
+    watched.switch_on(dataset)
+    names = [str(index) for index in range(SIZE)]
+    assert same(watched.epoch(dataset, sampler=names), plain(Rows()))
+    assert not watched.proof().effective
+
+
+def test_a_batch_that_the_script_writes_into_is_no_sample(watched: Watched) -> None:
+    dataset = Rows()
+    watched.switch_on(dataset, prepare=True)
+    for batch in watched.epoch(dataset, batch_size=1):
+        batch[0].zero_()
+    assert same(watched.epoch(dataset), plain(Rows()))
+
+
+def test_a_collate_function_of_the_scripts_may_write_into_its_samples(watched: Watched) -> None:
+    def collate(samples: list[Any]) -> Any:
+        for row, _, _ in samples:
+            row.mul_(3)
+        return default_collate(samples)
+
+    dataset = Rows()
+    watched.switch_on(dataset, prepare=True)
+    for _ in range(3):
+        assert same(watched.epoch(dataset, collate_fn=collate), plain(Rows(), collate=collate))
+    assert watched.proof().effective
+
+
+# ---- changes of the data
+@pytest.mark.parametrize("wrapped", [0, 1, 2])
+def test_an_attribute_set_on_the_dataset_empties_the_cache(watched: Watched, wrapped: int) -> None:
+    inner = Rows()
+    dataset: Dataset[Any] = inner
+    for _ in range(wrapped):
+        dataset = Subset(dataset, range(10))
+    watched.switch_on(dataset, prepare=True)
+    watched.epoch(dataset)
+    inner.factor = 7.0
+    ours = watched.epoch(dataset)
+    assert same(ours, plain(dataset))
+    assert watched.proof().effective
+
+
+def test_other_indices_of_a_subset_empty_the_cache(watched: Watched) -> None:
+    dataset = Subset(Rows(), range(10))
+    watched.switch_on(dataset, prepare=True)
+    dataset.indices = range(10, 20)
+    assert [batch[1].tolist() for batch in watched.epoch(dataset)] == [
+        [10, 11, 12, 13, 14],
+        [15, 16, 17, 18, 19],
+    ]
+
+
+def test_an_attribute_of_another_dataset_of_the_class_changes_nothing(watched: Watched) -> None:
+    dataset, other = Rows(), Rows()
+    watched.switch_on(dataset, prepare=True)
+    other.factor = 7.0
+    watched.epoch(dataset)
+    assert watched.proof().evidence.startswith(f"{SIZE} samples came from memory, 0 were made")
+
+
+def test_a_class_is_as_before_when_the_technique_is_off(watched: Watched) -> None:
+    dataset = Subset(Rows(), range(10))
+    watched.switch_on(dataset)
+    assert "__setattr__" in vars(Rows)
+    assert "__setattr__" in vars(Subset)
+    watched.board.switch(BASELINE)
+    assert "__setattr__" not in vars(Rows)
+    assert "__setattr__" not in vars(Subset)
+
+
+def test_a_change_in_place_is_found_and_the_cache_given_up(watched: Watched) -> None:
+    dataset = Rows()
+    watched.switch_on(dataset, prepare=True)
+    watched.epoch(dataset)
+    dataset.rows[:] += 1
+    ours = watched.epoch(dataset)
+    proof = watched.proof()
+    assert not proof.effective
+    assert "changed while training" in proof.evidence
+    truth = plain(dataset)
+    assert same(ours[2:], truth[2:])  # found at the first spot check, after a quarter of the samples
+    assert same(watched.epoch(dataset), truth)
+
+
+def test_the_sample_that_betrays_a_change_is_given_as_it_is_now(watched: Watched) -> None:
+    dataset = Rows()
+    watched.switch_on(dataset, prepare=True)
+    dataset.rows[:] += 1
+    checked = SIZE // 4 - 1  # the sixth sample asked for
+    rows = torch.cat([batch[0] for batch in watched.epoch(dataset)])
+    assert torch.equal(rows[checked], dataset[checked][0])
+    assert not torch.equal(rows[checked - 1], dataset[checked - 1][0])
+
+
+def test_augmentation_switched_on_in_mid_training_is_found(watched: Watched) -> None:
+    class Later(Rows):
+        augment = False
+
+        def __getitem__(self, index: int) -> tuple[torch.Tensor, int, str]:
+            row, label, name = super().__getitem__(index)
+            return row + (torch.rand(1).item() if self.augment else 0), label, name
+
+    dataset = Later()
+    watched.switch_on(dataset, prepare=True)
+    dataset.augment = True
+    first, second, third = (watched.epoch(dataset) for _ in range(3))
+    assert not watched.proof().effective
+    assert not same(first[-1], second[-1])
+    assert not same(second[0], third[0])
+
+
+# ---- off and on again
+def test_a_cache_is_kept_while_the_technique_is_off(watched: Watched) -> None:
+    dataset = Rows()
+    watched.switch_on(dataset, prepare=True)
+    watched.board.switch(BASELINE)
+    watched.epoch(dataset)
+    watched.board.switch(PLAN, prepare=True)
+    assert not watched.proof().effective  # nothing was drawn since
+    watched.epoch(dataset)
+    assert watched.proof().evidence.startswith(f"{SIZE} samples came from memory, 0 were made")
+
+
+@pytest.mark.parametrize("wrapped", [0, 1, 2])
+def test_a_kept_cache_is_dropped_when_the_dataset_changed_meanwhile(watched: Watched, wrapped: int) -> None:
+    inner = Rows()
+    dataset: Dataset[Any] = inner
+    for _ in range(wrapped):
+        dataset = Subset(dataset, range(SIZE))
+    watched.switch_on(dataset, prepare=True)
+    watched.board.switch(BASELINE)
+    inner.factor = 7.0
+    watched.board.switch(PLAN)
+    ours = watched.epoch(dataset)
+    assert watched.proof().evidence.startswith(f"0 samples came from memory, {SIZE} were made")
+    assert same(ours, plain(dataset))
+
+
+def test_a_kept_cache_is_watched_again(watched: Watched) -> None:
+    dataset = Rows()
+    watched.switch_on(dataset, prepare=True)
+    watched.board.switch(BASELINE)
+    watched.board.switch(PLAN)
+    dataset.factor = 7.0
+    ours = watched.epoch(dataset)
+    watched.board.switch(BASELINE)
+    assert same(ours, plain(dataset))
+
+
+def test_a_cache_that_was_given_up_is_not_kept(watched: Watched) -> None:
+    dataset = Rows()
+    watched.switch_on(dataset, prepare=True)
+    dataset.rows[:] += 1
+    watched.epoch(dataset)
+    watched.board.switch(BASELINE)
+    watched.board.switch(PLAN)
+    ours = watched.epoch(dataset)
+    assert watched.proof().effective
+    assert same(ours, plain(dataset))
+
+
+# ---- what it does not do
+def refusal(watched: Watched, dataset: Dataset[Any], **options: Any) -> str:
+    watched.epoch(dataset, **options)
+    with pytest.raises(NotApplicable) as refused:
+        watched.board.switch(PLAN)
+    assert not watched.training.fetch_providers
+    return str(refused.value)
+
+
+def test_random_augmentation_is_not_frozen(watched: Watched) -> None:
+    assert "differs when it is drawn twice" in refusal(watched, Augmented())
+
+
+def test_a_dataset_that_makes_whole_batches_is_left_alone(watched: Watched) -> None:
+    class Wholesale(Rows):
+        def __getitems__(self, indices: list[int]) -> list[Any]:
+            return [self[index] for index in indices]
+
+    assert "whole batches" in refusal(watched, Wholesale())
+
+
+def test_a_stream_is_left_alone(watched: Watched) -> None:
+    class Stream(torch.utils.data.IterableDataset[int]):
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(10))
+
+    assert "has no length" in refusal(watched, Stream())
+
+
+def test_training_without_a_loader_is_no_case_for_it(watched: Watched) -> None:
+    with pytest.raises(NotApplicable, match="no dataset is read"):
+        watched.board.switch(PLAN)
+
+
+def test_more_than_the_memory_holds_is_refused() -> None:
+    seams = Seams()
+    try:
+        watched = Watched(seams, available_bytes=2 * SIZE * 600)
+        assert "GiB" in refusal(watched, Rows())
+    finally:
+        seams.undo_all()
+
+
+def test_an_augmented_dataset_beside_the_cached_one_is_still_drawn(watched: Watched) -> None:
+    train, other = Rows(), Augmented()
+    watched.switch_on(train, prepare=True)
+    first, second = watched.epoch(other), watched.epoch(other)
+    assert not same(first, second)
+    watched.epoch(train)
+    assert watched.proof().effective
+
+
+def test_samples_without_automatic_batches_come_from_the_dataset(watched: Watched) -> None:
+    dataset = Rows()
+    watched.switch_on(dataset)
+    ours = watched.epoch(dataset, batch_size=None)
+    assert [sample[1] for sample in ours] == list(range(SIZE))
+    assert not watched.proof().effective
+
+
+def test_workers_of_the_loader_have_no_part_in_it(watched: Watched) -> None:
+    dataset = Rows()
+    watched.switch_on(dataset)
+    ours = watched.epoch(dataset, num_workers=1)
+    assert same(ours, plain(Rows()))
+    assert not watched.proof().effective
+
+
+# ---- refusals on paper
+def test_it_applies_to_a_loader_that_fits() -> None:
+    assert DatasetInRam.refuse(facts()) == []
+
+
+@pytest.mark.parametrize(
+    ("loaders", "reason"),
+    [
+        pytest.param((), "no DataLoader", id="no loader"),
+        pytest.param((loader(training=False),), "no DataLoader", id="a loader for validation alone"),
+        pytest.param((loader(iterable=True, samples=None),), "stream", id="a stream"),
+        pytest.param((loader(samples=None),), "stream", id="no length"),
+        pytest.param((loader(default_fetch=False),), "sample by sample", id="whole batches"),
+        pytest.param((loader(workers=4),), "4 worker processes", id="workers"),
+        pytest.param(
+            (loader(sample_bytes=20 * 2**20),), "19.5 GiB, more than 40% of the 32.0 GiB", id="large"
+        ),
+    ],
+)
+def test_what_it_refuses(loaders: tuple[Any, ...], reason: str) -> None:
+    (found,) = DatasetInRam.refuse(facts(loaders=loaders))
+    assert reason in found
+
+
+def test_memory_is_what_is_free_on_this_machine() -> None:
+    small = machine(available_bytes=2**20)
+    assert DatasetInRam.refuse(facts(small)) != []
+
+
+def test_only_loaders_of_the_training_count() -> None:
+    assert DatasetInRam.refuse(facts(loaders=(loader(), loader(training=False, workers=2)))) == []

@@ -1,0 +1,84 @@
+"""How a tune's time is divided."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hasten.bench import guard
+from hasten.bench.statistics import CLAIM_LEAST_PROCESSES
+from hasten.budget import Costs
+from tests.bench.made_up import observation, step
+
+
+def estimate(
+    step_seconds: float = 0.01, start_seconds: float = 2.0, pair_steps: int = 100, budget: float = 150.0
+) -> Costs:
+    watched = observation(steps=(step(step_seconds),) * 5, start_seconds=start_seconds)
+    return Costs.estimate(watched, pair_steps, budget)
+
+
+def test_a_pair_is_two_starts_side_by_side_and_the_steps_of_both() -> None:
+    assert estimate(start_seconds=0.0).pair == pytest.approx(2 * 100 * 0.01)
+    assert 2.0 < estimate(step_seconds=1e-9).pair < 4.0
+
+
+def test_the_guard_is_the_start_and_the_steps_of_three() -> None:
+    assert estimate(start_seconds=0.0).guard == pytest.approx(3 * guard.STEPS * 0.01)
+    assert 2.0 < estimate(step_seconds=1e-9).guard < 6.0
+
+
+@pytest.mark.parametrize(
+    ("step_seconds", "steps"), [(0.01, guard.STEPS), (0.25, 40), (10.0, guard.LEAST_STEPS)]
+)
+def test_the_guard_takes_fewer_steps_where_they_are_slow_but_never_too_few(
+    step_seconds: float, steps: int
+) -> None:
+    assert estimate(step_seconds, budget=150.0).guard_steps == steps
+
+
+def test_the_median_step_counts_and_not_the_mean() -> None:
+    steps = (*(step(0.01) for _ in range(9)), step(100.0))
+    assert Costs.estimate(observation(steps=steps), 100, 150.0) == estimate()
+
+
+def test_what_is_set_aside_covers_guard_and_a_claim() -> None:
+    costs = estimate()
+    assert costs.reserve >= costs.guard + CLAIM_LEAST_PROCESSES * costs.pair
+    assert costs.least >= costs.guard + CLAIM_LEAST_PROCESSES * costs.pair
+
+
+@pytest.mark.parametrize(
+    ("left", "measured", "pairs"),
+    [
+        (-5.0, 2.0, 4),
+        (0.0, 2.0, 4),
+        (9.9, 2.0, 4),
+        (10.0, 2.0, 5),
+        (19.9, 2.0, 9),
+        (20.0, 2.0, 10),
+        (1e6, 2.0, 10),
+    ],
+)
+def test_as_many_pairs_as_fit_between_four_and_ten(left: float, measured: float, pairs: int) -> None:
+    assert estimate().confirmation_pairs(left, measured) == pairs
+
+
+def test_without_a_measured_pair_the_estimate_serves() -> None:
+    costs = estimate()
+    assert costs.confirmation_pairs(6.5 * costs.pair, None) == 6
+
+
+@given(
+    step_seconds=st.floats(1e-4, 100.0),
+    start=st.floats(0.1, 100.0),
+    pair_steps=st.integers(50, 10000),
+    budget=st.floats(1.0, 1e5),
+)
+def test_whatever_the_script_the_claim_has_its_pairs(
+    step_seconds: float, start: float, pair_steps: int, budget: float
+) -> None:
+    costs = estimate(step_seconds, start, pair_steps, budget)
+    assert guard.LEAST_STEPS <= costs.guard_steps <= guard.STEPS
+    assert costs.confirmation_pairs(costs.reserve - costs.guard, None) >= CLAIM_LEAST_PROCESSES

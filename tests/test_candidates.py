@@ -1,0 +1,87 @@
+"""Which techniques are worth trying, in what order, and which are refused."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from hasten.candidates import choose
+from hasten.inside.techniques.base import RISKS, Risk
+from hasten.inside.techniques.catalog import CATALOG
+from hasten.records.cause import Cause
+from hasten.records.facts import Facts
+from tests.bench.made_up import facts, root
+
+INPUT = Cause("input", 0.7, "", ("dataset_in_ram",))
+COMPUTE = Cause("compute", 0.2, "", ("bf16", "channels_last", "malloc"))
+OPTIMIZER = Cause("optimizer", 0.5, "", ("fused_optimizer",))
+
+
+def names(found: Facts, causes: list[Cause], risk: Risk = "close") -> list[str]:
+    return [candidate.technique.name for candidate in choose(found, causes, risk)[0]]
+
+
+def refusals(found: Facts, risk: Risk) -> dict[str, tuple[str, ...]]:
+    return {row.technique: row.reasons for row in choose(found, [], risk)[1]}
+
+
+def test_what_the_costliest_cause_suggests_comes_first() -> None:
+    order = names(facts(), [COMPUTE, INPUT, OPTIMIZER])
+    assert order[:4] == ["dataset_in_ram", "fused_optimizer", "bf16", "channels_last"]
+    order = names(facts(), [Cause("compute", 0.9, "", COMPUTE.techniques), INPUT])
+    assert order[:3] == ["bf16", "channels_last", "dataset_in_ram"]
+
+
+def test_without_causes_the_catalogues_order_stands() -> None:
+    live = [name for name in CATALOG if CATALOG[name].scope == "live"]
+    assert names(facts(), [])[: len(live)] == live
+
+
+def test_what_needs_new_processes_comes_after_what_is_tried_live() -> None:
+    threads = Cause("threads", 1.0, "", ("threads",))
+    scopes = [CATALOG[name].scope for name in names(facts(threads=16), [threads, INPUT])]
+    assert scopes == sorted(scopes)  # "live" sorts before "process"
+    assert "process" in scopes
+
+
+def test_every_technique_is_either_a_candidate_or_refused_with_a_reason() -> None:
+    candidates, refused = choose(facts(), [], "close")
+    told = [candidate.technique.name for candidate in candidates] + [row.technique for row in refused]
+    assert sorted(told) == sorted(CATALOG)
+    assert all(row.reasons for row in refused)
+    assert all(candidate.options for candidate in candidates)
+
+
+def test_what_does_not_apply_is_refused_with_its_own_reasons() -> None:
+    reasons = refusals(facts(roots=(root(convolutions=0, dtypes=("float64",)),), loaders=()), "close")
+    assert reasons["channels_last"] == ("the model has no 2-d convolutions",)
+    assert reasons["bf16"] == ("parameters are not all float32",)
+    assert reasons["dataset_in_ram"] == ("the training reads from no DataLoader",)
+
+
+@pytest.mark.parametrize(
+    ("risk", "allowed"), [("exact", False), ("draws", False), ("close", True), ("training", True)]
+)
+def test_a_risk_above_what_is_asked_for_is_refused(risk: Risk, allowed: bool) -> None:
+    assert ("bf16" in names(facts(), [], risk)) is allowed
+    if not allowed:
+        assert refusals(facts(), risk)["bf16"] == (f"its risk here is 'close', above --risk {risk}",)
+
+
+@pytest.mark.parametrize(("dropout", "allowed"), [(True, False), (False, True)])
+def test_it_is_the_risk_with_this_script_that_counts(dropout: bool, allowed: bool) -> None:
+    """channels_last is exact, but with dropout other numbers are drawn."""
+    found = facts(roots=(root(dropout=dropout),))
+    assert ("channels_last" in names(found, [], "exact")) is allowed
+    assert "channels_last" in names(found, [], "draws")
+
+
+def test_a_refusal_tells_the_risk_beside_the_other_reasons() -> None:
+    reasons = refusals(facts(roots=(root(dtypes=("float64",)),)), "exact")["bf16"]
+    assert reasons == ("parameters are not all float32", "its risk here is 'close', above --risk exact")
+
+
+def test_a_higher_risk_only_adds_candidates() -> None:
+    allowed = [set(names(facts(), [], risk)) for risk in RISKS]
+    assert all(lower <= higher for lower, higher in pairwise(allowed))

@@ -1,0 +1,166 @@
+"""From measurements to a result, and the plan that is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hasten.conclusion import conclude, save_plan
+from hasten.plan_file import read_plan
+from hasten.records.cause import Cause
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.trial import Trial
+from hasten.records.verdict import GuardVerdict, Refused, Tried, TuneResult
+from hasten.workspace import Workspace, find_script
+from tests.bench.made_up import facts, trial, verdict
+
+PLAN = Plan({"dataset_in_ram": {}, "threads": {"count": 2}})
+CLEAR = [0.5, 0.51, 0.49, 0.5]
+NOISE = [0.9, 1.1, 0.95, 1.02]
+ROW = Tried("bf16", {}, None, BASELINE, False, "no gain found", "live")
+
+
+def concluded(
+    confirmation: Trial | None = None,
+    judged: GuardVerdict | None = None,
+    tried: tuple[Tried, ...] = (ROW,),
+    **more: Any,
+) -> TuneResult:
+    usual: dict[str, Any] = {"untried": (), "refused": (), "causes": ()}
+    return conclude(facts(), "overlay", confirmation, judged, tried, **{**usual, **more})
+
+
+def test_a_confirmed_gain_is_claimed_with_its_interval() -> None:
+    result = concluded(trial(CLEAR, PLAN), verdict())
+    assert result.outcome == "gain"
+    assert result.plan == PLAN
+    assert result.speedup is not None
+    assert result.ratio is not None
+    assert result.speedup.value == pytest.approx(2.0, rel=0.01)
+    assert result.speedup.low == pytest.approx(1 / result.ratio.high)
+    assert result.speedup.count == 4
+    assert result.measured == result.ratio
+
+
+def test_what_is_within_the_noise_is_no_claim_but_is_told() -> None:
+    result = concluded(trial(NOISE, PLAN), verdict())
+    assert result.outcome == "no-gain"
+    assert result.reason == "what looked faster was not confirmed in fresh processes: it is within the noise"
+    assert result.plan == BASELINE
+    assert result.speedup is None
+    assert result.ratio is None
+    assert result.measured is not None
+
+
+def test_three_pairs_are_no_claim_however_clear() -> None:
+    assert concluded(trial(CLEAR[:3], PLAN), verdict()).outcome == "no-gain"
+
+
+def test_a_failed_confirmation_is_no_claim() -> None:
+    result = concluded(trial(CLEAR, PLAN, failure="out of memory"), verdict())
+    assert result.outcome == "no-gain"
+    assert result.plan == BASELINE
+    assert result.reason == "the plan failed in fresh processes: out of memory"
+
+
+@pytest.mark.parametrize(
+    ("judged", "tried", "reason"),
+    [
+        (verdict(passed=False), (ROW,), "what was faster did not hold accuracy"),
+        (None, (ROW,), "nothing that was tried is faster"),
+        (None, (), "no technique applies here"),
+    ],
+)
+def test_without_a_confirmation_the_reason_says_why(
+    judged: GuardVerdict | None, tried: tuple[Tried, ...], reason: str
+) -> None:
+    result = concluded(None, judged, tried)
+    assert (result.outcome, result.reason) == ("no-gain", reason)
+    assert result.measured is None
+
+
+def test_where_time_ran_out_before_anything_was_tried_that_is_the_reason() -> None:
+    result = concluded(None, None, (), untried=["bf16"])
+    assert result.reason == "the budget ended before anything could be tried"
+
+
+def test_what_was_not_tried_in_time_is_listed_among_the_refused() -> None:
+    refused = [Refused("bf16", ("no such instructions",))]
+    result = concluded(untried=["threads"], refused=refused)
+    assert result.refused == (
+        Refused("bf16", ("no such instructions",)),
+        Refused("threads", ("the budget ended before it could be tried",)),
+    )
+
+
+def test_the_baseline_is_told_as_it_was_observed() -> None:
+    result = concluded()
+    assert result.baseline_step_seconds == pytest.approx(0.01)
+    assert result.baseline_samples_per_second == pytest.approx(800)
+    unknown = conclude(facts(batch_size=None), "off", None, None, (), (), (), ())
+    assert unknown.baseline_samples_per_second is None
+
+
+@pytest.mark.parametrize(
+    ("setup_seconds", "b", "steps"),
+    [(1.0, 0.008, 500), (0.0, 0.008, None), (1.0, 0.01, None), (1.0, None, None)],
+)
+def test_the_set_up_has_paid_after_so_many_steps(
+    setup_seconds: float, b: float | None, steps: int | None
+) -> None:
+    found = trial(CLEAR, PLAN, step_seconds_a=0.01, step_seconds_b=b, setup_seconds=setup_seconds)
+    result = concluded(found, verdict())
+    assert result.breakeven_steps == (pytest.approx(steps, abs=1) if steps else None)
+    assert result.setup_seconds == setup_seconds
+
+
+def test_a_gain_that_is_not_claimed_has_no_set_up_to_pay() -> None:
+    result = concluded(trial(NOISE, PLAN, setup_seconds=1.0), verdict())
+    assert result.breakeven_steps is None
+    assert result.setup_seconds == 0.0
+
+
+def test_everything_that_was_found_out_is_handed_on() -> None:
+    cause = Cause("input", 0.5, "waiting", ("dataset_in_ram",))
+    judged = verdict()
+    result = concluded(trial(CLEAR, PLAN), judged, causes=[cause])
+    assert result.causes == (cause,)
+    assert result.guard == judged
+    assert result.tried == (ROW,)
+    assert result.protection == "overlay"
+    assert "Pencil and Paper" in result.machine
+    assert result.versions["torch"] == "2.13.0"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("print('training')")
+    made = Workspace(find_script("train.py", ["--epochs", "5"]))
+    made.make()
+    return made
+
+
+def test_a_gain_is_written_as_a_plan_that_can_be_read_back(workspace: Workspace) -> None:
+    save_plan(workspace, concluded(trial(CLEAR, PLAN), verdict()))
+    saved = read_plan(workspace.plan_path)
+    assert saved.plan == PLAN
+    assert saved.measured["outcome"] == "gain"
+    assert saved.measured["speedup"] == pytest.approx(2.0, rel=0.01)
+    assert saved.measured["low"] < saved.measured["speedup"] < saved.measured["high"]
+    assert saved.measured["processes"] == 4
+    assert saved.made_for["script"] == "train.py"
+    assert saved.made_for["arguments"] == ["--epochs", "5"]
+    assert saved.made_for["digest"] == workspace.script.digest()
+    assert saved.made_for["torch"] == "2.13.0"
+
+
+def test_no_gain_replaces_an_older_plan_by_the_empty_one(workspace: Workspace) -> None:
+    save_plan(workspace, concluded(trial(CLEAR, PLAN), verdict()))
+    save_plan(workspace, concluded(trial(NOISE, PLAN), verdict()))
+    saved = read_plan(workspace.plan_path)
+    assert saved.plan == BASELINE
+    assert saved.measured["outcome"] == "no-gain"
+    assert "speedup" not in saved.measured

@@ -1,0 +1,395 @@
+"""A whole tune: on paper, for every way it can end, and on real trainings."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hasten import budget, pipeline
+from hasten.bench.fake import ScriptedBench
+from hasten.bench.stage import Stage
+from hasten.bench.steps import Rhythm
+from hasten.errors import Refusal, ScriptError
+from hasten.inside.techniques.base import Risk
+from hasten.inside.techniques.catalog import CATALOG
+from hasten.launch import local
+from hasten.pipeline import TuneRequest, tune
+from hasten.plan_file import read_plan
+from hasten.records.observation import Observation
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.trial import Trial
+from hasten.records.verdict import GuardVerdict, TuneResult
+from hasten.report.machine_readable import tune_json
+from hasten.report.progress import Progress
+from hasten.workspace import find_script
+from tests.bench import idle_technique
+from tests.bench.made_up import machine, observation, root, step, verdict
+from tests.bench.workers import children, one_thread, write_script
+
+PLAN_PATH = Path(".hasten/train/plan.toml")
+
+
+@dataclass
+class Paper:
+    """What the parts of a paper tune will answer, and what they were asked."""
+
+    effects: Mapping[str, float] = field(default_factory=dict)
+    spread: float = 0.002
+    watched: Observation = field(default_factory=observation)
+    allowed: Callable[[Plan], bool] = lambda plan: True  # by the guard
+    pair_seconds: float | None = 1e9  # so that no more than the least number of pairs is affordable
+    failure: Exception | None = None
+    guarded: list[tuple[Plan, bool, str, int, int]] = field(default_factory=list)
+    confirmed: list[tuple[Plan, int]] = field(default_factory=list)
+
+    def observe(self, stage: Stage) -> tuple[Observation, Rhythm]:
+        if self.failure is not None:
+            raise self.failure
+        stage.protection = "overlay"
+        return self.watched, Rhythm(0, 0, 1, self.watched.steps[0].seconds)
+
+    def guard(
+        self, stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+    ) -> GuardVerdict:
+        self.guarded.append((plan, draws, precision, seed, steps))
+        return verdict(self.allowed(plan))
+
+    def bench(self, stage: Stage, rhythm: Rhythm) -> PaperBench:
+        return PaperBench(self)
+
+
+class PaperBench(ScriptedBench):
+    """In place of ``ScriptBench``."""
+
+    def __init__(self, paper: Paper) -> None:
+        super().__init__(paper.effects, spread=paper.spread)
+        self._paper = paper
+        self.pairs = self
+        self.pair_seconds = paper.pair_seconds
+        self.steps_needed = 75
+
+    def __enter__(self) -> PaperBench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def confirm(self, plan: Plan, pairs: int) -> Trial:
+        self._paper.confirmed.append((plan, pairs))
+        return self.compare(BASELINE, plan, 0.0)
+
+
+@pytest.fixture
+def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paper:
+    """A tune in an empty folder with a script in it, all of whose parts are of paper."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("print('training')")
+    made = Paper()
+    monkeypatch.setattr(pipeline, "this_machine", machine)
+    monkeypatch.setattr(pipeline, "machine_busy", lambda: None)
+    monkeypatch.setattr(pipeline, "observe", made.observe)
+    monkeypatch.setattr(pipeline, "ScriptBench", made.bench)
+    monkeypatch.setattr(pipeline, "guard", made.guard)
+    return made
+
+
+def request(
+    budget: float = 150.0, risk: Risk = "close", seed: int = 7, script: str = "train.py"
+) -> TuneRequest:
+    return TuneRequest(find_script(script, []), one_thread(), budget, risk, seed, allow_writes=False)
+
+
+def journal() -> tuple[list[str], list[tuple[str, str]]]:
+    """The states of all tunes, and (purpose, b) of all trials."""
+    with closing(sqlite3.connect(".hasten/journal.db")) as database:
+        states = [state for (state,) in database.execute("SELECT state FROM tunes ORDER BY id")]
+        return states, database.execute("SELECT purpose, b FROM trials ORDER BY id").fetchall()
+
+
+def plan_of(*names: str) -> Plan:
+    return Plan({name: {} for name in names})
+
+
+def test_a_gain_is_found_guarded_confirmed_and_written(paper: Paper) -> None:
+    paper.effects = {"dataset_in_ram": 0.5, "malloc": 0.9}
+    result = tune(request(), Progress())
+    found = plan_of("malloc", "dataset_in_ram")
+    assert result.outcome == "gain"
+    assert result.plan == found
+    assert result.speedup is not None
+    assert result.speedup.value == pytest.approx(1 / 0.45, rel=1e-3)
+    assert result.tune_seconds > 0
+    assert [plan for plan, *_ in paper.guarded] == [found]
+    assert [plan for plan, _ in paper.confirmed] == [found]
+    assert read_plan(PLAN_PATH).plan == found
+    states, trials = journal()
+    assert states == ["finished"]
+    assert trials[-1] == ("confirm", found.key)
+    assert {purpose for purpose, _ in trials[:-1]} == {"search"}
+    assert len(trials) == len(result.tried) + 1
+
+
+def test_the_result_is_json(paper: Paper) -> None:
+    paper.effects = {"dataset_in_ram": 0.5}
+    content = json.loads(json.dumps(tune_json(tune(request(), Progress())), allow_nan=False))
+    assert content["outcome"] == "gain"
+    assert content["plan"] == {"dataset_in_ram": {}}
+    assert content["speedup"]["low"] <= content["speedup"]["value"] <= content["speedup"]["high"]
+
+
+def test_the_order_follows_the_causes(paper: Paper) -> None:
+    shares = {"optimizer": 0.9, "forward": 0.1}
+    paper.watched = observation(steps=tuple(step(shares=shares) for _ in range(30)))
+    result = tune(request(), Progress())
+    assert result.causes[0].name == "optimizer"
+    assert result.tried[0].technique == "fused_optimizer"
+
+
+def test_without_a_winner_there_is_nothing_to_confirm(paper: Paper) -> None:
+    result = tune(request(), Progress())
+    assert (result.outcome, result.reason) == ("no-gain", "nothing that was tried is faster")
+    assert not paper.guarded
+    assert not paper.confirmed
+    assert read_plan(PLAN_PATH).plan == BASELINE
+    assert journal()[0] == ["finished"]
+
+
+def test_what_is_not_confirmed_is_not_claimed(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What won in the search turns out to be as slow as the baseline in fresh processes."""
+    paper.effects = {"dataset_in_ram": 0.5}
+
+    def confirm(bench: PaperBench, plan: Plan, pairs: int) -> Trial:
+        return ScriptedBench({}).compare(BASELINE, plan, 0.0)
+
+    monkeypatch.setattr(PaperBench, "confirm", confirm)
+    result = tune(request(), Progress())
+    assert result.outcome == "no-gain"
+    assert "within the noise" in result.reason
+    assert result.speedup is None
+    assert read_plan(PLAN_PATH).plan == BASELINE
+
+
+def test_what_the_guard_stops_goes_riskiest_first(paper: Paper) -> None:
+    paper.effects = {"dataset_in_ram": 0.5, "bf16": 0.7, "malloc": 0.9}
+    paper.allowed = lambda plan: "bf16" not in plan.techniques
+    result = tune(request(), Progress())
+    rest = plan_of("malloc", "dataset_in_ram")
+    assert result.plan == rest
+    assert [plan for plan, *_ in paper.guarded] == [rest.adding("bf16", {}), rest]
+    assert [plan for plan, _ in paper.confirmed] == [rest]
+    (row,) = [row for row in result.tried if row.method == "guard"]
+    assert (row.technique, row.kept) == ("bf16", False)
+    assert row.reason == "the guard stopped it: the loss departs"
+
+
+def test_where_the_guard_stops_everything_nothing_is_confirmed(paper: Paper) -> None:
+    paper.effects = {"dataset_in_ram": 0.5, "bf16": 0.7}
+    paper.allowed = lambda plan: False
+    result = tune(request(), Progress())
+    assert (result.outcome, result.reason) == ("no-gain", "what was faster did not hold accuracy")
+    assert result.guard is not None
+    assert not result.guard.passed
+    assert paper.confirmed == []
+    assert read_plan(PLAN_PATH).plan == BASELINE
+
+
+@pytest.mark.parametrize(
+    ("kept", "dropout", "draws", "precision"),
+    [
+        ("fused_optimizer", False, False, "float32"),
+        ("bf16", False, False, "bfloat16"),
+        ("channels_last", False, False, "float32"),
+        ("channels_last", True, True, "float32"),
+    ],
+)
+def test_the_guard_is_told_what_the_plan_may_do(
+    paper: Paper, kept: str, dropout: bool, draws: bool, precision: str
+) -> None:
+    paper.effects = {kept: 0.5}
+    paper.watched = observation(roots=(root(dropout=dropout),))
+    tune(request(seed=7), Progress())
+    ((plan, *told, steps),) = paper.guarded
+    assert plan == plan_of(kept)
+    assert told == [draws, precision, 7]
+    assert steps > 20
+
+
+def test_the_risk_bounds_what_is_tried(paper: Paper) -> None:
+    paper.effects = {"bf16": 0.1}
+    result = tune(request(risk="exact"), Progress())
+    assert result.outcome == "no-gain"
+    assert "bf16" not in {row.technique for row in result.tried}
+    assert "bf16" in {row.technique for row in result.refused}
+
+
+@pytest.mark.parametrize(("pair_seconds", "pairs"), [(1e9, 4), (1e-3, 10), (20.0, 7), (None, 10)])
+def test_pairs_are_fixed_by_the_time_that_is_left(
+    paper: Paper, pair_seconds: float | None, pairs: int
+) -> None:
+    paper.effects, paper.pair_seconds = {"dataset_in_ram": 0.5}, pair_seconds
+    tune(request(budget=150.0), Progress())
+    assert [count for _, count in paper.confirmed] == [pairs]
+
+
+def slow(paper: Paper) -> None:
+    paper.watched = observation(steps=tuple(step(3.0) for _ in range(30)))
+    paper.effects = {"dataset_in_ram": 0.5}
+
+
+def test_a_script_too_slow_for_the_budget_is_refused_with_one_that_would_do(paper: Paper) -> None:
+    slow(paper)
+    with pytest.raises(Refusal, match=r"a step of train.py takes 3 s.*the budget is 150 s: try") as refusal:
+        tune(request(budget=150.0), Progress())
+    assert journal() == (["failed"], [])
+    assert not PLAN_PATH.exists()
+    advice = re.search(r"--budget (\d+)", str(refusal.value))
+    assert advice is not None
+    assert tune(request(budget=float(advice[1])), Progress()).outcome == "gain"
+    assert journal()[0] == ["failed", "finished"]
+
+
+def test_a_script_that_fails_leaves_the_older_plan_alone(paper: Paper) -> None:
+    paper.effects = {"dataset_in_ram": 0.5}
+    tune(request(), Progress())
+    paper.failure = ScriptError("train.py raised an error of its own")
+    with pytest.raises(ScriptError):
+        tune(request(), Progress())
+    assert journal()[0] == ["finished", "failed"]
+    assert read_plan(PLAN_PATH).plan == plan_of("dataset_in_ram")
+
+
+def test_an_interruption_is_told_in_the_journal(paper: Paper) -> None:
+    paper.failure = KeyboardInterrupt()  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        tune(request(), Progress())
+    assert journal()[0] == ["interrupted"]
+
+
+def test_a_busy_machine_is_a_warning_in_the_result(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "machine_busy", lambda: "others are busy")
+    assert tune(request(), Progress()).warnings == ("others are busy",)
+
+
+def test_progress_is_told_of_every_part(paper: Paper) -> None:
+    said: list[str] = []
+
+    class Noting(Progress):
+        def stage(self, text: str) -> None:
+            said.append(text)
+
+        def observed(self, observation: Observation, causes: Any) -> None:
+            said.append("observed")
+
+        def tried(self, row: Any) -> None:
+            said.append(row.technique)
+
+    paper.effects = {"dataset_in_ram": 0.5}
+    result = tune(request(), Noting())
+    assert said == [
+        "observing train.py",
+        "observed",
+        *(row.technique for row in result.tried),
+        "checking that the training stays the same",
+        "confirming in fresh processes",
+    ]
+
+
+# ---- on real trainings
+
+needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protection is for Linux")
+
+# No convolution, and RMSprop has no fused form; {batches} says where the data comes from.
+REAL = """
+    from ground import *
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 64), torch.nn.Linear(64, 4))
+    optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-4)
+    {batches}
+        train_step(model, optimizer, pictures, labels)
+"""
+SLOW_DATA = "for pictures, labels in batches(Pictures(seconds=0.001)):"
+NO_LOADER = "while True:\n        pictures, labels = torch.randn(8, 192), torch.randint(0, 4, (8,))"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder to tune in, with as few pairs as a claim needs. What a tune leaves is checked at the end."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(budget, "_PAIRS_MOST", 4)
+    for name, value in {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "8"}.items():
+        monkeypatch.setenv(name, value)  # set by the user, so malloc and threads are refused
+    before = children()
+    yield tmp_path
+    assert children() == before
+    assert {path.name for path in tmp_path.iterdir()} == {".hasten", "ground.py", "train.py"}
+
+
+def tune_real(folder: Path, batches: str) -> TuneResult:
+    write_script(folder, REAL.format(batches=batches))
+    return tune(request(budget=150.0, risk="exact"), Progress())
+
+
+@needs_linux
+def test_a_training_that_waits_for_its_data_is_made_faster(folder: Path) -> None:
+    """Each sample takes a millisecond to make and nothing to keep, so the outcome is certain."""
+    result = tune_real(folder, SLOW_DATA)
+    assert result.outcome == "gain", result.reason
+    assert result.plan == plan_of("dataset_in_ram")
+    assert result.causes[0].name == "input"
+    assert result.guard is not None
+    assert result.guard.passed
+    assert result.speedup is not None
+    assert result.speedup.count == 4
+    assert result.protection == "overlay"
+    assert result.setup_seconds > 0
+    assert result.breakeven_steps is not None
+    assert read_plan(PLAN_PATH).plan == result.plan
+    states, trials = journal()
+    assert states == ["finished"]
+    assert trials == [("search", result.plan.key), ("confirm", result.plan.key)]
+    json.dumps(tune_json(result), allow_nan=False)
+
+
+@needs_linux
+def test_where_no_technique_applies_there_is_no_gain(folder: Path) -> None:
+    result = tune_real(folder, NO_LOADER)
+    assert (result.outcome, result.reason) == ("no-gain", "no technique applies here")
+    assert {row.technique for row in result.refused} == set(CATALOG)
+    assert result.tried == ()
+    assert read_plan(PLAN_PATH).plan == BASELINE
+    assert journal() == (["finished"], [])
+
+
+@pytest.fixture
+def idle_alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The technique that does nothing is the only one there is, here and, beside the others, in workers."""
+    monkeypatch.setattr(local, "BOOTSTRAP", Path(idle_technique.__file__))
+    catalogue = dict(CATALOG)
+    CATALOG.clear()
+    CATALOG["idle"] = idle_technique.Idle
+    yield
+    CATALOG.clear()
+    CATALOG.update(catalogue)
+
+
+@needs_linux
+@pytest.mark.usefixtures("idle_alone")
+def test_a_technique_that_does_nothing_is_found_to_give_no_gain(folder: Path) -> None:
+    result = tune_real(folder, NO_LOADER)
+    assert result.outcome == "no-gain"
+    assert result.speedup is None
+    assert [row.technique for row in result.tried][:1] == ["idle"]
+    assert result.tried[0].ratio is not None
+    assert result.tried[0].ratio.count >= 5
+    assert read_plan(PLAN_PATH).plan == BASELINE
+    assert journal()[0] == ["finished"]
