@@ -210,7 +210,13 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
     made = Ground(Path(tempfile.mkdtemp()).resolve(), python_for(user), user)
     made.base.chmod(0o755)
     package = Path(hasten.__file__).parent
-    for part in ("__init__.py", "inside/__init__.py", "inside/protect.py", "inside/mounts.py"):
+    for part in (
+        "__init__.py",
+        "inside/__init__.py",
+        "inside/script_side.py",
+        "inside/protect.py",
+        "inside/mounts.py",
+    ):
         (made.base / "src" / "hasten" / part).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(package / part, made.base / "src" / "hasten" / part)
     made.layers.mkdir()

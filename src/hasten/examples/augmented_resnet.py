@@ -105,7 +105,7 @@ class ElasticTransform:
         fy, fx = y - top, x - left
         above = pixels[top, left] * (1 - fx) + pixels[top, left + 1] * fx
         below = pixels[top + 1, left] * (1 - fx) + pixels[top + 1, left + 1] * fx
-        return Image.fromarray((above * (1 - fy) + below * fy).astype(np.uint8))
+        return Image.fromarray((above * (1 - fy) + below * fy).round().astype(np.uint8))
 
     def smooth(self, field):
         field = self.blur(self.blur(field).T).T
@@ -185,7 +185,7 @@ class BasicBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A convolution and pooling, three stages of one block each at 7x7, 4x4 and 2x2 pixels, a linear layer."""
+    """A convolution and pooling down to 7x7 pixels, three stages of one block each, and a linear layer."""
 
     def __init__(self):
         super().__init__()
@@ -261,7 +261,9 @@ def main():
 
     model = ResNet()
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, weight_decay=5e-4, nesterov=True)
+    optimizer = torch.optim.SGD(
+        model.parameters(), lr=args.lr, momentum=0.9, weight_decay=5e-4, nesterov=True
+    )
     scheduler = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, max_lr=args.lr, epochs=args.epochs, steps_per_epoch=len(train_loader)
     )
