@@ -18,6 +18,7 @@ from hasten import budget, pipeline
 from hasten.bench.fake import ScriptedBench
 from hasten.bench.stage import Stage
 from hasten.bench.steps import Rhythm
+from hasten.budget import Costs
 from hasten.errors import Refusal, ScriptError
 from hasten.inside.techniques.base import Risk
 from hasten.inside.techniques.catalog import CATALOG
@@ -50,6 +51,7 @@ class Paper:
     failure: Exception | None = None
     guarded: list[tuple[Plan, bool, str, int, int]] = field(default_factory=list)
     confirmed: list[tuple[Plan, int]] = field(default_factory=list)
+    granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
 
     def observe(self, stage: Stage) -> tuple[Observation, Rhythm]:
         if self.failure is not None:
@@ -83,9 +85,13 @@ class PaperBench(ScriptedBench):
     def __exit__(self, *_: object) -> None:
         pass
 
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        self._paper.granted.append(seconds)
+        return super().compare(a, b, seconds)
+
     def confirm(self, plan: Plan, pairs: int) -> Trial:
         self._paper.confirmed.append((plan, pairs))
-        return self.compare(BASELINE, plan, 0.0)
+        return super().compare(BASELINE, plan, 0.0)
 
 
 @pytest.fixture
@@ -238,6 +244,13 @@ def test_pairs_are_fixed_by_the_time_that_is_left(
     paper.effects, paper.pair_seconds = {"dataset_in_ram": 0.5}, pair_seconds
     tune(request(budget=150.0), Progress())
     assert [count for _, count in paper.confirmed] == [pairs]
+
+
+def test_the_search_leaves_what_guard_and_confirmation_need(paper: Paper) -> None:
+    tune(request(budget=150.0), Progress())
+    costs = Costs.estimate(paper.watched, PaperBench(paper).steps_needed, 150.0)
+    assert costs.reserve > 20
+    assert max(paper.granted) == pytest.approx(150.0 - costs.reserve, abs=2.0)
 
 
 def slow(paper: Paper) -> None:

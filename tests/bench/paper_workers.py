@@ -33,15 +33,16 @@ class PaperStage:
     on_steps: Disturb = lambda _: None
     on_start: Disturb = lambda _: None
     workers: list[PaperWorker] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)  # what all workers trained, in order
 
     def worker(self, plan: Plan = BASELINE, **_: object) -> PaperWorker:
         speed = self.speeds[min(len(self.workers), len(self.speeds) - 1)]
         self.workers.append(PaperWorker(self, plan, speed))
         return self.workers[-1]
 
-    @property
-    def log(self) -> list[str]:
-        return [entry for worker in self.workers for entry in worker.log]
+    def blocks(self, steps: int) -> list[str]:
+        """The plans under which just so many steps were trained at once, in order."""
+        return [entry.removesuffix(f" x {steps}") for entry in self.log if entry.endswith(f" x {steps}")]
 
     def as_stage(self) -> Stage:
         """A bench asks nothing of its stage but workers."""
@@ -68,6 +69,7 @@ class PaperWorker:
         assert self.running, "a stopped process was asked to train"
         self.stage.on_steps(self)
         self.log.append(f"{self.plan.label} x {count}")
+        self.stage.log.append(self.log[-1])
         return self._take(count)
 
     def switch(self, plan: Plan) -> str:

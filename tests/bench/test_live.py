@@ -41,9 +41,8 @@ def test_blocks_come_in_the_order_a_b_b_a_and_b_a_a_b() -> None:
     stage = PaperStage(effects={"bf16": 0.8})
     bench_over(stage).compare(BASELINE, FAST, 0.0)
     assert len(stage.workers) == 1
-    blocks = [entry.split(" x ")[0] for entry in stage.log if entry.endswith(f"x {BLOCK}")]
     a, b = "baseline", "bf16"
-    assert blocks[:8] == [a, b, b, a, b, a, a, b]
+    assert stage.blocks(BLOCK)[:8] == [a, b, b, a, b, a, a, b]
 
 
 def test_a_drift_of_the_machine_is_no_effect() -> None:
@@ -81,6 +80,7 @@ def test_no_quad_spans_two_workers() -> None:
     assert trial.log_ratios == pytest.approx([math.log(0.5)] * 5)
     assert len(stage.workers) == 5
     assert all(worker.stopped for worker in stage.workers[:4])
+    assert stage.log.count("baseline x 3") == stage.log.count("bf16 x 3") == 5, "each settles anew"
 
 
 def test_a_script_too_short_for_one_quad_fails() -> None:
@@ -89,6 +89,17 @@ def test_a_script_too_short_for_one_quad_fails() -> None:
     assert trial.failure == "the script ends before one comparison is done"
     assert trial.ratio is None
     assert len(stage.workers) == 3
+
+
+def test_a_script_that_became_too_short_fails_although_there_is_a_quad() -> None:
+    def shorten(worker: PaperWorker) -> None:
+        stage.length = 17 + (5 if len(stage.workers) == 1 else 3) * BLOCK
+
+    stage = PaperStage(on_start=shorten)
+    trial = bench_over(stage).compare(BASELINE, FAST, 1e9)
+    assert trial.failure == "the script ends before one comparison is done"
+    assert len(trial.log_ratios) == 1
+    assert len(stage.workers) == 4
 
 
 def test_the_next_trial_goes_on_in_the_same_worker() -> None:

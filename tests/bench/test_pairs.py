@@ -56,6 +56,13 @@ def test_each_worker_is_warmed_up_and_trains_four_blocks() -> None:
         assert worker.log == [f"{name} x {WARMUP}", "paused", *blocks]
 
 
+def test_within_a_pair_the_two_take_turns_that_cancel_a_drift() -> None:
+    stage = PaperStage()
+    bench_over(stage).compare(BASELINE, FAST, 2)
+    a, b = "baseline", "malloc"
+    assert stage.blocks(BLOCK) == [a, b, b, a, b, a, a, b] + [b, a, a, b, a, b, b, a]
+
+
 def test_a_pair_counts_once_with_the_speed_of_its_processes() -> None:
     """The second of the first pair's processes is half as fast, by nature and not by the plan."""
     stage = PaperStage(speeds=(0.01, 0.02, 0.01))

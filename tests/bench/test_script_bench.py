@@ -41,6 +41,13 @@ def test_pairs_end_as_soon_as_they_are_clear() -> None:
             assert len(bench.compare(BASELINE, PROCESS, 1e9).log_ratios) == 2
 
 
+def test_two_pairs_that_both_say_slower_are_enough_however_far_apart() -> None:
+    stage = PaperStage(speeds=(0.01, 0.011, 0.03, 0.01))
+    with bench_over(stage) as bench:
+        trial = bench.compare(BASELINE, PROCESS, 1e9)
+    assert [math.exp(x) for x in trial.log_ratios] == pytest.approx([1.1, 3.0])
+
+
 def unclear() -> PaperStage:
     """Pairs that contradict each other."""
     return PaperStage(speeds=(0.01, 0.012, 0.01, 0.012, 0.01))

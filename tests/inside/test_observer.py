@@ -228,12 +228,16 @@ REMAINDER: Signature = (0, 2, 2)
         pytest.param(([DISCRIMINATOR] * 5 + [GENERATOR]) * 5, 6, id="a GAN with five inner steps"),
         pytest.param([ACCUMULATED] * 14 + [REMAINDER] + [ACCUMULATED] * 15, 1, id="a remainder in an epoch"),
         pytest.param(([ACCUMULATED] * 3 + [REMAINDER]) * 8, 4, id="a remainder every fourth step"),
+        pytest.param(
+            [DISCRIMINATOR, GENERATOR] * 7 + [DISCRIMINATOR, REMAINDER] + [DISCRIMINATOR, GENERATOR] * 7, 2,
+            id="a GAN with a remainder in an epoch",
+        ),
         pytest.param([(0, n, n) for n in range(1, 31)], 1, id="no pattern"),
         pytest.param(([PLAIN] * 19 + [GENERATOR]) * 3, 1, id="another step now and then"),
         pytest.param([(0, n, n) for n in range(17)] * 3, 1, id="longer than is looked for"),
         pytest.param([], 1, id="nothing"),
         pytest.param([PLAIN], 1, id="one step"),
     ],
-)
+)  # fmt: skip
 def test_the_cycle_is_the_shortest_period(signatures: list[Signature], cycle: int) -> None:
     assert cycle_length(signatures) == cycle

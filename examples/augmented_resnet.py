@@ -1,0 +1,1 @@
+../src/hasten/examples/augmented_resnet.py

@@ -1,0 +1,1 @@
+../src/hasten/examples/char_gpt.py
