@@ -60,7 +60,7 @@ def test_within_a_pair_the_two_take_turns_that_cancel_a_drift() -> None:
     stage = PaperStage()
     bench_over(stage).compare(BASELINE, FAST, 2)
     a, b = "baseline", "malloc"
-    assert stage.blocks(BLOCK) == [a, b, b, a, b, a, a, b] + [b, a, a, b, a, b, b, a]
+    assert stage.blocks(BLOCK) == [a, b, b, a, b, a, a, b, b, a, a, b, a, b, b, a]
 
 
 def test_a_pair_counts_once_with_the_speed_of_its_processes() -> None:

@@ -92,6 +92,14 @@ def test_as_many_steps_as_were_asked_for_are_reported_together(coordinator: Coor
     assert [told["losses"] for told in message["steps"]] == [[1.0], [2.0], [3.0]]
 
 
+def test_the_worker_waits_at_the_last_of_them(coordinator: Coordinator) -> None:
+    coordinator.sends({"do": "steps", "count": 2}, {"do": "stop"})
+    coordinator.worker.step_ended(step())
+    coordinator.worker.step_ended(step())
+    with pytest.raises(Ended):
+        coordinator.worker.step_ended(step())
+
+
 def test_a_question_is_answered_before_the_training_goes_on(coordinator: Coordinator) -> None:
     question = {"do": "proofs", "of": "all"}
     coordinator.sends(question, question, {"do": "steps", "count": 1})

@@ -209,6 +209,18 @@ def test_a_step_of_one_update_leaves_nothing_for_the_next(script: Script, steps:
     assert steps[1].phases()["other"] == 64
 
 
+def test_once_the_script_says_its_steps_nothing_else_ends_one(script: Script, steps: list[RawStep]) -> None:
+    script.step()
+    script.observer.step_said()
+    script.step()
+    script.step()
+    script.clock.passes(16)
+    script.observer.step_said()
+    assert [(step.optimizer, step.backwards) for step in steps] == [(0, 1), (-1, 0), (-1, 2)]
+    assert steps[2].phases()["optimizer"] == 16
+    assert sum(steps[2].phases().values()) == steps[2].seconds == 47
+
+
 Signature = tuple[int, int, int]
 PLAIN: Signature = (0, 1, 1)
 DISCRIMINATOR: Signature = (0, 2, 1)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -284,7 +284,6 @@ class Rows(torch.utils.data.Dataset):
 
 FOLDER = os.path.dirname(__file__)
 assert OURS, "the worker holds its end of the conversation"
-Path(FOLDER, "parent").write_text(str(os.getpid()))
 for rows in torch.utils.data.DataLoader(Rows(), batch_size=4, num_workers=2):
     loss = model(rows).mean()
     loss.backward()
@@ -302,11 +301,11 @@ def alive(process: int) -> bool:
     return state not in "ZX"
 
 
-def wait_until_dead(processes: list[int]) -> bool:
-    deadline = time.monotonic() + AFTER
-    while any(map(alive, processes)) and time.monotonic() < deadline:
+def wait_for(condition: Callable[[], bool], seconds: float = AFTER) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
-    return not any(map(alive, processes))
+    return condition()
 
 
 def children_of(stage: Stage, worker: WorkerProcess) -> list[Path]:
@@ -324,12 +323,22 @@ def test_processes_of_the_scripts_loader_hold_no_end_of_the_conversation(stage: 
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the kernel by prctl")
-def test_processes_of_the_scripts_loader_die_with_the_worker(stage: Stage) -> None:
-    worker = stage.started(CHILDREN)
-    children = [int(note.name.removeprefix("child-")) for note in children_of(stage, worker)]
-    assert all(map(alive, children))
-    os.kill(int((stage.folder / "parent").read_text()), 9)
-    assert wait_until_dead(children)
+def test_a_child_of_the_scripts_dies_with_the_worker(stage: Stage) -> None:
+    """One that looks after nobody; a loader's processes notice the end of their parent by themselves."""
+    note = stage.folder / "child"
+    stage.worker(
+        "import os, signal\n"
+        "child = os.fork()\n"
+        "if child:\n"
+        f"    open({str(note)!r} + '.new', 'w').write(f'{{os.getpid()}} {{child}}')\n"
+        f"    os.rename({str(note)!r} + '.new', {str(note)!r})\n"
+        "signal.pause()\n"
+    )
+    wait_for(note.exists)
+    worker, child = map(int, note.read_text().split())
+    assert alive(child)
+    os.kill(worker, 9)
+    assert wait_for(lambda: not alive(child))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the kernel by prctl")
@@ -353,7 +362,8 @@ def test_a_worker_dies_with_its_coordinator(stage: Stage) -> None:
         cwd=root, env=stage.environment, capture_output=True, text=True, timeout=AFTER, check=False,
     )  # fmt: skip
     assert done.returncode == -9, done.stderr
-    assert wait_until_dead([int((stage.folder / "pid").read_text())])
+    worker = int((stage.folder / "pid").read_text())
+    assert wait_for(lambda: not alive(worker))
 
 
 def test_a_child_that_trains_does_not_speak_for_the_worker(stage: Stage) -> None:
