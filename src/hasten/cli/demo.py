@@ -26,7 +26,7 @@ def execute(arguments: argparse.Namespace) -> int:
     require_platform()
     script = str(path("fashion_cnn"))
     with tempfile.TemporaryDirectory(prefix="hasten-demo-") as folder:
-        _type(folder, "tune", "--budget", str(arguments.budget), script)
+        _type(folder, "tune", "--budget", f"{arguments.budget:g}", script)
         plain = _type(folder, "run", "--no-plan", script, "--seed", "0")
         planned = _type(folder, "run", script, "--seed", "0")
         plan = Path(folder, ".hasten", "fashion_cnn", "plan.toml").read_text()
