@@ -101,14 +101,16 @@ class Search:
         trial = self._compare(name, plan.without(name), plan, max(0.0, self._deadline.left))
         kept = trial.upper() < KEEP_BELOW
         reason = "a gain beside the others" if kept else f"{_reason(trial, kept)}: not kept"
-        self._record(name, plan.techniques[name], trial, kept, reason)
+        self._record(name, plan.techniques[name], trial, kept, reason, ablation=True)
         return plan if kept else plan.without(name)
 
     def _compare(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:
         self._announce(name, a)
         return self._bench.compare(a, b, seconds)
 
-    def _record(self, name: str, settings: Settings, trial: Trial, kept: bool, reason: str) -> None:
+    def _record(
+        self, name: str, settings: Settings, trial: Trial, kept: bool, reason: str, ablation: bool = False
+    ) -> None:
         self.record(
             Tried(
                 technique=name,
@@ -119,6 +121,7 @@ class Search:
                 reason=reason,
                 method=trial.method,
                 setup_seconds=trial.setup_seconds,
+                ablation=ablation,
             )
         )
 

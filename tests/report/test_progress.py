@@ -30,7 +30,7 @@ def a_tune(progress: Progress) -> None:
         progress.trying("threads", Plan({"bf16": {}}))
         progress.tried(replace(GAIN, technique="threads", ratio=None, kept=False, reason="no gain found"))
         progress.tried(replace(GAIN, technique="malloc", ratio=Ratio(0.5, 0.4, 0.6, 5, "pairs")))
-        progress.tried(replace(GAIN, reason="a gain beside the others"))
+        progress.tried(replace(GAIN, reason="a gain beside the others", ablation=True))
 
 
 def test_plain_lines() -> None:

@@ -34,6 +34,7 @@ class Tried:
     reason: str
     method: str
     setup_seconds: float = 0.0
+    ablation: bool = False  # judged at the end, beside the rest of the plan
 
 
 @dataclass(frozen=True)

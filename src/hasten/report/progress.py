@@ -44,7 +44,6 @@ class Lines(Progress):
         self._began = time.monotonic()
         self._stream = stream or sys.stderr
         self._best = 1.0
-        self._counted: set[str] = set()
 
     def stage(self, text: str) -> None:
         self._say(text)
@@ -58,8 +57,7 @@ class Lines(Progress):
         self._say(f"trying {technique}{company}")
 
     def tried(self, row: Tried) -> None:
-        if row.kept and row.ratio is not None and row.technique not in self._counted:
-            self._counted.add(row.technique)
+        if row.kept and row.ratio is not None and not row.ablation:
             self._best /= row.ratio.value
         measured = f" {ratio_words(row.ratio)}:" if row.ratio is not None else ""
         best = f" (best so far about {self._best:.2f} times faster)" if self._best > 1 else ""
