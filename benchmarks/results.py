@@ -17,6 +17,7 @@ def write_result(name: str, content: dict[str, Any]) -> Path:
     """Write ``results/DATE-NAME.json`` and say where."""
     where = {"machine": this_machine().identity, "torch": importlib.metadata.version("torch")}
     path = FOLDER / f"{date.today().isoformat()}-{name}.json"
+    FOLDER.mkdir(exist_ok=True)
     path.write_text(json.dumps({**where, **content}, indent=1) + "\n")
     print(f"raw numbers: {path}")
     return path

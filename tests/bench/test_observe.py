@@ -7,10 +7,18 @@ from pathlib import Path
 import pytest
 
 from hasten.bench.observe import observe
+from hasten.bench.process import ScriptOver
 from hasten.errors import Refusal, ScriptError
 from tests.bench.workers import PLAIN, children, stage_for
 
 GAN = """
+    from pathlib import Path
+
+    prepared = Path(__file__).with_name("prepared.txt")
+    if prepared.exists():
+        raise SystemExit("prepared already")
+    prepared.touch()
+
     from ground import *
     from torch.utils.data import TensorDataset
 
@@ -33,6 +41,8 @@ def test_two_optimizers_in_turns_are_a_cycle(tmp_path: Path) -> None:
     with stage_for(tmp_path, GAN) as stage:
         observation, rhythm = observe(stage, steps=30, warmup_steps=4)
         assert stage.protection == "overlay"
+        with stage.worker() as later, pytest.raises(ScriptOver, match="prepared already"):
+            later.wait_started()  # what the script wrote before its first step is there
     assert rhythm.cycle == observation.cycle == 3
     assert rhythm.cycle_seconds > 0
     assert len(observation.steps) == 30
