@@ -14,7 +14,7 @@ from hasten.bench import process
 from hasten.bench.process import ScriptEnded, ScriptOver, script_error
 from hasten.errors import Refusal, ScriptError, WorkerError
 from tests.bench.made_up import step
-from tests.bench.workers import PLAIN, children, has_ended, one_thread, stage_for
+from tests.bench.workers import PLAIN, children, first_output, has_ended, one_thread, stage_for
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
@@ -126,32 +126,37 @@ FORKS = """
 def test_what_a_script_has_forked_ends_with_it(tmp_path: Path, then: str) -> None:
     before = children()
     with stage_for(tmp_path, FORKS.format(then=then)) as stage:
-        with stage.worker() as worker, pytest.raises(WorkerError):
-            worker.wait_started(timeout=1.5)
-        child = int((tmp_path / "output/worker-001.stdout").read_text())
+        with stage.worker():
+            child = int(first_output(tmp_path))
     assert has_ended(child)
     assert children() == before
 
 
 COORDINATOR = """
-import sys
+import sys, time
 from pathlib import Path
-from tests.bench.made_up import step
-from tests.bench.workers import children, stage_for
+from tests.bench.workers import children, first_output, stage_for
 
-with stage_for(Path(sys.argv[1]), "import time; time.sleep(1000)") as stage, stage.worker() as worker:
-    print(*children(), flush=True)
-    worker.wait_started()
+folder = Path(sys.argv[1])
+with stage_for(folder, sys.argv[2]) as stage, stage.worker() as worker:
+    print(*children(), first_output(folder), flush=True)
+    time.sleep(1000)
 """
 
 
-def test_a_worker_ends_with_a_coordinator_that_was_killed(tmp_path: Path) -> None:
-    argv = [sys.executable, "-c", COORDINATOR, str(tmp_path)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=one_thread()) as coordinator:
+def test_a_worker_and_what_it_forked_end_with_a_coordinator_that_was_killed(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", COORDINATOR, str(tmp_path), FORKS.format(then="time.sleep(1000)")]
+    temporary = tmp_path / "temporary"  # its layers stay behind, as nobody is left to remove them
+    temporary.mkdir()
+    environment = {**one_thread(), "TMPDIR": str(temporary)}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment) as coordinator:
         assert coordinator.stdout is not None
-        worker = int(coordinator.stdout.readline())
-        coordinator.kill()
-    assert has_ended(worker)
+        try:
+            worker, forked = coordinator.stdout.readline().split()
+        finally:
+            coordinator.kill()
+    assert has_ended(int(worker))
+    assert has_ended(int(forked))
 
 
 def test_a_stopped_worker_can_be_ended(tmp_path: Path) -> None:

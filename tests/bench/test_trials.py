@@ -128,7 +128,7 @@ def test_a_script_that_ends_in_mid_trial_goes_on_in_the_next_worker(
 def test_a_live_trial_in_which_the_script_fails_is_a_failed_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(process, "SILENCE_SECONDS", 2.0)
+    monkeypatch.setattr(process, "SILENCE_SECONDS", 3.0)
     monkeypatch.setattr(WorkerProcess, "_expected", lambda *_: 0.0)
     before = children()
     with stage_for(tmp_path, FAILS_AT_STEP_70, how) as stage:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import textwrap
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,6 +108,15 @@ def stage_for(folder: Path, source: str, *arguments: str) -> Iterator[Stage]:
     )
     with stage:
         yield stage
+
+
+def first_output(folder: Path) -> str:
+    """What the stage's first worker has printed, as soon as there is something."""
+    deadline = time.monotonic() + 60
+    while not (text := (folder / "output/worker-001.stdout").read_text()):
+        assert time.monotonic() < deadline, "the script printed nothing"
+        time.sleep(0.01)
+    return text
 
 
 def children() -> set[int]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +294,17 @@ for rows in torch.utils.data.DataLoader(Rows(), batch_size=4, num_workers=2):
 )
 
 
+NOTING_ITS_PID = """
+import os, signal
+
+def note(path, *pids):
+    with open(path + ".new", "w") as file:
+        print(*pids, file=file)
+    os.rename(path + ".new", path)
+
+"""
+
+
 def alive(process: int) -> bool:
     """Whether a process is there and no zombie."""
     try:
@@ -301,8 +314,8 @@ def alive(process: int) -> bool:
     return state not in "ZX"
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = AFTER) -> bool:
-    deadline = time.monotonic() + seconds
+def wait_for(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 20
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
     return condition()
@@ -327,33 +340,31 @@ def test_a_child_of_the_scripts_dies_with_the_worker(stage: Stage) -> None:
     """One that looks after nobody; a loader's processes notice the end of their parent by themselves."""
     note = stage.folder / "child"
     stage.worker(
-        "import os, signal\n"
-        "child = os.fork()\n"
-        "if child:\n"
-        f"    open({str(note)!r} + '.new', 'w').write(f'{{os.getpid()}} {{child}}')\n"
-        f"    os.rename({str(note)!r} + '.new', {str(note)!r})\n"
-        "signal.pause()\n"
+        NOTING_ITS_PID
+        + f"child = os.fork()\nif child:\n    note({str(note)!r}, os.getpid(), child)\nsignal.pause()"
     )
-    wait_for(note.exists)
+    assert wait_for(note.exists)
     worker, child = map(int, note.read_text().split())
     assert alive(child)
-    os.kill(worker, 9)
+    os.kill(worker, signal.SIGKILL)
     assert wait_for(lambda: not alive(child))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the kernel by prctl")
 def test_a_worker_dies_with_its_coordinator(stage: Stage) -> None:
-    """One that stands between two steps would otherwise stay for ever."""
-    job = stage.job(
-        TRAIN + f"open({str(stage.folder / 'pid')!r}, 'w').write(str(__import__('os').getpid()))\ntrain(9)"
-    )
+    """Also one that listens to nobody, because its script is busy."""
+    note = stage.folder / "worker"
+    job = stage.job(NOTING_ITS_PID + f"note({str(note)!r}, os.getpid())\nsignal.pause()")
     coordinator = (
-        "import os, signal\n"
+        "import os, signal, time\n"
+        "from pathlib import Path\n"
         "from hasten.bench.process import Output, WorkerProcess\n"
         "from hasten.inside.job import Job\n"
         "from tests.techniques.made_up import machine\n"
-        f"worker = WorkerProcess(Job(argv={job.argv!r}, machine=machine()), os.environ, Output())\n"
-        "worker.wait_started()\n"
+        f"output = Output(Path({str(stage.folder / 'out')!r}), Path({str(stage.folder / 'err')!r}))\n"
+        f"worker = WorkerProcess(Job(argv={job.argv!r}, machine=machine()), os.environ, output)\n"
+        f"while not os.path.exists({str(note)!r}):\n"
+        "    time.sleep(0.01)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     root = Path(__file__).parent.parent.parent
@@ -361,9 +372,13 @@ def test_a_worker_dies_with_its_coordinator(stage: Stage) -> None:
         [sys.executable, "-c", coordinator],
         cwd=root, env=stage.environment, capture_output=True, text=True, timeout=AFTER, check=False,
     )  # fmt: skip
-    assert done.returncode == -9, done.stderr
-    worker = int((stage.folder / "pid").read_text())
-    assert wait_for(lambda: not alive(worker))
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    worker = int(note.read_text())
+    try:
+        assert wait_for(lambda: not alive(worker))
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
 
 
 def test_a_child_that_trains_does_not_speak_for_the_worker(stage: Stage) -> None:

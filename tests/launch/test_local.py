@@ -34,6 +34,12 @@ def test_the_command_and_its_environment() -> None:
     assert json.loads(job) == to_json(JOB)
 
 
+def test_what_the_plan_needs_wins() -> None:
+    """Whatever the user sets themselves is left out of a plan before it is rendered."""
+    _, environment = render(JOB, {"OMP_NUM_THREADS": "64"})
+    assert environment["OMP_NUM_THREADS"] == "2"
+
+
 def test_the_worker_reads_the_same_job() -> None:
     _, environment = render(JOB, {})
     assert from_json(Job, json.loads(environment["HASTEN_JOB"])) == JOB

@@ -52,6 +52,7 @@ class Worker:
         self._setup_seconds = 0.0
         self._observer: Observer | None = None
         self._metrics: dict[str, float] = {}
+        self._forking = 0  # the process that forked last
         wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
         answers: dict[str, Answer] = {
             "observation": self._answer_observation,
@@ -81,7 +82,7 @@ class Worker:
         protection = protect(shield.folders, shield.layers, shield.prelude) if shield is not None else None
         if self._wire is not None:
             die_with_parent()  # not before protect: a change of credentials takes it back
-            os.register_at_fork(after_in_child=self._in_forked_child)
+            os.register_at_fork(before=self._about_to_fork, after_in_child=self._in_forked_child)
         if shield is None or protection is None:
             return
         if self._wire is not None:
@@ -93,9 +94,17 @@ class Worker:
         if protection.kind == "off" and shield.required:
             raise SystemExit(0)
 
+    def _about_to_fork(self) -> None:
+        self._forking = os.getpid()
+
     def _in_forked_child(self) -> None:
         """A child of the script's must neither outlive us nor hold our end of the conversation open."""
         die_with_parent()
+        if os.getppid() not in (
+            self._forking,
+            0,
+        ):  # gone before the kernel knew; 0: out of sight, in a container
+            os._exit(1)
         if self._wire is not None:
             self._wire.close()
 

@@ -90,6 +90,7 @@ def write_json(content: dict[str, Any], target: str) -> None:
     text = json.dumps(_finite(content), indent=2, allow_nan=False, default=str) + "\n"
     if target == "-":
         sys.stdout.write(text)
+        sys.stdout.flush()  # if nobody reads it, that shows here and not when Python ends
         return
     try:
         Path(target).write_text(text)
