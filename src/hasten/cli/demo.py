@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import subprocess
 import sys
 import tempfile
@@ -21,9 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    from ..errors import UsageError
     from ..examples import path
 
     require_platform()
+    missing = [name for name in ("numpy", "PIL") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(f"the example imports {' and '.join(missing)}: pip install 'hasten[examples]'")
     script = str(path("fashion_cnn"))
     with tempfile.TemporaryDirectory(prefix="hasten-demo-") as folder:
         _type(folder, "tune", "--budget", f"{arguments.budget:g}", script)
