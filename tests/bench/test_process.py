@@ -125,9 +125,8 @@ FORKS = """
 @pytest.mark.parametrize("then", ["time.sleep(1000)", "os._exit(0)"])
 def test_what_a_script_has_forked_ends_with_it(tmp_path: Path, then: str) -> None:
     before = children()
-    with stage_for(tmp_path, FORKS.format(then=then)) as stage:
-        with stage.worker():
-            child = int(first_output(tmp_path))
+    with stage_for(tmp_path, FORKS.format(then=then)) as stage, stage.worker():
+        child = int(first_output(tmp_path))
     assert has_ended(child)
     assert children() == before
 
