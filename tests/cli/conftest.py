@@ -108,3 +108,10 @@ def shared_project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project
     made = Project(tmp_path_factory.mktemp("shared"))
     yield made
     made.end_all()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible() -> None:
+    """A shell starts background commands with SIGINT ignored, and what we start would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
