@@ -280,8 +280,9 @@ class Rows(torch.utils.data.Dataset):
     def __getitem__(self, index):
         note = Path(FOLDER, f"child-{os.getpid()}")
         if not note.exists():
-            Path(FOLDER, "new").write_text(" ".join(sockets() & OURS))
-            Path(FOLDER, "new").rename(note)
+            fresh = Path(FOLDER, f"new-{os.getpid()}")
+            fresh.write_text(" ".join(sockets() & OURS))
+            fresh.rename(note)
         return torch.zeros(4)
 
 FOLDER = os.path.dirname(__file__)
