@@ -157,6 +157,32 @@ def test_before_anything_was_measured(project: Project) -> None:
     assert project.left_over() == []
 
 
+INTERRUPTED_IN_A_FINALIZER = """
+import os, signal, sys, time
+from hasten.cli import main, profile
+
+class Finalized:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{signal})
+        time.sleep(0.001)
+
+def execute(arguments):
+    Finalized()
+    time.sleep(60)
+    return 0
+
+profile.execute = execute
+sys.exit(main.main(["profile", "train.py"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_inside_a_finalizer_is_not_lost(project: Project, number: signal.Signals) -> None:
+    done = project.python("-c", INTERRUPTED_IN_A_FINALIZER.format(signal=number.name))
+    assert done.returncode == 128 + number
+    assert "Exception ignored" not in done.stderr
+
+
 PREPARES_FOR_LONG = """
 import os, time
 if os.fork() == 0:

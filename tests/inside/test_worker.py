@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -352,6 +351,26 @@ def test_a_child_of_the_scripts_dies_with_the_worker(stage: Stage) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the kernel by prctl")
+def test_a_child_whose_parent_is_gone_before_it_could_ask_the_kernel_dies_too(stage: Stage) -> None:
+    note = stage.folder / "grandchild"
+    stage.worker(
+        NOTING_ITS_PID
+        + "reading, writing = os.pipe()\n"
+        + "if os.fork() == 0:\n"
+        + "    grandchild = os.fork()\n"
+        + "    if grandchild:\n"
+        + "        os.write(writing, str(grandchild).encode())\n"
+        + "        os._exit(0)\n"
+        + "    signal.pause()\n"
+        + f"note({str(note)!r}, os.read(reading, 20).decode())\n"
+        + "signal.pause()\n"
+    )
+    assert wait_for(note.exists)
+    grandchild = int(note.read_text())
+    assert wait_for(lambda: not alive(grandchild))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the kernel by prctl")
 def test_a_worker_dies_with_its_coordinator(stage: Stage) -> None:
     """Also one that listens to nobody, because its script is busy."""
     note = stage.folder / "worker"
@@ -378,7 +397,7 @@ def test_a_worker_dies_with_its_coordinator(stage: Stage) -> None:
     try:
         assert wait_for(lambda: not alive(worker))
     finally:
-        with suppress(ProcessLookupError):
+        if alive(worker):
             os.kill(worker, signal.SIGKILL)
 
 

@@ -8,6 +8,7 @@ import argparse
 import os
 import signal
 import sys
+import threading
 from types import FrameType
 from typing import NoReturn
 
@@ -18,6 +19,7 @@ from .common import VerbParser
 
 _VERBS = (profile, tune, run, demo)
 _INTERRUPTED = 130
+_AGAIN_SECONDS = 0.02
 _DESCRIPTION = """\
 Find out why a PyTorch training script is slow on this machine, and train it faster, unchanged.
 
@@ -46,6 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """The exit code. Ctrl-C ends with 130, after every worker is gone."""
     signal.signal(signal.SIGTERM, _terminate)
+    sys.unraisablehook = _unraisable
     arguments = build_parser().parse_args(argv)
     try:
         return int(arguments.verb.execute(arguments))
@@ -66,6 +69,22 @@ def main(argv: list[str] | None = None) -> int:
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     """A SIGTERM unwinds like any other end, so that workers and protection are taken down."""
     raise SystemExit(128 + number)
+
+
+def _unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    """A signal that came inside a finalizer or a weak reference's callback was lost: Python only prints
+    what is raised there. It is sent again, once that callback is over.
+    """
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        number = signal.SIGINT
+    elif issubclass(unraisable.exc_type, SystemExit):
+        number = signal.SIGTERM
+    else:
+        sys.__unraisablehook__(unraisable)
+        return
+    again = threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number))
+    again.daemon = True
+    again.start()
 
 
 if __name__ == "__main__":

@@ -100,10 +100,7 @@ class Worker:
     def _in_forked_child(self) -> None:
         """A child of the script's must neither outlive us nor hold our end of the conversation open."""
         die_with_parent()
-        if os.getppid() not in (
-            self._forking,
-            0,
-        ):  # gone before the kernel knew; 0: out of sight, in a container
+        if os.getppid() not in (self._forking, 0):  # gone before the kernel knew (0: in another namespace)
             os._exit(1)
         if self._wire is not None:
             self._wire.close()
