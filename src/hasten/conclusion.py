@@ -6,13 +6,13 @@ import math
 import platform
 from collections.abc import Sequence
 from datetime import date
-from statistics import median
 
 from . import __version__
 from .bench.statistics import is_gain
 from .plan_file import SavedPlan, write_plan
 from .records.cause import Cause
 from .records.facts import Facts
+from .records.phases import samples_per_step, step_seconds
 from .records.plan import BASELINE, Plan
 from .records.trial import Trial
 from .records.verdict import GuardVerdict, Refused, Tried, TuneResult
@@ -31,8 +31,7 @@ def conclude(
 ) -> TuneResult:
     """The result of a tune whose confirmation is ``trial`` (None: there was nothing to confirm)."""
     claimed = trial is not None and trial.failure is None and is_gain(trial.log_ratios)
-    step_seconds = median(step.seconds for step in facts.observation.steps)
-    batch = facts.observation.batch_size
+    seconds, samples = step_seconds(facts.observation), samples_per_step(facts.observation)
     late = [Refused(name, ("the budget ended before it could be tried",)) for name in untried]
     return TuneResult(
         outcome="gain" if claimed else "no-gain",
@@ -41,8 +40,9 @@ def conclude(
         speedup=trial.ratio.inverted() if trial is not None and trial.ratio is not None and claimed else None,
         ratio=trial.ratio if trial is not None and claimed else None,
         measured=trial.ratio if trial is not None else None,
-        baseline_step_seconds=step_seconds,
-        baseline_samples_per_second=batch / step_seconds if batch else None,
+        baseline_step_seconds=seconds,
+        baseline_samples_per_second=samples / seconds if samples else None,
+        observation=facts.observation,
         tried=tuple(tried),
         refused=(*refused, *late),
         guard=verdict,

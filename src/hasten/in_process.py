@@ -32,6 +32,9 @@ def under(plan: str | Path | Mapping[str, Settings]) -> Iterator[None]:
         nonlocal wanted
         if not wanted:
             board.refresh()
+        if training.obstacles:
+            _say(f"the plan is not applied: {'; '.join(training.obstacles)}")
+            wanted = Plan()
         while wanted:
             try:
                 board.switch(wanted)

@@ -87,6 +87,8 @@ def _tune(
 ) -> TuneResult:
     progress.stage(f"observing {request.script.label}")
     observation, rhythm = observe(stage)
+    if observation.obstacles:
+        raise Refusal(f"{request.script.label} cannot be tuned: {'; '.join(observation.obstacles)}")
     facts = Facts(stage.machine, observation)
     causes = find_causes(facts)
     candidates, refused = choose(facts, causes, request.risk)

@@ -114,5 +114,5 @@ class PaperWorker:
         steps = [step(seconds, evaluations=int(e), losses=(self.loss,)) for e in evaluations]
         self.taken += done
         if done < count:
-            raise ScriptOver(ScriptEnded(self.stage.how, self.stage.detail, tuple(steps), []))
+            raise ScriptOver(ScriptEnded(self.stage.how, self.stage.detail, tuple(steps), [], self.taken))
         return steps

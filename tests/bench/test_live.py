@@ -83,23 +83,33 @@ def test_no_quad_spans_two_workers() -> None:
     assert stage.log.count("baseline x 3") == stage.log.count("bf16 x 3") == 5, "each settles anew"
 
 
-def test_a_script_too_short_for_one_quad_fails() -> None:
-    stage = PaperStage(length=17 + 3 * BLOCK)
+def test_blocks_shrink_until_a_short_script_has_room_for_a_quad() -> None:
+    """1 + 10 + 2 x 3 steps untimed leave 4 blocks of 1 + 7 steps."""
+    stage = PaperStage(effects={"bf16": 0.5}, length=17 + 4 * 8 + 3)
+    trial = bench_over(stage).compare(BASELINE, FAST, 0.0)
+    assert trial.failure is None
+    assert trial.log_ratios == pytest.approx([math.log(0.5)] * 5)
+    assert len(stage.workers) == 6, "one to learn how long it is"
+    assert stage.log[-1] == "baseline x 8"
+
+
+def test_a_script_too_short_for_the_smallest_quad_fails() -> None:
+    stage = PaperStage(length=26)
     trial = bench_over(stage).compare(BASELINE, FAST, 1e9)
-    assert trial.failure == "the script ends before one comparison is done"
+    assert trial.failure == "the script ends after 26 steps, and one comparison takes 29"
     assert trial.ratio is None
-    assert len(stage.workers) == 3
+    assert len(stage.workers) == 1
 
 
-def test_a_script_that_became_too_short_fails_although_there_is_a_quad() -> None:
+def test_a_script_that_became_shorter_goes_on_with_shorter_blocks() -> None:
     def shorten(worker: PaperWorker) -> None:
         stage.length = 17 + (5 if len(stage.workers) == 1 else 3) * BLOCK
 
     stage = PaperStage(on_start=shorten)
     trial = bench_over(stage).compare(BASELINE, FAST, 1e9)
-    assert trial.failure == "the script ends before one comparison is done"
-    assert len(trial.log_ratios) == 1
-    assert len(stage.workers) == 4
+    assert trial.failure is None
+    assert len(trial.log_ratios) == 5
+    assert len(stage.workers) == 6, "the second is too short, and tells by how much"
 
 
 def test_the_next_trial_goes_on_in_the_same_worker() -> None:

@@ -64,10 +64,43 @@ def test_two_optimizers_in_turns_are_a_cycle(tmp_path: Path) -> None:
 
 def test_a_script_that_trains_too_little_is_refused_with_the_numbers(tmp_path: Path) -> None:
     before = children()
-    with stage_for(tmp_path, PLAIN.replace("Pictures()", "Pictures(), steps=23")) as stage:
-        with pytest.raises(Refusal, match=r"ended after 23 training steps, and 41 are needed"):
+    with stage_for(tmp_path, PLAIN.replace("Pictures()", "Pictures(), steps=9")) as stage:
+        with pytest.raises(Refusal, match=r"ended after 9 training steps, and at least 10 are needed"):
             observe(stage)
         assert children() == before
+
+
+def test_a_script_of_few_steps_is_watched_to_its_end(tmp_path: Path) -> None:
+    with stage_for(tmp_path, PLAIN.replace("Pictures()", "Pictures(), steps=23")) as stage:
+        observation, rhythm = observe(stage)
+    assert rhythm.steps_in_all == 23
+    assert observation.warmup_steps == 1 + 23 // 4
+    assert len(observation.steps) == 23 - observation.warmup_steps
+    assert [optimizer.name for optimizer in observation.optimizers] == ["SGD"]
+
+
+def test_a_training_in_a_child_process_is_refused_by_its_name(tmp_path: Path) -> None:
+    source = """
+        import torch
+        from multiprocessing import get_context
+
+        def train():
+            model = torch.nn.Linear(2, 1)
+            optimizer = torch.optim.SGD(model.parameters())
+            for _ in range(30):
+                model(torch.ones(1, 2)).sum().backward()
+                optimizer.step()
+            print("trained", flush=True)
+
+        child = get_context("fork").Process(target=train)
+        child.start()
+        child.join()
+        assert child.exitcode == 0
+    """
+    with stage_for(tmp_path, source) as stage:
+        with pytest.raises(Refusal, match=r"started a process of its own \(train\)"):
+            observe(stage)
+        assert stage.protection == "overlay"
 
 
 def test_a_script_that_never_trains_is_refused(tmp_path: Path) -> None:

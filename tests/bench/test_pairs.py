@@ -74,10 +74,36 @@ def test_a_script_of_just_the_steps_needed_is_long_enough() -> None:
     bench = bench_over(stage := PaperStage())
     stage.length = bench.steps_needed
     assert bench.compare(BASELINE, FAST, 2).failure is None
-    stage.length -= 1
-    trial = bench.compare(BASELINE, FAST, 2)
-    assert trial.failure == f"the script ended in mid-comparison, which takes {bench.steps_needed} steps"
+    assert f"baseline x {BLOCK}" in stage.log
+
+
+def test_blocks_shrink_until_a_short_script_has_room_for_them() -> None:
+    stage = PaperStage(effects={"malloc": 0.5}, length=41)
+    trial = bench_over(stage).compare(BASELINE, FAST, 2)
+    assert trial.failure is None
+    assert trial.log_ratios == pytest.approx([math.log(0.5)] * 2)
+    assert len(stage.workers) == 6, "the first pair tells how long the script is"
+    assert stage.workers[-1].log[0] == "baseline x 10"
+    assert stage.log[-1] == "baseline x 7"
+
+
+def test_a_script_too_short_for_the_smallest_blocks_fails() -> None:
+    trial = bench_over(PaperStage(length=20)).compare(BASELINE, FAST, 2)
+    assert trial.failure == "the script ends after 20 steps, and one comparison takes 22"
     assert trial.ratio is None
+
+
+def test_a_script_that_became_shorter_fails() -> None:
+    stage = PaperStage(length=41)
+
+    def shorten(worker: PaperWorker) -> None:
+        if len(stage.workers) > 4:
+            stage.length = 30
+
+    stage.on_start = shorten
+    trial = bench_over(stage).compare(BASELINE, FAST, 3)
+    assert trial.failure is not None
+    assert trial.failure.startswith("the script ended in mid-comparison")
 
 
 def test_enough_ends_it_early() -> None:

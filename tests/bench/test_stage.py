@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from hasten.bench.process import ScriptOver
+from hasten.bench.stage import offline
 from hasten.records.plan import Plan
 from tests.bench.workers import stage_for
+from tests.inside.test_landlock import needs_landlock
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protection is for Linux")
 
@@ -63,6 +65,23 @@ def test_trials_write_nothing_but_their_preparations_last(
     assert list(layers.iterdir()) == []
 
 
+@needs_landlock
+@pytest.mark.parametrize("required", [True, False])
+def test_where_writes_cannot_be_led_elsewhere_they_are_denied_unless_the_user_allows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, required: bool
+) -> None:
+    monkeypatch.setattr("hasten.bench.stage.make_layers", lambda folders: "")
+    with stage_for(tmp_path, "open(__file__, 'a').write('# more')") as stage:
+        stage.protect = required
+        with stage.worker() as worker, pytest.raises(ScriptOver) as over:
+            worker.wait_started()
+        assert (worker.protection, worker.uppers) == ("landlock" if required else "off", ())
+        stage.keep_preparations(worker)
+    assert over.value.ended.denied.startswith("no directory outside " if required else "")
+    assert ("--allow-writes" in str(over.value)) is required
+    assert (tmp_path / "script/train.py").read_text().endswith("# more") is not required
+
+
 def test_a_script_that_prepares_nothing_leaves_nothing_to_keep(tmp_path: Path) -> None:
     with stage_for(tmp_path, "print('again')") as stage:
         for _ in range(2):
@@ -93,6 +112,52 @@ def test_a_seed_reaches_hashing_too(tmp_path: Path, seed: int | None, said: str)
         with stage.worker(seed=seed) as worker, pytest.raises(ScriptOver):
             worker.wait_started()
     assert printed(tmp_path, 1) == said
+
+
+OFFLINE = {
+    "WANDB_MODE": "offline",
+    "COMET_MODE": "offline",
+    "COMET_START_ONLINE": "0",
+    "NEPTUNE_MODE": "offline",
+    "CLEARML_OFFLINE_MODE": "1",
+    "MLFLOW_ALLOW_FILE_STORE": "true",
+    "MLFLOW_TRACKING_URI": "file:///tmp/a%20b/mlruns",
+    "MLFLOW_REGISTRY_URI": "file:///tmp/a%20b/mlruns",
+}
+
+
+def test_trackers_are_offline_whatever_the_user_had_set() -> None:
+    servers = dict.fromkeys(OFFLINE, "https://server") | {"WANDB_MODE": "online", "MLFLOW_RUN_ID": "7"}
+    assert offline({"PATH": "/bin"}, "/tmp/a b") == {"PATH": "/bin", **OFFLINE}
+    assert offline({**servers, "WANDB_PROJECT": "p"}, "/tmp/a b") == {"WANDB_PROJECT": "p", **OFFLINE}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("WANDB_MODE", "disabled"), ("COMET_MODE", "DISABLED"), ("NEPTUNE_MODE", "debug")]
+)
+def test_a_tracker_that_is_switched_off_stays_off(name: str, value: str) -> None:
+    assert offline({name: value}, "/tmp/a b") == {**OFFLINE, name: value}
+
+
+def test_a_worker_is_started_with_trackers_offline(tmp_path: Path) -> None:
+    source = "import os\nprint(os.environ['WANDB_MODE'], os.environ['MLFLOW_TRACKING_URI'])"
+    with stage_for(tmp_path, source) as stage:
+        with stage.worker() as worker, pytest.raises(ScriptOver):
+            worker.wait_started()
+        mode, uri = printed(tmp_path, 1).split()
+        runs = Path(uri.removeprefix("file://"))
+        assert (mode, runs.parent.is_dir()) == ("offline", True)
+    assert not runs.parent.exists()
+
+
+def test_without_a_place_for_layers_there_is_one_for_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("hasten.bench.stage.make_layers", lambda folders: "")
+    with stage_for(tmp_path / "here", "print('never')"):
+        (made,) = tmp_path.glob("hasten-*")
+    assert not made.exists()
 
 
 def test_without_a_trial_folder_the_output_goes_where_ours_goes(

@@ -98,8 +98,8 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     result = project.folder.parent / "result.json"
     options = ("--warmup", str(WARMUP), "--steps", str(STEPS), "--json", str(result))
     profiled = project.hasten("profile", *options, "train.py", "1000000")
-    if "trials cannot be kept from writing files here" in profiled.stderr:
-        pytest.skip(f"this machine cannot protect files: {profiled.stderr}")
+    if "--allow-writes" in profiled.stderr:
+        pytest.skip(f"this machine cannot lead writes elsewhere: {profiled.stderr}")
     assert profiled.returncode == 0, profiled.stderr
     return Watched(
         project,
@@ -171,7 +171,7 @@ def test_a_script_that_ends_too_soon(project: Project) -> None:
     done = project.hasten("profile", "--allow-writes", "train.py", "8")
     assert done.returncode == 3
     assert done.stderr.startswith(
-        "hasten: train.py ended after 8 training steps, and 41 are needed to see how it trains. "
+        "hasten: train.py ended after 8 training steps, and at least 10 are needed to see how it trains. "
     )
 
 

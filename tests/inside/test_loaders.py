@@ -10,7 +10,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
+from hasten.inside.hooks import Hooks
 from hasten.inside.loaders import Loaders, batch_bytes, batch_length, tensors_in
+from hasten.inside.observer import Observer
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
 
@@ -50,7 +52,7 @@ def pull(loaders: Loaders, loader: DataLoader[Any]) -> Any:
     """A batch, as it comes through the seam."""
     iterator = iter(loader)
     batch = next(iterator)
-    loaders.batch_came(iterator, batch)
+    loaders.batch_came(iterator, batch, loaders.samples_in(iterator, batch))
     return batch
 
 
@@ -113,3 +115,33 @@ def test_a_dataset_without_length_is_noted(training: Training) -> None:
     loaders.batch_trained()
     (record,) = loaders.records()
     assert (record.samples, record.iterable, record.training) == (None, True, True)
+
+
+def pad(sequences: list[torch.Tensor]) -> torch.Tensor:
+    """Time first, as ``pad_sequence`` does it where nobody says otherwise."""
+    return torch.nn.utils.rnn.pad_sequence(sequences)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_batch_has_as_many_samples_as_were_asked_for(workers: int) -> None:
+    """Also where time comes first, in an epoch's short last batch, and after an epoch given up midway."""
+    seams = Seams()
+    samples: list[int] = []
+    observer = Observer(lambda step: None)
+    observer.data_waited = lambda seconds, count: samples.append(count)  # type: ignore[method-assign, assignment]
+    Hooks(Training(torch, seams, 2**32), observer, lambda: None).install()
+    data = [torch.zeros(7 + index) for index in range(10)]
+    loader: DataLoader[Any] = DataLoader(
+        data,  # type: ignore[arg-type]
+        batch_size=4,
+        collate_fn=pad,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+    )
+    try:
+        next(iter(loader))
+        for _ in loader:
+            pass
+    finally:
+        seams.undo_all()
+    assert samples == [4, 4, 4, 2]

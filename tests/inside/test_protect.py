@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 import hasten
-from hasten.inside import mounts
+from hasten.inside import landlock, mounts
 from hasten.inside.protect import make_layers, remove_layers
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protection is for Linux")
@@ -216,6 +216,7 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
         "inside/script_side.py",
         "inside/protect.py",
         "inside/mounts.py",
+        "inside/landlock.py",
     ):
         (made.base / "src" / "hasten" / part).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(package / part, made.base / "src" / "hasten" / part)
@@ -575,6 +576,27 @@ result = namespaces == [os.readlink(f"/proc/self/ns/{{kind}}") for kind in ("mnt
         protected=False,
     )
     assert (ground.project / "new.txt").exists()
+
+
+def test_writes_are_denied_where_they_cannot_be_led_elsewhere(ground: Ground) -> None:
+    """If asked for, and only in a worker that need not see what an earlier one wrote."""
+    try:
+        landlock.version()
+    except OSError as refused:
+        pytest.skip(str(refused))
+    body = """
+later = protect(asked["folders"], "", ["/nowhere"], or_deny=True)
+assert later.kind == "off", later
+denying = protect(asked["folders"], "", or_deny=True)
+result = [denying.kind, denying.folders, denying.uppers, denying.reason.split(":")[0]]
+try:
+    open("data.txt", "w")
+except PermissionError:
+    result.append("denied")
+"""
+    folder = str(ground.project)
+    why = f"no directory outside {folder} can take the writes"
+    assert ground.run(body, protected=False) == ["landlock", [folder], [], why, "denied"]
 
 
 def test_second_thread_turns_protection_off(ground: Ground) -> None:

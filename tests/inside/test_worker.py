@@ -231,7 +231,7 @@ def test_a_script_that_never_trains_is_over_before_it_starts(stage: Stage) -> No
     worker = stage.worker("print('no training here')")
     with pytest.raises(ScriptOver) as over:
         worker.wait_started(AFTER)
-    assert over.value.ended == ScriptEnded("completed", "", (), [])
+    assert over.value.ended == ScriptEnded("completed", "", (), [], steps_in_all=0)
 
 
 @pytest.mark.parametrize(
@@ -439,3 +439,71 @@ def test_a_run_says_what_takes_no_effect(stage: Stage) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "done"
     assert "fused_optimizer" in done.stderr
+
+
+# ---- our own failures
+SABOTAGE = """
+from hasten.inside.observer import Observer
+
+def fail(*_):
+    raise TypeError("a bug of hasten's")
+
+Observer.backward_ends = fail
+"""
+
+
+def test_a_run_goes_on_without_us_where_our_watching_fails(stage: Stage) -> None:
+    done = stage.run(TRAIN + SABOTAGE + "train(5)", plan=Plan({"fused_optimizer": {}}))
+    assert done.returncode == 0
+    assert done.stdout == stage.plain(TRAIN + "train(5)").stdout
+    assert "a bug in hasten and none of the script's; the script runs on without it" in done.stderr
+    assert "TypeError: a bug of hasten's" in done.stderr
+
+
+def test_a_trial_in_which_our_watching_fails_is_over_and_says_why(stage: Stage) -> None:
+    worker = stage.worker(TRAIN + SABOTAGE + "train(5)")
+    with pytest.raises(WorkerError, match=r"bug in hasten(?s:.)*TypeError: a bug of hasten's"):
+        worker.wait_started(AFTER)
+
+
+# ---- trainings that cannot be followed
+DIRECT = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 8), torch.nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters())
+for _ in range(3):
+    loss = model.forward(torch.randn(8, 4)).sum()
+    loss.backward()
+    optimizer.step()
+"""
+SCRIPTED = """
+import torch
+
+model = torch.jit.script(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters())
+for _ in range(3):
+    model(torch.randn(8, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [(DIRECT, "train.py:15 calls Net.forward(...) itself"), (SCRIPTED, "TorchScript module (Linear)")],
+    ids=["forward called directly", "TorchScript"],
+)
+def test_what_cannot_be_followed_is_told(stage: Stage, source: str, expected: str) -> None:
+    (obstacle,) = stage.started(source).observation().obstacles
+    assert expected in obstacle
+    done = stage.run(source, plan=Plan({"bf16": {}}))
+    assert done.returncode == 0
+    assert f"hasten: the plan is not applied: {obstacle}" in done.stderr

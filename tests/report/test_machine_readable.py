@@ -44,7 +44,12 @@ def test_a_gain() -> None:
     )
     assert content["ratio"] == {"value": 0.8, "low": 0.75, "high": 0.85, "processes": 6}
     assert content["plan"] == {"threads": {"count": 2}, "bf16": {}}
-    assert content["baseline"] == {"step_seconds": 0.0142, "samples_per_second": 4507.0}
+    assert content["baseline"] == {
+        "step_seconds": 0.0142,
+        "samples_per_second": 4507.0,
+        "cycle": None,
+        "step": None,
+    }
     assert content["tune_seconds"] == 100.0
     assert content["machine"] == GAIN.machine
     assert content["versions"] == {"hasten": "0.1.0", "torch": "2.13.0", "python": "3.11.7"}
@@ -98,7 +103,7 @@ def test_a_refusal() -> None:
     content = as_read(refusal_json("it never trains"))
     assert (content["outcome"], content["reason"]) == ("refused", "it never trains")
     assert content["speedup"] is content["ratio"] is content["measured"] is content["guard"] is None
-    assert content["baseline"] == {"step_seconds": None, "samples_per_second": None}
+    assert content["baseline"] == dict.fromkeys(("step_seconds", "samples_per_second", "cycle", "step"))
     assert content["plan"] == {}
     assert content["tried"] == content["refused"] == []
 
@@ -133,7 +138,7 @@ def test_the_parts_of_a_profile() -> None:
 
 
 def test_a_profile_of_a_script_without_known_batches() -> None:
-    content = profile_json(observation(batch_size=None))
+    content = profile_json(observation(batch_size=None, steps=(step(samples=None),) * 30))
     assert content["batch_size"] is content["samples_per_second"] is None
 
 

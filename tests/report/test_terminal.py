@@ -6,6 +6,7 @@ import io
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -105,6 +106,12 @@ def test_protection_that_was_off_is_told() -> None:
     assert "Protection" not in tune_report(GAIN)
 
 
+def test_writes_that_were_denied_are_told() -> None:
+    assert "denied to write in its folders" in tune_report(replace(GAIN, protection="landlock"))
+    assert "denied" not in tune_report(GAIN)
+    assert "denied" not in tune_report(replace(GAIN, protection="off"))
+
+
 def test_warnings_are_told() -> None:
     assert "\nWarning: the machine is [busy]\n" in tune_report(
         replace(GAIN, warnings=("the machine is [busy]",))
@@ -119,6 +126,7 @@ def test_a_profile() -> None:
     assert [line.rstrip() for line in profile_report(observed, cause).splitlines()] == [
         "",
         "30 steps after 11 to warm up: 10 ms a step, 800 samples a second",
+        "(a step is one step of an optimizer; times are compared per sample)",
         "  data       5 ms    50%  ####################",
         "  forward    2.5 ms  25%  ##########",
         "  loss       0 us    0%",
@@ -138,5 +146,30 @@ def test_a_profile_without_a_cause_gives_none() -> None:
     assert "Why" not in profile_report(observation())
 
 
-def test_gradient_accumulation_is_told() -> None:
-    assert "(one block is 4 optimizer steps)" in profile_report(observation(cycle=4))
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        ({"cycle": 4}, "a step is one step of an optimizer; a block is 4 of them, after which"),
+        ({"signature": (0, 4, 4)}, "of an optimizer, with 4 forward and 4 backward passes; times"),
+        ({"optimizers": ()}, "a step is one backward pass (the script has no optimizer); times"),
+        ({"step_said": True}, "a step is what the script says by hasten.step(); times"),
+        ({"batch_size": None}, "times are compared per step, as no batch was seen"),
+    ],
+)
+def test_what_a_step_is_is_told(seen: dict[str, Any], said: str) -> None:
+    signature = seen.pop("signature", (0, 1, 1))
+    steps = (step(signature=signature),) * 30
+    assert said in " ".join(profile_report(observation(steps=steps, **seen)).split())
+
+
+def test_a_batch_that_serves_two_optimizers_counts_once() -> None:
+    """8 samples for every second step of 10 ms."""
+    steps = (step(samples=8), step(samples=None)) * 15
+    assert "10 ms a step, 400 samples a second" in profile_report(observation(steps=steps, cycle=2))
+
+
+def test_an_evaluation_that_falls_into_a_step_is_left_out() -> None:
+    usual, slow = step(shares={"forward": 1.0}), step(1.0, evaluations=20)
+    report = profile_report(observation(steps=(*[usual] * 29, slow)))
+    assert "10 ms a step" in report
+    assert re.search(r"forward +10 ms +100%", report)

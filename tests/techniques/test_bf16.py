@@ -201,7 +201,7 @@ def test_the_proof_holds_when_a_layer_was_lowered(bench: Workbench) -> None:
         model(INPUTS)
     (proof,) = bench.switchboard.proofs()
     assert proof.effective
-    assert proof.evidence == "2 forward passes under autocast; the first layer came out in bfloat16"
+    assert proof.evidence == "2 forward passes under autocast; tensors kept in bfloat16 by the first: 1"
 
 
 class Sum(nn.Module):
@@ -230,7 +230,7 @@ def test_the_proof_fails_for_a_model_without_lowered_layers(bench: Workbench, ki
     model(INPUTS)
     (proof,) = bench.switchboard.proofs()
     assert not proof.effective
-    assert "did not come out in bfloat16" in proof.evidence
+    assert proof.evidence.endswith("tensors kept in bfloat16 by the first: 0")
 
 
 # ---- on paper

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from statistics import median
 
 from ..errors import WorkerError
@@ -22,7 +23,7 @@ from .steps import TOO_FEW_REGULAR, Block, Rhythm, all_finite, measure
 
 _LEAST_QUADS = 5
 _MOST_QUADS = 24
-_BLOCK_SECONDS = 0.1  # timed cycles of a block fill at least this, so that clocks and switches do not matter
+_BLOCKS = 4  # of a quad
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan
 _WARMUP_STEPS = 10
 _EMPTY_WORKERS = 3  # in a row that ended without one quad: the script is too short
@@ -37,11 +38,15 @@ class LiveBench:
 
     def __init__(self, stage: Stage, rhythm: Rhythm) -> None:
         self._stage = stage
-        self._rhythm = rhythm
+        self._take(rhythm)
         self._worker: WorkerProcess | None = None
         self._settled: set[Plan] = set()
-        timed = max(3, min(40, math.ceil(_BLOCK_SECONDS / rhythm.cycle_seconds)))
-        self._block_steps = (1 + timed) * rhythm.cycle
+
+    def _take(self, rhythm: Rhythm) -> None:
+        self._rhythm = rhythm
+        self._warmup_steps = rhythm.warmup_steps(_WARMUP_STEPS)
+        self._untimed = 1 + self._warmup_steps + 2 * _SETTLING_CYCLES * rhythm.cycle
+        self._block_steps = rhythm.block_steps(_BLOCKS, self._untimed)
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         """``b`` against ``a``; they may differ in live techniques only."""
@@ -58,6 +63,8 @@ class LiveBench:
                     if over.ended.how != "completed":
                         raise TrialFailed(str(over)) from None
                     empty = 0 if len(comparison.log_ratios) > gathered else empty + 1
+                    if empty and self._rhythm.steps_in_all is None:  # now it is known
+                        self._take(replace(self._rhythm, steps_in_all=over.ended.steps_in_all))
                     gathered = len(comparison.log_ratios)
                     if empty >= _EMPTY_WORKERS:
                         raise TrialFailed("the script ends before one comparison is done") from None
@@ -81,11 +88,14 @@ class LiveBench:
             self.close()
             self._worker = self._stage.worker(process_plan)
             self._worker.wait_started()
-            self._worker.steps(_WARMUP_STEPS)
+            if self._warmup_steps:
+                self._worker.steps(self._warmup_steps)
         return self._worker
 
     def _quad(self, a: Plan, b: Plan, comparison: _Comparison) -> float | None:
         """log(b / a) of one quad; None where a block had too few regular steps to be timed."""
+        if not self._block_steps:
+            raise TrialFailed(self._rhythm.too_short(_BLOCKS, self._untimed))
         worker = self._ready_worker(process_part(a))
         order = (a, b, b, a) if len(comparison.log_ratios) % 2 == 0 else (b, a, a, b)
         logs = {a: 0.0, b: 0.0}

@@ -8,53 +8,64 @@ from dataclasses import replace
 from ..errors import Refusal
 from ..records.observation import Observation
 from ..records.plan import BASELINE
-from .process import ScriptEnded, ScriptOver, script_error
+from .process import ScriptEnded, ScriptOver, WorkerProcess, script_error, trains_elsewhere
 from .stage import Stage
 from .steps import Rhythm, rhythm_of
 
 WARMUP_STEPS = 10
 STEPS = 30
+LEAST_STEPS = 10  # of the whole script: fewer tell nothing
 
 
 def observe(stage: Stage, steps: int = STEPS, warmup_steps: int = WARMUP_STEPS) -> tuple[Observation, Rhythm]:
-    """Start the script, let it warm up, watch ``steps`` steps, stop it.
+    """Start the script, let it warm up, watch ``steps`` steps, stop it. A script that ends before is watched
+    to its end.
 
     Raises ScriptError where the script fails by itself, Refusal where it never trains or ends too soon.
     """
     script = stage.argv[0]
     with stage.worker(BASELINE) as worker:
+        in_all = None
         try:
             worker.wait_started()
             stage.keep_preparations(worker)
             worker.steps(warmup_steps)
             watched = worker.steps(steps)
+            seen = worker.observation()
         except ScriptOver as over:
-            raise _too_short(over.ended, script, len(worker.history), 1 + warmup_steps + steps) from None
+            in_all = over.ended.steps_in_all
+            if over.ended.how != "completed" or over.ended.observation is None or in_all < LEAST_STEPS:
+                raise _too_short(over.ended, worker, script) from None
+            warmup_steps = min(warmup_steps, in_all // 4)
+            watched = [*worker.history, *over.ended.steps][1 + warmup_steps :]
+            seen = over.ended.observation
         finally:
             stage.protection = worker.protection
-        rhythm = rhythm_of(watched)
-        sizes = Counter(step.samples for step in watched if step.samples)
-        observation = replace(
-            worker.observation(),
-            steps=tuple(watched),
-            warmup_steps=1 + warmup_steps,
-            cycle=rhythm.cycle,
-            batch_size=sizes.most_common(1)[0][0] if sizes else None,
-        )
+    rhythm = rhythm_of(watched, in_all)
+    sizes = Counter(step.samples for step in watched if step.samples)
+    observation = replace(
+        seen,
+        steps=tuple(watched),
+        warmup_steps=1 + warmup_steps,
+        cycle=rhythm.cycle,
+        batch_size=sizes.most_common(1)[0][0] if sizes else None,
+    )
     return observation, rhythm
 
 
-def _too_short(ended: ScriptEnded, script: str, taken: int, needed: int) -> Exception:
-    taken += len(ended.steps)
+def _too_short(ended: ScriptEnded, worker: WorkerProcess, script: str) -> Exception:
     if ended.how != "completed":
         return script_error(ended, script)
-    if taken == 0:
+    if ended.steps_in_all == 0 and worker.child:
+        return Refusal(trains_elsewhere(worker.child))
+    if ended.steps_in_all == 0:
         return Refusal(
             f"{script} ended without training: hasten saw no optimizer step and no backward pass in its "
-            "process. Name the script that trains, with the arguments that make it train. (Training in "
-            "processes that the script starts itself cannot be followed yet.)"
+            "process. Name the script that trains, with the arguments that make it train. (Where it trains "
+            "by other means, torch.func for one, it can say where a step ends: hasten.step(). Training in "
+            "processes that the script starts itself cannot be followed.)"
         )
     return Refusal(
-        f"{script} ended after {taken} training steps, and {needed} are needed to see how it trains. "
-        "Give it more epochs or more data (only the first steps are used)."
+        f"{script} ended after {ended.steps_in_all} training steps, and at least {LEAST_STEPS} are needed to "
+        "see how it trains. Give it more epochs or more data (only the first steps are used)."
     )

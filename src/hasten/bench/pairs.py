@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from ..errors import WorkerError
@@ -23,7 +23,7 @@ from .statistics import interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, all_finite, measure
 
 _TURNS = 2  # each turn is A B B A or B A A B
-_BLOCK_SECONDS = 0.1
+_BLOCKS = 2 * _TURNS  # of each worker
 _WARMUP_SECONDS = 0.3
 _WARMUP_STEPS = 10
 
@@ -46,17 +46,19 @@ class PairsBench:
 
     def __init__(self, stage: Stage, rhythm: Rhythm) -> None:
         self._stage = stage
-        self._rhythm = rhythm
-        timed = max(3, min(40, math.ceil(_BLOCK_SECONDS / rhythm.cycle_seconds)))
-        self._block_steps = (1 + timed) * rhythm.cycle
-        warmup = max(_WARMUP_STEPS, min(40, math.ceil(_WARMUP_SECONDS / rhythm.cycle_seconds)))
-        self._warmup_steps = warmup * rhythm.cycle
+        self._take(rhythm)
         self.pair_seconds: float | None = None  # what a pair takes here, known after the first
+
+    def _take(self, rhythm: Rhythm) -> None:
+        self._rhythm = rhythm
+        warmup = max(_WARMUP_STEPS, min(40, math.ceil(_WARMUP_SECONDS / rhythm.cycle_seconds)))
+        self._warmup_steps = rhythm.warmup_steps(warmup * rhythm.cycle)
+        self._block_steps = rhythm.block_steps(_BLOCKS, 1 + self._warmup_steps)
 
     @property
     def steps_needed(self) -> int:
-        """Steps that a script must have for one pair."""
-        return 1 + self._warmup_steps + 2 * _TURNS * self._block_steps
+        """Steps that each worker of a pair trains."""
+        return 1 + self._warmup_steps + _BLOCKS * self._block_steps
 
     def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
         """``b`` against ``a`` over ``pairs`` pairs, or fewer once ``enough(log ratios)``."""
@@ -66,7 +68,7 @@ class PairsBench:
         try:
             for number in range(pairs):
                 pair_began = time.monotonic()
-                done.append(self._pair(a, b, a_first=number % 2 == 0))
+                done.append(self._fitting_pair(a, b, a_first=number % 2 == 0))
                 self.pair_seconds = time.monotonic() - pair_began
                 if enough([pair.log_ratio for pair in done]):
                     break
@@ -96,7 +98,19 @@ class PairsBench:
             failure=failure,
         )
 
+    def _fitting_pair(self, a: Plan, b: Plan, a_first: bool) -> _Pair:
+        """A pair; where the script turns out to be too short for it, one with shorter blocks."""
+        try:
+            return self._pair(a, b, a_first)
+        except ScriptOver as over:
+            if over.ended.how != "completed" or self._rhythm.steps_in_all is not None:
+                raise
+            self._take(replace(self._rhythm, steps_in_all=over.ended.steps_in_all))
+            return self._pair(a, b, a_first)
+
     def _pair(self, a: Plan, b: Plan, a_first: bool) -> _Pair:
+        if not self._block_steps:
+            raise _Failed(self._rhythm.too_short(_BLOCKS, 1 + self._warmup_steps))
         with ExitStack() as stack:
             order = (a, b) if a_first else (b, a)
             workers = {plan: stack.enter_context(self._stage.worker(plan)) for plan in order}
@@ -122,7 +136,8 @@ class PairsBench:
 
     def _settle(self, worker: WorkerProcess) -> None:
         """Warm up, untimed."""
-        worker.steps(self._warmup_steps)
+        if self._warmup_steps:
+            worker.steps(self._warmup_steps)
         worker.pause()
 
     def _block(self, worker: WorkerProcess) -> Block | None:

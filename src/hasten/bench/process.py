@@ -23,6 +23,7 @@ from ..records.codec import from_json
 from ..records.observation import Observation, Step
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Proof
+from .denied import ADVICE, denied_words, is_denied_write
 
 START_SECONDS = 600.0  # a script may prepare for long before its first step
 _NO_GPU_SIGNS = (
@@ -34,6 +35,11 @@ _NO_GPU_ADVICE = (
     "The script asks for a GPU, and torch finds none here. A device that follows the machine: "
     'device = "cuda" if torch.cuda.is_available() else "cpu"'
 )
+_LOST_SIGHT = (
+    "hasten's own watching failed, which is a bug in hasten and none of the script's: the script trains as "
+    "ever without hasten, or with hasten run --no-plan. Please report this:\n"
+)
+CHILD_SECONDS = 90.0  # without a step, once the script has started processes that may be training instead
 SILENCE_SECONDS = 120.0  # a step may be slow, but not without end
 
 
@@ -45,6 +51,9 @@ class ScriptEnded:
     detail: str
     steps: tuple[Step, ...]
     testimony: list[dict[str, Any]]
+    steps_in_all: int = 0
+    observation: Observation | None = None  # None where it never trained
+    denied: str = ""  # its writes were denied: why they could not be led elsewhere instead
 
 
 class ScriptOver(Exception):
@@ -53,6 +62,10 @@ class ScriptOver(Exception):
     def __init__(self, ended: ScriptEnded) -> None:
         super().__init__(_in_one_line(ended))
         self.ended = ended
+
+
+class Silence(WorkerError):
+    """A worker said nothing for longer than its script can have needed."""
 
 
 class PlanRefused(Exception):
@@ -78,7 +91,9 @@ class WorkerProcess:
         self.history: list[Step] = []
         self.setup_seconds = 0.0
         self.protection = ""
+        self.child = ""  # the first process that the script started itself before its first step
         self.uppers: tuple[str, ...] = ()  # where its writes go
+        self._denied = ""  # as in ScriptEnded
         self._wire = Wire(ours)
         stdout, stderr = _open(output.stdout), _open(output.stderr)
         out: IO[bytes] | int | None = sys.stderr.fileno() if output.stdout_to_stderr else stdout
@@ -113,12 +128,19 @@ class WorkerProcess:
             told = self._receive(timeout, "starting up")
             self.protection = told["kind"]
             self.uppers = tuple(told["uppers"])
+            self._denied = told["reason"] if told["kind"] == "landlock" else ""
             if told["kind"] == "off" and self._must_be_shielded:
                 raise Refusal(
                     f"trials cannot be kept from writing files here: {told['reason']}. "
                     "Run again with --allow-writes if the script may write while it is measured."
                 )
         message = self._receive(timeout, "reaching its first training step")
+        if message["event"] == "child":
+            self.child = message["name"]
+            try:
+                message = self._receive(min(timeout, CHILD_SECONDS), "reaching its first training step")
+            except Silence:
+                raise Refusal(trains_elsewhere(self.child)) from None
         if message["event"] == "refused":
             raise PlanRefused(f"{message['technique']}: {message['reason']}")
         self._take_steps(message)
@@ -191,16 +213,28 @@ class WorkerProcess:
         try:
             message = self._wire.receive(timeout)
         except TimeoutError:
-            raise WorkerError(
+            raise Silence(
                 f"the script was silent for {timeout:.0f} s while {while_doing}: it seems to hang"
             ) from None
         except Hangup:
             raise WorkerError(f"{self._how_it_ended()} while {while_doing}") from None
+        if message["event"] == "lost sight":
+            raise WorkerError(_LOST_SIGHT + message["detail"].rstrip())
         if message["event"] == "ended":
-            raise ScriptOver(
-                ScriptEnded(message["how"], message["detail"], _steps(message["steps"]), message["testimony"])
-            )
+            raise ScriptOver(self._ended(message))
         return message
+
+    def _ended(self, message: Message) -> ScriptEnded:
+        seen = message["observation"]
+        return ScriptEnded(
+            how=message["how"],
+            detail=message["detail"],
+            steps=(steps := _steps(message["steps"])),
+            testimony=message["testimony"],
+            steps_in_all=len(self.history) + len(steps),
+            observation=from_json(Observation, seen) if seen is not None else None,
+            denied=self._denied,
+        )
 
     def _take_steps(self, message: Message) -> list[Step]:
         steps = list(_steps(message["steps"]))
@@ -247,8 +281,20 @@ def _signals_held() -> Iterator[None]:
             signal.raise_signal(late)
 
 
+def trains_elsewhere(child: str) -> str:
+    """What to tell the user whose script leaves the training to processes of its own."""
+    return (
+        f"the script started a process of its own ({child}), and no training step was seen in its main "
+        "process: hasten cannot follow a training into the script's own processes. Name a script that trains "
+        "in the process it is started in (without multiprocessing.spawn, a launcher or a subprocess)."
+    )
+
+
 def script_error(ended: ScriptEnded, script: str) -> ScriptError:
-    """What to tell the user when their script failed by itself."""
+    """What to tell the user when their script failed by itself, or because it may not write here."""
+    if ended.denied and is_denied_write(ended.detail):
+        advice = denied_words(ended.detail, ended.denied)
+        return ScriptError(f"{script} failed where trials may not write:\n{ended.detail.rstrip()}\n{advice}")
     if ended.how == "exit":
         return ScriptError(
             f"{script} ended with exit code {ended.detail} before hasten had seen enough steps"
@@ -272,7 +318,8 @@ def _in_one_line(ended: ScriptEnded) -> str:
         return "the script came to its end"
     if ended.how == "exit":
         return f"the script ended with exit code {ended.detail}"
-    return f"the script raised {ended.detail.strip().splitlines()[-1]}"
+    advice = f"; writing is denied here: {ADVICE}" if ended.denied and is_denied_write(ended.detail) else ""
+    return f"the script raised {ended.detail.strip().splitlines()[-1]}{advice}"
 
 
 def _steps(items: list[Any]) -> tuple[Step, ...]:

@@ -5,6 +5,7 @@ untouched.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,17 +35,19 @@ class Stage:
     protect: bool = True
     trial_folder: Path | None = None  # None: the workers' output goes where ours goes
     stdout_to_stderr: bool = False  # keep our standard output free of the script's
-    protection: str = ""  # "overlay" or "off", known once a worker has started
+    protection: str = ""  # "overlay", "landlock" or "off", known once a worker has started
     _layers: str = field(default="", init=False)
+    _aside: str = field(default="", init=False)  # the layers' folder, or what stands in for one
     _prelude: tuple[str, ...] = field(default=(), init=False)
     _count: int = field(default=0, init=False)
 
     def __enter__(self) -> Stage:
         self._layers = make_layers(self.folders)
+        self._aside = self._layers or tempfile.mkdtemp(prefix="hasten-")
         return self
 
     def __exit__(self, *_: object) -> None:
-        remove_layers(self._layers)
+        remove_layers(self._aside)
 
     def keep_preparations(self, worker: WorkerProcess) -> None:
         """What the worker's script wrote until now (downloads, caches) is there for all later workers.
@@ -78,7 +81,7 @@ class Stage:
             witness=witness,
             perturbation=perturbation,
         )
-        environment = dict(self.environment)
+        environment = offline(self.environment, self._aside)
         if seed is not None:
             environment["PYTHONHASHSEED"] = str(seed % 2**32)
         return WorkerProcess(job, environment, self._output())
@@ -89,3 +92,33 @@ class Stage:
         self.trial_folder.mkdir(parents=True, exist_ok=True)
         name = f"worker-{self._count:03}"
         return Output(self.trial_folder / f"{name}.stdout", self.trial_folder / f"{name}.stderr")
+
+
+def offline(environment: Mapping[str, str], folder: str) -> dict[str, str]:
+    """``environment`` for a trial: it asks experiment trackers to log into files instead of to a server.
+
+    Weights & Biases, Comet and Neptune write below the working directory, which is protected; MLflow into
+    ``folder``; ClearML into its cache in the home folder. A tracker that the user switched off stays off.
+    What the script itself demands in code, such as ``wandb.init(mode="online")`` or
+    ``mlflow.set_tracking_uri(...)``, goes before all of this, and Comet's older ``Experiment()`` asks no
+    variable.
+    """
+    made = {key: value for key, value in environment.items() if key not in _SERVERS_OWN}
+    for key, value in _OFFLINE.items():
+        if made.get(key, "").lower() not in _SWITCHED_OFF:
+            made[key] = value
+    runs = Path(folder, "mlruns").absolute().as_uri()
+    return {**made, "MLFLOW_TRACKING_URI": runs, "MLFLOW_REGISTRY_URI": runs}
+
+
+# Sources: the trackers' own pages on environment variables; Comet's and MLflow's configuration in code.
+_OFFLINE = {
+    "WANDB_MODE": "offline",
+    "COMET_MODE": "offline",  # asked by the trainer of transformers
+    "COMET_START_ONLINE": "0",  # asked by comet_ml.start()
+    "NEPTUNE_MODE": "offline",
+    "CLEARML_OFFLINE_MODE": "1",
+    "MLFLOW_ALLOW_FILE_STORE": "true",  # without, MLflow 3 refuses to log into files
+}
+_SWITCHED_OFF = ("disabled", "debug")  # "debug" is what Neptune calls it
+_SERVERS_OWN = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID")  # name what only the user's server knows

@@ -13,6 +13,10 @@ from statistics import fmean, median
 from ..inside.observer import cycle_length
 from ..records.observation import Step
 
+BLOCK_SECONDS = 0.1  # timed cycles of a block fill at least this, so that clocks and switches do not matter
+_LEAST_CYCLES = 3
+_MOST_CYCLES = 40
+_WARMUP_SHARE = 4  # of a script's steps, at most one in so many goes into warming up
 TOO_FEW_REGULAR = "too few regular steps to time: evaluations or new epochs fall into every block"
 
 
@@ -24,6 +28,26 @@ class Rhythm:
     restarts: int
     cycle: int  # optimizer steps in one repeating block of the script
     cycle_seconds: float  # of the baseline, median
+    steps_in_all: int | None = None  # known where the script has come to its end
+
+    def warmup_steps(self, wanted: int) -> int:
+        """``wanted``, or fewer where the script has no steps to spare."""
+        return wanted if self.steps_in_all is None else min(wanted, self.steps_in_all // _WARMUP_SHARE)
+
+    def block_steps(self, blocks: int, untimed: int) -> int:
+        """Steps of one block, when ``blocks`` of them and ``untimed`` steps must fit into the script.
+
+        The first cycle of a block is not timed. 0 where the script ends too soon.
+        """
+        wanted = max(_LEAST_CYCLES, min(_MOST_CYCLES, math.ceil(BLOCK_SECONDS / self.cycle_seconds)))
+        if self.steps_in_all is not None:
+            wanted = min(wanted, (self.steps_in_all - untimed) // (blocks * self.cycle) - 1)
+        return (1 + wanted) * self.cycle if wanted >= _LEAST_CYCLES else 0
+
+    def too_short(self, blocks: int, untimed: int) -> str:
+        """Why the script's steps do not suffice where ``block_steps`` is 0."""
+        needed = untimed + blocks * (1 + _LEAST_CYCLES) * self.cycle
+        return f"the script ends after {self.steps_in_all} steps, and one comparison takes {needed}"
 
     def regular(self, step: Step) -> bool:
         """No evaluation and no new epoch more than usual fell into the step."""
@@ -38,12 +62,13 @@ class Block:
     step_seconds: float
 
 
-def rhythm_of(steps: Sequence[Step]) -> Rhythm:
+def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:
     """The most frequent counts of evaluations and restarts, and the script's cycle."""
     evaluations = Counter(step.evaluations for step in steps).most_common(1)[0][0]
     restarts = Counter(step.restarts for step in steps).most_common(1)[0][0]
     cycle = cycle_length([step.signature for step in steps])
-    return Rhythm(evaluations, restarts, cycle, cycle * median(step.seconds for step in steps))
+    seconds = cycle * median(step.seconds for step in steps)
+    return Rhythm(evaluations, restarts, cycle, seconds, steps_in_all)
 
 
 def regular_steps(steps: Sequence[Step], rhythm: Rhythm) -> list[Step]:
@@ -59,8 +84,9 @@ def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | 
     whole = [c for c in cycles if len(c) == rhythm.cycle and all(rhythm.regular(step) for step in c)]
     if len(whole) < 2:
         return None
+    counted = [c for c in whole if any(s.samples for s in c)] or whole  # loops that read ahead leave some out
     sample_seconds = median(
-        sum(s.seconds for s in c) / (sum(s.samples or 0 for s in c) or len(c)) for c in whole
+        sum(s.seconds for s in c) / (sum(s.samples or 0 for s in c) or len(c)) for c in counted
     )
     return Block(sample_seconds, median(fmean(s.seconds for s in c) for c in whole))
 

@@ -10,7 +10,7 @@ _LEAST_SHARE = 0.10
 
 
 def look(facts: Facts) -> Cause | None:
-    share = phase_share(facts.observation.steps, "forward", "loss", "backward")
+    share = phase_share(facts.observation, "forward", "loss", "backward")
     if share < _LEAST_SHARE:
         return None
     dtypes = sorted({dtype for root in facts.observation.roots for dtype in root.dtypes})

@@ -10,7 +10,7 @@ _LEAST_SHARE = 0.05
 
 
 def look(facts: Facts) -> Cause | None:
-    share = phase_share(facts.observation.steps, "data")
+    share = phase_share(facts.observation, "data")
     if share < _LEAST_SHARE:
         return None
     loaders = [loader for loader in facts.observation.loaders if loader.training]

@@ -10,7 +10,7 @@ _LEAST_SHARE = 0.03
 
 
 def look(facts: Facts) -> Cause | None:
-    share = phase_share(facts.observation.steps, "optimizer")
+    share = phase_share(facts.observation, "optimizer")
     if share < _LEAST_SHARE or all(optimizer.fused for optimizer in facts.observation.optimizers):
         return None
     names = ", ".join(sorted({optimizer.name for optimizer in facts.observation.optimizers}))

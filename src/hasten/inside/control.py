@@ -4,8 +4,10 @@ on.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -50,17 +52,24 @@ class Conversation:
         except Hangup:
             os._exit(0)  # the coordinator is gone: nobody wants this training any more
 
-    def ended(self, how: str, detail: str, testimony: list[dict[str, Any]]) -> None:
-        """The script is over; steps that were not reported yet, and what was witnessed, go with the
-        message.
+    def ended(self, how: str, detail: str, testimony: list[dict[str, Any]], observation: Any = None) -> None:
+        """The script is over; steps that were not reported yet, what was witnessed and what was seen go with
+        the message.
         """
-        steps = _plain(self._batch)
-        try:
-            self._wire.send(
-                {"event": "ended", "how": how, "detail": detail, "steps": steps, "testimony": testimony}
-            )
-        except Hangup:
-            return
+        told = {"how": how, "detail": detail, "steps": _plain(self._batch)}
+        with contextlib.suppress(Hangup):
+            self._wire.send({"event": "ended", **told, "testimony": testimony, "observation": observation})
+
+    def child_came(self, name: str) -> None:
+        """Say, while the first step is waited for, that the script started a process of its own."""
+        if not self._started and threading.current_thread() is threading.main_thread():
+            self._wire.send({"event": "child", "name": name})
+
+    def lost_sight(self, detail: str) -> None:
+        """Say that nothing can be told of the training any more; nobody wants it then."""
+        with contextlib.suppress(Hangup):
+            self._wire.send({"event": "lost sight", "detail": detail})
+        stop_here()
 
     def _report(self) -> None:
         event = "steps" if self._started else "started"

@@ -9,6 +9,7 @@ from typing import Any
 
 from .loaders import Loaders, batch_length
 from .observer import Observer, clock
+from .obstacles import obstacle_at
 from .training import Training
 
 
@@ -16,28 +17,47 @@ class ForwardSlot:
     """Sits in a root's ``_compiled_call_impl``, which torch consults first and never pickles or copies."""
 
     def __init__(self, root: Any, training: Training, observer: Observer, loaders: Loaders) -> None:
-        self._root = weakref.ref(
-            root
-        )  # the root holds us: a strong reference would keep a finished model alive
+        self._root = weakref.ref(root)  # it holds us: a strong reference would keep a finished model alive
         self._training = training
         self._observer = observer
         self._loaders = loaders
+        self._begins = training.seams.watching(self._forward_begins)
+        self._ends = training.seams.watching(self._forward_ends)
         self.compiled_by_script = root._compiled_call_impl
+        self._time_first = any(getattr(module, "batch_first", True) is False for module in root.modules())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        observer, torch, root = self._observer, self._training.torch, self._root()
+        root = self._root()
         assert root is not None
         call = self.compiled_by_script or root._call_impl
-        if observer.in_forward:
+        if self._observer.in_forward or self._training.seams.given_up:
             return call(*args, **kwargs)
-        gradients = torch.is_grad_enabled()
-        if gradients:
-            self._loaders.batch_trained()
-        began = observer.forward_begins()
+        began = self._begins()
+        output = None
         try:
-            return self._training.forward(root, call, args, kwargs)
+            output = self._training.forward(root, call, args, kwargs)
+            return output
         finally:
-            observer.forward_ends(began, gradients, batch_length((args, kwargs)))
+            self._ends(began, (args, kwargs), output)
+
+    def _forward_begins(self) -> float:
+        if self._training.torch.is_grad_enabled():
+            self._loaders.batch_trained()
+        return self._observer.forward_begins()
+
+    def _forward_ends(self, began: float, inputs: Any, output: Any) -> None:
+        gradients = self._training.torch.is_grad_enabled()
+        came, went = batch_length(inputs), batch_length(output)
+        known = went in (came, 0) and not self._time_first  # otherwise rows may have been merged
+        samples = came if known else 0
+        self._observer.forward_ends(began, gradients, samples)
+
+
+def put_call(module: Any, call: Any) -> None:
+    """Past the module's own ``__setattr__``: wrappers (Lightning Fabric's) pass attributes on to what they
+    wrap.
+    """
+    object.__setattr__(module, "_compiled_call_impl", call)
 
 
 def taking_out(ref: weakref.ref[Any]) -> Callable[[], None]:
@@ -46,7 +66,7 @@ def taking_out(ref: weakref.ref[Any]) -> Callable[[], None]:
     def undo() -> None:
         root = ref()
         if root is not None and isinstance(root._compiled_call_impl, ForwardSlot):
-            root._compiled_call_impl = root._compiled_call_impl.compiled_by_script
+            put_call(root, root._compiled_call_impl.compiled_by_script)
 
     return undo
 
@@ -75,12 +95,16 @@ class Hooks:
         torch, training, observer = self._training.torch, self._training, self._observer
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+        @training.seams.watching
+        def came(optimizer: Any) -> None:
+            training.add_optimizer(optimizer)
+            if not self._all_found():
+                self._discover_roots()
+
         def initialised(original: Any) -> Any:
             def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:
                 original(optimizer, *args, **kwargs)
-                training.add_optimizer(optimizer)
-                if not self._all_found():
-                    self._discover_roots()
+                came(optimizer)
 
             return __init__
 
@@ -90,12 +114,14 @@ class Hooks:
             if id(optimizer) in at_work:
                 del at_work[at_work.index(id(optimizer)) :]
 
+        @training.seams.watching
         def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
             leave(optimizer)  # a step that raised never ended
             if not at_work:
                 observer.update_begins()
             at_work.append(id(optimizer))
 
+        @training.seams.watching
         def ends(optimizer: Any, args: Any, kwargs: Any) -> None:
             training.add_optimizer(optimizer)
             leave(optimizer)
@@ -112,11 +138,12 @@ class Hooks:
         if self._stop_discovery is not None:
             return
         module_class, is_grad_enabled = self._training.torch.nn.Module, self._training.torch.is_grad_enabled
+        consider, observer = self._training.seams.watching(self._consider), self._observer
 
         def looking(original: Any) -> Any:
             def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
-                if not self._observer.in_forward and is_grad_enabled():
-                    self._consider(module)
+                if not (observer.in_forward or observer.in_backward) and is_grad_enabled():
+                    consider(module)
                 return original(module, *args, **kwargs)
 
             return __call__
@@ -131,8 +158,11 @@ class Hooks:
         mine = {id(p) for p in module.parameters() if p.requires_grad}
         known = any(module is root for root in training.roots)
         if not known and (mine & owned if owned else mine):
-            if not isinstance(module, training.torch.jit.ScriptModule):
-                module._compiled_call_impl = ForwardSlot(module, training, self._observer, self.loaders)
+            obstacle = obstacle_at(training.torch, module)
+            if obstacle:
+                training.obstacles[obstacle] = None
+            else:
+                put_call(module, ForwardSlot(module, training, self._observer, self.loaders))
                 training.seams.on_undo(taking_out(weakref.ref(module)))
             training.add_root(module)
             if any(parameter.device.type == "cuda" for parameter in module.parameters()):
@@ -160,21 +190,32 @@ class Hooks:
     def _watch_backward(self) -> None:
         torch, training, observer = self._training.torch, self._training, self._observer
 
+        @training.seams.watching
+        def begins(losses: Sequence[Any]) -> tuple[float, list[Any]]:
+            began = observer.backward_begins()
+            return began, [t.detach().clone() for t in losses if torch.is_tensor(t) and t.numel() == 1]
+
+        @training.seams.watching
+        def ends(began: float, losses: list[Any]) -> None:
+            observer.backward_ends(began, losses)
+
+        @training.seams.watching
+        def done() -> None:
+            if not training.optimizers:
+                observer.step_ends(-1)
+
         def around(losses_of: Callable[[tuple[Any, ...]], Sequence[Any]]) -> Callable[[Any], Any]:
             def make(original: Any) -> Any:
                 def backward(*args: Any, **kwargs: Any) -> Any:
-                    if observer.in_backward:
+                    apart = kwargs.get("create_graph") and original is plain_grad  # a term of the loss
+                    if observer.in_backward or observer.in_forward or apart or training.seams.given_up:
                         return original(*args, **kwargs)
-                    began = observer.backward_begins()
-                    losses = [
-                        t.detach().clone() for t in losses_of(args) if torch.is_tensor(t) and t.numel() == 1
-                    ]
+                    began = begins(losses_of(args))
                     try:
                         result = original(*args, **kwargs)
                     finally:
-                        observer.backward_ends(began, losses)
-                    if not training.optimizers:
-                        observer.step_ends(-1)
+                        ends(*(began or ()))
+                    done()
                     return result
 
                 return backward
@@ -184,31 +225,58 @@ class Hooks:
         def of_tensors(args: tuple[Any, ...]) -> Sequence[Any]:
             return args[0] if args and isinstance(args[0], (list, tuple)) else args[:1]
 
+        plain_grad = torch.autograd.grad
         training.seams.replace(torch.Tensor, "backward", around(lambda args: args[:1]))
         training.seams.replace(torch.autograd, "backward", around(of_tensors))
+        training.seams.replace(torch.autograd, "grad", around(of_tensors))
 
     # ---- data
     def _watch_data(self) -> None:
         training, observer = self._training, self._observer
         from torch.utils.data import DataLoader, dataloader
 
+        @training.seams.watching
+        def came(iterator: Any, batch: Any, seconds: float) -> None:
+            length = self.loaders.samples_in(iterator, batch)
+            observer.data_waited(seconds, length)
+            self.loaders.batch_came(iterator, batch, length)
+            for notice in self.on_batch:
+                notice(batch)
+
+        epoch_began = training.seams.watching(observer.epoch_began)
+
         def begun(original: Any) -> Any:
             def __iter__(loader: Any) -> Any:
                 began = clock()
                 iterator = original(loader)
-                observer.epoch_began(clock() - began)
+                epoch_began(clock() - began)
                 return iterator
 
             return __iter__
+
+        ordered = training.seams.watching(self.loaders.batch_ordered)
+        begins = training.seams.watching(self.loaders.epoch_begins)
+
+        def ordering(original: Any) -> Any:
+            def _next_index(iterator: Any) -> Any:
+                indices = original(iterator)
+                ordered(iterator, indices)
+                return indices
+
+            return _next_index
+
+        def resetting(original: Any) -> Any:
+            def _reset(iterator: Any, *args: Any, **kwargs: Any) -> Any:
+                begins(iterator)
+                return original(iterator, *args, **kwargs)
+
+            return _reset
 
         def fetched(original: Any) -> Any:
             def __next__(iterator: Any) -> Any:
                 began = clock()
                 batch = original(iterator)
-                observer.data_waited(clock() - began, batch_length(batch))
-                self.loaders.batch_came(iterator, batch)
-                for notice in self.on_batch:
-                    notice(batch)
+                came(iterator, batch, clock() - began)
                 return batch
 
             return __next__
@@ -220,15 +288,15 @@ class Hooks:
                 kind: int, dataset: Any, auto_collation: bool, collate: Any, drop_last: bool
             ) -> Any:
                 fetcher = original(kind, dataset, auto_collation, collate, drop_last)
-                mapped = kind == dataloader._DatasetKind.Map and auto_collation
-                return (
-                    Fetch(fetcher, training, dataset, collate) if mapped and os.getpid() == here else fetcher
-                )
+                ours = kind == dataloader._DatasetKind.Map and auto_collation and os.getpid() == here
+                return Fetch(fetcher, training, dataset, collate) if ours else fetcher
 
             return create_fetcher
 
         training.seams.replace(DataLoader, "__iter__", begun)
         training.seams.replace(dataloader._BaseDataLoaderIter, "__next__", fetched)
+        training.seams.replace(dataloader._BaseDataLoaderIter, "_next_index", ordering)
+        training.seams.replace(dataloader._BaseDataLoaderIter, "_reset", resetting)
         training.seams.replace(dataloader._DatasetKind, "create_fetcher", created)
 
 

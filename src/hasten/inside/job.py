@@ -17,7 +17,7 @@ class Shield:
     folders: tuple[str, ...]
     layers: str
     prelude: tuple[str, ...] = ()
-    required: bool = True  # without protection the worker ends before the script starts
+    required: bool = True  # then writes are denied where they cannot be led elsewhere, or no script starts
 
 
 @dataclass(frozen=True)

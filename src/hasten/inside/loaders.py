@@ -4,6 +4,8 @@ nothing.
 
 from __future__ import annotations
 
+import weakref
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,8 +28,30 @@ class Loaders:
         self._training = training
         self._seen: dict[tuple[str, int | None, int | None], _Seen] = {}
         self._latest: tuple[str, int | None, int | None] | None = None
+        self._ordered: weakref.WeakKeyDictionary[Any, deque[int]] = weakref.WeakKeyDictionary()
 
-    def batch_came(self, iterator: Any, batch: Any) -> None:
+    def epoch_begins(self, iterator: Any) -> None:
+        """What was ordered before and never came will not come."""
+        self._ordered[iterator] = deque()
+
+    def batch_ordered(self, iterator: Any, indices: Any) -> None:
+        """The samples with ``indices`` will be one batch; batches come in the order they are asked for."""
+        ordered = self._ordered.setdefault(iterator, deque())
+        ordered.append(len(indices) if isinstance(indices, (list, tuple)) else 0)
+
+    def samples_in(self, iterator: Any, batch: Any) -> int:
+        """How many samples the batch that just came holds: as many as were asked for where that is known.
+
+        A batch's first dimension need not count them: time may come first.
+        """
+        ordered = self._ordered.get(iterator)
+        asked = ordered.popleft() if ordered else 0
+        from torch.utils.data.dataloader import _DatasetKind
+
+        exact = iterator._dataset_kind == _DatasetKind.Map and iterator._auto_collation
+        return asked if exact and asked else batch_length(batch)
+
+    def batch_came(self, iterator: Any, batch: Any, length: int) -> None:
         dataset = iterator._dataset
         key = (
             type(dataset).__name__,
@@ -36,7 +60,6 @@ class Loaders:
         )
         seen = self._seen.get(key)
         if seen is None:
-            length = batch_length(batch)
             sample_bytes = batch_bytes(batch) // length if length else None
             seen = self._seen[key] = _Seen(dataset, describe_loader(iterator, False, sample_bytes))
         seen.dataset = dataset

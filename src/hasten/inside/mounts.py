@@ -27,6 +27,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Mount:
     point: str  # absolute path of the directory or file it is mounted on
     kind: str  # type of file system: ext4, tmpfs, overlay
+    device: str  # which file system, as "major:minor"
+    root: str  # what of it is seen at ``point``: "/" is all, another path a part that was bound there
+
+
+_UNKNOWN = Mount("/", "", "", "/")  # after chroot(2), / need not be a mount
 
 
 def mounted() -> list[Mount]:
@@ -38,8 +43,10 @@ def mounted() -> list[Mount]:
 def _parsed(line: str) -> Mount:
     """``36 35 98:0 / /data rw,noatime master:1 - ext3 /dev/b rw`` is ext3 on /data; a blank is ``\\040``."""
     place, _, source = line.partition(" - ")
-    point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), place.split(" ")[4])
-    return Mount(point, source.split(" ")[0])
+    device, root, point = (
+        re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), word) for word in place.split(" ")[2:5]
+    )
+    return Mount(point, source.split(" ")[0], device, root)
 
 
 def below(path: str, folder: str) -> bool:
@@ -47,9 +54,15 @@ def below(path: str, folder: str) -> bool:
     return os.path.commonpath([path, folder]) == folder
 
 
+def holder(path: str, among: Sequence[Mount]) -> Mount:
+    """The mount that ``path`` lies in; the one made last wins where several share a place."""
+    holding = [mount for mount in reversed(among) if below(path, mount.point)]
+    return max(holding, key=lambda mount: len(mount.point), default=_UNKNOWN)
+
+
 def kind_at(path: str) -> str:
-    """The type of file system that holds ``path``; the mount made last wins where several share a place."""
-    return max((m for m in reversed(mounted()) if below(path, m.point)), key=lambda m: len(m.point)).kind
+    """The type of file system that holds ``path``."""
+    return holder(path, mounted()).kind
 
 
 def is_admin() -> bool:

@@ -58,7 +58,7 @@ class Observer:
         self._saw_loader = False
         self.in_forward = False
         self.in_backward = False
-        self._said = False
+        self.said = False  # whether the script says itself where a step ends
         self.synchronize: Callable[[], None] = _nothing_to_wait_for
 
     # ---- forward
@@ -67,11 +67,14 @@ class Observer:
         return clock()
 
     def forward_ends(self, began: float, training: bool, input_samples: int) -> None:
-        """``training``: gradients were being recorded; otherwise it was an evaluation."""
+        """``training``: gradients were being recorded; otherwise it was an evaluation. ``input_samples``: the
+        input's length where it is known to be one of samples, else 0.
+        """
         self.in_forward = False
         now = clock()
         if not training:
             self._step.evaluations += 1
+            self._pending_samples = 0
             return
         if not self._saw_loader and self._step.forwards == 0:
             self._step.samples = input_samples
@@ -100,7 +103,7 @@ class Observer:
     def data_waited(self, seconds: float, samples: int) -> None:
         self._wait(seconds)
         self._saw_loader = True
-        self._pending_samples = samples
+        self._pending_samples += samples
 
     def epoch_began(self, seconds: float) -> None:
         self._wait(seconds)
@@ -126,11 +129,11 @@ class Observer:
 
     def step_said(self) -> None:
         """The script itself says where its steps end; from now on nothing else does."""
-        self._said = True
+        self.said = True
         self._end_step(-1)
 
     def step_ends(self, optimizer: int) -> None:
-        if not self._said:
+        if not self.said:
             self._end_step(optimizer)
 
     def _end_step(self, optimizer: int) -> None:

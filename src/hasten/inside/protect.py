@@ -11,6 +11,8 @@ caught: files outside the folders, also where a symbolic link inside leads there
 Each worker sees only its own writes. Without root the kernel sets two limits to what was there before: no
 directory can be renamed (EXDEV), and what belongs to another user, or to a group that is not the process's
 first, cannot be written (EOVERFLOW).
+
+Where no overlay can be laid, writing can still be denied: see landlock.py.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from . import mounts
+from . import landlock, mounts
 
 _ADVICE = "run it from a project folder"
 _GRANTED = b"granted"
@@ -34,25 +36,37 @@ _GRANTED = b"granted"
 class Protection:
     """What became of a request to protect folders."""
 
-    kind: str  # "overlay", or "off": then this process is as it was before
-    reason: str  # why it is off, one sentence; "" when on
+    kind: str  # "overlay"; "landlock": writes are denied; or "off": this process is as it was before
+    reason: str  # why it is no overlay, one sentence; "" when it is
     folders: tuple[str, ...]  # absolute real paths that are protected; none when off
-    uppers: tuple[str, ...]  # where writes go: one a folder, each followed by those of the mounts below it
+    uppers: tuple[str, ...]  # where an overlay's writes go: one a folder, then those of the mounts below it
 
 
-def protect(folders: Sequence[str], layers: str, prelude: Sequence[str] = ()) -> Protection:
+def protect(
+    folders: Sequence[str], layers: str, prelude: Sequence[str] = (), or_deny: bool = False
+) -> Protection:
     """Cover ``folders`` and everything mounted below them. Call it before any thread starts.
 
     ``prelude`` holds copies of an earlier worker's uppers, in their order, for this process to start from;
-    the folders must be the same. Anything the kernel refuses turns protection off as a whole.
+    the folders must be the same. Anything the kernel refuses turns the overlays off as a whole. ``or_deny``:
+    then deny writes instead, unless there is a prelude, which this process could not see.
 
     Raises OSError if the kernel refuses now what it granted a moment ago: the process must end then.
     """
     roots = _outermost(folders)
-    reason = _unsuitable(roots, layers, prelude) or _rehearse(roots, layers, prelude)
-    if reason:
+    unsuitable = _unsuitable(roots)
+    if unsuitable:
+        return Protection("off", unsuitable, (), ())
+    reason = _unfit(roots, layers, prelude) or _rehearse(roots, layers, prelude)
+    if not reason:
+        return Protection("overlay", "", roots, _cover(roots, layers, prelude))
+    if not or_deny or prelude:
         return Protection("off", reason, (), ())
-    return Protection("overlay", "", roots, _cover(roots, layers, prelude))
+    try:
+        landlock.deny_writes(roots, layers)
+    except OSError as refused:
+        return Protection("off", f"{reason}; and {refused}", (), ())
+    return Protection("landlock", reason, roots, ())
 
 
 def make_layers(folders: Sequence[str]) -> str:
@@ -109,8 +123,8 @@ def _outermost(folders: Sequence[str]) -> tuple[str, ...]:
     return tuple(a for a in real if not any(a != b and mounts.below(a, b) for b in real))
 
 
-def _unsuitable(roots: Sequence[str], layers: str, prelude: Sequence[str]) -> str:
-    """Why the kernel need not even be asked, or ""."""
+def _unsuitable(roots: Sequence[str]) -> str:
+    """Why no kernel could protect these folders in this process, or ""."""
     if not sys.platform.startswith("linux"):
         return "files can be protected on Linux only"
     if len(os.listdir("/proc/self/task")) > 1:
@@ -122,6 +136,12 @@ def _unsuitable(roots: Sequence[str], layers: str, prelude: Sequence[str]) -> st
             return f"{root} belongs to the system and cannot be protected: {_ADVICE}"
         if not os.path.isdir(root):
             return f"{root} cannot be protected: it is no directory"
+    return ""
+
+
+def _unfit(roots: Sequence[str], layers: str, prelude: Sequence[str]) -> str:
+    """Why the kernel need not even be asked for overlays with these layers, or ""."""
+    for root in roots:
         for path in filter(None, (layers, *prelude)):
             if mounts.below(os.path.realpath(path), root):
                 return f"{root} cannot be protected: it holds {path}, which must lie outside; {_ADVICE}"

@@ -82,6 +82,9 @@ def _examine(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
     began, largest = time.monotonic(), 0
     for index in indices:
         first = dataset[index]
+        kind = incomparable(first)
+        if kind:
+            return f"samples of {name} hold {kind} objects, which cannot be compared byte by byte", 0
         largest = max(largest, sample_nbytes(first))
         if not same_sample(first, dataset[index]):
             return f"sample {index} of {name} differs when it is drawn twice (random augmentation?)", 0
@@ -121,6 +124,17 @@ def same_sample(a: Any, b: Any) -> bool:
     if isinstance(a, float):
         return bool(a.hex() == b.hex())
     return isinstance(a, (int, str, bytes, type(None))) and bool(a == b)
+
+
+def incomparable(sample: Any) -> str:
+    """The name of a type in ``sample`` that ``same_sample`` knows nothing of; "" where there is none."""
+    if isinstance(sample, dict):
+        sample = list(sample.values())
+    if isinstance(sample, (tuple, list)):
+        return next((kind for part in sample if (kind := incomparable(part))), "")
+    known = hasattr(sample, "element_size") or (hasattr(sample, "tobytes") and hasattr(sample, "dtype"))
+    known = known or isinstance(sample, (float, int, str, bytes, type(None)))
+    return "" if known else type(sample).__qualname__
 
 
 def _raw(tensor: Any) -> bytes:

@@ -6,15 +6,48 @@ import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from types import ModuleType
 from typing import Any
 
 
 class Seams:
-    """Replacements in force, undone in reverse order."""
+    """Replacements in force, undone in reverse order.
 
-    def __init__(self) -> None:
+    What we do around a script's own calls is either **watching** or a technique's. Watching that fails must
+    not fail the script: all seams are given up then, once, ``on_failure`` is told why, and the script runs
+    on as without us.
+    """
+
+    def __init__(self, on_failure: Callable[[BaseException], None] | None = None) -> None:
         self._undo: list[Callable[[], None]] = []
+        self._on_failure = on_failure
+        self.given_up = False
+
+    def watching(self, watch: Callable[..., Any]) -> Callable[..., Any]:
+        """``watch``, but what it raises gives the seams up instead of reaching the script; None then."""
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            if self.given_up:
+                return None
+            try:
+                return watch(*args, **kwargs)
+            except Exception as error:
+                self.give_up(error)
+                return None
+
+        return watched
+
+    def give_up(self, error: BaseException) -> None:
+        """Take everything back and tell why. Without ``on_failure`` (in tests, say) the error is raised."""
+        if self._on_failure is None:
+            raise error
+        if self.given_up:
+            return
+        self.given_up = True
+        with suppress(Exception):
+            self.undo_all()
+        self._on_failure(error)
 
     def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
         """Put ``make(original)`` in place of ``owner.name``; returns the undo, which may be called once,
@@ -48,8 +81,11 @@ class Seams:
         return once
 
     def undo_all(self) -> None:
-        while self._undo:
-            self._undo.pop()()
+        """Take every replacement back, also where taking one back fails: that is raised at the end."""
+        with ExitStack() as stack:
+            for undo in self._undo:
+                stack.callback(undo)
+            self._undo.clear()
 
 
 class ImportSeam(importlib.abc.MetaPathFinder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Proof
@@ -73,6 +74,14 @@ class Switchboard:
         return [technique.proof(self._training) for technique in self._on.values()] + left_out
 
     def _install(self, name: str) -> None:
+        """Raises NotApplicable, also where the technique fails in a way that it did not foresee."""
         technique = CATALOG[name]()
-        technique.install(self._training, self.plan.techniques[name])
+        try:
+            technique.install(self._training, self.plan.techniques[name])
+        except NotApplicable:
+            raise
+        except Exception as error:
+            with suppress(Exception):
+                technique.remove(self._training)
+            raise NotApplicable(f"it failed here, by {type(error).__name__}: {error}") from error
         self._on[name] = technique

@@ -38,6 +38,7 @@ class Training:
         self.datasets: dict[int, Any] = {}  # id -> dataset that a loader read from
         self.training_datasets: dict[int, Any] = {}  # id -> dataset whose samples reached a training step
         self.kept: dict[str, Any] = {}  # what a technique leaves for its next time on: caches, never effects
+        self.obstacles: dict[str, None] = {}  # why what is trained cannot be followed
         self.changed = False  # a root or an optimizer came since this was cleared
         self._roots: list[weakref.ref[Any]] = []
         self._optimizers: list[weakref.ref[Any]] = []
@@ -60,6 +61,11 @@ class Training:
         if all(ref() is not optimizer for ref in self._optimizers):
             self._optimizers.append(weakref.ref(optimizer))
             self.changed = True
+
+    def forget(self) -> None:
+        """Let nothing of ours stand around a call any more."""
+        self.forward_wrappers.clear()
+        self.fetch_providers.clear()
 
     def forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``call(*args, **kwargs)`` with every installed wrapper around it."""

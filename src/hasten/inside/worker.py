@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 import traceback
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +17,9 @@ from ..records.facts import Facts
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
 from . import script_side
+from .children import Children
 from .control import Answer, Conversation, stop_here
+from .denied import naming_file
 from .hooks import Hooks
 from .identify import describe_optimizer, describe_root
 from .job import Job
@@ -42,7 +45,7 @@ class Worker:
         self._started = started
         self._first_step_seconds = 0.0
         self._steps = 0
-        self._seams = Seams()
+        self._seams = Seams(self._lost_sight)
         self._training: Training | None = None
         self._switchboard: Switchboard | None = None
         self._hooks: Hooks | None = None
@@ -69,6 +72,8 @@ class Worker:
         self._shield()
         self._seed_at_import()
         script_side.listener = self
+        if self._conversation is not None:
+            Children(self._seams, self._child_came).watch()
         ImportSeam("torch", self._torch_came).install()
         try:
             run(self._job.argv, self._job.module)
@@ -79,7 +84,9 @@ class Worker:
 
     def _shield(self) -> None:
         shield = self._job.shield
-        protection = protect(shield.folders, shield.layers, shield.prelude) if shield is not None else None
+        protection = None
+        if shield is not None:
+            protection = protect(shield.folders, shield.layers, shield.prelude, or_deny=shield.required)
         if self._wire is not None:
             die_with_parent()  # not before protect: a change of credentials takes it back
             os.register_at_fork(before=self._about_to_fork, after_in_child=self._in_forked_child)
@@ -103,6 +110,9 @@ class Worker:
         if os.getppid() not in (self._forking, 0):  # gone before the kernel knew (0: in another namespace)
             os._exit(1)
         if self._wire is not None:
+            self._seams.undo_all()  # what a child trains is not the training that is measured
+            if self._training is not None:
+                self._training.forget()
             self._wire.close()
 
     def _tell_failure(self, error: BaseException) -> None:
@@ -110,11 +120,12 @@ class Worker:
             self._tell_end("exit", str(error.code)) if error.code else self._tell_end("completed")
         else:
             hide_our_frames(error)
-            self._tell_end("raised", "".join(traceback.format_exception(error)))
+            self._tell_end("raised", naming_file("".join(traceback.format_exception(error)), error))
 
     def _tell_end(self, how: str, detail: str = "") -> None:
         if self._conversation is not None:
-            self._conversation.ended(how, detail, self._testimony())
+            seen = to_json(self._observe()) if self._steps else None
+            self._conversation.ended(how, detail, self._testimony(), seen)
 
     def _testimony(self) -> list[dict[str, Any]]:
         return self._witness.testimony() if self._witness is not None else []
@@ -129,6 +140,9 @@ class Worker:
         ImportSeam("numpy", lambda numpy: numpy.random.seed(seed % 2**32)).install()
 
     def _torch_came(self, torch: ModuleType) -> None:
+        self._seams.watching(self._watch)(torch)
+
+    def _watch(self, torch: ModuleType) -> None:
         self._observer = observer = Observer(self._step_ended)
         training = Training(torch, self._seams, self._job.machine.available_bytes)
         if self._job.seed is not None:
@@ -145,10 +159,30 @@ class Worker:
             noise = self._job.perturbation
             Perturber(training, noise.relative, noise.redraw, noise.seed)
 
+    def _lost_sight(self, error: BaseException) -> None:
+        """Our own watching failed, and everything in torch is as it was again: the script runs on alone."""
+        if self._switchboard is not None:
+            with suppress(Exception):
+                self._switchboard.switch(BASELINE)
+        if self._training is not None:
+            self._training.forget()
+        detail = "".join(traceback.format_exception(error))
+        if self._conversation is not None:
+            self._conversation.lost_sight(detail)
+        else:
+            self._say(
+                "something of hasten's own failed, which is a bug in hasten and none of the script's; the "
+                f"script runs on without it. Please report this:\n{detail.rstrip()}"
+            )
+
+    def _child_came(self, name: str) -> None:
+        if self._conversation is not None:
+            self._conversation.child_came(name)
+
     # ---- what the script says
     def step_said(self) -> None:
         if self._observer is not None:
-            self._observer.step_said()
+            self._seams.watching(self._observer.step_said)()
 
     def metric_said(self, values: dict[str, float]) -> None:
         self._metrics.update(values)
@@ -171,6 +205,9 @@ class Worker:
             self._start_trial_under(plan, self._wire)
             return
         facts = Facts(self._job.machine, self._observe())
+        if facts.observation.obstacles:
+            self._say(f"the plan is not applied: {'; '.join(facts.observation.obstacles)}")
+            return
         for name in list(plan.techniques):
             # what belongs to the process was decided before it started
             reasons = CATALOG[name].refuse(facts) if CATALOG[name].scope == "live" else []
@@ -237,6 +274,8 @@ class Worker:
             start_seconds=self._first_step_seconds,
             uses=self._uses.names(),
             metrics=dict(self._metrics),
+            step_said=self._observer is not None and self._observer.said,
+            obstacles=tuple(self._training.obstacles),
         )
 
     def _answer_observation(self, request: Message) -> Message:

@@ -83,4 +83,6 @@ class Observation:
     torch: str  # version
     start_seconds: float  # process start to the first step's end
     metrics: Mapping[str, float] = field(default_factory=dict)  # the latest that the script told of
+    step_said: bool = False  # the script says itself where a step ends
     uses: tuple[str, ...] = ()  # what the script already does: "autocast", "GradScaler", "compile", ...
+    obstacles: tuple[str, ...] = ()  # why nothing can be switched in this training

@@ -1,19 +1,55 @@
-"""Medians over observed steps."""
+"""What a usual step takes, from observed steps: whole cycles, without those into which an evaluation or a new
+epoch fell.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from .observation import PHASES, Step
+from .observation import PHASES, Observation, Step
 
 
-def median_phases(steps: Sequence[Step]) -> dict[str, float]:
-    """Seconds of the median step in each phase; {} where no step was seen."""
-    return {name: median(step.phases[name] for step in steps) for name in PHASES} if steps else {}
+def usual_cycles(steps: Sequence[Step], cycle: int) -> list[Sequence[Step]]:
+    """Whole cycles whose steps have no more evaluations and restarts than most; all of them where no cycle is
+    like that.
+    """
+    cycles = [steps[i : i + cycle] for i in range(0, len(steps) - cycle + 1, cycle)]
+    if not cycles:
+        return []
+    evaluations = Counter(step.evaluations for step in steps).most_common(1)[0][0]
+    restarts = Counter(step.restarts for step in steps).most_common(1)[0][0]
+    usual = [c for c in cycles if all(s.evaluations <= evaluations and s.restarts <= restarts for s in c)]
+    return usual or cycles
 
 
-def phase_share(steps: Sequence[Step], *names: str) -> float:
-    """The part of a step's time that the named phases take, 0 to 1."""
-    total = sum(step.seconds for step in steps)
-    return sum(step.phases[name] for step in steps for name in names) / total if total else 0.0
+def median_phases(observation: Observation) -> dict[str, float]:
+    """Seconds that a usual step spends in each phase; {} where no step was seen."""
+    cycles = usual_cycles(observation.steps, observation.cycle)
+    return {
+        name: median(sum(step.phases[name] for step in cycle) for cycle in cycles) / observation.cycle
+        for name in (PHASES if cycles else ())
+    }
+
+
+def phase_share(observation: Observation, *names: str) -> float:
+    """The part of a usual step's time that the named phases take, 0 to 1."""
+    phases = median_phases(observation)
+    total = sum(phases.values())
+    return sum(phases[name] for name in names) / total if total else 0.0
+
+
+def step_seconds(observation: Observation) -> float:
+    """Of a usual step; 0 where none was seen."""
+    cycles = usual_cycles(observation.steps, observation.cycle)
+    return median(sum(s.seconds for s in cycle) for cycle in cycles) / observation.cycle if cycles else 0.0
+
+
+def samples_per_step(observation: Observation) -> float | None:
+    """Samples of a usual cycle over its steps: a batch that serves two optimizers counts once. None where no
+    batch was seen.
+    """
+    cycles = usual_cycles(observation.steps, observation.cycle)
+    sizes = Counter(size for cycle in cycles if (size := sum(step.samples or 0 for step in cycle)))
+    return sizes.most_common(1)[0][0] / observation.cycle if sizes else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .cause import Cause
+from .observation import Observation
 from .plan import Plan, Settings
 from .trial import Ratio
 
@@ -57,6 +58,7 @@ class TuneResult:
     measured: Ratio | None = None  # what confirmation measured, claimed or not
     baseline_step_seconds: float | None = None
     baseline_samples_per_second: float | None = None
+    observation: Observation | None = None
     tried: tuple[Tried, ...] = ()
     refused: tuple[Refused, ...] = ()
     guard: GuardVerdict | None = None
@@ -64,7 +66,7 @@ class TuneResult:
     setup_seconds: float = 0.0  # paid once by the plan, before it gains
     breakeven_steps: int | None = None  # steps after which that has paid
     causes: tuple[Cause, ...] = ()
-    protection: str = ""  # "overlay", or "off" where the user allowed writes
+    protection: str = ""  # "overlay", "landlock", or "off" where the user allowed writes
     warnings: tuple[str, ...] = ()
     machine: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -12,10 +12,11 @@ from typing import Any
 from ..errors import UsageError
 from ..records.codec import to_json
 from ..records.observation import Observation
-from ..records.phases import median_phases
+from ..records.phases import median_phases, samples_per_step, step_seconds
 from ..records.plan import BASELINE
 from ..records.trial import Ratio
 from ..records.verdict import TuneResult
+from .words import step_words
 
 
 def tune_json(result: TuneResult) -> dict[str, Any]:
@@ -28,6 +29,8 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
         "baseline": {
             "step_seconds": result.baseline_step_seconds,
             "samples_per_second": result.baseline_samples_per_second,
+            "cycle": result.observation.cycle if result.observation is not None else None,
+            "step": step_words(result.observation) if result.observation is not None else None,
         },
         "plan": result.plan.to_json(),
         "tried": [
@@ -63,14 +66,16 @@ def refusal_json(reason: str) -> dict[str, Any]:
 
 def profile_json(observation: Observation) -> dict[str, Any]:
     seconds = [step.seconds for step in observation.steps]
+    samples = samples_per_step(observation)
     tenths = quantiles(seconds, n=10, method="inclusive")
     return {
         "steps": len(seconds),
         "warmup_steps": observation.warmup_steps,
         "cycle": observation.cycle,
+        "step": step_words(observation),
         "step_seconds": {"median": median(seconds), "p10": tenths[0], "p90": tenths[-1]},
-        "samples_per_second": observation.batch_size / median(seconds) if observation.batch_size else None,
-        "phases": median_phases(observation.steps),
+        "samples_per_second": samples / step_seconds(observation) if samples else None,
+        "phases": median_phases(observation),
         "losses": [loss for step in observation.steps for loss in step.losses],
         "roots": to_json(observation.roots),
         "loaders": to_json(observation.loaders),
@@ -79,6 +84,7 @@ def profile_json(observation: Observation) -> dict[str, Any]:
         "metrics": dict(observation.metrics),
         "threads": observation.threads,
         "uses": list(observation.uses),
+        "obstacles": list(observation.obstacles),
         "torch": observation.torch,
     }
 

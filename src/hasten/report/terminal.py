@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ..records.cause import Cause
 from ..records.observation import Observation
-from ..records.phases import median_phases
+from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.verdict import TuneResult
-from .words import company_words, ratio_words, seconds_words, technique_words
+from .words import company_words, ratio_words, seconds_words, step_words, technique_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +27,8 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
         console.print(
             f"Plain, a step takes {seconds_words(result.baseline_step_seconds)}{samples}.", highlight=False
         )
+    if result.observation is not None:
+        console.print(f"  ({step_words(result.observation)})", highlight=False)
     for cause in result.causes:
         console.print(f"  {cause.evidence}", highlight=False, markup=False)
     if result.tried:
@@ -92,6 +94,11 @@ def _details(result: TuneResult) -> list[str]:
         lines.append(
             "Protection was off (--allow-writes): the script may have written files while it was measured."
         )
+    if result.protection == "landlock":
+        lines.append(
+            "The script was denied to write in its folders while it was measured (Landlock): time that it "
+            "needs to save files is not in the numbers."
+        )
     lines += [f"Warning: {warning}" for warning in result.warnings]
     lines.append(
         f"Tuned in {result.tune_seconds:.0f} s on {result.machine}, torch {result.versions['torch']}."
@@ -123,22 +130,19 @@ def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:
 
 def print_profile(observation: Observation, causes: list[Cause], console: Console) -> None:
     """Where a step's time goes, and what was seen."""
-    from statistics import median
-
     from rich.table import Table
 
-    step = median(s.seconds for s in observation.steps)
-    rate = f", {observation.batch_size / step:,.0f} samples a second" if observation.batch_size else ""
-    cycle = f" (one block is {observation.cycle} optimizer steps)" if observation.cycle > 1 else ""
+    step, samples = step_seconds(observation), samples_per_step(observation)
+    rate = f", {samples / step:,.0f} samples a second" if samples else ""
     console.print(
         f"\n{len(observation.steps)} steps after {observation.warmup_steps} to warm up: "
-        f"{seconds_words(step)} a step{rate}{cycle}",
+        f"{seconds_words(step)} a step{rate}",
         highlight=False,
     )
+    console.print(f"({step_words(observation)})", highlight=False)
     table = Table(box=None, pad_edge=False, show_header=False)
-    total = sum(s.seconds for s in observation.steps)
-    for phase, seconds in median_phases(observation.steps).items():
-        share = sum(s.phases[phase] for s in observation.steps) / total
+    for phase, seconds in median_phases(observation).items():
+        share = phase_share(observation, phase)
         table.add_row(f"  {phase}", seconds_words(seconds), f"{share:.0%}", "#" * round(40 * share))
     console.print(table)
     for root in observation.roots:
@@ -160,6 +164,8 @@ def print_profile(observation: Observation, causes: list[Cause], console: Consol
         )
     for name, value in observation.metrics.items():
         console.print(f"tells its {name}: {value:g}", highlight=False, markup=False)
+    for obstacle in observation.obstacles:
+        console.print(f"cannot be tuned: {obstacle}", highlight=False, markup=False)
     if causes:
         console.print("Why it takes that long:")
     for cause in causes:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from ..records.observation import Observation
 from ..records.plan import Plan, Settings
 from ..records.trial import Ratio
 
@@ -34,3 +37,21 @@ def seconds_words(seconds: float) -> str:
     if seconds < 0.9995:
         return f"{seconds * 1e3:.3g} ms"
     return f"{seconds:.3g} s" if seconds < 999.5 else f"{seconds:.0f} s"  # .3g would say 1e+03
+
+
+def step_words(observation: Observation) -> str:
+    """What counts as a step, what repeats, and per what times are compared."""
+    if observation.step_said:
+        step = "a step is what the script says by hasten.step()"
+    elif observation.optimizers:
+        step = "a step is one step of an optimizer"
+    else:
+        step = "a step is one backward pass (the script has no optimizer)"
+    passes = Counter((s.signature[1], s.signature[2]) for s in observation.steps)
+    forwards, backwards = passes.most_common(1)[0][0] if passes else (1, 1)
+    if observation.cycle == 1 and (forwards, backwards) != (1, 1):
+        step += f", with {forwards} forward and {backwards} backward passes"
+    if observation.cycle > 1:
+        step += f"; a block is {observation.cycle} of them, after which the pattern repeats"
+    per = "sample" if observation.batch_size else "step, as no batch was seen"
+    return f"{step}; times are compared per {per}"

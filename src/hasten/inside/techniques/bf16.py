@@ -6,6 +6,7 @@ Source: https://docs.pytorch.org/docs/stable/amp.html
 from __future__ import annotations
 
 import dataclasses
+from contextlib import nullcontext
 from typing import Any
 
 from ...records.facts import Facts
@@ -46,45 +47,31 @@ class Bf16(Technique):
         torch = training.torch
         reduced = torch.bfloat16
 
-        def lowered(value: Any) -> bool:
-            return bool(torch.is_tensor(value) and value.dtype == reduced)
+        def kept(tensor: Any) -> Any:
+            """What autocast lowered is kept in bfloat16 for the backward pass: seen here, it is the proof."""
+            self._lowered += tensor.dtype == reduced
+            return tensor
 
         def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             device = next(root.parameters()).device.type
             if not torch.is_grad_enabled() or torch.is_autocast_enabled(device):
                 return call(*args, **kwargs)
-            watch = self._watch_first_layer(torch, root, lowered) if self._calls == 0 else None
             autocast = torch.autocast(device, dtype=reduced)
             autocast._by_hasten = True
-            try:
-                with autocast:
-                    output = call(*args, **kwargs)
-            finally:
-                if watch is not None:
-                    watch.remove()
+            watching = torch.autograd.graph.saved_tensors_hooks(kept, lambda tensor: tensor)
+            with nullcontext() if self._calls else watching, autocast:
+                output = call(*args, **kwargs)
             self._calls += 1
             return in_float32(torch, output)
 
         training.forward_wrappers[self.name] = forward
 
-    def _watch_first_layer(self, torch: Any, root: Any, lowered: Any) -> Any:
-        """A hook, for one call, on a layer that autocast must lower: its output's type is the proof."""
-        layers = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
-        layer = next((m for m in root.modules() if isinstance(m, layers)), None)
-        if layer is None:
-            return None
-
-        def count(module: Any, args: Any, output: Any) -> None:
-            self._lowered += lowered(output)
-
-        return layer.register_forward_hook(count)
-
     def remove(self, training: Training) -> None:
         training.forward_wrappers.pop(self.name, None)
 
     def proof(self, training: Training) -> Proof:
-        lowered = "came out" if self._lowered else "did not come out"
-        evidence = f"{self._calls} forward passes under autocast; the first layer {lowered} in bfloat16"
+        lowered = f"tensors kept in bfloat16 by the first: {self._lowered}"
+        evidence = f"{self._calls} forward passes under autocast; {lowered}"
         return Proof(self.name, self._calls > 0 and self._lowered > 0, evidence)
 
     @classmethod

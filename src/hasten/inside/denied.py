@@ -1,0 +1,31 @@
+"""Which file it was, where an error says "Permission denied" and no more, as C++ code (torch.save) does."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+
+_CALLED = ("name", "path", "filename", "file", "f")  # what functions that write call their file
+_BARE = "Permission denied"
+
+
+def naming_file(detail: str, error: BaseException) -> str:
+    """``detail``, the text of ``error``, with the file added as Python would, where one can be told from the
+    innermost function that has one.
+    """
+    if not detail.rstrip().endswith(_BARE):
+        return detail
+    file = _innermost_file(error.__traceback__)
+    return f"{detail.rstrip()}: {file!r}\n" if file else detail
+
+
+def _innermost_file(step: TracebackType | None) -> str:
+    found = ""
+    while step is not None:
+        for name in _CALLED:
+            value = step.tb_frame.f_locals.get(name)
+            if isinstance(value, (str, os.PathLike)):
+                found = os.fsdecode(value)
+                break
+        step = step.tb_next
+    return found

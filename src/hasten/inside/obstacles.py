@@ -1,0 +1,53 @@
+"""What keeps us from following a training: found while it runs, told to the user with the way on."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+_FRAMES = 40  # how far up the stack a direct call is looked for
+
+
+def obstacle_at(torch: Any, module: Any) -> str:
+    """Why ``module``, just called from outside any known root, cannot be followed; "" where it can."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return (
+            f"the model is a TorchScript module ({module.original_name}): its passes run outside Python, "
+            "where nothing can be seen or switched. Train the plain module; torch.compile(model) is what "
+            "replaces torch.jit.script"
+        )
+    outer, where = _called_directly(torch, module)
+    if outer is not None:
+        kind = type(outer).__name__
+        return (
+            f"{where} calls {kind}.forward(...) itself, past {kind}.__call__, where hasten and the module's "
+            "own hooks stand. Call the module instead: model(x) in place of model.forward(x)"
+        )
+    return ""
+
+
+def _called_directly(torch: Any, module: Any) -> tuple[Any, str]:
+    """The module around ``module`` whose ``forward`` runs though nobody called the module, and who runs it.
+
+    Every call of a module passes our seam. So if, outside any root, an outer module's ``forward`` is on the
+    stack, it was called past it.
+    """
+    frame, found, where = sys._getframe(1), None, ""
+    for _ in range(_FRAMES):
+        code = frame.f_code
+        if code.co_name == "forward" and code.co_argcount:
+            owner = frame.f_locals.get(code.co_varnames[0])
+            if isinstance(owner, torch.nn.Module) and owner is not module and _holds(owner, module):
+                caller = frame.f_back
+                found = owner
+                where = (
+                    f"{caller.f_code.co_filename}:{caller.f_lineno}" if caller is not None else "the script"
+                )
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return found, where
+
+
+def _holds(outer: Any, module: Any) -> bool:
+    return any(inner is module for inner in outer.modules())

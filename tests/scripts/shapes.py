@@ -1,0 +1,175 @@
+"""The shapes of program that people write: what each script in ``shapes/`` does, for tests to go by.
+
+Each script trains something small on made-up data, prints one line per optimizer step that starts with
+"step ", its number and its loss, and prints the same bytes in every plain run. Notes tell of exceptions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).with_suffix("")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A script and what is to be seen in it.
+
+    ``steps``: optimizer steps in all, one line each; None where the lines do not tell. ``cycle``: optimizer
+    steps after which (optimizer, forward passes with gradients, backward passes) repeats. ``batch_size``:
+    samples per optimizer step, accumulated batches together; None where there is no such number.
+    ``roots``: class names of the trained modules that are called at top level, in the order of their first
+    call with gradients. ``optimizers``: class names, in the order of their making. ``refused``: the class of
+    hasten.errors that is to be met; "" where the script can be tuned.
+    """
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    steps: int | None = None
+    cycle: int = 1
+    batch_size: int | None = None
+    roots: tuple[str, ...] = ()
+    optimizers: tuple[str, ...] = ()
+    refused: str = ""
+    note: str = ""
+
+    @property
+    def path(self) -> Path:
+        return FOLDER / f"{self.name}.py"
+
+
+def shape(
+    name: str,
+    steps: int | None,
+    batch_size: int | None,
+    roots: str,
+    optimizers: str,
+    *,
+    cycle: int = 1,
+    refused: str = "",
+    note: str = "",
+) -> Shape:
+    """A row of the table. ``roots`` and ``optimizers``: names with spaces between."""
+    return Shape(
+        name,
+        steps=steps,
+        cycle=cycle,
+        batch_size=batch_size,
+        roots=tuple(roots.split()),
+        optimizers=tuple(optimizers.split()),
+        refused=refused,
+        note=note,
+    )
+
+
+# fmt: off
+TUNABLE = (
+    # ---- how the program is written
+    shape("module_level", 160, 32, "Sequential", "SGD"),
+    shape("with_argparse", 150, 64, "Sequential", "Adam", note="takes --steps and --lr"),
+    shape("trainer_class", 150, 24, "Sequential", "Adam", note="validates under inference_mode each epoch"),
+
+    # ---- optimizers and backward passes
+    shape("gan_three_backwards", 160, 32, "Discriminator Generator", "Adam Adam", cycle=2,
+          note="a line for each of the two optimizers; the discriminator gets 32 real and 32 made samples"),
+    shape("gan_critic_steps", 150, 64, "Critic Generator", "RMSprop RMSprop", cycle=6,
+          note="as gan_three_backwards, 64 and 64; the losses of a GAN need not go down"),
+    shape("one_backward_two_optimizers", 160, 50, "Net", "SGD Adam", cycle=2,
+          note="a line for each of the two optimizers, with the same loss: 80 backward passes"),
+    shape("double_backward", 150, 32, "Energy", "Adam", note="autograd.grad(create_graph=True) comes first"),
+    shape("closure_step", 150, 20, "Sequential", "SGD"),
+    shape("lbfgs", 120, 200, "Sequential", "LBFGS",
+          note="four forward and backward passes of the same 200 samples in each step"),
+    shape("accumulation_with_remainder", 161, 32, "Sequential", "AdamW",
+          note="four batches of 8 a step; each 23rd step, an epoch's last, has two"),
+    shape("clipping", 160, 40, "Memory", "SGD"),
+    shape("manual_updates", 150, 64, "Sequential", "", note="one line per backward pass"),
+    shape("functional_call", 150, 40, "Net", "",
+          note="one line per update; no optimizer, no backward(); the parameters are a dict"),
+    shape("autograd_grad_with_optimizer", 150, 36, "Sequential", "Adam", note="backward() is never called"),
+    shape("scheduler_per_step", 150, 32, "Sequential", "SGD"),
+    shape("scheduler_per_epoch", 150, 32, "Net", "Adadelta"),
+    shape("with_autocast", 150, 64, "Sequential", "AdamW"),
+    shape("with_grad_scaler", 150, 32, "Sequential", "Adam",
+          note="float16 autocast; begins at a scale that overflows in no step"),
+    shape("with_fused", 150, 28, "Sequential", "Adam", note="fused=True"),
+    shape("sparse_embedding", 150, 50, "MatrixFactorization", "SparseAdam"),
+
+    # ---- data
+    shape("no_dataloader", 150, 16, "BigramLanguageModel", "AdamW"),
+    shape("iterable_dataset", 140, 16, "Sequential", "Adam"),
+    shape("custom_sampler", 150, 20, "Sequential", "SGD"),
+    shape("batch_sampler", 135, 16, "Mean", "Adam", note="sequences of one length come together"),
+    shape("custom_collate", 150, 16, "BagOfWords", "Adam", note="batches differ in their sequences' length"),
+    shape("nested_inputs", 160, 25, "Estimator", "Adam"),
+    shape("dict_inputs", 120, 16, "Classifier", "AdamW"),
+    shape("mixed_inputs", 160, 12, "TwoBranches", "Adam"),
+    shape("loader_workers_fork", 160, 8, "Sequential", "Adam", note="samples are drawn anew in the workers"),
+    shape("loader_workers_spawn", 130, 16, "Sequential", "SGD",
+          note="the worker imports torch anew, which takes seconds"),
+
+    # ---- models
+    shape("dict_output", 150, 30, "Model", "Adam"),
+    shape("tuple_output", 150, 24, "VAE", "Adam"),
+    shape("dataclass_output", 150, 48, "Net", "Adam"),
+    shape("shared_parameters", 150, 40, "TiedLM", "AdamW"),
+    shape("frozen_parameters", 160, 16, "Classifier", "SGD"),
+    shape("several_models", 150, 64, "Polynomial Network Wave", "Adam Adam Adam",
+          note="50 steps each, numbered on"),
+    shape("train_eval_switching", 160, 24, "Sequential", "Adam", note="validates every 20 steps"),
+    shape("ema_deepcopy", 150, 32, "Regressor", "SGD"),
+    shape("checkpointing", 160, 20, "Sequential Sequential", "Adam Adam",
+          note="after 80 steps writes checkpoint.pt to the working directory and reads it into a new model"),
+    shape("with_compile", 150, 64, "OptimizedModule", "Adam",
+          note='backend="eager" needs no compiler; importing dynamo takes seconds'),
+    shape("multi_task", 150, 32, "MultiTask", "Adam", note="two forward passes of the same batch in a step"),
+    shape("submodules_called", 150, 30, "Encoder Decoder", "Adam"),
+    shape("custom_autograd_function", 150, 60, "BinaryNet", "Adam"),
+    shape("lstm", 128, 25, "Tagger", "Adam",
+          note="sets one thread: with two, on a busy machine, it takes a minute"),
+    shape("gru", 145, None, "Forecaster", "Adam",
+          note="sets one thread, as lstm; inputs are (20, 16, 1): nobody tells which is time, which batch"),
+    shape("graph_full_batch", 160, 200, "GCN", "Adam", note="the batch is one graph of 200 nodes"),
+    shape("convolutional", 160, 16, "Net", "Adam", note="made so that every technique applies"),
+    shape("batch_norm_dropout", 150, 20, "Sequential", "SGD"),
+    shape("conv3d", 120, 8, "Sequential", "Adam"),
+    shape("transformer", 130, 16, "TransformerModel", "AdamW"),
+    shape("reinforcement", 150, None, "Policy", "Adam",
+          note="a forward pass per action, 7 to 40 in a step; the reward grows, the loss says nothing"),
+
+    # ---- processes and threads
+    shape("ddp_torchrun", 160, 30, "DistributedDataParallel", "SGD",
+          note="as one process; under torchrun each of n ranks takes 160/n steps and the first one prints"),
+    shape("data_parallel", 150, 30, "DataParallel", "Adam"),
+    shape("sets_omp_threads", 140, 64, "Sequential", "Adam", note='first prints "threads 1"'),
+    shape("sets_affinity", 150, 50, "Sequential", "SGD"),
+    shape("sets_num_threads", 160, 32, "Linear", "SGD"),
+
+    # ---- output and length
+    shape("terminal_size", 120, 32, "Sequential", "Adam",
+          note="first prints the terminal's size; a progress bar goes to stderr"),
+    shape("prints_100_mb", 60, 200, "Sequential", "Adam"),
+    shape("very_short_steps", None, 8, "Linear", "SGD", note="1500 steps, each hundredth has a line"),
+    shape("long_steps", 4, 4, "Linear", "SGD", note="20 s a step; --seconds changes that"),
+    shape("forty_steps", 40, 16, "Sequential", "Adam"),
+)
+
+REFUSED = (
+    shape("forward_called_directly", 150, 32, "Sequential Linear", "SGD", refused="Refusal",
+          note="calls model.forward(x): what is called at top level are the model's parts"),
+    shape("scripted_root", 130, 32, "RecursiveScriptModule", "Adam", refused="Refusal"),
+    shape("trains_in_children", 130, 32, "Sequential", "Adam", refused="Refusal",
+          note="all in a spawned child; its parent neither trains nor prints"),
+    shape("five_steps", 5, 50, "Linear", "SGD", refused="Refusal", note="too few steps to see anything"),
+    shape("asks_for_cuda", None, 32, "Sequential", "Adam", refused="ScriptError",
+          note="raises before its first step where there is no GPU; with one it takes 120 steps"),
+    shape("never_trains", 0, 50, "", "", refused="Refusal", note="20 forward passes without gradients"),
+    shape("hangs", 3, 16, "Linear", "SGD", refused="WorkerError", note="sleeps without end after 3 steps"),
+    shape("killed", 3, 16, "Linear", "SGD", refused="WorkerError", note="SIGKILL after 3 steps"),
+    shape("raises", 2, 16, "Linear", "SGD", refused="ScriptError",
+          note="a ValueError while the third batch is read"),
+)
+# fmt: on
+
+SHAPES = TUNABLE + REFUSED

@@ -1,0 +1,132 @@
+"""Every shape of program that people write: seen rightly, each technique proven on it or refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from hasten.bench.observe import observe
+from hasten.bench.stage import Stage
+from hasten.errors import HastenError, Refusal, ScriptError, WorkerError
+
+from .shapes import REFUSED, TUNABLE, Shape
+from .trial import Outcome, follow, stage_for
+
+SLOW = {"long_steps"}  # 20 s a step: see test_a_slow_script
+# Where a technique does otherwise than apply or refuse, and why that is right.
+EXCEPTIONS = {
+    ("sparse_embedding", "bf16"): "no effect",  # products of vectors alone: autocast lowers nothing
+    ("no_dataloader", "bf16"): "no effect",  # an embedding is all there is
+    ("graph_full_batch", "bf16"): "fails",  # torch.sparse.mm has no backward pass in bfloat16
+}
+# Steps that end without a loss of their own, or with another than is printed.
+OTHER_LOSSES = {
+    "gan_three_backwards": "two losses make a critic's step, and their sum is printed",
+    "one_backward_two_optimizers": "only one of two steps has a backward pass",
+    "lbfgs": "many losses a step; the first is printed",
+    "accumulation_with_remainder": "each of four losses is divided by four; their sum is printed",
+    "with_grad_scaler": "the loss is scaled when its backward pass runs",
+    "very_short_steps": "each hundredth is printed",
+}
+
+
+@pytest.fixture(scope="module", params=[s for s in TUNABLE if s.name not in SLOW], ids=lambda s: s.name)
+def followed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Shape, Outcome]:
+    shape: Shape = request.param
+    folder = tmp_path_factory.mktemp(shape.name) / "work"
+    folder.mkdir()
+    with stage_for(shape.path, folder, shape.arguments) as stage:
+        return shape, follow(stage)
+
+
+def test_it_runs_to_its_end_and_every_step_is_seen(followed: tuple[Shape, Outcome]) -> None:
+    shape, outcome = followed
+    assert outcome.ended is not None
+    failing = {name for (script, name), what in EXCEPTIONS.items() if (script, what) == (shape.name, "fails")}
+    if failing:
+        assert outcome.ended.how == "raised"
+        return
+    assert (outcome.ended.how, outcome.ended.detail) == ("completed", "")
+    if shape.steps is not None:
+        lines = [line for line in outcome.printed.splitlines() if line.startswith("step ")]
+        assert len(outcome.steps) == len(lines) == shape.steps
+
+
+def test_what_is_seen_is_what_there_is(followed: tuple[Shape, Outcome]) -> None:
+    shape, outcome = followed
+    seen = outcome.observation
+    assert seen is not None
+    assert (seen.cycle, seen.batch_size) == (shape.cycle, shape.batch_size)
+    roots = tuple(root.name.rsplit(".", 1)[-1] for root in seen.roots)
+    assert roots
+    assert roots == shape.roots[: len(roots)], "later ones come later"
+    optimizers = tuple(optimizer.name for optimizer in seen.optimizers)
+    assert optimizers == shape.optimizers[: len(optimizers)]
+    assert bool(optimizers) == bool(shape.optimizers)
+    assert seen.obstacles == ()
+
+
+def test_a_steps_time_is_divided_without_rest(followed: tuple[Shape, Outcome]) -> None:
+    _, outcome = followed
+    for step in outcome.steps:
+        assert sum(step.phases.values()) == pytest.approx(step.seconds, rel=1e-6)
+        assert all(seconds >= 0 for seconds in step.phases.values())
+
+
+def test_losses_are_those_that_the_script_prints(followed: tuple[Shape, Outcome]) -> None:
+    shape, outcome = followed
+    assert all(math.isfinite(loss) for step in outcome.steps for loss in step.losses)
+    printed = [float(line.split()[2]) for line in outcome.printed.splitlines() if line.startswith("step ")]
+    seen = [step.losses[-1] for step in outcome.steps if step.losses]
+    assert (printed == seen) == (shape.name not in OTHER_LOSSES)
+
+
+def test_each_technique_takes_effect_or_says_why_not(followed: tuple[Shape, Outcome]) -> None:
+    shape, outcome = followed
+    for name, (what, why) in outcome.techniques.items():
+        if what == "refused":
+            assert why
+        else:
+            assert what == EXCEPTIONS.get((shape.name, name), "applied"), why
+
+
+# ---- refusals
+SAYS = {
+    "forward_called_directly": "forward_called_directly.py:25 calls Net.forward(...) itself",
+    "scripted_root": "TorchScript module",
+    "trains_in_children": "started a process of its own (",
+    "five_steps": "ended after 5 training steps, and at least 10 are needed",
+    "asks_for_cuda": 'device = "cuda" if torch.cuda.is_available() else "cpu"',
+    "never_trains": "ended without training",
+    "hangs": "was silent for 3 s while training 10 steps: it seems to hang",
+    "killed": "was killed by SIGKILL (out of memory?) while training 10 steps",
+    "raises": "ValueError",
+}
+
+
+@pytest.mark.parametrize("shape", REFUSED, ids=lambda s: s.name)
+def test_what_cannot_be_tuned_says_why(shape: Shape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hasten.bench.process.SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr("hasten.bench.process.WorkerProcess._expected", lambda worker, count: 2.0)
+    if shape.name == "asks_for_cuda":
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    folder = tmp_path / "work"
+    folder.mkdir()
+    with stage_for(shape.path, folder, shape.arguments) as stage:
+        kind, said = _said(stage)
+    assert kind == shape.refused
+    assert SAYS[shape.name] in said
+
+
+def _said(stage: Stage) -> tuple[str, str]:
+    """As ``hasten tune`` would end: the kind of error and its text."""
+    try:
+        observation, _ = observe(stage)
+    except HastenError as error:
+        kind = next(k for k in (Refusal, ScriptError, WorkerError) if isinstance(error, k))
+        return kind.__name__, str(error)
+    return ("Refusal" if observation.obstacles else "none"), "; ".join(observation.obstacles)

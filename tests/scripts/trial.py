@@ -1,0 +1,142 @@
+"""One script under hasten, for tests and for docs/compatibility.md: what was seen, what took effect."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hasten.bench.observe import LEAST_STEPS
+from hasten.bench.process import ScriptEnded, ScriptOver, WorkerProcess
+from hasten.bench.stage import Stage
+from hasten.bench.steps import Rhythm, rhythm_of
+from hasten.inside.techniques.catalog import CATALOG
+from hasten.machine import this_machine
+from hasten.records.facts import Facts
+from hasten.records.observation import Observation, Step
+from hasten.records.plan import BASELINE, Plan
+
+WARMUP_STEPS = 8
+WATCHED_STEPS = 30
+UNDER_A_TECHNIQUE = 2  # cycles
+END = 10**9  # more steps than any script has
+
+
+@dataclass
+class Outcome:
+    """What became of a script.
+
+    ``techniques``: name -> ("applied", "no effect", "refused" or "fails"; why).
+    """
+
+    observation: Observation | None = None
+    rhythm: Rhythm | None = None
+    steps: list[Step] = field(default_factory=list)  # all of them, to the script's end
+    techniques: dict[str, tuple[str, str]] = field(default_factory=dict)
+    ended: ScriptEnded | None = None
+    printed: str = ""
+
+    @property
+    def applied(self) -> Plan:
+        """Every live technique that took effect, together."""
+        assert self.observation is not None
+        facts = Facts(this_machine(), self.observation)
+        names = [name for name, (what, _) in self.techniques.items() if what == "applied"]
+        return Plan({name: CATALOG[name].options(facts)[0] for name in names})
+
+
+@contextmanager
+def stage_for(
+    script: Path, folder: Path, arguments: tuple[str, ...] = (), environment: Mapping[str, str] | None = None
+) -> Iterator[Stage]:
+    """The script on a stage whose working directory is ``folder``, and its output there below ``output``."""
+    here = Path.cwd()
+    os.chdir(folder)
+    try:
+        with Stage(
+            argv=(str(script), *arguments),
+            machine=this_machine(),
+            environment={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **(environment or {})},
+            folders=(str(folder.resolve()), str(script.parent)),
+            trial_folder=folder.parent / f"{folder.name}-output",
+        ) as stage:
+            yield stage
+    finally:
+        os.chdir(here)
+
+
+def follow(stage: Stage) -> Outcome:
+    """Watch a script, switch every live technique that applies on and off, let it run to its end.
+
+    A script that ends before all of that, or that a technique makes fail, is started again and goes on with
+    the techniques that are left. What the script raises of its own accord is in ``ended``.
+    """
+    outcome = Outcome()
+    with stage.worker(BASELINE) as worker:
+        try:
+            worker.wait_started()
+            watched = worker.steps(WARMUP_STEPS + WATCHED_STEPS)
+            _see(outcome, watched[WARMUP_STEPS:], worker.observation())
+            _try_all(outcome, worker, stage)
+            worker.switch(BASELINE)
+            worker.steps(END, timeout=120)
+        except ScriptOver as over:
+            outcome.ended = over.ended
+            outcome.steps = [*worker.history, *over.ended.steps]
+            seen = over.ended.observation
+            if outcome.observation is None and seen is not None and len(outcome.steps) >= LEAST_STEPS:
+                _see(outcome, outcome.steps[len(outcome.steps) // 4 :], seen)
+    assert stage.trial_folder is not None
+    outcome.printed = (stage.trial_folder / "worker-001.stdout").read_text()
+    while outcome.observation is not None and len(outcome.techniques) < len(_live()):
+        before = len(outcome.techniques)
+        with stage.worker(BASELINE) as worker, suppress(ScriptOver):
+            worker.wait_started()
+            _try_all(outcome, worker, stage)
+        assert len(outcome.techniques) > before, "the script is too short for one technique"
+    return outcome
+
+
+def _see(outcome: Outcome, watched: list[Step], seen: Observation) -> None:
+    outcome.rhythm = rhythm = rhythm_of(watched)
+    sizes = Counter(step.samples for step in watched if step.samples)
+    size = sizes.most_common(1)[0][0] if sizes else None
+    outcome.observation = replace(seen, steps=tuple(watched), cycle=rhythm.cycle, batch_size=size)
+
+
+def _live() -> list[str]:
+    return [name for name, technique in CATALOG.items() if technique.scope == "live"]
+
+
+def _try_all(outcome: Outcome, worker: WorkerProcess, stage: Stage) -> None:
+    assert outcome.observation is not None
+    assert outcome.rhythm is not None
+    facts = Facts(stage.machine, outcome.observation)
+    for name in _live():
+        if name in outcome.techniques:
+            continue
+        reasons = [*outcome.observation.obstacles, *CATALOG[name].refuse(facts)]
+        if reasons:
+            outcome.techniques[name] = ("refused", "; ".join(reasons))
+            continue
+        try:
+            outcome.techniques[name] = _try(worker, name, facts, outcome.rhythm.cycle)
+        except ScriptOver as over:
+            if over.ended.how == "completed":
+                raise
+            outcome.techniques[name] = ("fails", str(over))
+            raise
+
+
+def _try(worker: WorkerProcess, name: str, facts: Facts, cycle: int) -> tuple[str, str]:
+    """Switch one technique on, train under it, ask for its proof, switch it off."""
+    why_not = worker.switch(Plan({name: CATALOG[name].options(facts)[0]}))
+    if why_not:
+        return "refused", why_not.removeprefix(f"{name}: ")
+    worker.steps(UNDER_A_TECHNIQUE * cycle)
+    (proof,) = worker.proofs()
+    worker.switch(BASELINE)
+    return "applied" if proof.effective else "no effect", proof.evidence
