@@ -10,7 +10,8 @@ demo: $(VENV)/.with-examples  ## tune a real example on real data, then train un
 	$(BIN)/hasten demo
 
 test: lint  ## everything that must hold before a change lands
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --ignore tests/scripts
+	$(BIN)/python -m pytest -n 2 tests/scripts
 
 lint: $(VENV)/.with-dev
 	$(BIN)/ruff format --check

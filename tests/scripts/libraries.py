@@ -10,30 +10,16 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from .shapes import Shape
+
 FOLDER = Path(__file__).with_suffix("")
 
 
 @dataclass(frozen=True)
-class LibraryScript:
-    """A script, what it imports, and what is to be seen in it.
+class LibraryScript(Shape):
+    """A shape that imports ``needs`` besides torch and numpy. Its optimizers are torch's."""
 
-    ``needs``: import names besides torch and numpy. ``steps``: optimizer steps in all, one line each.
-    ``cycle``: optimizer steps after which (optimizer, forward passes with gradients, backward passes)
-    repeats. ``batch_size``: samples per optimizer step, accumulated batches together; of a cycle's steps, of
-    the one that took the batch. ``roots``: class names of the trained modules that are called at top level,
-    in the order of their first call with gradients. ``optimizers``: class names of torch's optimizers, in the
-    order of their making.
-    """
-
-    name: str
-    needs: tuple[str, ...]
-    arguments: tuple[str, ...] = ()
-    steps: int | None = None
-    cycle: int = 1
-    batch_size: int | None = None
-    roots: tuple[str, ...] = ()
-    optimizers: tuple[str, ...] = ()
-    note: str = ""
+    needs: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -59,13 +45,13 @@ def library_script(
     """A row of the table. ``needs``, ``roots`` and ``optimizers``: names with spaces between."""
     return LibraryScript(
         name,
-        needs=tuple(needs.split()),
         steps=steps,
         cycle=cycle,
         batch_size=batch_size,
         roots=tuple(roots.split()),
         optimizers=tuple(optimizers.split()),
         note=note,
+        needs=tuple(needs.split()),
     )
 
 

@@ -11,6 +11,7 @@ from hasten.bench.observe import observe
 from hasten.bench.stage import Stage
 from hasten.errors import HastenError, Refusal, ScriptError, WorkerError
 
+from .libraries import LIBRARY_SCRIPTS, LibraryScript
 from .shapes import REFUSED, TUNABLE, Shape
 from .trial import Outcome, follow, stage_for
 
@@ -27,24 +28,35 @@ OTHER_LOSSES = {
     "one_backward_two_optimizers": "only one of two steps has a backward pass",
     "lbfgs": "many losses a step; the first is printed",
     "accumulation_with_remainder": "each of four losses is divided by four; their sum is printed",
+    "hf_trainer_accumulation": "as above",
+    "accelerate_accumulate": "as above",
     "with_grad_scaler": "the loss is scaled when its backward pass runs",
     "very_short_steps": "each hundredth is printed",
 }
 
 
-@pytest.fixture(scope="module", params=[s for s in TUNABLE if s.name not in SLOW], ids=lambda s: s.name)
-def followed(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Shape, Outcome]:
-    shape: Shape = request.param
-    folder = tmp_path_factory.mktemp(shape.name) / "work"
+FOLLOWED = [shape for shape in (*TUNABLE, *LIBRARY_SCRIPTS) if shape.name not in SLOW]
+
+
+@pytest.mark.parametrize("shape", FOLLOWED, ids=lambda s: s.name)
+def test_it_is_seen_rightly_and_each_technique_proven_on_it(shape: Shape, tmp_path: Path) -> None:
+    if isinstance(shape, LibraryScript) and shape.missing:
+        pytest.skip(f"{', '.join(shape.missing)} is not installed here")
+    folder = tmp_path / "work"
     folder.mkdir()
     with stage_for(shape.path, folder, shape.arguments) as stage:
-        return shape, follow(stage)
+        outcome = follow(stage)
+    for holds in (
+        it_runs_to_its_end_and_every_step_is_seen,
+        what_is_seen_is_what_there_is,
+        a_steps_time_is_divided_without_rest,
+        losses_are_those_that_the_script_prints,
+        each_technique_takes_effect_or_says_why_not,
+    ):
+        holds(shape, outcome)
 
 
-def test_it_runs_to_its_end_and_every_step_is_seen(followed: tuple[Shape, Outcome]) -> None:
-    shape, outcome = followed
+def it_runs_to_its_end_and_every_step_is_seen(shape: Shape, outcome: Outcome) -> None:
     assert outcome.ended is not None
     failing = {name for (script, name), what in EXCEPTIONS.items() if (script, what) == (shape.name, "fails")}
     if failing:
@@ -56,8 +68,7 @@ def test_it_runs_to_its_end_and_every_step_is_seen(followed: tuple[Shape, Outcom
         assert len(outcome.steps) == len(lines) == shape.steps
 
 
-def test_what_is_seen_is_what_there_is(followed: tuple[Shape, Outcome]) -> None:
-    shape, outcome = followed
+def what_is_seen_is_what_there_is(shape: Shape, outcome: Outcome) -> None:
     seen = outcome.observation
     assert seen is not None
     assert (seen.cycle, seen.batch_size) == (shape.cycle, shape.batch_size)
@@ -70,23 +81,20 @@ def test_what_is_seen_is_what_there_is(followed: tuple[Shape, Outcome]) -> None:
     assert seen.obstacles == ()
 
 
-def test_a_steps_time_is_divided_without_rest(followed: tuple[Shape, Outcome]) -> None:
-    _, outcome = followed
+def a_steps_time_is_divided_without_rest(shape: Shape, outcome: Outcome) -> None:
     for step in outcome.steps:
         assert sum(step.phases.values()) == pytest.approx(step.seconds, rel=1e-6)
         assert all(seconds >= 0 for seconds in step.phases.values())
 
 
-def test_losses_are_those_that_the_script_prints(followed: tuple[Shape, Outcome]) -> None:
-    shape, outcome = followed
+def losses_are_those_that_the_script_prints(shape: Shape, outcome: Outcome) -> None:
     assert all(math.isfinite(loss) for step in outcome.steps for loss in step.losses)
     printed = [float(line.split()[2]) for line in outcome.printed.splitlines() if line.startswith("step ")]
     seen = [step.losses[-1] for step in outcome.steps if step.losses]
     assert (printed == seen) == (shape.name not in OTHER_LOSSES)
 
 
-def test_each_technique_takes_effect_or_says_why_not(followed: tuple[Shape, Outcome]) -> None:
-    shape, outcome = followed
+def each_technique_takes_effect_or_says_why_not(shape: Shape, outcome: Outcome) -> None:
     for name, (what, why) in outcome.techniques.items():
         if what == "refused":
             assert why
@@ -101,6 +109,7 @@ SAYS = {
     "trains_in_children": "started a process of its own (",
     "five_steps": "ended after 5 training steps, and at least 10 are needed",
     "asks_for_cuda": 'device = "cuda" if torch.cuda.is_available() else "cpu"',
+    "functional_call": "it can say where a step ends: hasten.step()",
     "never_trains": "ended without training",
     "hangs": "was silent for 3 s while training 10 steps: it seems to hang",
     "killed": "was killed by SIGKILL (out of memory?) while training 10 steps",

@@ -22,6 +22,7 @@ from hasten.records.plan import BASELINE, Plan
 WARMUP_STEPS = 8
 WATCHED_STEPS = 30
 UNDER_A_TECHNIQUE = 2  # cycles
+_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
 END = 10**9  # more steps than any script has
 
 
@@ -52,14 +53,17 @@ class Outcome:
 def stage_for(
     script: Path, folder: Path, arguments: tuple[str, ...] = (), environment: Mapping[str, str] | None = None
 ) -> Iterator[Stage]:
-    """The script on a stage whose working directory is ``folder``, and its output there below ``output``."""
+    """The script on a stage whose working directory is ``folder``; its output goes beside that.
+
+    One thread each, where the script says nothing else: their models are tiny.
+    """
     here = Path.cwd()
     os.chdir(folder)
     try:
         with Stage(
             argv=(str(script), *arguments),
             machine=this_machine(),
-            environment={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **(environment or {})},
+            environment={**os.environ, **_ENVIRONMENT, **(environment or {})},
             folders=(str(folder.resolve()), str(script.parent)),
             trial_folder=folder.parent / f"{folder.name}-output",
         ) as stage:
