@@ -14,7 +14,7 @@ from hasten.bench import process
 from hasten.bench.process import ScriptEnded, ScriptOver, script_error
 from hasten.errors import Refusal, ScriptError, WorkerError
 from tests.bench.made_up import step
-from tests.bench.workers import PLAIN, children, first_output, has_ended, one_thread, stage_for
+from tests.bench.workers import PLAIN, children, descendants, first_output, has_ended, one_thread, stage_for
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
@@ -126,19 +126,23 @@ FORKS = """
 def test_what_a_script_has_forked_ends_with_it(tmp_path: Path, then: str) -> None:
     before = children()
     with stage_for(tmp_path, FORKS.format(then=then)) as stage, stage.worker():
-        child = int(first_output(tmp_path))
-    assert has_ended(child)
+        assert first_output(tmp_path)
+        started = descendants(os.getpid()) - before
+    assert started
+    assert all(has_ended(process) for process in started)
     assert children() == before
 
 
 COORDINATOR = """
 import sys, time
 from pathlib import Path
-from tests.bench.workers import children, first_output, stage_for
+from tests.bench.workers import descendants, first_output, stage_for
+import os
 
 folder = Path(sys.argv[1])
 with stage_for(folder, sys.argv[2]) as stage, stage.worker() as worker:
-    print(*children(), first_output(folder), flush=True)
+    first_output(folder)
+    print(*descendants(os.getpid()), flush=True)
     time.sleep(1000)
 """
 
@@ -151,11 +155,11 @@ def test_a_worker_and_what_it_forked_end_with_a_coordinator_that_was_killed(tmp_
     with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment) as coordinator:
         assert coordinator.stdout is not None
         try:
-            worker, forked = coordinator.stdout.readline().split()
+            started = coordinator.stdout.readline().split()
         finally:
             coordinator.kill()
-    assert has_ended(int(worker))
-    assert has_ended(int(forked))
+    assert len(started) == 4, "the worker in three, and what it forked"
+    assert all(has_ended(int(process)) for process in started)
 
 
 def test_a_stopped_worker_can_be_ended(tmp_path: Path) -> None:

@@ -121,7 +121,20 @@ def first_output(folder: Path) -> str:
 
 def children() -> set[int]:
     """Processes that this one has started and not yet waited for."""
-    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in _listed(task / "children")}
+    return {int(pid) for task in _tasks(os.getpid()) for pid in _listed(task / "children")}
+
+
+def descendants(pid: int) -> set[int]:
+    """Whatever a process has started, and what those have, by the numbers that we see them under."""
+    found = {int(child) for task in _tasks(pid) for child in _listed(task / "children")}
+    return found.union(*map(descendants, found))
+
+
+def _tasks(pid: int) -> list[Path]:
+    try:
+        return list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return []
 
 
 def has_ended(pid: int, within_seconds: float = 20.0) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import random
 import re
 import signal
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -183,6 +186,54 @@ def test_a_signal_inside_a_finalizer_is_not_lost(project: Project, number: signa
     assert "Exception ignored" not in done.stderr
 
 
+STARTS_ALL_SORTS = """
+import signal, subprocess
+from multiprocessing.shared_memory import SharedMemory
+shared = SharedMemory(create=True, size=10_000)
+subprocess.Popen(["sleep", "600"])
+subprocess.Popen(["sleep", "600"], start_new_session=True)
+subprocess.Popen(["sleep", "600"]).send_signal(signal.SIGSTOP)
+"""
+ROUNDS, AT_ONCE, LONGEST_SECONDS = 5, 10, 14.0
+
+
+def everywhere() -> tuple[set[str], list[str]]:
+    """What a killed tune might leave behind besides processes: shared memory and mounts."""
+    return set(os.listdir("/dev/shm")), Path("/proc/self/mountinfo").read_text().splitlines()
+
+
+def test_killed_at_fifty_moments_it_leaves_nothing(tmp_path: Path) -> None:
+    """Programs that the script started, stopped ones and loaders' workers included."""
+    moments, before = random.Random(0), everywhere()
+    for number in range(ROUNDS):
+        projects = [Project(tmp_path / f"{number}-{one}") for one in range(AT_ONCE)]
+        tunes = [Tune(project, STARTS_ALL_SORTS + TRAINS_FOR_LONG) for project in projects]
+        began = time.monotonic()
+        for tune, moment in zip(
+            tunes, sorted(moments.uniform(0, LONGEST_SECONDS) for _ in tunes), strict=True
+        ):
+            time.sleep(max(0.0, began + moment - time.monotonic()))
+            assert tune.end(signal.SIGKILL) == -signal.SIGKILL
+        for project in projects:
+            wait_until(lambda project=project: project.processes() == [])  # type: ignore[misc]
+    assert everywhere() == before
+    printed = [path for path in tmp_path.glob("*/project/.hasten/**/worker-*.stdout") if path.stat().st_size]
+    assert printed, "none had come so far as to train"
+
+
+def test_the_next_tune_removes_the_layers_that_a_killed_one_left(project: Project) -> None:
+    tune = Tune(project)
+    tune.until_its_worker_prints()
+    assert tune.end(signal.SIGKILL) == -signal.SIGKILL
+    wait_until(lambda: project.processes() == [])
+    assert len(project.left_over()) == 1
+    next_tune = Tune(project)
+    next_tune.until_it_starts()
+    wait_until(lambda: len(project.left_over()) == 1 + len(project.processes()))
+    assert next_tune.end(signal.SIGINT) == 130
+    assert project.left_over() == []
+
+
 PREPARES_FOR_LONG = """
 import os, time
 if os.fork() == 0:
@@ -196,7 +247,7 @@ def test_a_killed_tune_takes_everything_with_it(project: Project) -> None:
     """Nothing of ours can run any more, and the worker has nobody to ask: the kernel must end it."""
     tune = Tune(project, PREPARES_FOR_LONG)
     tune.until_its_worker_prints()
-    assert len(project.processes()) == 3  # the tune, its worker, the worker's child
+    assert len(project.processes()) == 5  # the tune, its worker in three, the worker's child
     assert tune.end(signal.SIGKILL) == -signal.SIGKILL
     wait_until(lambda: project.processes() == [])
     assert journal_rows(project, "SELECT state FROM tunes") == [("open",)]

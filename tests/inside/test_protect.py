@@ -14,7 +14,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,9 +25,9 @@ import hasten
 from hasten.inside import landlock, mounts
 from hasten.inside.protect import make_layers, remove_layers
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protection is for Linux")
+from .users import NOBODY, identity, python_for
 
-NOBODY = 65534
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protection is for Linux")
 
 WORKER = """
 import ctypes, json, mmap, os, shutil, sqlite3, subprocess, sys, tempfile, threading
@@ -166,11 +165,6 @@ class Ground:
                 self.give(path)
 
 
-def identity(user: int | None) -> dict[str, Any]:
-    """How subprocess.run is told to start as ``user``."""
-    return {} if user is None else {"user": user, "group": user, "extra_groups": []}
-
-
 @cache
 def why_no_overlay(user: int | None, folder: str) -> str:
     """Ask the kernel without our code: "" if that user can mount an overlay with layers in ``folder``."""
@@ -184,17 +178,6 @@ def why_no_overlay(user: int | None, folder: str) -> str:
         except OSError as error:
             return f"unshare(1) does not start as {user or 'this user'}: {error}"
     return f"this machine refuses overlays: {done.stderr.strip()}" if done.returncode else ""
-
-
-@cache
-def python_for(user: int | None) -> str:
-    """A Python that may be run by that user; "" if there is none."""
-    check = "import sys, sqlite3, ctypes; sys.exit(sys.version_info < (3, 10))"
-    for path in filter(None, (sys.executable, shutil.which("python3", path="/usr/local/bin:/usr/bin:/bin"))):
-        with suppress(OSError):
-            if subprocess.run([path, "-c", check], cwd="/", **identity(user)).returncode == 0:
-                return path
-    return ""
 
 
 @pytest.fixture(params=["root", "user"])

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
+_CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
 _MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 32, 4096, 16384, 1 << 19
 _MS_KEPT = 2 | 4 | 8 | 1024 | 2048  # nosuid, nodev, noexec, noatime, nodiratime; statvfs(3) agrees
 _MNT_DETACH = 2
@@ -81,11 +82,34 @@ def leave_shared_mounts() -> None:
 
     Without CAP_SYS_ADMIN that takes a user namespace too, in which the process keeps its user and group id.
     """
+    _leave(_CLONE_NEWNS)
+
+
+def leave_shared_processes() -> None:
+    """As ``leave_shared_mounts``, and what this process forks from here on is in a process namespace too: its
+    first child is process 1 there, and all others end when that one does.
+    """
+    _leave(_CLONE_NEWNS | _CLONE_NEWPID)
+
+
+def show_processes() -> None:
+    """Mount /proc anew, for the process namespace that this process is in."""
+    _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+
+
+def empty_memory(target: str) -> None:
+    """Mount an empty tmpfs at ``target``, as large as what is mounted there now."""
+    there = os.statvfs(target)
+    size = f"mode=1777,size={there.f_blocks * there.f_frsize}"
+    _mount("tmpfs", target, "tmpfs", _MS_NOSUID | _MS_NODEV, size)
+
+
+def _leave(namespaces: int) -> None:
     user, group = os.geteuid(), os.getegid()
     if is_admin():
-        _called("unshare", _libc.unshare(_CLONE_NEWNS))
+        _called("unshare", _libc.unshare(namespaces))
     else:
-        _called("unshare", _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS))
+        _called("unshare", _libc.unshare(_CLONE_NEWUSER | namespaces))
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{user} {user} 1")
         _write("/proc/self/gid_map", f"{group} {group} 1")

@@ -17,6 +17,7 @@ Where no overlay can be laid, writing can still be denied: see landlock.py.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import stat
@@ -30,6 +31,7 @@ from . import landlock, mounts
 
 _ADVICE = "run it from a project folder"
 _GRANTED = b"granted"
+_LOCK = ".in-use"  # in a directory for layers, locked by the process that made it
 
 
 @dataclass(frozen=True)
@@ -69,16 +71,25 @@ def protect(
     return Protection("landlock", reason, roots, ())
 
 
+_held: dict[str, int] = {}  # layers made by this process -> the lock that says it is alive
+
+
 def make_layers(folders: Sequence[str]) -> str:
-    """Make a directory for layers, outside ``folders`` and where the kernel takes them; "" if none is."""
+    """Make a directory for layers, outside ``folders`` and where the kernel takes them; "" if none is.
+
+    Layers of this user's that a killed process has left are removed.
+    """
     roots = _outermost(folders)
     for candidate in (tempfile.gettempdir(), "/dev/shm", "/var/tmp", os.path.expanduser("~/.cache")):
         parent = os.path.realpath(candidate)
         if any(mounts.below(parent, root) for root in roots):
             continue
         with suppress(OSError):
+            _remove_abandoned(parent)
             made = tempfile.mkdtemp(prefix="hasten-", dir=parent)
             if _can_hold_layers(made):
+                _held[made] = os.open(os.path.join(made, _LOCK), os.O_CREAT | os.O_RDWR, 0o600)
+                fcntl.flock(_held[made], fcntl.LOCK_EX)
                 return made
             os.rmdir(made)
     return ""
@@ -93,6 +104,24 @@ def remove_layers(layers: str) -> None:
                 if not os.path.islink(path):
                     os.chmod(path, stat.S_IRWXU)
     shutil.rmtree(layers, ignore_errors=True)
+    if layers in _held:
+        os.close(_held.pop(layers))
+
+
+def _remove_abandoned(parent: str) -> None:
+    """Remove the layers in ``parent`` whose lock nobody holds any more."""
+    for name in os.listdir(parent):
+        lock = os.path.join(parent, name, _LOCK)
+        if not name.startswith("hasten-") or not os.path.isfile(lock) or os.stat(lock).st_uid != os.getuid():
+            continue
+        held = os.open(lock, os.O_RDWR)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(held)
+        remove_layers(os.path.join(parent, name))
 
 
 def keep(upper: str, to: str) -> None:

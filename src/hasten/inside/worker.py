@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import sys
 import time
 import traceback
@@ -16,8 +14,9 @@ from ..records.codec import to_json
 from ..records.facts import Facts
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
-from . import script_side
+from . import mounts, script_side
 from .children import Children
+from .containment import contain, die_with_parent
 from .control import Answer, Conversation, stop_here
 from .denied import naming_file
 from .hooks import Hooks
@@ -86,7 +85,11 @@ class Worker:
         shield = self._job.shield
         protection = None
         if shield is not None:
+            admin = mounts.is_admin()
+            contained = not contain()
             protection = protect(shield.folders, shield.layers, shield.prelude, or_deny=shield.required)
+            if contained and not admin:
+                mounts.drop_capabilities()  # those that came with the namespace
         if self._wire is not None:
             die_with_parent()  # not before protect: a change of credentials takes it back
             os.register_at_fork(before=self._about_to_fork, after_in_child=self._in_forked_child)
@@ -296,10 +299,3 @@ class Worker:
 
     def _answer_testimony(self, request: Message) -> Message:
         return {"event": "testimony", "steps": self._testimony()}
-
-
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends (Linux: prctl(2), PR_SET_PDEATHSIG)."""
-    if sys.platform == "linux":
-        libc: Any = ctypes.CDLL(None, use_errno=True)
-        libc.prctl(1, signal.SIGKILL, 0, 0, 0)

@@ -1,0 +1,161 @@
+"""A worker in a process namespace of its own: when it goes, the kernel ends all that it ever started.
+
+PR_SET_PDEATHSIG alone does not reach far enough: programs that the script starts would not have it, and would
+outlive a coordinator that was killed.
+
+    coordinator  starts  W      waits, and ends as S ends; dies with the coordinator
+                         └ I    process 1 of the namespace; dies with W, and everything in there dies with it
+                           └ S  goes on as the worker
+
+All are forks of the one process that calls ``contain``, which returns in S only. In there /proc shows the
+namespace, and what is newly put into /dev/shm is seen nowhere else and vanishes at the end; what lies there
+already stays in sight.
+
+Sources: the manual pages pid_namespaces(7), user_namespaces(7) and prctl(2).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from . import mounts
+
+_SHM = "/dev/shm"
+_MOST_ENTRIES = 256  # in /dev/shm, each of which is one more mount
+
+
+def contain() -> str:
+    """Go on in a namespace as above; returns in the process that does. Call it before any thread starts.
+
+    Where the kernel does not allow it, nothing is changed and the reason returned; "" where it worked.
+    """
+    if not sys.platform.startswith("linux"):
+        return "process namespaces exist on Linux only"
+    reason = _rehearse()
+    if not reason:
+        _enter()
+    return reason
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent ends (Linux: prctl(2), PR_SET_PDEATHSIG)."""
+    if sys.platform == "linux":
+        libc: Any = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+
+
+def _rehearse() -> str:
+    """Try it in a forked child, as no way leads back out of a namespace. Returns why it failed, or ""."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            mounts.leave_shared_processes()
+            inner = os.fork()
+            if inner == 0:
+                _settle()
+                os.write(writing, b"+")
+                os._exit(0)
+            os.waitpid(inner, 0)
+        except BaseException as refused:
+            os.write(writing, os.fsencode(str(refused)))
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        answer = pipe.read()
+    with suppress(ChildProcessError):  # where SIGCHLD is ignored, the kernel has cleared it away already
+        os.waitpid(child, 0)
+    return "" if answer == b"+" else os.fsdecode(answer) or "the process that tried a namespace died"
+
+
+def _enter() -> None:
+    mounts.leave_shared_processes()
+    die_with_parent()
+    alive, held = os.pipe()  # held by W alone: when it closes, W is gone
+    told, tell = os.pipe()  # by which I tells W how S ended
+    first = os.fork()
+    if first:
+        _hold_only(held, told)
+        _end_as(first, told)
+    os.close(held)
+    die_with_parent()
+    if select.select([alive], [], [], 0)[0]:
+        os._exit(1)  # W ended before the kernel knew
+    worker = os.fork()
+    if worker:
+        _hold_only(tell)
+        _clear_away_until(worker, tell)
+    for number in (alive, told, tell):
+        os.close(number)
+    _settle()
+
+
+def _settle() -> None:
+    """Make what can be seen in here fit the namespace."""
+    mounts.show_processes()
+    with suppress(OSError):
+        _keep_shared_memory_apart()
+
+
+def _keep_shared_memory_apart() -> None:
+    entries = os.listdir(_SHM)
+    if len(entries) > _MOST_ENTRIES:
+        return
+    outside = os.open(_SHM, os.O_PATH)
+    try:
+        mounts.empty_memory(_SHM)
+        for name in entries:
+            source, target = f"/proc/self/fd/{outside}/{name}", os.path.join(_SHM, name)
+            with suppress(OSError):  # it is gone by now, or is a link
+                if os.path.isdir(source):
+                    os.mkdir(target)
+                else:
+                    open(target, "x").close()
+                mounts.bind(source, target)
+    finally:
+        os.close(outside)
+
+
+def _end_as(first: int, told: int) -> NoReturn:
+    """What W does: wait, then end as the worker ended."""
+    with open(told, "rb") as pipe:
+        status = int(pipe.read() or signal.SIGKILL)  # nothing is said where I was killed itself
+    with suppress(ChildProcessError):
+        os.waitpid(first, 0)
+    if not os.WIFSIGNALED(status):
+        os._exit(os.WEXITSTATUS(status))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    number = os.WTERMSIG(status)
+    if number != signal.SIGKILL:  # which has no handler
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(1)
+
+
+def _clear_away_until(worker: int, tell: int) -> NoReturn:
+    """What I does: clear away whatever has ended, and end, and all with it, when the worker has."""
+    ended, status = 0, 0
+    with suppress(ChildProcessError):
+        while ended != worker:
+            ended, status = os.wait()
+    os.write(tell, str(status).encode())
+    os._exit(0)
+
+
+def _hold_only(*numbers: int) -> None:
+    """Close what is the worker's, so that its end is seen at the other side, and leave signals to it."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) not in numbers:
+            with suppress(OSError):
+                os.close(int(name))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
