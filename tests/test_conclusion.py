@@ -14,7 +14,7 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Trial
 from hasten.records.verdict import GuardVerdict, Refused, Tried, TuneResult
 from hasten.workspace import Workspace, find_script
-from tests.bench.made_up import facts, trial, verdict
+from tests.bench.made_up import facts, step, trial, verdict
 
 PLAN = Plan({"dataset_in_ram": {}, "threads": {"count": 2}})
 CLEAR = [0.5, 0.51, 0.49, 0.5]
@@ -99,7 +99,8 @@ def test_the_baseline_is_told_as_it_was_observed() -> None:
     result = concluded()
     assert result.baseline_step_seconds == pytest.approx(0.01)
     assert result.baseline_samples_per_second == pytest.approx(800)
-    unknown = conclude(facts(batch_size=None), "off", None, None, (), (), (), ())
+    unseen = facts(batch_size=None, steps=(step(samples=None),) * 30)
+    unknown = conclude(unseen, "off", None, None, (), (), (), ())
     assert unknown.baseline_samples_per_second is None
 
 

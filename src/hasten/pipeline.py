@@ -28,6 +28,8 @@ from .report.progress import Progress
 from .search import Deadline, Search
 from .workspace import Script, Workspace
 
+_OBSERVATION_SHARE = 0.2  # of the budget, where steps are slow
+
 
 @dataclass(frozen=True)
 class TuneRequest:
@@ -86,7 +88,7 @@ def _tune(
     began: float,
 ) -> TuneResult:
     progress.stage(f"observing {request.script.label}")
-    observation, rhythm = observe(stage)
+    observation, rhythm = observe(stage, seconds=_OBSERVATION_SHARE * request.budget)
     if observation.obstacles:
         raise Refusal(f"{request.script.label} cannot be tuned: {'; '.join(observation.obstacles)}")
     facts = Facts(stage.machine, observation)

@@ -29,6 +29,9 @@ def training(steps: int = 60, noise: float = 0.0) -> Testimony:
         {
             "optimizer": 0,
             "batches": [f"batch {n}"],
+            "samples": [
+                {"epoch": n // 20, "batches": 20, "digests": [f"sample {n % 20 * 4 + k}" for k in range(4)]}
+            ],
             "modes": [True],
             "rates": [[0.1 * 0.99**n]],
             "streams": f"stream {n}",
@@ -104,18 +107,38 @@ def test_batches_in_another_order_fail_unless_the_plan_may_draw() -> None:
     assert verdict_on(candidate, draws=True).passed
 
 
-def test_other_batches_fail_even_where_the_plan_may_draw() -> None:
-    candidate = changed(4, batches=["another batch"])
-    verdict = verdict_on(candidate, draws=True)
-    assert verdict.reasons == (WORDS["batches"],)
+def with_sample(at: int, sample: str, made: Testimony | None = None) -> Testimony:
+    """Another first sample in step ``at``, counted from 1."""
+    other = made or training()
+    other[at - 1]["batches"] = [f"batch with {sample}"]
+    other[at - 1]["samples"][0]["digests"][0] = sample
+    return other
 
 
-def test_all_batches_other_is_what_random_augmentation_looks_like() -> None:
+def test_samples_in_another_order_pass_where_the_plan_may_draw() -> None:
     candidate = training()
-    for n, step in enumerate(candidate):
-        step["batches"] = [f"augmented {n}"]
+    for step, other in zip(candidate[20:40], reversed(training()[20:40]), strict=True):
+        step |= {"batches": other["batches"], "samples": other["samples"]}
     assert verdict_on(candidate, draws=True).passed
-    assert not verdict_on(candidate).passed
+
+
+@pytest.mark.parametrize("sample", ["another", "sample 8"], ids=["not of the data", "drawn twice"])
+def test_other_samples_in_an_epoch_fail_even_where_the_plan_may_draw(sample: str) -> None:
+    verdict = verdict_on(with_sample(4, sample), draws=True)
+    assert verdict.reasons == ("an epoch had other samples",)
+
+
+def test_an_epoch_that_did_not_come_to_its_end_may_have_had_any() -> None:
+    candidate = with_sample(47, "sample 8")[:55]
+    assert judge(training(55), training(55, FLOAT32), candidate, True, "float32").passed
+
+
+def test_samples_that_are_random_themselves_cannot_be_compared() -> None:
+    """As with random augmentation: the baseline does not repeat them either when it draws anew."""
+    perturbed = with_sample(3, "augmented otherwise", training(noise=FLOAT32))
+    candidate = with_sample(3, "augmented yet otherwise")
+    assert judge(training(), perturbed, candidate, True, "float32").passed
+    assert not judge(training(), perturbed, candidate, False, "float32").passed
 
 
 def test_other_random_numbers_pass_where_the_plan_may_draw() -> None:

@@ -79,6 +79,15 @@ def test_a_script_of_few_steps_is_watched_to_its_end(tmp_path: Path) -> None:
     assert [optimizer.name for optimizer in observation.optimizers] == ["SGD"]
 
 
+def test_a_script_with_slow_steps_is_watched_for_fewer(tmp_path: Path) -> None:
+    """6 steps of 0.15 s fit into a second: 2 to warm up, and 4."""
+    slow = PLAIN.replace("Pictures()", "Pictures(seconds=0.15 / 8)")
+    with stage_for(tmp_path, slow) as stage:
+        observation, _ = observe(stage, seconds=1.0)
+    assert observation.warmup_steps == 3
+    assert len(observation.steps) in (3, 4)
+
+
 def test_a_training_in_a_child_process_is_refused_by_its_name(tmp_path: Path) -> None:
     source = """
         import torch

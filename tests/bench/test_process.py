@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,24 @@ def test_a_silent_script_seems_to_hang(tmp_path: Path, monkeypatch: pytest.Monke
         worker.history += [step(0.001), step(0.01)]
         with pytest.raises(WorkerError, match="silent for 1 s while training 4 steps: it seems to hang"):
             worker.steps(4)
+
+
+def test_of_an_output_too_long_both_ends_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "worker-001.stdout"
+    path.write_bytes(b"a" * 900 + b"b" * 900)
+    process.keep_ends(path, most=1000)
+    assert path.read_bytes() == b"a" * 500 + b"\n[hasten left 800 bytes out here]\n" + b"b" * 500
+    process.keep_ends(path, most=2000)
+    assert path.stat().st_size == 1000 + 34
+    process.keep_ends(tmp_path / "none")
+
+
+def test_a_stopped_workers_output_is_shortened(tmp_path: Path) -> None:
+    source = "print('x' * 3_000_000, flush=True)\nimport time\ntime.sleep(1000)"
+    with stage_for(tmp_path, source) as stage, stage.worker():
+        while len(first_output(tmp_path)) < 3_000_000:
+            time.sleep(0.01)
+    assert (tmp_path / "output/worker-001.stdout").stat().st_size < 2**20 + 100
 
 
 FORKS = """

@@ -468,7 +468,7 @@ def test_samples_are_counted_in_a_mapping_that_is_no_dict(watch: Watch) -> None:
 
 def test_each_batch_is_told_as_it_leaves_the_loader(watch: Watch) -> None:
     batches: list[Any] = []
-    watch.hooks.on_batch.append(batches.append)
+    watch.hooks.on_batch.append(lambda batch, _: batches.append(batch))
     given = list(DataLoader(Records("pair"), batch_size=8))
     assert len(batches) == len(given) == 2
     assert all(ours is theirs for ours, theirs in zip(batches, given, strict=True))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.inside.hooks import Hooks
 from hasten.inside.observer import Observer, RawStep
@@ -145,6 +146,27 @@ def test_a_step_is_written_down(session: Session) -> None:
     assert [step["optimizer"] for step in testimony] == [0, 0, 0]
     assert [step["modes"] for step in testimony] == [[True], [True], [True]]
     assert model.training
+
+
+def test_samples_are_told_apart_by_epoch_whatever_the_order(session: Session) -> None:
+    """Two loaders' epochs in turns, the second given up midway."""
+    data = TensorDataset(torch.arange(24.0).reshape(6, 4))
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        for number, (batch,) in enumerate(DataLoader(data, batch_size=2, shuffle=True)):
+            if number == 1:
+                next(iter(DataLoader(data, batch_size=3)))
+            torch.autograd.backward(model(batch).sum())
+            optimizer.step()
+    epochs: dict[int, list[str]] = {}
+    for step in session.witness.testimony():
+        for came in step["samples"]:
+            assert came["batches"] == (2 if len(came["digests"]) == 3 else 3)
+            epochs.setdefault(came["epoch"], []).extend(came["digests"])
+    assert [len(digests) for digests in epochs.values()] == [6, 3, 6, 3]
+    assert sorted(epochs[0]) == sorted(epochs[2])
+    assert len(set(epochs[0])) == 6
 
 
 def test_batches_belong_to_the_step_that_they_came_for(session: Session) -> None:

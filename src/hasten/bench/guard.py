@@ -73,6 +73,8 @@ def judge(
             "so nothing can be compared"
         )
     invariants = differing(reference, candidate, draws)
+    if draws and same_samples(reference, perturbed) and not same_samples(reference, candidate):
+        invariants.append("an epoch had other samples")  # which another order alone does not bring about
     reasons += invariants
     curve = compare_losses(reference[:steps], perturbed[:steps], candidate[:steps])
     if curve["deviation"] is None:
@@ -115,12 +117,6 @@ def differing(a: Testimony, b: Testimony, draws: bool) -> list[str]:
         first = next((n for n, (x, y) in enumerate(zip(a, b, strict=False), 1) if x[key] != y[key]), None)
         if first is not None:
             found.append(f"{what} (from step {first})")
-    if (
-        draws
-        and Counter(_all_batches(a)).keys() != Counter(_all_batches(b)).keys()
-        and not _random_content(a, b)
-    ):
-        found.append(_COMPARED["batches"])
     return found
 
 
@@ -161,14 +157,23 @@ def _size(departures: Sequence[float]) -> float:
     return math.sqrt(fmean(d * d for d in departures)) if departures else 0.0
 
 
-def _all_batches(testimony: Testimony) -> list[str]:
-    return [digest for step in testimony for digest in step["batches"]]
+def same_samples(a: Testimony, b: Testimony) -> bool:
+    """Whether each epoch that both came to the end of had the same samples, in whatever order."""
+    ours, theirs = _whole_epochs(a), _whole_epochs(b)
+    return all(ours[epoch] == theirs[epoch] for epoch in ours.keys() & theirs.keys())
 
 
-def _random_content(a: Testimony, b: Testimony) -> bool:
-    """Whether hardly any batch is found in both, as with random augmentation or shuffling."""
-    first, second = set(_all_batches(a)), set(_all_batches(b))
-    return len(first & second) < 0.1 * max(1, len(first))
+def _whole_epochs(testimony: Testimony) -> dict[int, Counter[str]]:
+    """The samples of every epoch whose batches all came, by its number."""
+    samples: dict[int, Counter[str]] = {}
+    left: dict[int, int | None] = {}
+    for step in testimony:
+        for batch in step["samples"]:
+            epoch = batch["epoch"]
+            samples.setdefault(epoch, Counter()).update(batch["digests"])
+            known = left.get(epoch, batch["batches"])
+            left[epoch] = known - 1 if known is not None else None
+    return {epoch: counted for epoch, counted in samples.items() if left[epoch] == 0}
 
 
 def _testimony(worker: WorkerProcess, steps: int) -> Testimony:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from statistics import median
 
 from ..errors import Refusal
 from ..records.observation import Observation
@@ -14,12 +15,16 @@ from .steps import Rhythm, rhythm_of
 
 WARMUP_STEPS = 10
 STEPS = 30
+_FIRST_STEPS = 2  # after the very first, to see how slow they are
+_SLOW_STEPS = 3
 LEAST_STEPS = 10  # of the whole script: fewer tell nothing
 
 
-def observe(stage: Stage, steps: int = STEPS, warmup_steps: int = WARMUP_STEPS) -> tuple[Observation, Rhythm]:
+def observe(
+    stage: Stage, steps: int = STEPS, warmup_steps: int = WARMUP_STEPS, seconds: float = 120.0
+) -> tuple[Observation, Rhythm]:
     """Start the script, let it warm up, watch ``steps`` steps, stop it. A script that ends before is watched
-    to its end.
+    to its end, and one whose steps are so slow that this takes longer than ``seconds`` for fewer steps.
 
     Raises ScriptError where the script fails by itself, Refusal where it never trains or ends too soon.
     """
@@ -29,7 +34,13 @@ def observe(stage: Stage, steps: int = STEPS, warmup_steps: int = WARMUP_STEPS) 
         try:
             worker.wait_started()
             stage.keep_preparations(worker)
-            worker.steps(warmup_steps)
+            first = worker.steps(min(_FIRST_STEPS, warmup_steps))
+            fitting = seconds / max(1e-6, median(step.seconds for step in first))
+            if fitting < warmup_steps + steps:
+                warmup_steps = max(len(first), min(warmup_steps, int(fitting / 4)))
+                steps = max(_SLOW_STEPS, int(fitting) - warmup_steps)
+            if warmup_steps > len(first):
+                worker.steps(warmup_steps - len(first))
             watched = worker.steps(steps)
             seen = worker.observation()
         except ScriptOver as over:

@@ -115,6 +115,7 @@ class WorkerProcess:
                 if file is not None:
                     file.close()
         self._process = process
+        self._files = [path for path in (output.stdout, output.stderr) if path is not None]
         self._shielded = job.shield is not None
         self._must_be_shielded = job.shield is not None and job.shield.required
 
@@ -190,6 +191,8 @@ class WorkerProcess:
         self._signal(signal.SIGKILL)
         self._process.wait()
         self._wire.close()
+        for path in self._files:
+            keep_ends(path)
 
     def __enter__(self) -> WorkerProcess:
         return self
@@ -288,6 +291,23 @@ def trains_elsewhere(child: str) -> str:
         "process: hasten cannot follow a training into the script's own processes. Name a script that trains "
         "in the process it is started in (without multiprocessing.spawn, a launcher or a subprocess)."
     )
+
+
+def keep_ends(path: Path, most: int = 2**20) -> None:
+    """Shorten a worker's output to its beginning and end where it has more than ``most`` bytes: a script that
+    prints much prints it in every trial.
+    """
+    with contextlib.suppress(OSError), open(path, "r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size <= most:
+            return
+        half = most // 2
+        file.seek(size - half)
+        end = file.read()
+        file.truncate(half)
+        file.seek(half)
+        file.write(b"\n[hasten left %d bytes out here]\n" % (size - 2 * half))
+        file.write(end)
 
 
 def script_error(ended: ScriptEnded, script: str) -> ScriptError:

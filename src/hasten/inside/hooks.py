@@ -81,7 +81,7 @@ class Hooks:
         self._training = training
         self._observer = observer
         self._on_root = on_root
-        self.on_batch: list[Callable[[Any], None]] = []
+        self.on_batch: list[Callable[[Any, Any], None]] = []  # (batch, the iterator that it came from)
         self._stop_discovery: Callable[[], None] | None = None
 
     def install(self) -> None:
@@ -241,7 +241,7 @@ class Hooks:
             observer.data_waited(seconds, length)
             self.loaders.batch_came(iterator, batch, length)
             for notice in self.on_batch:
-                notice(batch)
+                notice(batch, iterator)
 
         epoch_began = training.seams.watching(observer.epoch_began)
 

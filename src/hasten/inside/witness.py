@@ -5,9 +5,12 @@ by step.
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
+from .identify import length_of
+from .loaders import tensors_in
 from .observer import RawStep
 from .sampling_proof import random_streams
 from .training import Call, Training
@@ -19,14 +22,25 @@ class Witness:
     def __init__(self, training: Training) -> None:
         self._training = training
         self._batches: list[str] = []
+        self._samples: list[dict[str, Any]] = []
+        self._epochs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # of each iterator
+        self._epochs_begun = 0
         self._modes: list[bool] = []
         self._steps: list[dict[str, Any]] = []
         training.forward_wrappers["witness"] = self._forward
 
-    def batch_came(self, batch: Any) -> None:
+    def batch_came(self, batch: Any, iterator: Any = None) -> None:
         digest = hashlib.blake2b(digest_size=12)
         _feed(digest, batch)
         self._batches.append(digest.hexdigest())
+        if iterator is not None:
+            if iterator._num_yielded == 1 or iterator not in self._epochs:
+                self._epochs[iterator] = self._epochs_begun
+                self._epochs_begun += 1
+            known = length_of(iterator) if iterator._dataset_kind == 0 else None  # a stream only guesses
+            self._samples.append(
+                {"epoch": self._epochs[iterator], "batches": known, "digests": sample_digests(batch)}
+            )
 
     def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._modes.append(root.training)
@@ -39,6 +53,7 @@ class Witness:
             {
                 "optimizer": step.optimizer,
                 "batches": self._batches,
+                "samples": self._samples,
                 "modes": self._modes,
                 "rates": [
                     [float(g["lr"]) for g in o.param_groups if "lr" in g] for o in self._training.optimizers
@@ -47,7 +62,7 @@ class Witness:
                 "losses": [float(loss) for loss in step.losses],
             }
         )
-        self._batches, self._modes = [], []
+        self._batches, self._samples, self._modes = [], [], []
 
     def testimony(self) -> list[dict[str, Any]]:
         return self._steps
@@ -98,6 +113,20 @@ class Perturber:
             value.shape, generator=self._generators[device], device=value.device, dtype=value.dtype
         )
         return value * (1 + self._relative * noise)
+
+
+def sample_digests(batch: Any) -> list[str]:
+    """One digest for each sample of a batch: of its row in every tensor that has one."""
+    rows = [t.detach().cpu().contiguous() for t in tensors_in(batch) if t.dim()]
+    length = rows[0].shape[0] if rows else 0
+    found = []
+    for index in range(length):
+        digest = hashlib.blake2b(digest_size=6)
+        for tensor in rows:
+            if tensor.shape[0] == length:
+                _feed(digest, tensor[index])
+        found.append(digest.hexdigest())
+    return found
 
 
 def _feed(digest: Any, value: Any) -> None:

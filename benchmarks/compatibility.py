@@ -1,0 +1,311 @@
+"""Run every script of tests/scripts under hasten and write docs/compatibility.md from what was seen.
+
+    python -m benchmarks.compatibility run [NAME ...]     run what this environment has; keep the raw outcome
+    python -m benchmarks.compatibility write              write the page from all raw outcomes that are kept
+
+Nothing on the page is typed: a cell that is wrong is a bug in hasten or in the script's table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tests.scripts.libraries import LIBRARY_SCRIPTS, LibraryScript
+from tests.scripts.shapes import REFUSED, TUNABLE, Shape
+from tests.scripts.trial import Outcome, follow, stage_for
+
+from hasten.bench.guard import guard
+from hasten.bench.observe import observe
+from hasten.bench.process import ScriptOver
+from hasten.bench.stage import Stage
+from hasten.errors import HastenError
+from hasten.inside.techniques.catalog import CATALOG
+from hasten.machine import this_machine
+from hasten.records.facts import Facts
+from hasten.records.observation import Observation
+from hasten.records.plan import Plan
+from hasten.report.words import step_words
+
+RESULTS = Path(__file__).parent / "results"
+PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
+GUARD_STEPS = 60
+PLAIN_SECONDS = 600
+AT_ONCE = 2
+LONG = {"long_steps": ("--seconds", "0.2")}  # its 20 s a step are for tests of patience
+
+
+@dataclass
+class Row:
+    """What became of one script. ``techniques``: name -> (what, why)."""
+
+    name: str
+    group: str  # "shapes", "libraries" or "refused"
+    what: str  # the script's own first line
+    steps_seen: int = 0
+    steps_printed: int = 0
+    same_output: bool | None = (
+        None  # as without hasten, byte for byte; None where it does not come to its end
+    )
+    step: str = ""
+    techniques: dict[str, tuple[str, str]] = field(default_factory=dict)
+    guard: str = ""
+    said: str = ""  # the refusal, or what went wrong
+
+
+def first_line(script: Path) -> str:
+    return script.read_text().split('"""')[1].strip().splitlines()[0].rstrip(".")
+
+
+def run_plain(script: Path, folder: Path, arguments: tuple[str, ...]) -> str:
+    done = subprocess.run(
+        [sys.executable, str(script), *arguments],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=PLAIN_SECONDS,
+        check=True,
+    )
+    return done.stdout
+
+
+@contextmanager
+def fresh_stage(shape: Shape, arguments: tuple[str, ...]) -> Iterator[Stage]:
+    with tempfile.TemporaryDirectory() as base:
+        folder = Path(base, "work")
+        folder.mkdir()
+        with stage_for(shape.path, folder, arguments) as stage:
+            yield stage
+
+
+def row_of(shape: Shape) -> Row:
+    """Everything about one script, each part in processes of its own."""
+    arguments = LONG.get(shape.name, shape.arguments)
+    group = "libraries" if isinstance(shape, LibraryScript) else "refused" if shape.refused else "shapes"
+    row = Row(shape.name, group, first_line(shape.path))
+    if shape.refused:
+        row.said = _refusal(shape, arguments)
+        return row
+    with tempfile.TemporaryDirectory() as base:
+        plain = run_plain(shape.path, Path(base), arguments)
+    try:
+        with fresh_stage(shape, arguments) as stage:
+            outcome = follow(stage)
+    except HastenError as error:
+        row.said = f"{type(error).__name__}: {error}"
+        return row
+    row.steps_seen = len(outcome.steps)
+    row.steps_printed = sum(line.startswith("step ") for line in plain.splitlines())
+    row.techniques = dict(outcome.techniques)
+    if outcome.observation is None:
+        row.said = "too few steps to be watched"
+        return row
+    row.step = step_words(outcome.observation)
+    row.same_output = _same_under_observation(shape, arguments, plain)
+    row.techniques |= _process_techniques(shape, arguments, outcome.observation)
+    row.guard = _guard(shape, arguments, outcome)
+    return row
+
+
+def _refusal(shape: Shape, arguments: tuple[str, ...]) -> str:
+    with fresh_stage(shape, arguments) as stage:
+        try:
+            observation, _ = observe(stage)
+        except HastenError as error:
+            return str(error).replace(f"{shape.path.parent}{os.sep}", "").splitlines()[-1]
+    return "; ".join(observation.obstacles).replace(f"{shape.path.parent}{os.sep}", "")
+
+
+def _same_under_observation(shape: Shape, arguments: tuple[str, ...], plain: str) -> bool:
+    with fresh_stage(shape, arguments) as stage, stage.worker() as worker:
+        try:
+            worker.wait_started()
+            worker.steps(10**9, timeout=PLAIN_SECONDS)
+        except ScriptOver:
+            assert stage.trial_folder is not None
+            return (stage.trial_folder / "worker-001.stdout").read_text() == plain
+    raise AssertionError("a script has more steps than any script has")
+
+
+def _process_techniques(
+    shape: Shape, arguments: tuple[str, ...], observation: Observation
+) -> dict[str, tuple[str, str]]:
+    facts = Facts(this_machine(), observation)
+    found: dict[str, tuple[str, str]] = {}
+    for name, technique in CATALOG.items():
+        if technique.scope == "live":
+            continue
+        reasons = technique.refuse(facts)
+        if reasons:
+            found[name] = ("refused", "; ".join(reasons))
+            continue
+        with fresh_stage(shape, arguments) as stage:
+            plan = Plan({name: technique.options(facts)[0]})
+            with stage.worker(plan) as worker:
+                worker.wait_started()
+                (proof,) = worker.proofs()
+        found[name] = ("applied" if proof.effective else "no effect", proof.evidence)
+    return found
+
+
+def _guard(shape: Shape, arguments: tuple[str, ...], outcome: Outcome) -> str:
+    """The guard's word on all live techniques that took effect, together."""
+    plan = outcome.applied
+    if not plan:
+        return "nothing to guard"
+    assert outcome.observation is not None
+    facts = Facts(this_machine(), outcome.observation)
+    techniques = [CATALOG[name] for name in plan.techniques]
+    draws = any(technique.risk_for(facts) == "draws" for technique in techniques)
+    lowered = any(technique.precision == "bfloat16" for technique in techniques)
+    with fresh_stage(shape, arguments) as stage:
+        steps = min(GUARD_STEPS, len(outcome.steps))
+        verdict = guard(stage, plan, draws, "bfloat16" if lowered else "float32", 0, steps)
+    return "held" if verdict.passed else "; ".join(verdict.reasons)
+
+
+# ---- raw outcomes
+def run(names: list[str]) -> None:
+    shapes = [shape for shape in (*TUNABLE, *LIBRARY_SCRIPTS, *REFUSED) if not names or shape.name in names]
+    here = [shape for shape in shapes if not (isinstance(shape, LibraryScript) and shape.missing)]
+    with ProcessPoolExecutor(AT_ONCE) as pool:
+        rows = []
+        for row in pool.map(row_of, here):
+            rows.append(asdict(row))
+            told = {name: what for name, (what, _) in row.techniques.items()}
+            print(row.name, row.same_output, told, row.guard, row.said, flush=True)
+    libraries = sorted({name for shape in here if isinstance(shape, LibraryScript) for name in shape.needs})
+    torch = version("torch")
+    content = {
+        "machine": this_machine().identity,
+        "torch": torch,
+        "libraries": {name: _version_of(name) for name in libraries},
+        "rows": rows,
+    }
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"compatibility-torch-{torch.split('+')[0]}.json"
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    print(f"raw outcome: {path}")
+
+
+_DISTRIBUTIONS = {"PIL": "pillow", "ignite": "pytorch-ignite", "sklearn": "scikit-learn"}
+
+
+def _version_of(module: str) -> str:
+    return version(_DISTRIBUTIONS.get(module, module))
+
+
+# ---- the page
+HEAD = """\
+# Compatibility
+
+Written by `python -m benchmarks.compatibility` from what it ran; no cell is typed. Each script in
+[tests/scripts](../tests/scripts) is an ordinary training program that knows nothing of hasten.
+
+- **same output**: the script printed, to its end, byte for byte what it prints without hasten.
+- **steps**: training steps that hasten saw.
+- A technique was **applied** where it was switched on in the running training and its proof counted an
+  effect; **no effect** where the proof counted none, so that it cannot win; **refused** before it was tried,
+  with the reason below; **fails** where the script itself fails under it, which ends that trial and nothing
+  else.
+- **guard**: the training under all techniques that can be switched live and were applied, together, against
+  the plain one from the same seed.
+"""
+
+
+def write() -> None:
+    pages = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("compatibility-torch-*.json"))]
+    if not pages:
+        raise SystemExit("no raw outcome is kept: python -m benchmarks.compatibility run")
+    reasons: dict[str, int] = {}
+    lines = [HEAD]
+    for page in pages:
+        used = ", ".join(f"{name} {number}" for name, number in page["libraries"].items())
+        lines += [
+            f"## torch {page['torch']}",
+            "",
+            f"On {page['machine']}. {f'With {used}.' if used else ''}",
+            "",
+        ]
+        for group, title in (("shapes", "Shapes of scripts"), ("libraries", "Libraries")):
+            rows = [row for row in page["rows"] if row["group"] == group]
+            if rows:
+                lines += [f"### {title}", "", *_table(rows, reasons), ""]
+        refused = [row for row in page["rows"] if row["group"] == "refused"]
+        if refused:
+            lines += [
+                "### What is refused, and what is said",
+                "",
+                "| script | what it is | hasten says |",
+                "|---|---|---|",
+            ]
+            lines += [f"| {row['name']} | {row['what']} | {_cell(row['said'])} |" for row in refused]
+            lines.append("")
+    lines += ["## Reasons", "", *(f"{number}. {reason}" for reason, number in reasons.items()), ""]
+    PAGE.write_text("\n".join(lines))
+    print(PAGE)
+
+
+def _table(rows: list[dict[str, Any]], reasons: dict[str, int]) -> list[str]:
+    names = list(CATALOG)
+    lines = [
+        f"| script | what it is | same output | steps | {' | '.join(names)} | guard |",
+        "|---|---|---|---|" + "---|" * (len(names) + 1),
+    ]
+    for row in rows:
+        cells = [_technique(row["techniques"].get(name), reasons) for name in names]
+        same = {True: "yes", False: "**no**", None: "-"}[row["same_output"]]
+        guard = (
+            row["guard"]
+            if row["guard"] in ("held", "nothing to guard")
+            else _noted("stopped", row["guard"], reasons)
+        )
+        if row["said"]:
+            guard = f"**{_cell(row['said'])}**"
+        first = [row["name"], _cell(row["what"]), same, str(row["steps_seen"])]
+        lines.append(f"| {' | '.join([*first, *cells, guard])} |")
+    return lines
+
+
+def _technique(found: list[str] | None, reasons: dict[str, int]) -> str:
+    if found is None:
+        return "not tried"
+    what, why = found
+    return what if what == "applied" else _noted(what, why, reasons)
+
+
+def _noted(word: str, why: str, reasons: dict[str, int]) -> str:
+    return f"{word} ({reasons.setdefault(_cell(why), len(reasons) + 1)})"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("do", choices=("run", "write"))
+    parser.add_argument("names", nargs="*", help="scripts to run (default: all)")
+    arguments = parser.parse_args()
+    if arguments.do == "run":
+        run(arguments.names)
+    else:
+        write()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""What watching costs: steps with all seams in against steps without them, switched inside one training.
+
+    python -m benchmarks.observation
+
+Blocks of steps go in the order A B B A in one process, several processes one after the other; a process
+counts once. Times are taken by a clock outside everything that is switched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from statistics import fmean, median
+
+from hasten.bench.statistics import interval
+from hasten.inside.hooks import Hooks
+from hasten.inside.observer import Observer, RawStep
+from hasten.inside.seams import Seams
+from hasten.inside.training import Training
+
+from .results import write_result
+
+PROCESSES = 6
+QUADS = 24
+BLOCK_SECONDS = 0.15
+TRAININGS = ("small perceptron", "perceptron", "convolutional")
+
+
+def training(kind: str) -> Callable[[int], None]:
+    """A function that trains some steps of a usual loop: loader, forward, loss, backward, Adam."""
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    if kind == "convolutional":
+        inputs, batch = torch.randn(2048, 1, 28, 28), 32
+        model: nn.Module = nn.Sequential(
+            *(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3), nn.ReLU()),
+            *(nn.MaxPool2d(2), nn.Flatten(), nn.Linear(1600, 128), nn.ReLU(), nn.Linear(128, 10)),
+        )
+    else:
+        width = 256 if kind == "perceptron" else 32
+        inputs, batch = torch.randn(4096, 64), 64
+        model = nn.Sequential(
+            nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10)
+        )
+    loader = DataLoader(
+        TensorDataset(inputs, torch.randint(0, 10, (len(inputs),))), batch_size=batch, shuffle=True
+    )
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    batches = iter(loader)
+
+    def train(steps: int) -> None:
+        nonlocal batches
+        for _ in range(steps):
+            try:
+                samples, labels = next(batches)
+            except StopIteration:
+                batches = iter(loader)
+                samples, labels = next(batches)
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(samples), labels)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+
+    return train
+
+
+def one_process(kind: str) -> None:
+    """Print the quads of one process as JSON: seconds a step, watched and not."""
+    import torch
+
+    train = training(kind)
+    train(30)
+    began = time.perf_counter()
+    train(20)
+    block = max(10, math.ceil(BLOCK_SECONDS * 20 / (time.perf_counter() - began)))
+
+    def seconds(watched: bool) -> float:
+        seams = Seams()
+        steps: list[RawStep] = []
+        if watched:
+            Hooks(Training(torch, seams, 2**32), Observer(steps.append), lambda: None).install()
+        try:
+            train(2)  # in which roots are found
+            began = time.perf_counter()
+            train(block)
+            return (time.perf_counter() - began) / block
+        finally:
+            seams.undo_all()
+            assert len(steps) == (block + 2 if watched else 0)
+
+    quads = []
+    for number in range(QUADS):
+        order = (True, False, False, True) if number % 2 == 0 else (False, True, True, False)
+        times = [seconds(watched) for watched in order]
+        quads.append(
+            {
+                "watched": fmean(t for t, w in zip(times, order, strict=True) if w),
+                "plain": fmean(t for t, w in zip(times, order, strict=True) if not w),
+            }
+        )
+    print(json.dumps(quads))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--one-process", metavar="TRAINING", choices=TRAININGS)
+    arguments = parser.parse_args()
+    if arguments.one_process:
+        one_process(arguments.one_process)
+        return
+    content = {}
+    for kind in TRAININGS:
+        processes = []
+        for _ in range(PROCESSES):
+            command = [sys.executable, "-m", "benchmarks.observation", "--one-process", kind]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            processes.append(json.loads(done.stdout))
+        logs = [median(math.log(quad["watched"] / quad["plain"]) for quad in quads) for quads in processes]
+        ratio = interval(logs, "processes")
+        assert ratio is not None
+        plain = median(quad["plain"] for quads in processes for quad in quads)
+        added = median(quad["watched"] - quad["plain"] for quads in processes for quad in quads)
+        print(
+            f"{kind}: a step of {1e3 * plain:.2f} ms takes {1e6 * added:.1f} us more when watched, "
+            f"{ratio.value - 1:+.2%} ({ratio.low - 1:+.2%} to {ratio.high - 1:+.2%}, {PROCESSES} processes)",
+            flush=True,
+        )
+        content[kind] = {
+            "ratio": {"value": ratio.value, "low": ratio.low, "high": ratio.high},
+            "added_seconds": added,
+            "step_seconds": plain,
+            "quads": processes,
+        }
+    write_result("observation", content)
+
+
+if __name__ == "__main__":
+    main()
