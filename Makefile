@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench compatibility clean
 
 demo: $(VENV)/.with-examples  ## tune a real example on real data, then train under the plan
 	$(BIN)/hasten demo
@@ -20,7 +20,12 @@ lint: $(VENV)/.with-dev
 
 bench: $(VENV)/.with-dev  ## measure again what the documents claim; raw numbers go to benchmarks/results
 	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.observation
 	$(BIN)/python -m benchmarks.fashion_cnn
+
+compatibility: $(VENV)/.with-dev  ## run every script of tests/scripts, write docs/compatibility.md from that
+	$(BIN)/python -m benchmarks.compatibility run
+	$(BIN)/python -m benchmarks.compatibility write
 
 $(VENV)/.with-%: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
