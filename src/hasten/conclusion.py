@@ -30,7 +30,8 @@ def conclude(
     causes: Sequence[Cause],
 ) -> TuneResult:
     """The result of a tune whose confirmation is ``trial`` (None: there was nothing to confirm)."""
-    claimed = trial is not None and trial.failure is None and is_gain(trial.log_ratios)
+    guarded = verdict is not None and verdict.passed
+    claimed = guarded and trial is not None and trial.failure is None and is_gain(trial.log_ratios)
     seconds, samples = step_seconds(facts.observation), samples_per_step(facts.observation)
     late = [Refused(name, ("the budget ended before it could be tried",)) for name in untried]
     return TuneResult(
@@ -76,6 +77,8 @@ def _reason(
         return "nothing that was tried is faster" if tried else "no technique applies here"
     if trial.failure is not None:
         return f"the plan failed in fresh processes: {trial.failure}"
+    if verdict is None or not verdict.passed:
+        return "whether the plan holds accuracy was not seen"
     return "what looked faster was not confirmed in fresh processes: it is within the noise"
 
 

@@ -56,7 +56,7 @@ class PaperWorker:
     speed: float
     taken: int = 0
     setup_seconds: float = 0.0
-    loss: float = 1.0
+    losses: tuple[float, ...] = (1.0,)
     running: bool = True
     stopped: bool = False
     log: list[str] = field(default_factory=list)
@@ -111,7 +111,7 @@ class PaperWorker:
         for name in self.plan.techniques:
             seconds *= self.stage.effects.get(name, 1.0)
         evaluations = [self.stage.evaluating and (self.taken + n) % 2 for n in range(done)]
-        steps = [step(seconds, evaluations=int(e), losses=(self.loss,)) for e in evaluations]
+        steps = [step(seconds, evaluations=int(e), losses=self.losses) for e in evaluations]
         self.taken += done
         if done < count:
             raise ScriptOver(ScriptEnded(self.stage.how, self.stage.detail, tuple(steps), [], self.taken))

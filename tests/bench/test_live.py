@@ -148,7 +148,7 @@ def test_a_technique_without_effect_fails() -> None:
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_fails_and_does_not_spoil_the_next_trial(loss: float) -> None:
     def ruin(worker: PaperWorker) -> None:
-        worker.loss = loss if "bf16" in worker.plan.techniques else worker.loss
+        worker.losses = (loss,) if "bf16" in worker.plan.techniques else worker.losses
 
     bench = bench_over(PaperStage(on_steps=ruin))
     trial = bench.compare(BASELINE, FAST, 0.0)

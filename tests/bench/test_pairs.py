@@ -140,7 +140,7 @@ def test_evaluations_in_every_block_are_named() -> None:
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_fails(loss: float) -> None:
     def ruin(worker: PaperWorker) -> None:
-        worker.loss = loss if worker.plan else 1.0
+        worker.losses = (loss if worker.plan else 1.0,)
 
     trial = bench_over(PaperStage(on_steps=ruin)).compare(BASELINE, FAST, 4)
     assert trial.failure == "the loss is no longer a number"

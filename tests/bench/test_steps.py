@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from hasten.bench.steps import Rhythm, all_finite, measure, regular_steps, rhythm_of
+from hasten.bench.steps import Rhythm, measure, regular_steps, rhythm_of, spoilt
 from hasten.inside.observer import cycle_length
 from hasten.records.observation import Step
 from tests.bench.made_up import step
@@ -131,5 +131,12 @@ def test_fewer_than_two_regular_cycles_cannot_be_timed(steps: list[Step]) -> Non
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_loss_that_is_no_number_is_seen(bad: float) -> None:
-    assert all_finite([step(), step(losses=()), step(losses=(0.5, 2.0))])
-    assert not all_finite([step(), step(losses=(0.5, bad)), step()])
+    rhythm = Rhythm(0, 0, 1, 0.01)
+    assert spoilt([step(), step(losses=()), step(losses=(0.5, 2.0))], rhythm) == ""
+    assert spoilt([step(), step(losses=(0.5, bad)), step()], rhythm) == "the loss is no longer a number"
+
+
+def test_a_loss_that_was_there_must_still_be() -> None:
+    unseen = [step(losses=())] * 3
+    assert spoilt(unseen, Rhythm(0, 0, 1, 0.01)) == "the loss can no longer be seen"
+    assert spoilt(unseen, rhythm_of(unseen)) == ""

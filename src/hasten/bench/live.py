@@ -19,7 +19,7 @@ from .base import process_part, without_effect
 from .process import PlanRefused, ScriptOver, WorkerProcess
 from .stage import Stage
 from .statistics import interval
-from .steps import TOO_FEW_REGULAR, Block, Rhythm, all_finite, measure
+from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
 
 _LEAST_QUADS = 5
 _MOST_QUADS = 24
@@ -117,9 +117,10 @@ class LiveBench:
             worker.steps(_SETTLING_CYCLES * self._rhythm.cycle)
             self._settled.add(plan)
         steps = worker.steps(self._block_steps)
-        if not all_finite(steps):
-            self.close()  # its weights are spoilt for the trials that follow
-            raise TrialFailed("the loss is no longer a number")
+        why_not = spoilt(steps, self._rhythm)
+        if why_not:
+            self.close()  # its weights are of no use to the trials that follow
+            raise TrialFailed(why_not)
         if is_b:
             comparison.proofs = worker.proofs()
         return measure(steps, self._rhythm)

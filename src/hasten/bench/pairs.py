@@ -20,7 +20,7 @@ from .base import without_effect
 from .process import PlanRefused, ScriptOver, WorkerProcess, wait_all_started
 from .stage import Stage
 from .statistics import interval
-from .steps import TOO_FEW_REGULAR, Block, Rhythm, all_finite, measure
+from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
 
 _TURNS = 2  # each turn is A B B A or B A A B
 _BLOCKS = 2 * _TURNS  # of each worker
@@ -144,8 +144,9 @@ class PairsBench:
         worker.resume()
         steps = worker.steps(self._block_steps)
         worker.pause()
-        if not all_finite(steps):
-            raise _Failed("the loss is no longer a number")
+        why_not = spoilt(steps, self._rhythm)
+        if why_not:
+            raise _Failed(why_not)
         return measure(steps, self._rhythm)
 
 

@@ -28,6 +28,7 @@ class Rhythm:
     restarts: int
     cycle: int  # optimizer steps in one repeating block of the script
     cycle_seconds: float  # of the baseline, median
+    losses: bool = True  # whether the baseline's steps have any
     steps_in_all: int | None = None  # known where the script has come to its end
 
     def warmup_steps(self, wanted: int) -> int:
@@ -68,7 +69,8 @@ def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:
     restarts = Counter(step.restarts for step in steps).most_common(1)[0][0]
     cycle = cycle_length([step.signature for step in steps])
     seconds = cycle * median(step.seconds for step in steps)
-    return Rhythm(evaluations, restarts, cycle, seconds, steps_in_all)
+    losses = any(step.losses for step in steps)
+    return Rhythm(evaluations, restarts, cycle, seconds, losses, steps_in_all)
 
 
 def regular_steps(steps: Sequence[Step], rhythm: Rhythm) -> list[Step]:
@@ -91,6 +93,10 @@ def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | 
     return Block(sample_seconds, median(fmean(s.seconds for s in c) for c in whole))
 
 
-def all_finite(steps: Sequence[Step]) -> bool:
-    """Whether every loss seen is a number: a plan that trains to NaN has won nothing."""
-    return all(math.isfinite(loss) for step in steps for loss in step.losses)
+def spoilt(steps: Sequence[Step], rhythm: Rhythm) -> str:
+    """Why a training that is like this has won nothing, however fast; "" where its losses are well."""
+    if not all(math.isfinite(loss) for step in steps for loss in step.losses):
+        return "the loss is no longer a number"
+    if rhythm.losses and not any(step.losses for step in steps):
+        return "the loss can no longer be seen"
+    return ""
