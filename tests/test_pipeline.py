@@ -53,7 +53,7 @@ class Paper:
     confirmed: list[tuple[Plan, int]] = field(default_factory=list)
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
 
-    def observe(self, stage: Stage) -> tuple[Observation, Rhythm]:
+    def observe(self, stage: Stage, seconds: float) -> tuple[Observation, Rhythm]:
         if self.failure is not None:
             raise self.failure
         stage.protection = "overlay"
@@ -101,7 +101,8 @@ def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paper:
     Path("train.py").write_text("print('training')")
     made = Paper()
     monkeypatch.setattr(pipeline, "this_machine", machine)
-    monkeypatch.setattr(pipeline, "machine_busy", lambda: None)
+    monkeypatch.setattr(pipeline, "before_tuning", lambda *_: [])
+    monkeypatch.setattr(pipeline, "while_tuning", lambda *_: [])
     monkeypatch.setattr(pipeline, "observe", made.observe)
     monkeypatch.setattr(pipeline, "ScriptBench", made.bench)
     monkeypatch.setattr(pipeline, "guard", made.guard)
@@ -288,7 +289,7 @@ def test_an_interruption_is_told_in_the_journal(paper: Paper) -> None:
 
 
 def test_a_busy_machine_is_a_warning_in_the_result(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "machine_busy", lambda: "others are busy")
+    monkeypatch.setattr(pipeline, "before_tuning", lambda *_: ["others are busy"])
     assert tune(request(), Progress()).warnings == ("others are busy",)
 
 

@@ -10,7 +10,7 @@ from .bench.guard import guard
 from .bench.observe import observe
 from .bench.script_bench import ScriptBench
 from .bench.stage import Stage
-from .bench.warnings import machine_busy
+from .bench.warnings import before_tuning, while_tuning
 from .budget import Costs
 from .candidates import choose
 from .causes import find_causes
@@ -20,14 +20,17 @@ from .inside.techniques.base import RISKS, Risk
 from .inside.techniques.catalog import CATALOG
 from .journal import Journal
 from .machine import this_machine
+from .machine.vitals import vitals
 from .recording import LoggedBench
 from .records.facts import Facts
 from .records.plan import Plan
+from .records.trial import Trial
 from .records.verdict import GuardVerdict, Tried, TuneResult
 from .report.progress import Progress
 from .search import Deadline, Search
 from .workspace import Script, Workspace
 
+_IDLE_SECONDS = 0.5  # to see what others do on this machine
 _OBSERVATION_SHARE = 0.2  # of the budget, where steps are slow
 
 
@@ -52,7 +55,10 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
     workspace = Workspace(request.script)
     workspace.make()
     machine = this_machine()
-    busy = machine_busy()
+    has_gpu = bool(machine.accelerators)
+    idle = vitals()
+    time.sleep(_IDLE_SECONDS)
+    started = vitals(gpus=has_gpu)
     stage = Stage(
         argv=request.script.argv,
         machine=machine,
@@ -67,8 +73,13 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
     state = "interrupted"
     try:
         with stage:
-            result = _tune(request, stage, workspace, journal, progress, began)
-        result = replace(result, tune_seconds=time.monotonic() - began, warnings=(busy,) if busy else ())
+            result, confirmation = _tune(request, stage, workspace, journal, progress, began)
+        assert result.observation is not None
+        warnings = (
+            *before_tuning(idle, started),
+            *while_tuning(started, vitals(gpus=has_gpu), result.observation, confirmation),
+        )
+        result = replace(result, tune_seconds=time.monotonic() - began, warnings=warnings)
         save_plan(workspace, result)
         state = "finished"
         return result
@@ -86,7 +97,8 @@ def _tune(
     journal: Journal,
     progress: Progress,
     began: float,
-) -> TuneResult:
+) -> tuple[TuneResult, Trial | None]:
+    """The result, and the confirmation it rests on."""
     progress.stage(f"observing {request.script.label}")
     observation, rhythm = observe(stage, seconds=_OBSERVATION_SHARE * request.budget)
     if observation.obstacles:
@@ -115,7 +127,8 @@ def _tune(
             progress.stage("confirming in fresh processes")
             left = request.budget - (time.monotonic() - began)
             trial = logged.confirm(plan, costs.confirmation_pairs(left, bench.pairs.pair_seconds))
-    return conclude(facts, stage.protection, trial, verdict, search.tried, search.untried, refused, causes)
+    result = conclude(facts, stage.protection, trial, verdict, search.tried, search.untried, refused, causes)
+    return result, trial
 
 
 def _hold_accuracy(

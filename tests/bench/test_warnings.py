@@ -1,58 +1,104 @@
-"""What may spoil a measurement, told from a recorded /proc/stat."""
+"""What may spoil a measurement, told from made-up readings, steps and confirmations."""
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
+import random
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from hasten.bench.warnings import machine_busy
+from hasten.bench.warnings import before_tuning, has_two_speeds, while_tuning
+from hasten.records.plan import Plan
+from hasten.records.trial import Trial
+from hasten.records.vitals import Vitals
+from tests.bench.made_up import observation, step, trial
 
-# user nice system idle iowait irq softirq steal guest guest_nice, in clock ticks since boot
-BEFORE = "cpu  2165 25 1029 90210 310 0 44 7 100 0\ncpu0 1080 12 500 45000 150 0 20 3 50 0\nintr 1\n"
-
-
-def after(busy: int, idle: int, waiting: int = 0, stolen: int = 0) -> str:
-    return f"cpu  {2165 + busy} 25 1029 {90210 + idle} {310 + waiting} 0 44 {7 + stolen} 900 0\nintr 2\n"
-
-
-def warning_when(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: str) -> str | None:
-    """What is said when the kernel's counters have become ``second`` while we watched."""
-    stat = tmp_path / "proc/stat"
-    stat.parent.mkdir()
-    stat.write_text(BEFORE)
-    monkeypatch.setattr(time, "sleep", lambda _: stat.write_text(second))
-    return machine_busy(tmp_path)
+QUIET = Vitals(1000, 10_000, 100, 3, 50, 7, (1980,))
 
 
-def test_a_quiet_machine_is_no_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert warning_when(tmp_path, monkeypatch, after(busy=19, idle=81)) is None
+def steps(times: Sequence[float]) -> Any:
+    return observation(steps=tuple(step(seconds) for seconds in times))
 
 
-def test_a_busy_machine_is_told_with_its_share_and_advice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    warning = warning_when(tmp_path, monkeypatch, after(busy=42, idle=58))
-    assert warning is not None
-    assert "42%" in warning
-    assert "tune when the machine is quiet" in warning
+def even(count: int = 60) -> list[float]:
+    noise = random.Random(0)
+    return [0.01 * noise.lognormvariate(0, 0.03) for _ in range(count)]
 
 
-def test_waiting_for_a_disk_leaves_the_cores_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert warning_when(tmp_path, monkeypatch, after(busy=5, idle=5, waiting=90)) is None
+def said(after: Vitals = QUIET, times: Sequence[float] = (), confirmation: Trial | None = None) -> list[str]:
+    return while_tuning(QUIET, after, steps(times or even()), confirmation)
 
 
-def test_what_a_hypervisor_takes_away_is_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    warning = warning_when(tmp_path, monkeypatch, after(busy=0, idle=50, stolen=50))
-    assert warning is not None
-    assert "50%" in warning
+# ---- before
+@pytest.mark.parametrize(("busy", "share"), [(190, None), (420, "42%")])
+def test_a_busy_machine_is_told_with_its_share_and_advice(busy: int, share: str | None) -> None:
+    warnings = before_tuning(QUIET, Vitals(1000 + busy, 11_000))
+    assert len(warnings) == (share is not None)
+    assert all(str(share) in text and "tune when the machine is quiet" in text for text in warnings)
 
 
-def test_counters_that_stand_still_say_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert warning_when(tmp_path, monkeypatch, BEFORE) is None
+def test_counters_that_stand_still_or_are_not_there_say_nothing() -> None:
+    assert before_tuning(QUIET, QUIET) == before_tuning(Vitals(), Vitals()) == []
+    assert while_tuning(Vitals(), Vitals(), steps(even()), None) == []
 
 
-def test_a_system_without_such_a_file_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "sleep", lambda _: None)
-    assert machine_busy(tmp_path) is None
+# ---- the machine meanwhile
+def test_a_steady_machine_is_no_matter() -> None:
+    assert said(Vitals(1900, 11_000, 200, 5, 60, 7, (1995,))) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "text", "advice"),
+    [
+        (Vitals(quota_periods=200, quota_stops=13), "in 10% of its periods", "fewer threads"),
+        (Vitals(swapped_pages=5000), "swapped to disk", "Free memory"),
+        (Vitals(heat_stops=9), "slowed down 2 times because they were hot", "has cooled"),
+        (Vitals(gpu_clocks=(1400,)), "clock moved", "--lock-gpu-clocks"),
+    ],
+)
+def test_what_happened_to_the_machine_is_told_with_advice(after: Vitals, text: str, advice: str) -> None:
+    (warning,) = said(after)
+    assert text in warning
+    assert advice in warning
+
+
+# ---- the steps
+def test_few_steps_are_told() -> None:
+    (warning,) = said(times=even(12))
+    assert "only 12 blocks of steps could be watched" in warning
+
+
+def test_a_warm_up_that_is_not_over_is_told() -> None:
+    (warning,) = said(times=[0.02 - 0.0001 * n for n in range(60)])
+    assert "still getting faster" in warning
+    assert "--warmup" in warning
+
+
+def test_two_speeds_are_told() -> None:
+    (warning,) = said(times=[time * (1.5 if n // 5 % 2 else 1.0) for n, time in enumerate(even())])
+    assert "two speeds" in warning
+    assert "longer --budget" in warning
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_speed_with_noise_or_spikes_is_not_two(seed: int) -> None:
+    noise = random.Random(seed)
+    times = [0.01 * noise.lognormvariate(0, 0.1) for _ in range(60)]
+    spikes = [time * (4.0 if noise.random() < 0.05 else 1.0) for time in times]
+    assert not has_two_speeds(times)
+    assert not has_two_speeds(spikes)
+    assert not has_two_speeds([noise.uniform(0.01, 0.014) for _ in range(60)])
+
+
+def test_equal_times_have_one_speed() -> None:
+    assert not has_two_speeds([0.01] * 60)
+
+
+# ---- the confirmation
+@pytest.mark.parametrize(("seconds", "told"), [(0.011, False), (0.02, True)])
+def test_a_machine_that_became_slower_is_told(seconds: float, told: bool) -> None:
+    confirmation = trial((0.5,) * 4, Plan({"bf16": {}}), step_seconds_a=seconds)
+    warnings = said(confirmation=confirmation)
+    assert bool(warnings) == told
+    assert all("2.0 times as long" in text and "when it is steady" in text for text in warnings)

@@ -17,7 +17,7 @@ _NO_LIMIT = 2**60  # v1 writes "no limit" as the largest multiple of a page, jus
 
 def quota_cpus(root: Path = Path("/")) -> float | None:
     """The CPU quota in cores, 1.5 being three CPU seconds in two of wall clock; None where there is none."""
-    return min((quota for group in _groups("cpu", root) if (quota := _quota(group))), default=None)
+    return min((quota for group in groups_around("cpu", root) if (quota := _quota(group))), default=None)
 
 
 def memory_limit_bytes(root: Path = Path("/")) -> int | None:
@@ -42,7 +42,7 @@ def _quota(group: Path) -> float | None:
 
 def _memory(root: Path) -> Iterator[tuple[int, int]]:
     """Limit and use, both in bytes, of every group around this process that has a limit."""
-    for group in _groups("memory", root):
+    for group in groups_around("memory", root):
         limit = number_in(text_of(group / "memory.max") or text_of(group / "memory.limit_in_bytes"))
         if limit is not None and limit < _NO_LIMIT:
             used = number_in(text_of(group / "memory.current") or text_of(group / "memory.usage_in_bytes"))
@@ -56,7 +56,7 @@ def _idle_cache_bytes(group: Path) -> int:
     return number_in(counts.get("total_inactive_file") or counts.get("inactive_file") or "") or 0
 
 
-def _groups(controller: str, root: Path) -> Iterator[Path]:
+def groups_around(controller: str, root: Path) -> Iterator[Path]:
     """The folders of the groups whose ``controller`` binds this process, its own group first, in v2 and v1.
 
     A hierarchy may be mounted from a group downwards, as into a container: what lies above is out of sight,

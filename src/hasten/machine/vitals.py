@@ -1,0 +1,51 @@
+"""Read the machine's counters.
+
+Sources: proc(5) for /proc/stat and /proc/vmstat; https://docs.kernel.org/admin-guide/cgroup-v2.html for
+cpu.stat; the kernel's Documentation/ABI/testing/sysfs-devices-system-cpu for thermal_throttle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from hasten.machine.container import groups_around
+from hasten.machine.probe import number_in, output_of, text_of
+from hasten.records.vitals import Vitals
+
+
+def vitals(root: Path = Path("/"), gpus: bool = False) -> Vitals:
+    """A reading of now. ``gpus``: ask ``nvidia-smi`` too, which takes a while."""
+    busy, everything = _ticks(root)
+    swapping = _named_numbers(root / "proc/vmstat")
+    quotas = [_named_numbers(group / "cpu.stat") for group in groups_around("cpu", root)]
+    return Vitals(
+        busy_ticks=busy,
+        all_ticks=everything,
+        quota_periods=sum(quota.get("nr_periods", 0) for quota in quotas),
+        quota_stops=sum(quota.get("nr_throttled", 0) for quota in quotas),
+        swapped_pages=swapping.get("pswpin", 0) + swapping.get("pswpout", 0),
+        heat_stops=sum(_heat_stops(root)),
+        gpu_clocks=tuple(_gpu_clocks()) if gpus else (),
+    )
+
+
+def _ticks(root: Path) -> tuple[int, int]:
+    """(busy, all) clock ticks of all cores since boot."""
+    fields = [number_in(word) or 0 for word in text_of(root / "proc/stat").split("\n", 1)[0].split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4], sum(fields)) if len(fields) == 8 else (0, 0)
+
+
+def _named_numbers(path: Path) -> dict[str, int]:
+    pairs = [line.split() for line in text_of(path).splitlines()]
+    return {pair[0]: number_in(pair[1]) or 0 for pair in pairs if len(pair) == 2}
+
+
+def _heat_stops(root: Path) -> Iterator[int]:
+    cores = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/thermal_throttle/core_throttle_count")
+    return (number_in(text_of(core)) or 0 for core in cores)
+
+
+def _gpu_clocks() -> Iterator[int]:
+    asked = output_of("nvidia-smi", "--query-gpu=clocks.sm", "--format=csv,noheader,nounits")
+    return (number_in(line.strip()) or 0 for line in asked.splitlines())
