@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from statistics import fmean, median
+from typing import Any
 
 from hasten.bench.statistics import interval
 from hasten.inside.hooks import Hooks
@@ -31,8 +32,8 @@ BLOCK_SECONDS = 0.15
 TRAININGS = ("small perceptron", "perceptron", "convolutional")
 
 
-def training(kind: str) -> Callable[[int], None]:
-    """A function that trains some steps of a usual loop: loader, forward, loss, backward, Adam."""
+def training(kind: str) -> tuple[Callable[[int], None], Any]:
+    """A function that trains some steps of a usual loop: loader, forward, loss, backward, Adam; and Adam."""
     import torch
     from torch import nn
     from torch.utils.data import DataLoader, TensorDataset
@@ -70,14 +71,14 @@ def training(kind: str) -> Callable[[int], None]:
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
 
-    return train
+    return train, optimizer
 
 
 def one_process(kind: str) -> None:
     """Print the quads of one process as JSON: seconds a step, watched and not."""
     import torch
 
-    train = training(kind)
+    train, optimizer = training(kind)
     train(30)
     began = time.perf_counter()
     train(20)
@@ -87,7 +88,9 @@ def one_process(kind: str) -> None:
         seams = Seams()
         steps: list[RawStep] = []
         if watched:
-            Hooks(Training(torch, seams, 2**32), Observer(steps.append), lambda: None).install()
+            seen = Training(torch, seams, 2**32)
+            seen.add_optimizer(optimizer)  # as if its making had been watched
+            Hooks(seen, Observer(steps.append), lambda: None).install()
         try:
             train(2)  # in which roots are found
             began = time.perf_counter()

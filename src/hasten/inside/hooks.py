@@ -46,11 +46,11 @@ class ForwardSlot:
         return self._observer.forward_begins()
 
     def _forward_ends(self, began: float, inputs: Any, output: Any) -> None:
-        gradients = self._training.torch.is_grad_enabled()
-        came, went = batch_length(inputs), batch_length(output)
-        known = went in (came, 0) and not self._time_first  # otherwise rows may have been merged
-        samples = came if known else 0
-        self._observer.forward_ends(began, gradients, samples)
+        samples = 0
+        if self._observer.counts_inputs and not self._time_first:
+            came, went = batch_length(inputs), batch_length(output)
+            samples = came if went in (came, 0) else 0  # otherwise rows may have been merged
+        self._observer.forward_ends(began, self._training.torch.is_grad_enabled(), samples)
 
 
 def put_call(module: Any, call: Any) -> None:
@@ -123,10 +123,9 @@ class Hooks:
 
         @training.seams.watching
         def ends(optimizer: Any, args: Any, kwargs: Any) -> None:
-            training.add_optimizer(optimizer)
             leave(optimizer)
             if not at_work:
-                observer.update_ends(next(i for i, o in enumerate(training.optimizers) if o is optimizer))
+                observer.update_ends(training.number_of(optimizer))
 
         training.seams.replace(torch.optim.Optimizer, "__init__", initialised)
         training.seams.on_undo(register_optimizer_step_pre_hook(begins).remove)

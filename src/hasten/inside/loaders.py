@@ -14,6 +14,8 @@ from ..records.observation import Loader
 from .identify import describe_loader, length_of
 from .training import Training
 
+_MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
+
 
 @dataclass
 class _Seen:
@@ -28,6 +30,9 @@ class Loaders:
         self._training = training
         self._seen: dict[tuple[str, int | None, int | None], _Seen] = {}
         self._latest: tuple[str, int | None, int | None] | None = None
+        self._keys: weakref.WeakKeyDictionary[Any, tuple[str, int | None, int | None]] = (
+            weakref.WeakKeyDictionary()
+        )
         self._ordered: weakref.WeakKeyDictionary[Any, deque[int]] = weakref.WeakKeyDictionary()
 
     def epoch_begins(self, iterator: Any) -> None:
@@ -46,12 +51,14 @@ class Loaders:
         """
         ordered = self._ordered.get(iterator)
         asked = ordered.popleft() if ordered else 0
-        from torch.utils.data.dataloader import _DatasetKind
-
-        exact = iterator._dataset_kind == _DatasetKind.Map and iterator._auto_collation
+        exact = iterator._dataset_kind == _MAP and iterator._auto_collation
         return asked if exact and asked else batch_length(batch)
 
     def batch_came(self, iterator: Any, batch: Any, length: int) -> None:
+        known = self._keys.get(iterator)
+        if known is not None:
+            self._latest = known
+            return
         dataset = iterator._dataset
         key = (
             type(dataset).__name__,
@@ -64,7 +71,7 @@ class Loaders:
             seen = self._seen[key] = _Seen(dataset, describe_loader(iterator, False, sample_bytes))
         seen.dataset = dataset
         self._training.datasets[id(dataset)] = dataset
-        self._latest = key
+        self._latest = self._keys[iterator] = key
 
     def batch_trained(self) -> None:
         """The latest batch went into a forward pass that records gradients."""
@@ -82,7 +89,22 @@ class Loaders:
 
 def batch_length(batch: Any) -> int:
     """Samples in a batch: the length of the first tensor found in it, depth first; 0 where there is none."""
-    return next((int(tensor.shape[0]) for tensor in tensors_in(batch) if tensor.dim()), 0)
+    return _first_length(batch) or 0
+
+
+def _first_length(value: Any) -> int | None:
+    """As ``batch_length``, without looking at what comes after; asked at every step."""
+    if hasattr(value, "element_size"):
+        return int(value.shape[0]) if value.dim() else None
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return None
+    for item in value:
+        length = _first_length(item)
+        if length is not None:
+            return length
+    return None
 
 
 def batch_bytes(batch: Any) -> int:

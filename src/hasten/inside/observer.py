@@ -61,6 +61,11 @@ class Observer:
         self.said = False  # whether the script says itself where a step ends
         self.synchronize: Callable[[], None] = _nothing_to_wait_for
 
+    @property
+    def counts_inputs(self) -> bool:
+        """Whether a step's samples must be told from what goes into a module: no loader tells."""
+        return not self._saw_loader and self._step.forwards == 0
+
     # ---- forward
     def forward_begins(self) -> float:
         self.in_forward = True
@@ -76,7 +81,7 @@ class Observer:
             self._step.evaluations += 1
             self._pending_samples = 0
             return
-        if not self._saw_loader and self._step.forwards == 0:
+        if self.counts_inputs:
             self._step.samples = input_samples
         self._step.samples += self._pending_samples
         self._pending_samples = 0

@@ -57,6 +57,14 @@ class Training:
         self._roots.append(weakref.ref(module))
         self.changed = True
 
+    def number_of(self, optimizer: Any) -> int:
+        """Which of ``optimizers`` it is; one that is met for the first time is added."""
+        for number, known in enumerate(self.optimizers):
+            if known is optimizer:
+                return number
+        self.add_optimizer(optimizer)
+        return len(self.optimizers) - 1
+
     def add_optimizer(self, optimizer: Any) -> None:
         if all(ref() is not optimizer for ref in self._optimizers):
             self._optimizers.append(weakref.ref(optimizer))
