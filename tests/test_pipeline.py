@@ -49,6 +49,7 @@ class Paper:
     allowed: Callable[[Plan], bool] = lambda plan: True  # by the guard
     pair_seconds: float | None = 1e9  # so that no more than the least number of pairs is affordable
     failure: Exception | None = None
+    draws_otherwise: bool = False
     guarded: list[tuple[Plan, bool, str, int, int]] = field(default_factory=list)
     confirmed: list[tuple[Plan, int]] = field(default_factory=list)
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
@@ -63,7 +64,10 @@ class Paper:
         self, stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int
     ) -> GuardVerdict:
         self.guarded.append((plan, draws, precision, seed, steps))
-        return verdict(self.allowed(plan))
+        found = verdict(self.allowed(plan) and (draws or not self.draws_otherwise))
+        if self.draws_otherwise and not draws:
+            found.invariants["differing"].append("other random numbers were drawn (from step 1)")
+        return found
 
     def bench(self, stage: Stage, rhythm: Rhythm) -> PaperBench:
         return PaperBench(self)
@@ -196,6 +200,17 @@ def test_what_the_guard_stops_goes_riskiest_first(paper: Paper) -> None:
     (row,) = [row for row in result.tried if row.method == "guard"]
     assert (row.technique, row.kept) == ("bf16", False)
     assert row.reason == "the guard stopped it: the loss departs"
+
+
+@pytest.mark.parametrize(("risk", "judged"), [("close", [False, True]), ("exact", [False])])
+def test_a_plan_that_draws_otherwise_is_judged_as_such_where_that_may_be(
+    paper: Paper, risk: Risk, judged: list[bool]
+) -> None:
+    paper.effects = {"fused_optimizer": 0.5}
+    paper.draws_otherwise = True
+    result = tune(request(risk=risk), Progress())
+    assert [draws for _, draws, *_ in paper.guarded] == judged
+    assert (result.outcome == "gain") == (risk == "close")
 
 
 def test_where_the_guard_stops_everything_nothing_is_confirmed(paper: Paper) -> None:

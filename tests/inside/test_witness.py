@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import UserDict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,25 @@ def test_samples_are_told_apart_by_epoch_whatever_the_order(session: Session) ->
     assert [len(digests) for digests in epochs.values()] == [6, 3, 6, 3]
     assert sorted(epochs[0]) == sorted(epochs[2])
     assert len(set(epochs[0])) == 6
+
+
+@dataclass
+class Answer:
+    logits: torch.Tensor
+
+
+class Answering(Net):
+    def forward(self, inputs: torch.Tensor) -> Any:
+        return Answer(super().forward(inputs))
+
+
+def test_noise_reaches_what_a_dataclass_holds(session: Session) -> None:
+    model = Answering()
+    plain = model(torch.ones(2, 4)).logits
+    session.perturb(1e-3)
+    noisy = model(torch.ones(2, 4)).logits
+    assert not torch.equal(noisy, plain)
+    assert torch.allclose(noisy, plain, rtol=1e-2)
 
 
 def test_batches_belong_to_the_step_that_they_came_for(session: Session) -> None:

@@ -106,6 +106,12 @@ _COMPARED = {
 _DRAWN = ("batches", "streams")  # what a plan that draws other random numbers may change
 
 
+def drew_otherwise(verdict: GuardVerdict) -> bool:
+    """Whether the plan drew other random numbers than the baseline, which nobody had said it would."""
+    streams = _COMPARED["streams"]
+    return any(text.startswith(streams) for text in verdict.invariants["differing"])
+
+
 def differing(a: Testimony, b: Testimony, draws: bool) -> list[str]:
     """Which invariants differ, each with the first step at which it does."""
     found = []

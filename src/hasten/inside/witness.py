@@ -13,6 +13,7 @@ from .identify import length_of
 from .loaders import tensors_in
 from .observer import RawStep
 from .sampling_proof import random_streams
+from .structures import map_tensors
 from .training import Call, Training
 
 
@@ -92,7 +93,7 @@ class Perturber:
             self._redraw = False
             torch.manual_seed(torch.initial_seed() + 1 + self._seed)
         output = call(*args, **kwargs)
-        return torch.utils._pytree.tree_map(self._noisy, output) if torch.is_grad_enabled() else output
+        return map_tensors(torch, output, self._noisy) if torch.is_grad_enabled() else output
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         torch = self._training.torch
@@ -104,7 +105,7 @@ class Perturber:
 
     def _noisy(self, value: Any) -> Any:
         torch = self._training.torch
-        if not torch.is_tensor(value) or not value.is_floating_point():
+        if not value.is_floating_point():
             return value
         device = str(value.device)
         if device not in self._generators:

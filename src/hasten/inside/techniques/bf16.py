@@ -5,13 +5,13 @@ Source: https://docs.pytorch.org/docs/stable/amp.html
 
 from __future__ import annotations
 
-import dataclasses
 from contextlib import nullcontext
 from typing import Any
 
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..structures import map_tensors
 from ..training import Call, Training
 from .base import Technique
 
@@ -84,25 +84,5 @@ class Bf16(Technique):
 
 
 def in_float32(torch: Any, output: Any) -> Any:
-    """``output`` with float32 in place of bfloat16, in containers too. Of dataclasses, and of dicts that
-    pytree does not know, copies are made: the model may keep its own.
-    """
-
-    def restored(value: Any) -> Any:
-        if torch.is_tensor(value):
-            return value.float() if value.dtype == torch.bfloat16 else value
-        is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
-        if not is_record and not isinstance(value, dict):
-            return value
-        kind: Any = type(value)
-        twin = kind.__new__(kind)
-        if hasattr(value, "__dict__"):
-            vars(twin).update(vars(value))
-        if isinstance(value, dict):
-            for key in value:
-                twin[key] = in_float32(torch, value[key])
-        for field in dataclasses.fields(value) if is_record else ():
-            object.__setattr__(twin, field.name, in_float32(torch, getattr(value, field.name)))
-        return twin
-
-    return torch.utils._pytree.tree_map(restored, output)
+    """``output`` with float32 in place of bfloat16, in containers too."""
+    return map_tensors(torch, output, lambda t: t.float() if t.dtype == torch.bfloat16 else t)

@@ -1,0 +1,33 @@
+"""Tensors inside what modules take and return: in lists, tuples, dicts, dataclasses, one within another."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+
+def map_tensors(torch: Any, value: Any, change: Callable[[Any], Any]) -> Any:
+    """``value`` with ``change(tensor)`` in place of each tensor.
+
+    Of dataclasses, and of dicts that pytree does not know, copies are made: the model may keep its own.
+    """
+
+    def changed(part: Any) -> Any:
+        if torch.is_tensor(part):
+            return change(part)
+        is_record = dataclasses.is_dataclass(part) and not isinstance(part, type)
+        if not is_record and not isinstance(part, dict):
+            return part
+        kind: Any = type(part)
+        twin = kind.__new__(kind)
+        if hasattr(part, "__dict__"):
+            vars(twin).update(vars(part))
+        if isinstance(part, dict):
+            for key in part:
+                twin[key] = map_tensors(torch, part[key], change)
+        for field in dataclasses.fields(part) if is_record else ():
+            object.__setattr__(twin, field.name, map_tensors(torch, getattr(part, field.name), change))
+        return twin
+
+    return torch.utils._pytree.tree_map(changed, value)
