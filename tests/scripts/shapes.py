@@ -149,7 +149,7 @@ TUNABLE = (
           note="first prints the terminal's size; a progress bar goes to stderr"),
     shape("prints_100_mb", 60, 200, "Sequential", "Adam"),
     shape("very_short_steps", None, 8, "Linear", "SGD", note="1500 steps, each hundredth has a line"),
-    shape("long_steps", 4, 4, "Linear", "SGD", note="20 s a step; --seconds changes that"),
+    shape("long_steps", 40, 4, "Linear", "SGD", note="20 s a step; --seconds changes that"),
     shape("forty_steps", 40, 16, "Sequential", "Adam"),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ from hasten.bench.observe import observe
 from hasten.bench.stage import Stage
 from hasten.errors import HastenError, Refusal, ScriptError, WorkerError
 
+from ..cli.conftest import Project
 from .libraries import LIBRARY_SCRIPTS, LibraryScript
 from .shapes import REFUSED, TUNABLE, Shape
 from .trial import Outcome, follow, stage_for
 
-SLOW = {"long_steps"}  # 20 s a step: see test_a_slow_script
+SLOW = {"long_steps"}  # 20 s a step: see test_slow_steps_are_refused_within_the_budget
 # Where a technique does otherwise than apply or refuse, and why that is right.
 EXCEPTIONS = {
     ("sparse_embedding", "bf16"): "no effect",  # products of vectors alone: autocast lowers nothing
@@ -139,3 +141,14 @@ def _said(stage: Stage) -> tuple[str, str]:
         kind = next(k for k in (Refusal, ScriptError, WorkerError) if isinstance(error, k))
         return kind.__name__, str(error)
     return ("Refusal" if observation.obstacles else "none"), "; ".join(observation.obstacles)
+
+
+def test_slow_steps_are_refused_within_the_budget(tmp_path: Path) -> None:
+    """Forty steps would have to be watched, of a second each; the budget has ten seconds."""
+    project = Project(tmp_path)
+    slow = next(shape for shape in TUNABLE if shape.name == "long_steps")
+    done = project.hasten("tune", "--budget", "10", str(slow.path), "--seconds", "1")
+    assert done.returncode == 3
+    assert re.search(r"a step of \S+ takes 1 s, .* the budget is 10 s: try --budget \d+", done.stderr)
+    printed = (project.folder / ".hasten/long_steps/trials/000/worker-001.stdout").read_text()
+    assert printed.count("step ") < 10

@@ -7,14 +7,13 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-STEPS = 4
 BATCH_SIZE = 4
 
 
 class Slow(Dataset):
-    def __init__(self, seconds):
+    def __init__(self, seconds, steps):
         self.seconds = seconds
-        self.x = torch.randn(STEPS * BATCH_SIZE, 6)
+        self.x = torch.randn(steps * BATCH_SIZE, 6)
 
     def __len__(self):
         return len(self.x)
@@ -27,10 +26,11 @@ class Slow(Dataset):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=20.0, help="how long a step takes")
+    parser.add_argument("--steps", type=int, default=40)
     args = parser.parse_args()
 
     torch.manual_seed(0)
-    loader = DataLoader(Slow(args.seconds), batch_size=BATCH_SIZE, shuffle=True)
+    loader = DataLoader(Slow(args.seconds, args.steps), batch_size=BATCH_SIZE, shuffle=True)
     model = nn.Linear(6, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step, (x, y) in enumerate(loader, start=1):
