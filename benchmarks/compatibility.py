@@ -1,6 +1,7 @@
 """Run every script of tests/scripts under hasten and write docs/compatibility.md from what was seen.
 
-    python -m benchmarks.compatibility run [NAME ...]     run what this environment has; keep the raw outcome
+    python -m benchmarks.compatibility run [NAME ...]     run what this environment has, or these anew; keep
+                                                          the raw outcome
     python -m benchmarks.compatibility write              write the page from all raw outcomes that are kept
 
 Nothing on the page is typed: a cell that is wrong is a bug in hasten or in the script's table.
@@ -194,7 +195,7 @@ def run(names: list[str]) -> None:
             print(row.name, row.same_output, told, row.guard, row.said, flush=True)
     libraries = sorted({name for shape in here if isinstance(shape, LibraryScript) for name in shape.needs})
     torch = version("torch")
-    content = {
+    content: dict[str, Any] = {
         "machine": this_machine().identity,
         "torch": torch,
         "libraries": {name: _version_of(name) for name in libraries},
@@ -202,6 +203,11 @@ def run(names: list[str]) -> None:
     }
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"compatibility-torch-{torch.split('+')[0]}.json"
+    if names and path.exists():  # only these anew
+        kept = json.loads(path.read_text())
+        anew = {row["name"]: row for row in rows}
+        content["rows"] = [anew.get(row["name"], row) for row in kept["rows"]]
+        content["libraries"] = {**kept["libraries"], **content["libraries"]}
     path.write_text(json.dumps(content, indent=1) + "\n")
     print(f"raw outcome: {path}")
 
