@@ -97,25 +97,28 @@ def row_of(shape: Shape) -> Row:
     if shape.refused:
         row.said = _refusal(shape, arguments)
         return row
-    with tempfile.TemporaryDirectory() as base:
-        plain = run_plain(shape.path, Path(base), arguments)
     try:
-        with fresh_stage(shape, arguments) as stage:
-            outcome = follow(stage)
+        _fill(row, shape, arguments)
     except HastenError as error:
         row.said = f"{type(error).__name__}: {error}"
-        return row
+    return row
+
+
+def _fill(row: Row, shape: Shape, arguments: tuple[str, ...]) -> None:
+    with tempfile.TemporaryDirectory() as base:
+        plain = run_plain(shape.path, Path(base), arguments)
+    with fresh_stage(shape, arguments) as stage:
+        outcome = follow(stage)
     row.steps_seen = len(outcome.steps)
     row.steps_printed = len(_losses_in(plain))
     row.techniques = dict(outcome.techniques)
     if outcome.observation is None:
         row.said = "too few steps to be watched"
-        return row
+        return
     row.step = step_words(outcome.observation)
     row.same_output = _same_under_observation(shape, arguments, plain)
     row.techniques |= _process_techniques(shape, arguments, outcome.observation)
     row.guard = _guard(shape, arguments, outcome)
-    return row
 
 
 def _refusal(shape: Shape, arguments: tuple[str, ...]) -> str:
