@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from hasten.candidates import choose
+from hasten.candidates import choose, with_remedies_here
 from hasten.inside.techniques.base import RISKS, Risk
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.records.cause import Cause
@@ -85,3 +85,11 @@ def test_a_refusal_tells_the_risk_beside_the_other_reasons() -> None:
 def test_a_higher_risk_only_adds_candidates() -> None:
     allowed = [set(names(facts(), [], risk)) for risk in RISKS]
     assert all(lower <= higher for lower, higher in pairwise(allowed))
+
+
+def test_a_cause_names_only_remedies_that_apply_here() -> None:
+    without_convolutions = facts(roots=(root(convolutions=0),))
+    (told,) = with_remedies_here([COMPUTE], without_convolutions)
+    assert told.techniques == ("bf16", "malloc")
+    (told,) = with_remedies_here([Cause("input", 0.7, "", ("loader_workers",))], facts())
+    assert told.techniques == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .inside.techniques.base import RISKS, Risk, Technique
 from .inside.techniques.catalog import CATALOG
@@ -26,6 +27,18 @@ def choose(facts: Facts, causes: Sequence[Cause], risk: Risk) -> tuple[list[Cand
         else:
             candidates.append(Candidate(technique, technique.options(facts)))
     return sorted(candidates, key=lambda candidate: _turn(candidate.technique, causes)), refused
+
+
+def with_remedies_here(causes: Sequence[Cause], facts: Facts) -> list[Cause]:
+    """The causes, each with those of its techniques that are not refused with this script on this machine."""
+    return [
+        replace(cause, techniques=tuple(name for name in cause.techniques if _applies(name, facts)))
+        for cause in causes
+    ]
+
+
+def _applies(name: str, facts: Facts) -> bool:
+    return name in CATALOG and not CATALOG[name].refuse(facts)
 
 
 def _turn(technique: type[Technique], causes: Sequence[Cause]) -> tuple[bool, float, int]:

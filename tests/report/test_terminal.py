@@ -173,3 +173,8 @@ def test_an_evaluation_that_falls_into_a_step_is_left_out() -> None:
     report = profile_report(observation(steps=(*[usual] * 29, slow)))
     assert "10 ms a step" in report
     assert re.search(r"forward +10 ms +100%", report)
+
+
+def test_a_cause_without_a_remedy_names_none() -> None:
+    report = profile_report(observation(), Cause("input", 0.5, "50% of a step is waiting for data", ()))
+    assert "  50% of a step is waiting for data\n" in report

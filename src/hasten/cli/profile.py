@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from ..bench.observe import observe
     from ..bench.stage import Stage
+    from ..candidates import with_remedies_here
     from ..causes import find_causes
     from ..machine import this_machine
     from ..records.facts import Facts
@@ -53,7 +54,8 @@ def execute(arguments: argparse.Namespace) -> int:
     )
     with stage:
         observation, _ = observe(stage, arguments.steps, arguments.warmup)
-    causes = find_causes(Facts(stage.machine, observation))
+    facts = Facts(stage.machine, observation)
+    causes = with_remedies_here(find_causes(facts), facts)
     print_profile(observation, causes, console_for(arguments.json))
     if arguments.json is not None:
         write_json(profile_json(observation), arguments.json)

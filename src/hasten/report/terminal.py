@@ -169,4 +169,5 @@ def print_profile(observation: Observation, causes: list[Cause], console: Consol
     if causes:
         console.print("Why it takes that long:")
     for cause in causes:
-        console.print(f"  {cause.evidence}: try {', '.join(cause.techniques)}", highlight=False, markup=False)
+        remedies = f": try {', '.join(cause.techniques)}" if cause.techniques else ""
+        console.print(f"  {cause.evidence}{remedies}", highlight=False, markup=False)
