@@ -1,16 +1,25 @@
-"""The judgement on whole trainings, with courses made up on paper."""
+"""The order of whole trainings and the judgement on them, with courses made up on paper."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hasten import verify as verify_module
+from hasten.bench.stage import Stage
+from hasten.errors import UsageError
+from hasten.metric import Wanted
+from hasten.records.codec import to_json
+from hasten.records.plan import Plan
 from hasten.records.quality import Metric, Point, QualityVerdict, Tolerance, WholeRun
-from hasten.verify import judge
+from hasten.verify import VerifyRequest, judge, verify
+from hasten.workspace import Script
 
 ACCURACY = Metric("accuracy")
 LOSS = Metric("loss", lower_is_better=True)
@@ -199,3 +208,106 @@ def test_the_first_time_counts() -> None:
     reached = judge(ACCURACY, made, POINT_FIVE_PERCENT).reached
     assert reached is not None
     assert {point.step for point in (*reached.baseline, *reached.plan) if point} == {200}
+
+
+# ---- the runs
+@dataclass
+class Paper:
+    """Trainings on paper: each under its plan, seed and arguments, in the order they were asked for."""
+
+    order: list[tuple[str, int, tuple[str, ...]]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    failing: tuple[str, int] | None = None
+    name: str = "accuracy"
+
+    def train(self, stage: Stage, plan: Plan, seed: int, *_: object) -> WholeRun:
+        arm = "plan" if plan else "baseline"
+        self.order.append((arm, seed, stage.argv))
+        if (arm, seed) == self.failing:
+            return WholeRun(arm, seed, 1.0, failure="boom")
+        return run(arm, seed, (0.5, 0.8 + seed / 100), self.name, remarks=(f"of the {arm}",))
+
+    def verified(self, **changes: Any) -> QualityVerdict:
+        request = VerifyRequest(
+            script=Script(Path("train.py"), ("--seed={seed}",)),
+            plan=Plan({"bf16": {}}),
+            environment={},
+            wanted=Wanted(),
+            lower_is_better=False,
+            seeds=3,
+            tolerance=POINT_FIVE_PERCENT,
+            allow_writes=False,
+        )
+        return verify(replace(request, **changes), self.said.append)
+
+
+@pytest.fixture
+def paper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Paper:
+    made = Paper()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(verify_module, "train_whole", made.train)
+    monkeypatch.setattr(verify_module, "_prepare", lambda stage: None)
+    monkeypatch.setattr(verify_module, "machine_busy", lambda: None)
+    return made
+
+
+def test_the_arms_take_turns_from_the_same_seeds(paper: Paper) -> None:
+    verdict = paper.verified()
+    assert paper.order == [
+        ("baseline", 0, ("train.py", "--seed=0")),
+        ("plan", 0, ("train.py", "--seed=0")),
+        ("plan", 1, ("train.py", "--seed=1")),
+        ("baseline", 1, ("train.py", "--seed=1")),
+        ("baseline", 2, ("train.py", "--seed=2")),
+        ("plan", 2, ("train.py", "--seed=2")),
+    ]
+    assert verdict.outcome == "held"
+    assert verdict.remarks == ("of the baseline", "of the plan")
+
+
+def test_all_runs_are_written_down_as_they_are_done(paper: Paper, tmp_path: Path) -> None:
+    verdict = paper.verified()
+    written = json.loads((tmp_path / verdict.folder / "trial.json").read_text())
+    assert written == json.loads(json.dumps(to_json(verdict.runs)))
+
+
+def test_it_says_what_runs(paper: Paper) -> None:
+    paper.verified(seeds=2)
+    assert paper.said[1:] == [
+        "[1 of 4] baseline, seed 0", "  accuracy 0.8 at the end, 200 steps, 20.0 s",
+        "[2 of 4] plan, seed 0", "  accuracy 0.8 at the end, 200 steps, 10.0 s",
+        "[3 of 4, about 30 s left] plan, seed 1", "  accuracy 0.81 at the end, 200 steps, 10.0 s",
+        "[4 of 4, about 13 s left] baseline, seed 1", "  accuracy 0.81 at the end, 200 steps, 20.0 s",
+    ]  # fmt: skip
+
+
+def test_the_first_failure_ends_it(paper: Paper) -> None:
+    paper.failing = ("plan", 1)
+    verdict = paper.verified()
+    assert (verdict.outcome, verdict.reason) == ("failed", "plan, seed 1: boom")
+    assert len(paper.order) == 3
+
+
+def test_a_baseline_that_tells_no_metric_ends_it_at_once(paper: Paper) -> None:
+    with pytest.raises(UsageError, match="told no metric 'f1'; it told accuracy"):
+        paper.verified(wanted=Wanted("f1"))
+    assert len(paper.order) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "failure"),
+    [
+        ({"courses": {}}, "it told no accuracy, where the first baseline run did"),
+        ({"courses": {"accuracy": (Point(math.nan, 1.0, 1),)}}, "its accuracy is no number at the end"),
+    ],
+)
+def test_a_run_without_quality_has_failed(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], failure: str
+) -> None:
+    def train(stage: Stage, plan: Plan, *others: Any) -> WholeRun:
+        trained = paper.train(stage, plan, *others)
+        return replace(trained, **changes) if plan else trained
+
+    monkeypatch.setattr(verify_module, "train_whole", train)
+    verdict = paper.verified()
+    assert (verdict.outcome, verdict.reason) == ("failed", f"plan, seed 0: {failure}")

@@ -85,8 +85,8 @@ def test_a_plan_that_spoils_the_model_has_lost(project: Project) -> None:
     assert "Not reached under the plan with 2 of 2 seeds." in done.stdout
     assert "[4 of 4, about " in done.stderr
     baseline, plan = result["runs"][0], result["runs"][1]
-    steps = [point["step"] for point in baseline["courses"]["accuracy"]]
-    assert steps == [10, 20]
+    first, last = (point["step"] for point in baseline["courses"]["accuracy"])
+    assert 10 <= first <= last == 20  # a line is heard a little late where the machine is busy
     assert plan["courses"]["accuracy"][-1]["value"] < 0.7 < baseline["courses"]["accuracy"][-1]["value"]
 
 
@@ -98,14 +98,6 @@ def test_a_script_that_fails_under_the_plan(project: Project) -> None:
     assert done.returncode == 7
     assert "Failed: plan, seed 0: the script raised AssertionError: boom." in done.stdout
     assert (result["outcome"], len(result["runs"])) == ("failed", 2)
-
-
-def test_without_a_metric_both_ways_are_shown(project: Project) -> None:
-    project.write("train.py", PRINTS)
-    done, _ = verify(project, "--use", "fused_optimizer", "train.py", "{seed}")
-    assert done.returncode == 2
-    assert "hasten.metric(accuracy=accuracy)" in done.stderr
-    assert "hasten verify --metric 'accuracy ([0-9.]+)' train.py" in done.stderr
 
 
 @pytest.mark.parametrize(
