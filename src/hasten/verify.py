@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,6 +73,7 @@ def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict
         protect=not request.allow_writes,
         trial_folder=folder,
     )
+    (folder / "command").write_text(shlex.join(request.script.argv) + "\n")
     with stage:
         metric, runs = _train(request, stage, folder, say)
     remarks = (*request.remarks, *(remark for run in runs for remark in run.remarks))

@@ -12,6 +12,7 @@ from .common import (
     add_allow_writes,
     add_json,
     add_script,
+    add_techniques,
     console_for,
     require_platform,
     script_of,
@@ -36,20 +37,7 @@ EPILOG = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", metavar="FILE", help="a plan elsewhere than in .hasten/NAME/plan.toml")
-    parser.add_argument(
-        "--use",
-        metavar="NAME[:KEY=VALUE,...]",
-        action="append",
-        default=[],
-        help="add this technique (repeatable); without --plan, verify nothing else",
-    )
-    parser.add_argument(
-        "--without",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="take this technique out of the plan (repeatable)",
-    )
+    add_techniques(parser)
     parser.add_argument(
         "--metric",
         metavar="NAME|[NAME=]PATTERN",
