@@ -6,6 +6,8 @@ HastenError                 one clear line: what was asked, what was found, what
 ├── ScriptError             the script itself failed, by its own doing               exit 1
 ├── Refusal                 hasten will not measure this script, and says why        exit 3
 └── WorkerError             a worker crashed, hung or broke off the conversation     exit 4
+
+hasten verify raises nothing for its verdict: it exits with 5 (lost), 6 (cannot tell) or 7 (a run failed).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
-from hasten.bench.statistics import interval, is_gain, t_probability, t_quantile
+from hasten.bench.statistics import interval, is_gain, mean_interval, t_probability, t_quantile
 
 DEGREES = [*range(1, 31), 47, 100, 101, 250]
 SPREAD = 0.036  # of the log ratio of two processes, as measured on a real machine
@@ -105,3 +105,12 @@ def test_a_claim_needs_four_pairs() -> None:
 def test_a_claim_needs_one_percent(speedup: float, claimed: bool) -> None:
     steady = [-math.log(speedup) + noise for noise in (1e-7, -1e-7, 1e-7, -1e-7)]
     assert is_gain(steady) is claimed
+
+
+def test_a_means_interval_is_scipys() -> None:
+    values = [0.1, -0.2, 0.05, 0.3]
+    low, high = stats.t.interval(0.95, 3, loc=sum(values) / 4, scale=stats.sem(values))
+    found = mean_interval(values)
+    assert found is not None
+    assert (found.value, found.low, found.high) == pytest.approx((sum(values) / 4, low, high), rel=1e-7)
+    assert mean_interval([0.1]) is None

@@ -46,7 +46,7 @@ def observe(
         except ScriptOver as over:
             in_all = over.ended.steps_in_all
             if over.ended.how != "completed" or over.ended.observation is None or in_all < LEAST_STEPS:
-                raise _too_short(over.ended, worker, script) from None
+                raise too_short(over.ended, worker, script) from None
             warmup_steps = min(warmup_steps, in_all // 4)
             watched = [*worker.history, *over.ended.steps][1 + warmup_steps :]
             seen = over.ended.observation
@@ -64,7 +64,8 @@ def observe(
     return observation, rhythm
 
 
-def _too_short(ended: ScriptEnded, worker: WorkerProcess, script: str) -> Exception:
+def too_short(ended: ScriptEnded, worker: WorkerProcess, script: str) -> Exception:
+    """What to tell the user whose script ended before it had trained enough to be seen."""
     if ended.how != "completed":
         return script_error(ended, script)
     if ended.steps_in_all == 0 and worker.child:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +24,7 @@ from ..records.observation import Observation, Step
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Proof
 from .denied import ADVICE, denied_words, is_denied_write
+from .listening import Heard, Tap
 
 START_SECONDS = 600.0  # a script may prepare for long before its first step
 _NO_GPU_SIGNS = (
@@ -41,6 +42,7 @@ _LOST_SIGHT = (
 )
 CHILD_SECONDS = 90.0  # without a step, once the script has started processes that may be training instead
 SILENCE_SECONDS = 120.0  # a step may be slow, but not without end
+_LAST_WORDS_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class ScriptEnded:
     steps_in_all: int = 0
     observation: Observation | None = None  # None where it never trained
     denied: str = ""  # its writes were denied: why they could not be led elsewhere instead
+    account: Mapping[str, Any] = field(default_factory=dict)  # of a whole training: inside.account tells what
 
 
 class ScriptOver(Exception):
@@ -74,11 +77,14 @@ class PlanRefused(Exception):
 
 @dataclass(frozen=True)
 class Output:
-    """Where a worker's standard output and error go; None: where ours go."""
+    """Where a worker's standard output and error go; None: where ours go. ``heard`` is told every line of
+    standard output.
+    """
 
     stdout: Path | None = None
     stderr: Path | None = None
     stdout_to_stderr: bool = False
+    heard: Heard | None = None
 
 
 class WorkerProcess:
@@ -95,8 +101,11 @@ class WorkerProcess:
         self.uppers: tuple[str, ...] = ()  # where its writes go
         self._denied = ""  # as in ScriptEnded
         self._wire = Wire(ours)
-        stdout, stderr = _open(output.stdout), _open(output.stderr)
+        stdout = _open(output.stdout) if output.heard is None else None
+        stderr = _open(output.stderr)
         out: IO[bytes] | int | None = sys.stderr.fileno() if output.stdout_to_stderr else stdout
+        if output.heard is not None:
+            out = subprocess.PIPE
         process: subprocess.Popen[bytes] | None = None
         try:
             with _signals_held():
@@ -115,6 +124,9 @@ class WorkerProcess:
                 if file is not None:
                     file.close()
         self._process = process
+        self._tap: Tap | None = None
+        if output.heard is not None and process.stdout is not None:
+            self._tap = Tap(process.stdout, output.stdout, output.heard)
         self._files = [path for path in (output.stdout, output.stderr) if path is not None]
         self._shielded = job.shield is not None
         self._must_be_shielded = job.shield is not None and job.shield.required
@@ -125,16 +137,7 @@ class WorkerProcess:
 
         Raises ScriptOver, PlanRefused, Refusal (no protection) or WorkerError.
         """
-        if self._shielded:
-            told = self._receive(timeout, "starting up")
-            self.protection = told["kind"]
-            self.uppers = tuple(told["uppers"])
-            self._denied = told["reason"] if told["kind"] == "landlock" else ""
-            if told["kind"] == "off" and self._must_be_shielded:
-                raise Refusal(
-                    f"trials cannot be kept from writing files here: {told['reason']}. "
-                    "Run again with --allow-writes if the script may write while it is measured."
-                )
+        self._wait_shielded(timeout)
         message = self._receive(timeout, "reaching its first training step")
         if message["event"] == "child":
             self.child = message["name"]
@@ -179,6 +182,26 @@ class WorkerProcess:
         steps: list[dict[str, Any]] = self._ask({"do": "testimony"})["steps"]
         return steps
 
+    def finish(self, timeout: float | None) -> tuple[ScriptEnded, str]:
+        """Wait for the end of a whole training: how its script ended, and why that is a failure, or "".
+
+        ``timeout`` in seconds; None waits for ever. Raises Refusal (no protection) or WorkerError.
+        """
+        doing = "training to its end"
+        try:
+            self._wait_shielded(START_SECONDS)
+            self._receive(timeout, doing)
+        except ScriptOver as over:
+            try:
+                code = self._process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                raise Silence("the script came to its end, but its process did not") from None
+            self._hear_out()
+            if over.ended.how != "completed":
+                return over.ended, str(over)
+            return over.ended, self._how_it_ended() if code else ""
+        raise WorkerError(f"the script said something else than its end while {doing}")
+
     def pause(self) -> None:
         """Stop all its processes, so that another worker can be timed."""
         self._signal(signal.SIGSTOP)
@@ -190,6 +213,7 @@ class WorkerProcess:
         """End it and everything it started, at once."""
         self._signal(signal.SIGKILL)
         self._process.wait()
+        self._hear_out()
         self._wire.close()
         for path in self._files:
             keep_ends(path)
@@ -201,6 +225,25 @@ class WorkerProcess:
         self.stop()
 
     # ---- inside
+    def _wait_shielded(self, timeout: float) -> None:
+        """Take in how the worker is kept from writing; Refusal where it cannot be and must."""
+        if not self._shielded:
+            return
+        told = self._receive(timeout, "starting up")
+        self.protection = told["kind"]
+        self.uppers = tuple(told["uppers"])
+        self._denied = told["reason"] if told["kind"] == "landlock" else ""
+        if told["kind"] == "off" and self._must_be_shielded:
+            raise Refusal(
+                f"trials cannot be kept from writing files here: {told['reason']}. "
+                "Run again with --allow-writes if the script may write while it is measured."
+            )
+
+    def _hear_out(self) -> None:
+        """What was printed last is heard, too; somebody else may hold the pipe open for ever."""
+        if self._tap is not None:
+            self._tap.join(_LAST_WORDS_SECONDS)
+
     def _ask(self, request: Message, timeout: float = SILENCE_SECONDS) -> Message:
         doing = f"answering '{request['do']}'"
         self._send(request, doing)
@@ -212,7 +255,7 @@ class WorkerProcess:
         except Hangup:  # it ended since its last answer
             raise WorkerError(f"{self._how_it_ended()} while {while_doing}") from None
 
-    def _receive(self, timeout: float, while_doing: str) -> Message:
+    def _receive(self, timeout: float | None, while_doing: str) -> Message:
         try:
             message = self._wire.receive(timeout)
         except TimeoutError:
@@ -237,6 +280,7 @@ class WorkerProcess:
             steps_in_all=len(self.history) + len(steps),
             observation=from_json(Observation, seen) if seen is not None else None,
             denied=self._denied,
+            account=message["account"] or {},
         )
 
     def _take_steps(self, message: Message) -> list[Step]:

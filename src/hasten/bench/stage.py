@@ -7,13 +7,14 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..inside.job import Job, Perturbation, Shield
 from ..inside.protect import keep, make_layers, remove_layers
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
+from .listening import Heard
 from .process import Output, WorkerProcess
 
 
@@ -68,8 +69,14 @@ class Stage:
         seed: int | None = None,
         witness: bool = False,
         perturbation: Perturbation | None = None,
+        whole: bool = False,
+        heard: Heard | None = None,
     ) -> WorkerProcess:
-        """A new worker that trains under ``plan`` from its first step on."""
+        """A new worker that trains under ``plan`` from its first step on.
+
+        ``whole``: it is not conversed with, and waited for by ``finish``. ``heard`` is told every line that
+        the script prints, in a thread of its own.
+        """
         self._count += 1
         job = Job(
             argv=self.argv,
@@ -80,11 +87,12 @@ class Stage:
             seed=seed,
             witness=witness,
             perturbation=perturbation,
+            whole=whole,
         )
         environment = offline(self.environment, self._aside)
         if seed is not None:
             environment["PYTHONHASHSEED"] = str(seed % 2**32)
-        return WorkerProcess(job, environment, self._output())
+        return WorkerProcess(job, environment, replace(self._output(), heard=heard))
 
     def _output(self) -> Output:
         if self.trial_folder is None:

@@ -1,5 +1,4 @@
-"""Intervals for ratios of times. Everything is done on logarithms, where a ratio and its inverse are
-symmetric.
+"""Intervals. Those of ratios are made on logarithms, where a ratio and its inverse are symmetric.
 
 Source for Student's distribution: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and
 26.7.4.
@@ -11,6 +10,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
+from ..records.quality import Interval
 from ..records.trial import Ratio
 
 
@@ -41,14 +41,22 @@ def t_quantile(two_sided: float, degrees: int) -> float:
     return (low + high) / 2
 
 
-def interval(log_ratios: Sequence[float], unit: str, confidence: float = 0.95) -> Ratio | None:
-    """The geometric mean ratio with its t interval over independent units; None for fewer than two."""
-    count = len(log_ratios)
+def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
+    """The mean with its t interval over independent values; None for fewer than two."""
+    count = len(values)
     if count < 2:
         return None
-    mean = fmean(log_ratios)
-    half = t_quantile(confidence, count - 1) * stdev(log_ratios) / math.sqrt(count)
-    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), count, unit)
+    mean = fmean(values)
+    half = t_quantile(confidence, count - 1) * stdev(values) / math.sqrt(count)
+    return Interval(mean, mean - half, mean + half, count)
+
+
+def interval(log_ratios: Sequence[float], unit: str, confidence: float = 0.95) -> Ratio | None:
+    """The geometric mean ratio with its t interval over independent units; None for fewer than two."""
+    found = mean_interval(log_ratios, confidence)
+    if found is None:
+        return None
+    return Ratio(math.exp(found.value), math.exp(found.low), math.exp(found.high), found.count, unit)
 
 
 CLAIM_CONFIDENCE = 0.99  # one-sided

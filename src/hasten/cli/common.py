@@ -75,6 +75,23 @@ def script_of(arguments: argparse.Namespace) -> Script:
     return find_script(arguments.script, arguments.arguments)
 
 
+def add_techniques(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--use",
+        metavar="NAME[:KEY=VALUE,...]",
+        action="append",
+        default=[],
+        help="train under this technique (repeatable); without --plan, under nothing else",
+    )
+    parser.add_argument(
+        "--without",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="take this technique out of the plan (repeatable)",
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", help="also write the result as JSON; - is standard output")
 

@@ -14,10 +14,10 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import HastenError
-from . import demo, profile, run, tune
+from . import demo, profile, run, tune, verify
 from .common import VerbParser
 
-_VERBS = (profile, tune, run, demo)
+_VERBS = (profile, tune, run, verify, demo)
 _INTERRUPTED = 130
 _AGAIN_SECONDS = 0.02
 _DESCRIPTION = """\
@@ -26,6 +26,7 @@ Find out why a PyTorch training script is slow on this machine, and train it fas
   hasten profile train.py --epochs 5    where does a step's time go?
   hasten tune train.py --epochs 5       try what may help, measure it, write a plan
   hasten run train.py --epochs 5        train under the plan
+  hasten verify train.py --epochs 5     train with and without it to the end: is quality held?
 
 What follows the script's name belongs to the script. hasten VERB --help lists a verb's own options.
 """
@@ -38,7 +39,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"hasten {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=VerbParser)
     for verb in _VERBS:
-        sub = verbs.add_parser(verb.NAME, help=verb.HELP, description=verb.HELP)
+        epilog = getattr(verb, "EPILOG", None)
+        sub = verbs.add_parser(verb.NAME, help=verb.HELP, description=verb.HELP, epilog=epilog)
         sub.add_argument("--debug", action="store_true", help="show hasten's own traceback with an error")
         verb.add_arguments(sub)
         sub.set_defaults(verb=verb)
@@ -53,7 +55,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return int(arguments.verb.execute(arguments))
     except KeyboardInterrupt:
-        print("hasten: interrupted; finished trials are in the journal", file=sys.stderr)
+        kept = "; finished trials are in the journal" if arguments.verb is tune else ""
+        print(f"hasten: interrupted{kept}", file=sys.stderr)
         return _INTERRUPTED
     except HastenError as error:
         if arguments.debug:

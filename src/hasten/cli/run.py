@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .common import add_script, require_platform, script_of
+from .common import add_script, add_techniques, require_platform, script_of
 
 if TYPE_CHECKING:
     from ..plan_file import SavedPlan
@@ -22,20 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--plan", metavar="FILE", help="a plan elsewhere than in .hasten/NAME/plan.toml")
     which.add_argument("--no-plan", action="store_true", help="train as without hasten")
-    parser.add_argument(
-        "--use",
-        metavar="NAME[:KEY=VALUE,...]",
-        action="append",
-        default=[],
-        help="train under this technique (repeatable); without --plan, under nothing else",
-    )
-    parser.add_argument(
-        "--without",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="take this technique out of the plan (repeatable)",
-    )
+    add_techniques(parser)
     parser.add_argument(
         "--strict",
         action="store_true",

@@ -52,11 +52,18 @@ class Conversation:
         except Hangup:
             os._exit(0)  # the coordinator is gone: nobody wants this training any more
 
-    def ended(self, how: str, detail: str, testimony: list[dict[str, Any]], observation: Any = None) -> None:
+    def ended(
+        self,
+        how: str,
+        detail: str,
+        testimony: list[dict[str, Any]],
+        observation: Any = None,
+        account: Message | None = None,
+    ) -> None:
         """The script is over; steps that were not reported yet, what was witnessed and what was seen go with
         the message.
         """
-        told = {"how": how, "detail": detail, "steps": _plain(self._batch)}
+        told = {"how": how, "detail": detail, "steps": _plain(self._batch), "account": account}
         with contextlib.suppress(Hangup):
             self._wire.send({"event": "ended", **told, "testimony": testimony, "observation": observation})
 

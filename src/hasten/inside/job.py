@@ -43,3 +43,4 @@ class Job:
     perturbation: Perturbation | None = None
     strict: bool = False  # a technique that does not apply ends the run
     module: bool = False  # argv[0] names a module, as with python -m
+    whole: bool = False  # train to the end as `hasten run` does, and give an account of it only then

@@ -15,6 +15,7 @@ from ..records.facts import Facts
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
 from . import mounts, script_side
+from .account import Account
 from .children import Children
 from .containment import contain, die_with_parent
 from .control import Answer, Conversation, stop_here
@@ -54,6 +55,7 @@ class Worker:
         self._setup_seconds = 0.0
         self._observer: Observer | None = None
         self._metrics: dict[str, float] = {}
+        self._account = Account() if job.whole else None
         self._forking = 0  # the process that forked last
         wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
         answers: dict[str, Answer] = {
@@ -71,7 +73,7 @@ class Worker:
         self._shield()
         self._seed_at_import()
         script_side.listener = self
-        if self._conversation is not None:
+        if self._conversation is not None and self._account is None:
             Children(self._seams, self._child_came).watch()
         ImportSeam("torch", self._torch_came).install()
         try:
@@ -128,7 +130,8 @@ class Worker:
     def _tell_end(self, how: str, detail: str = "") -> None:
         if self._conversation is not None:
             seen = to_json(self._observe()) if self._steps else None
-            self._conversation.ended(how, detail, self._testimony(), seen)
+            account = self._account.told() if self._account is not None else None
+            self._conversation.ended(how, detail, self._testimony(), seen, account)
 
     def _testimony(self) -> list[dict[str, Any]]:
         return self._witness.testimony() if self._witness is not None else []
@@ -189,6 +192,8 @@ class Worker:
 
     def metric_said(self, values: dict[str, float]) -> None:
         self._metrics.update(values)
+        if self._account is not None:
+            self._account.metric_said(values)
 
     # ---- during training
     def _root_found(self) -> None:
@@ -204,7 +209,7 @@ class Worker:
     def _put_in_force(self, plan: Plan) -> None:
         """Take up what applies to the training before us; in a run under a plan, say what does not."""
         assert self._switchboard is not None
-        if self._wire is not None:
+        if self._wire is not None and self._account is None:
             self._start_trial_under(plan, self._wire)
             return
         facts = Facts(self._job.machine, self._observe())
@@ -237,6 +242,8 @@ class Worker:
             stop_here()
 
     def _say(self, text: str) -> None:
+        if self._account is not None:
+            self._account.remark(text)
         print(f"hasten: {text}", file=sys.stderr, flush=True)
         if self._job.strict:
             print("hasten: stopping, as --strict asks", file=sys.stderr, flush=True)
@@ -252,7 +259,9 @@ class Worker:
             self._witness.step_ended(step)
         if self._training is not None and self._training.changed:
             self._switchboard.refresh()
-        if self._conversation is not None:
+        if self._account is not None:
+            self._account.step_ended(step)
+        if self._conversation is not None and self._account is None:
             self._conversation.step_ended(step)
         elif self._steps == _PROOF_AFTER_STEPS:
             for proof in self._switchboard.proofs():

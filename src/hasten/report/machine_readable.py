@@ -14,6 +14,7 @@ from ..records.codec import to_json
 from ..records.observation import Observation
 from ..records.phases import median_phases, samples_per_step, step_seconds
 from ..records.plan import BASELINE
+from ..records.quality import QualityVerdict
 from ..records.trial import Ratio
 from ..records.verdict import TuneResult
 from .words import step_words
@@ -87,6 +88,12 @@ def profile_json(observation: Observation) -> dict[str, Any]:
         "obstacles": list(observation.obstacles),
         "torch": observation.torch,
     }
+
+
+def verify_json(verdict: QualityVerdict) -> dict[str, Any]:
+    """All of it: the runs with each value of each metric as it came, and what was made of them."""
+    content: dict[str, Any] = to_json(verdict)
+    return content
 
 
 def write_json(content: dict[str, Any], target: str) -> None:

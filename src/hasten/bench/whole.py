@@ -1,0 +1,97 @@
+"""One training from start to end, as ``hasten run`` would do it, and how good its model became on the way."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import UsageError, WorkerError
+from ..records.plan import Plan
+from ..records.quality import Point, WholeRun
+from .stage import Stage
+
+
+def train_whole(
+    stage: Stage,
+    plan: Plan,
+    seed: int,
+    pattern: re.Pattern[str] | None = None,
+    name: str = "",
+    timeout: float | None = None,
+) -> WholeRun:
+    """Train under ``plan`` to the end. Where there is a ``pattern``, the metric ``name`` is what its group
+    catches on the lines that the script prints.
+
+    A training that fails, or is silent for ``timeout`` seconds in all, is told by the run's ``failure``.
+    Raises Refusal where the script's files cannot be protected, UsageError where the pattern catches what
+    is no number.
+    """
+    ear = _Ear(pattern)
+    arm = "plan" if plan else "baseline"
+    began = time.monotonic()
+    with stage.worker(plan, seed=seed, whole=True, heard=ear) as worker:
+        try:
+            ended, failure = worker.finish(timeout)
+        except WorkerError as error:
+            seconds = time.monotonic() - began
+            return WholeRun(arm, seed, seconds, last_line=ear.last_line, failure=str(error))
+        seconds = time.monotonic() - began
+    account = ended.account
+    ends = [end - began for end in account["step_ends"]]
+    courses = _told(account["metrics"], began)
+    if pattern is not None and ear.caught:
+        courses[name] = [
+            Point(_number(text), at - began, bisect_right(ends, at - began)) for at, text in ear.caught
+        ]
+    return WholeRun(
+        arm=arm,
+        seed=seed,
+        seconds=seconds,
+        steps=len(ends),
+        courses={key: tuple(points) for key, points in courses.items()},
+        losses=tuple(account["losses"]),
+        remarks=tuple(account["remarks"]),
+        last_line=ear.last_line,
+        failure=failure or _not_trained(len(ends), account["losses"]),
+    )
+
+
+def _not_trained(steps: int, losses: Sequence[float]) -> str:
+    if not steps:
+        return "no training step was seen"
+    return "" if all(map(math.isfinite, losses)) else "the loss at the end is no number"
+
+
+def _told(metrics: Sequence[Sequence[Any]], began: float) -> dict[str, list[Point]]:
+    courses: dict[str, list[Point]] = {}
+    for name, value, at, step in metrics:
+        courses.setdefault(name, []).append(Point(value, at - began, step))
+    return courses
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text.strip(" .,%"))
+    except ValueError:
+        raise UsageError(f"the group of --metric caught {text!r}, which is no number") from None
+
+
+class _Ear:
+    """Hears the script's lines; what the pattern's group catches is kept with its time."""
+
+    def __init__(self, pattern: re.Pattern[str] | None) -> None:
+        self._pattern = pattern
+        self.caught: list[tuple[float, str]] = []
+        self.last_line = ""
+
+    def __call__(self, line: bytes) -> None:
+        now = time.monotonic()
+        text = line.decode(errors="replace").strip()
+        self.last_line = text or self.last_line
+        if self._pattern is not None:
+            found = (match[1] for match in self._pattern.finditer(text))
+            self.caught += [(now, group) for group in found if group is not None]

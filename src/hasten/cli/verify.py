@@ -1,0 +1,143 @@
+"""``hasten verify SCRIPT``: train with and without the plan to the end, over seeds: is quality held?"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .common import (
+    add_allow_writes,
+    add_json,
+    add_script,
+    add_techniques,
+    console_for,
+    require_platform,
+    script_of,
+    whole_number,
+)
+
+if TYPE_CHECKING:
+    from ..plan_file import SavedPlan
+    from ..records.quality import Tolerance
+    from ..workspace import Script
+
+NAME = "verify"
+HELP = "train with and without the plan to the end, over seeds, and say whether quality is held"
+EXIT_CODES = {"held": 0, "lost": 5, "cannot tell": 6, "failed": 7}
+EPILOG = (
+    "Each run has another seed for torch, random and numpy. Where the script takes its seed as an argument, "
+    "write {seed} there, as in --seed {seed}. Exit codes: "
+    + ", ".join(f"{code} {outcome}" for outcome, code in EXIT_CODES.items())
+    + ". Errors have the codes of the other verbs, 1 to 4."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--plan", metavar="FILE", help="a plan elsewhere than in .hasten/NAME/plan.toml")
+    add_techniques(parser)
+    parser.add_argument(
+        "--metric",
+        metavar="NAME|[NAME=]PATTERN",
+        help="how good the model is: the NAME of what the script tells by hasten.metric(NAME=...) (default: "
+        "the first that it tells), or a regular expression whose one group catches the number in the lines "
+        "that the script prints, such as 'accuracy ([0-9.]+)'; the last value is the final quality",
+    )
+    parser.add_argument(
+        "--lower-is-better",
+        action="store_true",
+        help="as is assumed of names with loss, error or perplexity in them",
+    )
+    parser.add_argument(
+        "--seeds", type=whole_number(2), default=3, help="trainings of each, 2 at least (default %(default)s)"
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=tolerance_of,
+        default="0.5%",
+        metavar="WORSE",
+        help="how much worse still counts as held: in the metric's own units, or with a %% sign relative to "
+        "the baseline's value (default 0.5%%)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress, and only the result")
+    add_allow_writes(parser)
+    add_json(parser)
+    add_script(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from ..fitting import fit
+    from ..machine import this_machine
+    from ..metric import Wanted, wanted_metric
+    from ..report.machine_readable import verify_json, write_json
+    from ..report.quality import print_verify
+    from ..verify import VerifyRequest, verify
+
+    require_platform()
+    wanted = wanted_metric(arguments.metric) if arguments.metric is not None else Wanted()
+    script = script_of(arguments)
+    plan, remarks = fit(_plan(arguments, script), script, this_machine())
+    for remark in remarks:
+        say(f"hasten: {remark}")
+    if not plan:
+        raise _nothing(script)
+    request = VerifyRequest(
+        script=script,
+        plan=plan,
+        environment=dict(os.environ),
+        wanted=wanted,
+        lower_is_better=arguments.lower_is_better,
+        seeds=arguments.seeds,
+        tolerance=arguments.tolerance,
+        allow_writes=arguments.allow_writes,
+        remarks=tuple(remarks),
+    )
+    verdict = verify(request, _silent if arguments.quiet else say)
+    print_verify(verdict, console_for(arguments.json))
+    if arguments.json is not None:
+        write_json(verify_json(verdict), arguments.json)
+    return EXIT_CODES[verdict.outcome]
+
+
+def _plan(arguments: argparse.Namespace, script: Script) -> SavedPlan:
+    """The plan that was asked for; an empty one where there is none."""
+    from ..plan_file import SavedPlan, changed, read_plan
+    from ..records.plan import BASELINE
+    from ..workspace import Workspace
+
+    path = Path(arguments.plan) if arguments.plan else Workspace(script).plan_path
+    named_only = (arguments.use and not arguments.plan) or not (arguments.plan or path.exists())
+    saved = SavedPlan(BASELINE) if named_only else read_plan(path)
+    return changed(saved, arguments.use, arguments.without)
+
+
+def _nothing(script: Script) -> Exception:
+    from ..errors import UsageError
+
+    return UsageError(
+        f"there is no plan for {script.label} to verify, or nothing of it applies here. "
+        f"Make one with: hasten tune {script.label}"
+    )
+
+
+def tolerance_of(text: str) -> Tolerance:
+    """For argparse: "0.5%" of the baseline's value, or "0.002" in the metric's own units."""
+    from ..records.quality import Tolerance
+
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number such as 0.002 or 0.5%, found {text!r}") from None
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must not be negative, found {text}")
+    return Tolerance(value / 100, True) if text.endswith("%") else Tolerance(value, False)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _silent(text: str) -> None:
+    pass
