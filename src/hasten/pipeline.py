@@ -20,7 +20,7 @@ from .inside.techniques.base import RISKS, Risk
 from .inside.techniques.catalog import CATALOG
 from .journal import Journal
 from .machine import this_machine
-from .machine.vitals import vitals
+from .machine.vitals import idle_vitals, vitals
 from .recording import LoggedBench
 from .records.facts import Facts
 from .records.plan import Plan
@@ -30,7 +30,6 @@ from .report.progress import Progress
 from .search import Deadline, Search
 from .workspace import Script, Workspace
 
-_IDLE_SECONDS = 0.5  # to see what others do on this machine
 _OBSERVATION_SHARE = 0.2  # of the budget, where steps are slow
 
 
@@ -56,8 +55,7 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
     workspace.make()
     machine = this_machine()
     has_gpu = bool(machine.accelerators)
-    idle = vitals()
-    time.sleep(_IDLE_SECONDS)
+    others = idle_vitals()
     started = vitals(gpus=has_gpu)
     stage = Stage(
         argv=request.script.argv,
@@ -76,7 +74,7 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
             result, confirmation = _tune(request, stage, workspace, journal, progress, began)
         assert result.observation is not None
         warnings = (
-            *before_tuning(idle, started),
+            *before_tuning(*others),
             *while_tuning(started, vitals(gpus=has_gpu), result.observation, confirmation),
         )
         result = replace(result, tune_seconds=time.monotonic() - began, warnings=warnings)

@@ -14,9 +14,10 @@ from .bench.observe import too_short
 from .bench.process import ScriptOver
 from .bench.stage import Stage
 from .bench.statistics import interval, mean_interval, t_quantile
-from .bench.warnings import machine_busy
+from .bench.warnings import before_tuning
 from .bench.whole import train_whole
 from .machine import this_machine
+from .machine.vitals import idle_vitals
 from .metric import Wanted, metric_in
 from .records.codec import to_json
 from .records.plan import BASELINE, Plan
@@ -63,7 +64,7 @@ def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict
     workspace.make()
     folder = workspace.new_trial()
     machine = this_machine()
-    busy = machine_busy()
+    others = idle_vitals()
     stage = Stage(
         argv=request.script.argv,
         machine=machine,
@@ -82,7 +83,7 @@ def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict
         plan=request.plan,
         remarks=tuple(dict.fromkeys(remarks)),
         protection=stage.protection,
-        warnings=(busy,) if busy else (),
+        warnings=tuple(before_tuning(*others)),
         folder=str(folder),
         machine=machine.identity,
     )

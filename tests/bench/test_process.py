@@ -75,8 +75,9 @@ def test_a_worker_killed_between_two_requests_is_an_error_with_a_message(tmp_pat
     with stage_for(tmp_path, PLAIN) as stage, stage.worker() as worker:
         worker.wait_started()
         (pid,) = children() - before
-        os.kill(pid, signal.SIGKILL)
-        assert has_ended(pid)
+        everything = {pid} | descendants(pid)
+        os.killpg(pid, signal.SIGKILL)
+        assert all(has_ended(process) for process in everything)
         with pytest.raises(WorkerError, match="killed by SIGKILL"):
             worker.steps(1)
         with pytest.raises(WorkerError, match="killed by SIGKILL"):

@@ -35,7 +35,7 @@ def said(after: Vitals = QUIET, times: Sequence[float] = (), confirmation: Trial
 def test_a_busy_machine_is_told_with_its_share_and_advice(busy: int, share: str | None) -> None:
     warnings = before_tuning(QUIET, Vitals(1000 + busy, 11_000))
     assert len(warnings) == (share is not None)
-    assert all(str(share) in text and "tune when the machine is quiet" in text for text in warnings)
+    assert all(str(share) in text and "measure when the machine is quiet" in text for text in warnings)
 
 
 def test_counters_that_stand_still_or_are_not_there_say_nothing() -> None:

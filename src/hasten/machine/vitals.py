@@ -6,12 +6,15 @@ cpu.stat; the kernel's Documentation/ABI/testing/sysfs-devices-system-cpu for th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from hasten.machine.container import groups_around
 from hasten.machine.probe import number_in, output_of, text_of
 from hasten.records.vitals import Vitals
+
+_IDLE_SECONDS = 0.5
 
 
 def vitals(root: Path = Path("/"), gpus: bool = False) -> Vitals:
@@ -28,6 +31,13 @@ def vitals(root: Path = Path("/"), gpus: bool = False) -> Vitals:
         heat_stops=sum(_heat_stops(root)),
         gpu_clocks=tuple(_gpu_clocks()) if gpus else (),
     )
+
+
+def idle_vitals() -> tuple[Vitals, Vitals]:
+    """Two readings half a second apart, while nothing of ours runs: what others do on this machine."""
+    first = vitals()
+    time.sleep(_IDLE_SECONDS)
+    return first, vitals()
 
 
 def _ticks(root: Path) -> tuple[int, int]:
