@@ -69,6 +69,10 @@ def test_what_would_have_been_found_is_told_with_a_budget_that_finds_less() -> N
     )
 
 
+def test_pairs_that_agree_find_the_least_that_may_be_claimed() -> None:
+    assert "find a gain of 1% four times in five" in reason_of([0.995] * 6)
+
+
 def test_no_budget_is_named_where_none_finds_less() -> None:
     reason = reason_of([0.97, 1.0, 1.03, 0.97, 1.0, 1.03, 0.97, 1.0, 1.03, 1.0])
     assert reason.endswith(

@@ -113,7 +113,7 @@ def _what_would_be_found(trial: Trial, spent: float) -> str:
 
 def _percent(gain: float) -> str:
     """Rounded up: what is found is not promised smaller than it is."""
-    return f"{math.ceil(100 * gain)}%"
+    return f"{math.ceil(round(100 * gain, 6))}%"
 
 
 def _breakeven(trial: Trial | None) -> int | None:
