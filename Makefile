@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint bench compatibility clean
+.PHONY: demo test lint bench bench-truth compatibility clean
 
 demo: $(VENV)/.with-examples  ## tune a real example on real data, then train under the plan
 	$(BIN)/hasten demo
@@ -22,6 +22,10 @@ bench: $(VENV)/.with-dev  ## measure again what the documents claim; raw numbers
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.observation
 	$(BIN)/python -m benchmarks.fashion_cnn
+
+bench-truth: $(VENV)/.with-bench  ## are intervals and claims right? simulate, write docs/measuring.md from that
+	$(BIN)/python -m benchmarks.coverage
+	$(BIN)/python -m benchmarks.measuring
 
 compatibility: $(VENV)/.with-dev  ## run every script of tests/scripts, write docs/compatibility.md from that
 	$(BIN)/python -m benchmarks.compatibility run

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hasten.bench import guard
 from hasten.bench.statistics import CLAIM_LEAST_PROCESSES
-from hasten.budget import Costs
+from hasten.budget import Costs, budget_for
 from tests.bench.made_up import observation, step
 
 
@@ -82,3 +82,36 @@ def test_whatever_the_script_the_claim_has_its_pairs(
     costs = estimate(step_seconds, start, pair_steps, budget)
     assert guard.LEAST_STEPS <= costs.guard_steps <= guard.STEPS
     assert costs.confirmation_pairs(costs.reserve - costs.guard, None) >= CLAIM_LEAST_PROCESSES
+
+
+@pytest.mark.parametrize(("budget", "pairs"), [(60.0, 6), (100.0, 8), (1000.0, 10)])
+def test_a_third_of_a_large_budget_is_set_aside_for_pairs(budget: float, pairs: int) -> None:
+    """A pair takes four seconds here."""
+    costs = estimate(start_seconds=0.0, pair_steps=200, budget=budget)
+    assert costs.pair == pytest.approx(4.0)
+    assert costs.reserve == pytest.approx(costs.guard + pairs * 4.0)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "spent", "expected"),
+    [
+        (10, 150.0, 190.0),  # 4 pairs of 5 s more
+        (10, 60.0, 170.0),  # 50 s are a third of 150
+        (7, 60.0, 120.0),
+    ],
+)
+def test_the_budget_for_more_pairs(pairs: int, spent: float, expected: float) -> None:
+    assert budget_for(pairs, 6, 5.0, spent) == expected
+
+
+@given(
+    step_seconds=st.floats(1e-3, 0.1),
+    start=st.floats(0.5, 20.0),
+    spent=st.floats(10.0, 1000.0),
+    pairs=st.integers(4, 10),
+)
+def test_under_that_budget_these_pairs_are_set_aside(
+    step_seconds: float, start: float, spent: float, pairs: int
+) -> None:
+    pair = estimate(step_seconds, start).pair
+    assert estimate(step_seconds, start, budget=budget_for(pairs, 4, pair, spent)).pairs >= pairs

@@ -28,7 +28,7 @@ def concluded(
     tried: tuple[Tried, ...] = (ROW,),
     **more: Any,
 ) -> TuneResult:
-    usual: dict[str, Any] = {"untried": (), "refused": (), "causes": ()}
+    usual: dict[str, Any] = {"untried": (), "refused": (), "causes": (), "spent": 100.0}
     return conclude(facts(), "overlay", confirmation, judged, tried, **{**usual, **more})
 
 
@@ -47,11 +47,42 @@ def test_a_confirmed_gain_is_claimed_with_its_interval() -> None:
 def test_what_is_within_the_noise_is_no_claim_but_is_told() -> None:
     result = concluded(trial(NOISE, PLAN), verdict())
     assert result.outcome == "no-gain"
-    assert result.reason == "what looked faster was not confirmed in fresh processes: it is within the noise"
+    assert result.reason.startswith(
+        "what looked faster was not confirmed in fresh processes: it is within the noise. 4 pairs that"
+    )
     assert result.plan == BASELINE
     assert result.speedup is None
     assert result.ratio is None
     assert result.measured is not None
+
+
+def reason_of(ratios: list[float], spent: float = 100.0) -> str:
+    """Of a tune whose confirmation came out with these ratios, five seconds a pair."""
+    return concluded(trial(ratios, PLAN, seconds=5.0 * len(ratios)), verdict(), spent=spent).reason
+
+
+def test_what_would_have_been_found_is_told_with_a_budget_that_finds_less() -> None:
+    assert reason_of([0.97, 1.0, 1.03, 0.97, 1.0, 1.03]).endswith(
+        "6 pairs that lie as far apart as these find a gain of 6% four times in five, "
+        "smaller ones less often; "
+        "--budget 170 would find 5%"
+    )
+
+
+def test_pairs_that_agree_find_the_least_that_may_be_claimed() -> None:
+    assert "find a gain of 1% four times in five" in reason_of([0.995] * 6)
+
+
+def test_no_budget_is_named_where_none_finds_less() -> None:
+    reason = reason_of([0.97, 1.0, 1.03, 0.97, 1.0, 1.03, 0.97, 1.0, 1.03, 1.0])
+    assert reason.endswith(
+        "10 pairs that lie as far apart as these find a gain of 4% four times in five, "
+        "smaller ones less often"
+    )
+
+
+def test_what_is_slower_is_not_called_noise() -> None:
+    assert reason_of([1.2, 1.21, 1.19, 1.2]) == "what looked faster is slower in fresh processes"
 
 
 def test_three_pairs_are_no_claim_however_clear() -> None:
@@ -100,7 +131,7 @@ def test_the_baseline_is_told_as_it_was_observed() -> None:
     assert result.baseline_step_seconds == pytest.approx(0.01)
     assert result.baseline_samples_per_second == pytest.approx(800)
     unseen = facts(batch_size=None, steps=(step(samples=None),) * 30)
-    unknown = conclude(unseen, "off", None, None, (), (), (), ())
+    unknown = conclude(unseen, "off", None, None, (), (), (), (), 100.0)
     assert unknown.baseline_samples_per_second is None
 
 

@@ -4,6 +4,7 @@ begins.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from statistics import median
 
@@ -14,7 +15,9 @@ from .records.observation import Observation
 _GUARD_SHARE = 0.2
 _GUARD_WORKERS = 3
 _PAIRS_WANTED = 6
-_PAIRS_MOST = 10
+PAIRS_MOST = 10
+_CONFIRMATION_SHARE = 1 / 3  # of the budget, set aside for pairs where six take less
+_BUDGET_MARGIN = 1.1  # no two tunes take the same time
 _START_OVERLAP = 1.6  # two workers that start side by side, in units of one's start
 
 
@@ -25,6 +28,7 @@ class Costs:
     guard: float
     pair: float
     guard_steps: int
+    pairs: int  # set aside for the confirmation
 
     @classmethod
     def estimate(cls, observation: Observation, pair_steps: int, budget: float) -> Costs:
@@ -33,16 +37,18 @@ class Costs:
         start = observation.start_seconds
         affordable = int(_GUARD_SHARE * budget / (_GUARD_WORKERS * step))
         guard_steps = max(guard.LEAST_STEPS, min(guard.STEPS, affordable))
+        pair = _START_OVERLAP * start + 2 * pair_steps * step
         return cls(
             guard=1.5 * _START_OVERLAP * start + _GUARD_WORKERS * guard_steps * step,
-            pair=_START_OVERLAP * start + 2 * pair_steps * step,
+            pair=pair,
             guard_steps=guard_steps,
+            pairs=max(_PAIRS_WANTED, min(PAIRS_MOST, int(_CONFIRMATION_SHARE * budget / pair))),
         )
 
     @property
     def reserve(self) -> float:
         """What the search must leave."""
-        return self.guard + _PAIRS_WANTED * self.pair
+        return self.guard + self.pairs * self.pair
 
     @property
     def least(self) -> float:
@@ -52,4 +58,13 @@ class Costs:
     def confirmation_pairs(self, left: float, measured_pair: float | None) -> int:
         """How many pairs to confirm with, fixed before the first is run. Never fewer than a claim needs."""
         affordable = int(left / (measured_pair or self.pair))
-        return max(CLAIM_LEAST_PROCESSES, min(_PAIRS_MOST, affordable))
+        return max(CLAIM_LEAST_PROCESSES, min(PAIRS_MOST, affordable))
+
+
+def budget_for(pairs: int, done: int, pair_seconds: float, spent: float) -> float:
+    """The budget to confirm with ``pairs``, where a tune with ``done`` pairs took ``spent`` seconds.
+
+    At most ``PAIRS_MOST``. The search may take longer then, but not what is set aside.
+    """
+    least = max(spent + (pairs - done) * pair_seconds, pairs * pair_seconds / _CONFIRMATION_SHARE)
+    return 10 * math.ceil(_BUDGET_MARGIN * least / 10)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from datetime import date
 
 from . import __version__
-from .bench.statistics import is_gain
+from .bench.statistics import CLAIM_LEAST_PROCESSES, is_gain, least_found, pairs_to_find
+from .budget import PAIRS_MOST, budget_for
 from .plan_file import SavedPlan, write_plan
 from .records.cause import Cause
 from .records.facts import Facts
@@ -28,15 +29,19 @@ def conclude(
     untried: Sequence[str],
     refused: Sequence[Refused],
     causes: Sequence[Cause],
+    spent: float,
 ) -> TuneResult:
-    """The result of a tune whose confirmation is ``trial`` (None: there was nothing to confirm)."""
+    """The result of a tune whose confirmation is ``trial`` (None: there was nothing to confirm).
+
+    ``spent``: seconds that the tune has taken, confirmation included.
+    """
     guarded = verdict is not None and verdict.passed
     claimed = guarded and trial is not None and trial.failure is None and is_gain(trial.log_ratios)
     seconds, samples = step_seconds(facts.observation), samples_per_step(facts.observation)
     late = [Refused(name, ("the budget ended before it could be tried",)) for name in untried]
     return TuneResult(
         outcome="gain" if claimed else "no-gain",
-        reason=_reason(trial, verdict, tried, untried, claimed),
+        reason=_reason(trial, verdict, tried, untried, claimed, spent),
         plan=trial.b if trial is not None and claimed else BASELINE,
         speedup=trial.ratio.inverted() if trial is not None and trial.ratio is not None and claimed else None,
         ratio=trial.ratio if trial is not None and claimed else None,
@@ -66,6 +71,7 @@ def _reason(
     tried: Sequence[Tried],
     untried: Sequence[str],
     claimed: bool,
+    spent: float,
 ) -> str:
     if claimed:
         return "the gain is confirmed in fresh processes"
@@ -79,7 +85,35 @@ def _reason(
         return f"the plan failed in fresh processes: {trial.failure}"
     if verdict is None or not verdict.passed:
         return "whether the plan holds accuracy was not seen"
-    return "what looked faster was not confirmed in fresh processes: it is within the noise"
+    if trial.ratio is not None and trial.ratio.low > 1:
+        return "what looked faster is slower in fresh processes"
+    return (
+        "what looked faster was not confirmed in fresh processes: it is within the noise"
+        f"{_what_would_be_found(trial, spent)}"
+    )
+
+
+def _what_would_be_found(trial: Trial, spent: float) -> str:
+    """The gain that such a confirmation finds, and the budget that would find half of it, or what can be."""
+    pairs = len(trial.log_ratios)
+    if pairs < CLAIM_LEAST_PROCESSES:
+        return ""
+    found = least_found(trial.log_ratios, pairs)
+    text = (
+        f". {pairs} pairs that lie as far apart as these find a gain of {_percent(found)} four times in "
+        "five, smaller ones less often"
+    )
+    wanted = max(found / 2, least_found(trial.log_ratios, PAIRS_MOST))
+    needed = pairs_to_find(wanted, trial.log_ratios, PAIRS_MOST)
+    if needed is None or _percent(wanted) == _percent(found):
+        return text
+    budget = budget_for(needed, pairs, trial.seconds / pairs, spent)
+    return f"{text}; --budget {budget:.0f} would find {_percent(wanted)}"
+
+
+def _percent(gain: float) -> str:
+    """Rounded up: what is found is not promised smaller than it is."""
+    return f"{math.ceil(round(100 * gain, 6))}%"
 
 
 def _breakeven(trial: Trial | None) -> int | None:

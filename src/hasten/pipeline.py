@@ -125,7 +125,10 @@ def _tune(
             progress.stage("confirming in fresh processes")
             left = request.budget - (time.monotonic() - began)
             trial = logged.confirm(plan, costs.confirmation_pairs(left, bench.pairs.pair_seconds))
-    result = conclude(facts, stage.protection, trial, verdict, search.tried, search.untried, refused, causes)
+    spent = time.monotonic() - began
+    result = conclude(
+        facts, stage.protection, trial, verdict, search.tried, search.untried, refused, causes, spent
+    )
     return result, trial
 
 

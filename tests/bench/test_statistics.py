@@ -9,7 +9,16 @@ from collections.abc import Iterator
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
-from hasten.bench.statistics import interval, is_gain, mean_interval, t_probability, t_quantile
+from hasten.bench.statistics import (
+    claim_probability,
+    interval,
+    is_gain,
+    least_found,
+    mean_interval,
+    pairs_to_find,
+    t_probability,
+    t_quantile,
+)
 
 DEGREES = [*range(1, 31), 47, 100, 101, 250]
 SPREAD = 0.036  # of the log ratio of two processes, as measured on a real machine
@@ -114,3 +123,39 @@ def test_a_means_interval_is_scipys() -> None:
     assert found is not None
     assert (found.value, found.low, found.high) == pytest.approx((sum(values) / 4, low, high), rel=1e-7)
     assert mean_interval([0.1]) is None
+
+
+@pytest.mark.parametrize("pairs", [4, 5, 6, 10, 30])
+def test_the_chance_of_a_claim_is_that_of_the_noncentral_t(pairs: int) -> None:
+    bound = float(stats.t.ppf(0.99, pairs - 1))
+    for excess in (0.0, 0.5, 2.0, 4.0, 6.0, 9.0):
+        expected = float(stats.nct.sf(bound, pairs - 1, excess))
+        assert claim_probability(excess, pairs) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("pairs", [4, 6, 10])
+def test_the_least_gain_found_is_claimed_four_times_in_five(pairs: int) -> None:
+    spread_exactly = [SPREAD / math.sqrt(2), -SPREAD / math.sqrt(2)]
+    gain = least_found(spread_exactly, pairs)
+    times = 3000
+    claims = sum(is_gain(log_ratios) for log_ratios in simulated(1 / (1 + gain), pairs, times))
+    assert claims / times == pytest.approx(0.8, abs=0.022)  # three standard errors
+
+
+def test_how_far_pairs_lie_apart_decides_and_not_where_they_lie() -> None:
+    near, far = [0.0, 0.01, 0.02, 0.03], [0.0, 0.1, 0.2, 0.3]
+    assert least_found([0.5 + value for value in near], 4) == pytest.approx(least_found(near, 4))
+    assert least_found(near, 4) < least_found(far, 4)
+    assert least_found(near, 10) < least_found(near, 6) < least_found(near, 4)
+
+
+def test_pairs_that_agree_find_what_may_be_claimed_at_all() -> None:
+    assert least_found([-0.1] * 4, 4) == pytest.approx(0.01)
+
+
+def test_as_many_pairs_as_a_gain_takes() -> None:
+    log_ratios = [0.0, 0.05, -0.05, 0.02, -0.02, 0.0]
+    for pairs in range(4, 11):
+        assert pairs_to_find(least_found(log_ratios, pairs) + 1e-9, log_ratios, 10) == pairs
+    assert pairs_to_find(1.0, log_ratios, 10) == 4, "a claim takes four, however clear"
+    assert pairs_to_find(0.02, log_ratios, 10) is None

@@ -22,7 +22,7 @@ from .stage import Stage
 from .statistics import interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
 
-_TURNS = 2  # each turn is A B B A or B A A B
+_TURNS = 2  # each is A B B A: under the median of four blocks, a steady drift cancels in this order only
 _BLOCKS = 2 * _TURNS  # of each worker
 _WARMUP_SECONDS = 0.3
 _WARMUP_STEPS = 10
@@ -112,14 +112,13 @@ class PairsBench:
         if not self._block_steps:
             raise _Failed(self._rhythm.too_short(_BLOCKS, 1 + self._warmup_steps))
         with ExitStack() as stack:
-            order = (a, b) if a_first else (b, a)
+            order = first, second = (a, b) if a_first else (b, a)
             workers = {plan: stack.enter_context(self._stage.worker(plan)) for plan in order}
             wait_all_started(list(workers.values()))
             for plan in order:
                 self._settle(workers[plan])
             blocks: dict[Plan, list[Block]] = {a: [], b: []}
-            for turn in range(_TURNS):
-                first, second = order if turn % 2 == 0 else order[::-1]
+            for _ in range(_TURNS):
                 for plan in (first, second, second, first):
                     block = self._block(workers[plan])
                     if block is not None:

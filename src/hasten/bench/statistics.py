@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean, stdev
+from functools import cache
+from statistics import NormalDist, fmean, stdev
 
 from ..records.quality import Interval
 from ..records.trial import Ratio
@@ -30,6 +31,7 @@ def t_probability(t: float, degrees: int) -> float:
     return 2 / math.pi * (angle + math.sin(angle) * total)
 
 
+@cache  # there are few degrees, and each is asked for often
 def t_quantile(two_sided: float, degrees: int) -> float:
     """The t for which P(-t < T < t) = ``two_sided``; found by bisection to 1e-9."""
     low, high = 0.0, 1.0
@@ -74,3 +76,53 @@ def is_gain(log_ratios: Sequence[float]) -> bool:
         return False
     bound = interval(log_ratios, "pairs", 2 * CLAIM_CONFIDENCE - 1)
     return bound is not None and 1 / bound.high > CLAIM_LEAST_SPEEDUP
+
+
+FOUND_SHARE = 0.8  # of the times that a gain is there, it is claimed: what "would be found" means
+_SLICES = 400
+
+
+def claim_probability(excess: float, pairs: int) -> float:
+    """How often ``is_gain`` holds where the true speedup exceeds the least that may be claimed by ``excess``.
+
+    ``excess`` is in standard errors of the mean of ``pairs`` normal log ratios. This is the upper tail of the
+    noncentral t distribution, as an integral over what the spread may be estimated to be.
+    Source: Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 2, chapter 31.
+    """
+    degrees = pairs - 1
+    bound = t_quantile(2 * CLAIM_CONFIDENCE - 1, degrees)
+    log_scale = math.log(2) + degrees / 2 * math.log(degrees / 2) - math.lgamma(degrees / 2)
+    width = (1 + 6 / math.sqrt(degrees)) / _SLICES
+    normal = NormalDist()
+    total = 0.0
+    for number in range(_SLICES):
+        estimated = (number + 0.5) * width  # spread, the true one being 1
+        density = math.exp(log_scale + (degrees - 1) * math.log(estimated) - degrees * estimated**2 / 2)
+        total += normal.cdf(excess - bound * estimated) * density * width
+    return total
+
+
+@cache
+def _excess_found(pairs: int) -> float:
+    """In standard errors, what is claimed in ``FOUND_SHARE`` of all comparisons; by bisection to 1e-6."""
+    low, high = 0.0, 100.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (middle, high) if claim_probability(middle, pairs) < FOUND_SHARE else (low, middle)
+    return (low + high) / 2
+
+
+def least_found(log_ratios: Sequence[float], pairs: int) -> float:
+    """The smallest gain, 0.04 for 4%, that ``pairs`` pairs would find which scatter like ``log_ratios``.
+
+    It is claimed in four of five such comparisons, smaller ones less often. ``pairs``: at least as many as a
+    claim needs. What was found, gain or loss, does not enter: only how far the pairs lie apart.
+    """
+    spread = stdev(log_ratios)
+    return CLAIM_LEAST_SPEEDUP * math.exp(_excess_found(pairs) * spread / math.sqrt(pairs)) - 1
+
+
+def pairs_to_find(gain: float, log_ratios: Sequence[float], most: int) -> int | None:
+    """How many pairs that scatter like ``log_ratios`` would find ``gain``; None where ``most`` do not."""
+    enough = range(CLAIM_LEAST_PROCESSES, most + 1)
+    return next((pairs for pairs in enough if least_found(log_ratios, pairs) <= gain), None)

@@ -34,8 +34,8 @@ def before_tuning(before: Vitals, after: Vitals) -> list[str]:
     if share < _BUSY_SHARE:
         return []
     return [
-        f"other programs kept {share:.0%} of this machine's cores busy before measuring began: intervals will "
-        "be wide. Stop them, or measure when the machine is quiet"
+        f"other programs kept {share:.0%} of this machine's cores busy before measuring began: intervals "
+        "will be wide. Stop them, or measure when the machine is quiet"
     ]
 
 

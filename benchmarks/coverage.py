@@ -1,0 +1,137 @@
+"""Are the intervals right, and the claims? By simulation, where the truth is known.
+
+    python -m benchmarks.coverage
+
+Counts, over simulated confirmations, how often the 95% interval holds the true ratio, how often a gain is
+claimed where there is none, and how often one is found that is there. Raw numbers go to
+``benchmarks/results``; ``benchmarks.measuring`` puts them on the page.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from hasten.bench.statistics import interval, is_gain
+
+from .noise import DRIFT_SD, Floats
+from .paired import CASES, Case, Schedule, check, draw, log_ratios, schedule_of_pairs, whole_run_log_ratio
+from .results import write_result
+
+SEED = 20261120
+COMPARISONS = 10_000
+OF_POWER = 4_000  # of them, for each point of the power curve
+AT_ONCE = 2_000
+CHECKED = 25
+COUNTS = (4, 6, 10)  # pairs
+EFFECTS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
+TOLERANCE = 1e-9
+
+
+def main() -> None:
+    began = time.monotonic()
+    schedule = schedule_of_pairs()
+    cases = [simulate(case, schedule, np.random.default_rng([SEED, n])) for n, case in enumerate(CASES)]
+    for case in cases:
+        for row in case["points"]:
+            print(
+                f"{case['what']}, {row['pairs']} pairs: covered {row['coverage']:.2%}, of whole runs "
+                f"{row['coverage_of_whole_runs']:.2%}; false wins {row['false_wins']:.2%}; "
+                f"bias {row['bias']:+.3%}"
+            )
+    print(f"{time.monotonic() - began:.0f} s")
+    write_result("coverage", {"seed": SEED, "drift_sd": DRIFT_SD, "cases": cases})
+
+
+def simulate(case: Case, schedule: Schedule, source: np.random.Generator) -> dict[str, Any]:
+    """All numbers of one case."""
+    drawn, wholes, difference = [], [], 0.0
+    for done in range(0, COMPARISONS, AT_ONCE):
+        draws = draw(case, schedule, AT_ONCE, max(COUNTS), source)
+        if done == 0:
+            difference = check(draws, schedule, CHECKED, effect=0.8)
+            assert difference < TOLERANCE, "PairsBench and the simulation of it differ"
+        drawn.append(log_ratios(draws, schedule))
+        wholes.append(whole_run_log_ratio(draws, schedule))
+    values = np.concatenate(drawn)
+    # Where both plans share one noise, the truth is 0 by symmetry; elsewhere the mean of all pairs is taken.
+    truth = 0.0 if case.a == case.b else float(values.mean())
+    whole = 0.0 if case.a == case.b else fmean(wholes)
+    return {
+        "name": case.name,
+        "what": case.what,
+        "noise": {"a": asdict(case.a), "b": asdict(case.b)},
+        "spread": float(values.std()),  # of one pair's log ratio
+        "truth": truth,
+        "whole_runs": whole,
+        "checked_with_pairs_bench": {"comparisons": CHECKED, "largest_difference": difference},
+        "points": [
+            {
+                **point(values[:, :pairs] - truth, whole - truth),
+                **without_a_slow_process(case, values[:, :pairs]),
+            }
+            for pairs in COUNTS
+        ],
+        "power": [curve(values[:OF_POWER, :pairs] - truth) for pairs in COUNTS],
+    }
+
+
+def point(errors: Floats, whole_runs: float) -> dict[str, Any]:
+    """Of comparisons without an effect: ``errors`` are log ratios less the true one, comparisons x pairs."""
+    covered = of_whole_runs = false_wins = 0
+    means, widths = [], []
+    for row in errors.tolist():
+        ratio = interval(row, "pairs")
+        assert ratio is not None
+        covered += ratio.low <= 1 <= ratio.high
+        of_whole_runs += ratio.low <= math.exp(whole_runs) <= ratio.high
+        false_wins += is_gain(row)
+        means.append(math.log(ratio.value))
+        widths.append(ratio.high / ratio.low - 1)
+    count = len(errors)
+    return {
+        "pairs": errors.shape[1],
+        "comparisons": count,
+        "coverage": covered / count,
+        "coverage_of_whole_runs": of_whole_runs / count,
+        "false_wins": false_wins / count,
+        "bias": fmean(means),
+        "median_width": float(np.median(widths)),
+    }
+
+
+def without_a_slow_process(case: Case, values: Floats) -> dict[str, Any]:
+    """Of the comparisons whose pairs show no slow process, where only one plan has such."""
+    if case.a == case.b:
+        return {}
+    gap = max(case.a.slow_by, case.b.slow_by)
+    unseen = np.abs(values).max(axis=1) < gap / 2
+    shown = {
+        True: point(values[unseen] - values.mean(), 0.0),
+        False: point(values[~unseen] - values.mean(), 0.0),
+    }
+    return {
+        "without_a_slow_process": float(unseen.mean()),
+        "coverage_without": shown[True]["coverage"],
+        "coverage_with": shown[False]["coverage"],
+        "false_wins_without": shown[True]["false_wins"],
+    }
+
+
+def curve(errors: Floats) -> dict[str, Any]:
+    """How often a gain is claimed, by the true effect: a speedup less one, negative where it is slower."""
+    effects = [*(1 / (1 + effect) - 1 for effect in reversed(EFFECTS)), 0.0, *EFFECTS]
+    claimed = [
+        sum(is_gain(row) for row in (errors - math.log1p(effect)).tolist()) / len(errors)
+        for effect in effects
+    ]
+    return {"pairs": errors.shape[1], "comparisons": len(errors), "effects": effects, "claimed": claimed}
+
+
+if __name__ == "__main__":
+    main()

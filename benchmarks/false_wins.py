@@ -1,0 +1,193 @@
+"""Whole tunes whose only technique does nothing: every gain claimed is a false one.
+
+    python -m benchmarks.false_wins --tunes 100
+
+Appends a line a tune to ``benchmarks/results/false_wins.jsonl``, with the raw log ratios of all its trials,
+until the file has that many; so it can be stopped and gone on with. Every fourth tune runs beside a program
+that keeps one core busy. Where hasten refuses the budget as too short for an honest answer, it is doubled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tests.bench import idle_technique
+from tests.bench.workers import one_thread
+
+from hasten.errors import HastenError
+from hasten.inside.techniques.catalog import CATALOG
+from hasten.launch import local
+from hasten.machine import this_machine
+from hasten.pipeline import TuneRequest, tune
+from hasten.report.progress import Progress
+from hasten.workspace import find_script
+
+from .results import FOLDER
+
+FILE = FOLDER / "false_wins.jsonl"
+LOADED_EVERY = 4
+BUDGETS = 4  # tried at most, each twice the one before
+SCRIPT = """\
+import torch
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+model = torch.nn.Sequential(torch.nn.Linear(192, 256), torch.nn.ReLU(), torch.nn.Linear(256, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+while True:
+    pictures, labels = torch.randn(64, 192), torch.randint(0, 4, (64,))
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(pictures), labels).backward()
+    optimizer.step()
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tunes", type=int, default=100, help="how many the file shall have")
+    parser.add_argument("--budget", type=float, default=20.0, metavar="SECONDS")
+    parser.add_argument("--file", type=Path, default=FILE)
+    arguments = parser.parse_args()
+    arguments.file.parent.mkdir(exist_ok=True)
+    for number in range(len(rows_of(arguments.file)), arguments.tunes):
+        row = answered_tune(number, arguments.budget)
+        with arguments.file.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(f"{number}: {row['outcome']} in {row['seconds']:.0f} s: {row['reason']}", flush=True)
+    print(summary(rows_of(arguments.file)))
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """What the file has; a line that was cut off in writing is an error, not left out."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    answered = [row for row in rows if row["outcome"] in ("gain", "no-gain")]
+    claims = sum(row["outcome"] == "gain" for row in answered)
+    confirmed = sum(any(trial["purpose"] == "confirm" for trial in row["trials"]) for row in answered)
+    loaded = sum(row["loaded"] for row in answered)
+    text = (
+        f"{claims} gains claimed in {len(answered)} tunes, {loaded} of them under load; "
+        f"{confirmed} came as far as a confirmation; {len(rows) - len(answered)} more were refused or failed"
+    )
+    if claims == 0 and answered:
+        most = 1 - 0.05 ** (1 / len(answered))
+        text += f". That excludes, with 95% confidence, a share of false gains above {most:.1%}"
+    return text
+
+
+def answered_tune(number: int, budget: float) -> dict[str, Any]:
+    """A row of the file; where the budget is refused as too short, of a tune under a longer one."""
+    row = one_tune(number, budget)
+    for _ in range(BUDGETS - 1):
+        if row["outcome"] == "Refusal":
+            budget *= 2
+            row = one_tune(number, budget)
+    return row
+
+
+def one_tune(number: int, budget: float) -> dict[str, Any]:
+    """Raises nothing that a user would be told: the row says it."""
+    loaded = number % LOADED_EVERY == LOADED_EVERY - 1
+    row: dict[str, Any] = {
+        "number": number,
+        "began": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "loaded": loaded,
+        "budget": budget,
+        "machine": this_machine().identity,
+        "torch": version("torch"),
+        "commit": commit(),
+    }
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, inside(folder), idle_alone(), busy_core(loaded):
+        Path("train.py").write_text(SCRIPT)
+        request = TuneRequest(
+            find_script("train.py", []), one_thread(), budget, "exact", number, allow_writes=False
+        )
+        try:
+            result = tune(request, Progress())
+            row |= {"outcome": result.outcome, "reason": result.reason, "warnings": list(result.warnings)}
+        except HastenError as error:
+            row |= {"outcome": type(error).__name__, "reason": str(error), "warnings": []}
+        row["trials"] = trials(Path(".hasten/journal.db"))
+    return row | {"seconds": time.monotonic() - began}
+
+
+def trials(journal: Path) -> list[dict[str, Any]]:
+    """The raw numbers of all comparisons, the confirmation's last."""
+    with closing(sqlite3.connect(journal)) as database:
+        found = database.execute("SELECT purpose, trial FROM trials ORDER BY id").fetchall()
+    kept = ("method", "log_ratios", "step_seconds_a", "step_seconds_b", "seconds", "failure")
+    whole = [(purpose, json.loads(text)) for purpose, text in found]
+    return [{"purpose": purpose, **{name: trial[name] for name in kept}} for purpose, trial in whole]
+
+
+@contextmanager
+def idle_alone() -> Iterator[None]:
+    """The technique that does nothing is the only one there is, here and, beside the others, in workers."""
+    catalogue, bootstrap = dict(CATALOG), local.BOOTSTRAP
+    CATALOG.clear()
+    CATALOG["idle"] = idle_technique.Idle
+    local.BOOTSTRAP = Path(idle_technique.__file__)
+    try:
+        yield
+    finally:
+        local.BOOTSTRAP = bootstrap
+        CATALOG.clear()
+        CATALOG.update(catalogue)
+
+
+@contextmanager
+def busy_core(wanted: bool) -> Iterator[None]:
+    """Another program at work, if wanted."""
+    if not wanted:
+        yield
+        return
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        other.kill()
+        other.wait()
+
+
+@contextmanager
+def inside(folder: str) -> Iterator[None]:
+    """``contextlib.chdir``, which Python 3.10 has not."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def commit() -> str:
+    """Of hasten's source; with a plus where it was changed since."""
+    told = ""
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        told = subprocess.check_output(
+            ["git", "describe", "--always", "--dirty=+"], cwd=Path(__file__).parent, text=True
+        )
+    return told.strip()
+
+
+if __name__ == "__main__":
+    main()

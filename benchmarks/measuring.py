@@ -1,0 +1,222 @@
+"""Puts the newest raw numbers of ``benchmarks/results`` into docs/measuring.md, as tables and plots.
+
+python -m benchmarks.measuring
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from .false_wins import FILE, rows_of, summary
+from .results import FOLDER
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "measuring.md"
+PLOTS = DOCS / "plots"
+COLOURS = {4: "#c44e52", 6: "#dd8452", 10: "#4c72b0"}  # by pairs
+
+
+def main() -> None:
+    path = newest("coverage")
+    content = json.loads(path.read_text())
+    draw_coverage(content["cases"])
+    draw_power(content["cases"])
+    parts = {
+        "source": f"The numbers below are from [{path.name}](../benchmarks/results/{path.name}), "
+        f"{content['cases'][0]['points'][0]['comparisons']:,} simulated confirmations for each row: "
+        "a share of 95% is known to 0.2 points (standard error), one of 1% to 0.1.",
+        "coverage": coverage_table(content["cases"]),
+        "findings": findings_words(content["cases"]),
+        "power": power_table(content["cases"]),
+        "check": check_words(content["cases"]),
+        "false-wins": false_wins_words(),
+    }
+    page = PAGE.read_text()
+    for name, text in parts.items():
+        page = filled(page, name, text)
+    PAGE.write_text(page)
+    print(PAGE)
+
+
+def newest(name: str) -> Path:
+    found = sorted(FOLDER.glob(f"*-{name}.json"))
+    if not found:
+        raise SystemExit(f"no raw numbers are kept: python -m benchmarks.{name}")
+    return found[-1]
+
+
+def filled(page: str, name: str, text: str) -> str:
+    """``page`` with ``text`` between the two comments that bear the name."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    found, count = re.subn(
+        f"{re.escape(begin)}.*?{re.escape(end)}",
+        lambda _: f"{begin}\n{text}\n{end}",
+        page,
+        flags=re.DOTALL,
+    )
+    assert count == 1, f"{name} has no place on the page"
+    return found
+
+
+# ---- words
+def coverage_table(cases: list[dict[str, Any]]) -> str:
+    lines = [
+        "| the two plans' processes | sd of a pair | pairs | the 95% interval holds the mean ratio | holds "
+        "the ratio of whole runs | gains claimed with no effect | the estimate less that of whole runs | "
+        "width of the interval, median |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for case in cases:
+        for point in case["points"]:
+            off = point["bias"] + case["truth"] - case["whole_runs"]
+            lines.append(
+                f"| {case['what']} | {case['spread']:.1%} | {point['pairs']} | {point['coverage']:.1%} | "
+                f"{point['coverage_of_whole_runs']:.1%} | {point['false_wins']:.2%} | {off:+.2%} | "
+                f"{point['median_width']:.0%} |"
+            )
+    return "\n".join(lines)
+
+
+def findings_words(cases: list[dict[str, Any]]) -> str:
+    """What the table shows: where the interval is right, where not, and why."""
+    alike = [point for case in cases for point in case["points"] if "coverage_with" not in point]
+    unlike = [point for case in cases for point in case["points"] if "coverage_with" in point]
+    right = [point["coverage"] for point in alike]
+    wrong = [point["coverage"] for point in unlike]
+    lines = [
+        f"**Where the processes of both plans vary alike, the interval is right**: it holds the truth in "
+        f"{min(right):.1%} to {max(right):.1%} of all cases, heavy tails and two states included, and a gain "
+        f"is claimed where there is none in at most {max(point['false_wins'] for point in alike):.1%} "
+        "(the bound is made for 1%).",
+        "",
+        f"**Where the processes of one plan alone are slow now and then, it is not**: {min(wrong):.1%} to "
+        f"{max(wrong):.1%}, and more pairs do not help. The reason is that the pairs may not show one slow "
+        "process. Then they agree on a ratio that leaves such processes out:",
+        "",
+        "| the two plans' processes | pairs | comparisons that show no slow process | interval right in "
+        "these | in the others | gains claimed with no effect, in these |",
+        "|---|---|---|---|---|---|",
+    ]
+    for case in cases:
+        for point in case["points"]:
+            if "coverage_with" in point:
+                lines.append(
+                    f"| {case['what']} | {point['pairs']} | {point['without_a_slow_process']:.0%} | "
+                    f"{point['coverage_without']:.1%} | {point['coverage_with']:.1%} | "
+                    f"{point['false_wins_without']:.1%} |"
+                )
+    most = max(point["pairs"] for point in unlike)
+    lines += [
+        "",
+        f"No interval knows what no pair has shown: where {most} processes were not slow, up to "
+        f"{1 - 0.05 ** (1 / most):.0%} of all may still be (at 95%). A claim is therefore about processes "
+        "like those that were seen. Where the baseline is the less steady one, as under the default "
+        "allocator, it errs on the careful side; where the plan is, in the last rows, it promises what the "
+        "usual process keeps and the slow one does not.",
+    ]
+    return "\n".join(lines)
+
+
+def power_table(cases: list[dict[str, Any]]) -> str:
+    curves = [(case, curve) for case in cases for curve in case["power"]]
+    effects = [effect for effect in curves[0][1]["effects"] if effect >= 0]
+    lines = [
+        f"| the two plans' processes | pairs | {' | '.join(f'{effect:.0%} faster' for effect in effects)} |",
+        "|---|---|" + "---|" * len(effects),
+    ]
+    for case, curve in curves:
+        claimed = dict(zip(curve["effects"], curve["claimed"], strict=True))
+        cells = " | ".join(f"{claimed[effect]:.1%}" for effect in effects)
+        lines.append(f"| {case['what']} | {curve['pairs']} | {cells} |")
+    slower = max(
+        share
+        for _, curve in curves
+        for effect, share in zip(curve["effects"], curve["claimed"], strict=True)
+        if effect < 0
+    )
+    lines += [
+        "",
+        f"Of plans that are 1% to 30% slower, at most {slower:.2%} were claimed as gains, in any row.",
+    ]
+    return "\n".join(lines)
+
+
+def check_words(cases: list[dict[str, Any]]) -> str:
+    checks = [case["checked_with_pairs_bench"] for case in cases]
+    return (
+        f"{sum(check['comparisons'] for check in checks)} of the simulated confirmations were also run "
+        f"through `PairsBench` itself, on the same random numbers. The largest difference of a log ratio was "
+        f"{max(check['largest_difference'] for check in checks):.0e}."
+    )
+
+
+def false_wins_words() -> str:
+    rows = rows_of(FILE)
+    return f"{summary(rows)}." if rows else "None has been run yet."
+
+
+# ---- plots
+def draw_coverage(cases: list[dict[str, Any]]) -> None:
+    plt = pyplot()
+    figure, axes = plt.subplots(figsize=(8, 3.4))
+    axes.axhspan(93, 97, color="0.92", label="93 to 97%")
+    axes.axhline(95, color="0.5", linewidth=1)
+    for number, pairs in enumerate(COLOURS):
+        points = [point for case in cases for point in case["points"] if point["pairs"] == pairs]
+        places = [place + 0.18 * (number - 1) for place in range(len(cases))]
+        axes.plot(
+            places, [100 * p["coverage"] for p in points], "o", color=COLOURS[pairs], label=f"{pairs} pairs"
+        )
+    axes.set_xticks(range(len(cases)), [fill(case["what"], 20) for case in cases], fontsize=8)
+    axes.set_ylabel("95% intervals that hold\nthe true mean ratio, %")
+    axes.legend(frameon=False, fontsize=8, loc="lower left")
+    save(figure, "coverage")
+
+
+def draw_power(cases: list[dict[str, Any]]) -> None:
+    plt = pyplot()
+    figure, grid = plt.subplots(1, len(cases), figsize=(3 * len(cases), 3.4), sharey=True)
+    for axes, case in zip(grid, cases, strict=True):
+        for curve in case["power"]:
+            pairs = curve["pairs"]
+            axes.plot(
+                [100 * effect for effect in curve["effects"]],
+                [100 * share for share in curve["claimed"]],
+                "o-",
+                markersize=3,
+                color=COLOURS[pairs],
+                label=f"{pairs} pairs",
+            )
+        axes.axhline(80, color="0.7", linewidth=1)
+        axes.axvline(0, color="0.7", linewidth=1)
+        axes.set_title(fill(case["what"], 26), fontsize=9)
+        axes.set_xlabel("true gain, %")
+    grid[0].set_ylabel("gains claimed, %")
+    grid[0].legend(frameon=False, fontsize=8)
+    save(figure, "power")
+
+
+def pyplot() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise SystemExit("plots need matplotlib: pip install -e '.[bench]'") from None
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "hasten"  # the same numbers give the same file
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def save(figure: Any, name: str) -> None:
+    PLOTS.mkdir(exist_ok=True)
+    figure.tight_layout()
+    figure.savefig(PLOTS / f"{name}.svg", metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Counting false gains; no tune is run here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks import false_wins
+from benchmarks.false_wins import answered_tune, idle_alone, rows_of, summary
+
+from hasten.inside.techniques.catalog import CATALOG
+from hasten.launch import local
+
+
+def row(outcome: str, loaded: bool = False, purposes: tuple[str, ...] = ("search",)) -> dict[str, Any]:
+    return {
+        "outcome": outcome,
+        "loaded": loaded,
+        "reason": "-",
+        "seconds": 20.0,
+        "trials": [{"purpose": purpose} for purpose in purposes],
+    }
+
+
+def test_the_summary_counts() -> None:
+    rows = [row("no-gain")] * 57 + [
+        row("no-gain", loaded=True),
+        row("no-gain", purposes=("search", "confirm")),
+    ]
+    assert summary([*rows, row("Refusal")]) == (
+        "0 gains claimed in 59 tunes, 1 of them under load; 1 came as far as a confirmation; "
+        "1 more were refused or failed. That excludes, with 95% confidence, a share of false gains above 5.0%"
+    )
+    assert summary([row("gain"), row("no-gain")]).startswith("1 gains claimed in 2 tunes")
+
+
+def test_a_file_is_filled_up_to_the_number_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "rows.jsonl"
+    asked: list[int] = []
+
+    def paper_tune(number: int, budget: float) -> dict[str, Any]:
+        asked.append(number)
+        return row("no-gain")
+
+    monkeypatch.setattr(false_wins, "one_tune", paper_tune)
+    for tunes in ("2", "3", "3"):
+        monkeypatch.setattr("sys.argv", ["false_wins", "--tunes", tunes, "--file", str(path)])
+        false_wins.main()
+    assert asked == [0, 1, 2]
+    assert rows_of(path) == [row("no-gain") | {"trials": [{"purpose": "search"}]}] * 3
+
+
+def test_a_budget_that_is_refused_is_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def paper_tune(number: int, budget: float) -> dict[str, Any]:
+        asked.append(budget)
+        return row("Refusal" if budget < 70 else "no-gain")
+
+    monkeypatch.setattr(false_wins, "one_tune", paper_tune)
+    assert answered_tune(0, 20.0)["outcome"] == "no-gain"
+    assert asked == [20.0, 40.0, 80.0]
+    assert answered_tune(0, 1.0)["outcome"] == "Refusal"
+
+
+def test_a_line_cut_off_is_not_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row("gain")) + '\n{"outcome": "no-')
+    with pytest.raises(json.JSONDecodeError):
+        rows_of(path)
+
+
+def test_the_catalogue_is_put_back() -> None:
+    before, bootstrap = dict(CATALOG), local.BOOTSTRAP
+    with idle_alone():
+        assert list(CATALOG) == ["idle"]
+        assert bootstrap != local.BOOTSTRAP
+    assert before == CATALOG
+    assert bootstrap == local.BOOTSTRAP
