@@ -22,6 +22,7 @@ import resource
 import select
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -81,9 +82,10 @@ def _enter() -> None:
     die_with_parent()
     alive, held = os.pipe()  # held by W alone: when it closes, W is gone
     told, tell = os.pipe()  # by which I tells W how S ended
+    descriptors = [int(name) for name in os.listdir("/proc/self/fd")]  # S's /proc will not show W any more
     first = os.fork()
     if first:
-        _hold_only(held, told)
+        _hold_only(descriptors, held, told)
         _end_as(first, told)
     os.close(held)
     die_with_parent()
@@ -91,7 +93,7 @@ def _enter() -> None:
         os._exit(1)  # W ended before the kernel knew
     worker = os.fork()
     if worker:
-        _hold_only(tell)
+        _hold_only(descriptors, tell)
         _clear_away_until(worker, tell)
     for number in (alive, told, tell):
         os.close(number)
@@ -150,12 +152,12 @@ def _clear_away_until(worker: int, tell: int) -> NoReturn:
     os._exit(0)
 
 
-def _hold_only(*numbers: int) -> None:
+def _hold_only(descriptors: Sequence[int], *numbers: int) -> None:
     """Close what is the worker's, so that its end is seen at the other side, and leave signals to it."""
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) not in numbers:
+    for descriptor in descriptors:
+        if descriptor > 2 and descriptor not in numbers:
             with suppress(OSError):
-                os.close(int(name))
+                os.close(descriptor)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
