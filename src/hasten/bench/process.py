@@ -179,6 +179,10 @@ class WorkerProcess:
         steps: list[dict[str, Any]] = self._ask({"do": "testimony"})["steps"]
         return steps
 
+    def numerics(self, what: str, **more: Any) -> dict[str, Any]:
+        """Ask what ``inside.numerics`` answers."""
+        return self._ask({"do": "numerics", "what": what, **more})
+
     def pause(self) -> None:
         """Stop all its processes, so that another worker can be timed."""
         self._signal(signal.SIGSTOP)
