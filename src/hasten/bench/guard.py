@@ -65,11 +65,12 @@ def verdict_on(
     whole = judge(reference.testimony, perturbed.testimony, candidate.testimony, draws, precision)
     if reference.failed:  # there is no room for its state, say: what else was compared must do
         return replace(whole, numerics={"held": None, "left_out": reference.failed})
-    failed = perturbed.failed or candidate.failed
     steps = judge_steps(perturbed.checks, candidate.checks, draws, precision)
-    reasons = [f"single steps could not be compared: {failed}"] if failed else steps.pop("reasons")
-    found = (*whole.reasons, *reasons)
-    return replace(whole, passed=not found, reasons=found, numerics={**steps, "held": not reasons})
+    failed = perturbed.failed or candidate.failed
+    if failed:
+        steps = {**steps, "held": False, "reasons": [f"single steps could not be compared: {failed}"]}
+    reasons = (*whole.reasons, *steps.pop("reasons"))
+    return replace(whole, passed=not reasons, reasons=reasons, numerics=steps)
 
 
 def judge(

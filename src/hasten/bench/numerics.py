@@ -51,7 +51,9 @@ _WORDS = {
 def judge_steps(
     perturbed: Sequence[Check], candidate: Sequence[Check], draws: bool, precision: str
 ) -> dict[str, Any]:
-    """What was compared and what came out; ``reasons`` are empty where it held."""
+    """What was compared and what came out. ``reasons`` are empty where it held; ``held`` is None, and
+    ``left_out`` says why, where nothing could be compared.
+    """
     times = REDRAWN_TIMES if draws else ROUNDING_TIMES
     compared = {}
     for what in _kinds(candidate):
@@ -67,7 +69,8 @@ def judge_steps(
     for step, names in counts.items():
         reasons.append(f"{', '.join(names[:3])} in state or buffers differ before step {step}")
     return {
-        "held": not reasons,
+        "held": not reasons if compared else None,
+        "left_out": "" if compared else "no gradients were left at the end of a step",
         "steps": [check.step for check in candidate],
         "precision": precision,
         "draws": draws,

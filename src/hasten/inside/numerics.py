@@ -63,7 +63,7 @@ class Numerics:
             for name, parameter in parameters.items()
             if (ours is None or id(parameter) in ours) and (gradient := dense(parameter.grad)) is not None
         }
-        changes = self._changes() if stepped is not None and self._start is not None else {}
+        changes = self._changes() if self._start is not None else {}
         return {"failed": self._write({"gradient": gradients, **changes}, request["made"])}
 
     def _write(self, content: Any, path: str) -> str:
@@ -73,7 +73,8 @@ class Numerics:
             free = shutil.disk_usage(os.path.dirname(path)).free
             if _SPARE * needed > free:
                 return f"{needed / 1e9:.1f} GB of state do not fit where temporary files go"
-            self._torch.save(content, path)
+            self._torch.save(content, path + ".new")
+            os.replace(path + ".new", path)  # another worker may have the one before still mapped
         except (OSError, RuntimeError) as error:  # a full disk is a RuntimeError of torch's
             return f"state could not be written to a temporary file: {error}"
         return ""
@@ -144,7 +145,9 @@ class Numerics:
         }
         handed, self._own = self._own, {}
         found: dict[str, Any] = {"gradient": gradients}
-        if handed:  # after a step on its own gradient, an update could not be told from rounding
+        if (
+            handed and "update" in made
+        ):  # after a step on its own gradient, an update could not be told from rounding
             ours = self._changes()
             left = made["gradient"].keys() - handed.keys()
             found["update"] = {

@@ -111,8 +111,10 @@ def _take_up_kept(torch: Any, state: Any, parameter: Any, kept: dict[str, Any] |
             here.data.copy_(value)
         elif torch.is_tensor(value):
             mine[key] = _laid_like(torch, value, parameter)
-        else:
-            mine[key] = value
+        else:  # a number, or tensors in a list
+            mine[key] = torch.utils._pytree.tree_map(
+                lambda part: part.to(parameter.device, copy=True) if torch.is_tensor(part) else part, value
+            )
 
 
 def _laid_like(torch: Any, value: Any, parameter: Any) -> Any:
