@@ -69,7 +69,7 @@ class OneLayerUnscaled(Fault):
 
     def install(self, training: Training, settings: Settings) -> None:
         parameter = next(training.roots[0].parameters())
-        self.undo.append(parameter.register_hook(lambda gradient: 1.5 * gradient).remove)
+        self.undo.append(parameter.register_hook(lambda gradient: 2 * gradient).remove)
 
 
 class UpdatesScaled(Fault):

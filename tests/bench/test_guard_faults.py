@@ -111,7 +111,7 @@ def verdict(
 BATCHES = "batches left the loader with other content or in another order"
 CAUGHT = {
     ("adam", "gradients_scaled"): "the gradient is 1.050 times the baseline's",
-    ("adam", "one_gradient_scaled"): "the gradient of 0.weight is 1.500 times the baseline's",
+    ("adam", "one_gradient_scaled"): "the gradient of 0.weight is 2.000 times the baseline's",
     ("adam", "optimizer_reset"): "what the optimizer keeps (exp_avg_sq)",
     ("sgd", "gradients_scaled"): "the gradient is 1.050 times the baseline's",
     ("sgd", "updates_scaled"): "the optimizer's update is 1.020 times the baseline's",

@@ -1,8 +1,10 @@
 """Does a step under the plan make of one state and one batch what the baseline's makes of them?
 
-Each tensor c of a candidate is compared with the reference's r by its scale <c, r> / <r, r>, which is 1 but
-for rounding, and by |c - r| / |r|. Rounding moves single entries much and the scale little:
-gradients that are 1.05 times what they should be are seen by their scale even under bfloat16.
+Each tensor c of a candidate is compared with the reference's r by its scale and by |c - r| / |r|. Rounding
+moves single entries much and the scale little: gradients that are 1.05 times what they should be are seen by
+their scale even under bfloat16. Two measures hold the scale between them: <c, r> / <r, r>, which rounding
+makes too small where it turns c away from r (seen: by 1.5%, in a ResNet under bfloat16), and |c| / |r|, which
+it makes too large where it adds to c. The scale departs from 1 only as far as both say.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ NOISE = 0.5  # a tensor that rounding alone moves by more than half holds nothin
 
 @dataclass(frozen=True)
 class Departure:
-    """Of the scale from 1, and of the whole; both relative."""
+    """Of the scale from 1, and |c - r| / |r|."""
 
     scale: float
     residual: float
@@ -32,8 +34,9 @@ class Departure:
 
 FLOORS = {  # below these, a departure is rounding, however little the perturbed baseline happens to depart
     "float32": Departure(0.005, 0.02),
-    "bfloat16": Departure(0.02, 0.15),
+    "bfloat16": Departure(0.02, 0.3),  # seen: 0.13 in a ResNet, 0.04 in a small CNN
 }
+ONE_TENSOR = {"float32": 0.05, "bfloat16": 0.5}  # seen: 0.24 in a ResNet, for a bias of few entries
 OVER_STEPS = {
     "float32": 0.1,
     "bfloat16": 0.4,
@@ -110,8 +113,17 @@ def departure(sums: Sums, whole: float = 0.0) -> Departure:
     if apart == 0.0:
         return Departure(0.0, 0.0)
     if reference > 0.0:
-        return Departure(product / reference - 1, math.sqrt(apart / reference))
+        return Departure(_scale(product / reference, apart / reference) - 1, math.sqrt(apart / reference))
     return Departure(0.0, math.sqrt(apart / whole) if whole > 0.0 else math.inf)
+
+
+def _scale(slope: float, apart: float) -> float:
+    """From <c, r> / <r, r> and |c - r|^2 / |r|^2."""
+    square = apart + 2 * slope - 1  # of |c| / |r|
+    if not math.isfinite(square):
+        return square
+    size = math.sqrt(max(square, 0.0))
+    return 1.0 if (size - 1) * (slope - 1) <= 0 else min(size, slope, key=lambda scale: abs(scale - 1))
 
 
 def _total(several: Iterable[Sums]) -> Sums | None:
@@ -159,7 +171,7 @@ def _worst_tensor(
         rounded = [departed for _, departed in _of_tensor(name, perturbed)]
         if any(departed.residual > NOISE for departed in rounded):
             continue
-        tolerance = _whole(FLOORS[precision].residual, rounded, times)
+        tolerance = _whole(ONE_TENSOR[precision], rounded, times)
         found = _worst(_of_tensor(name, candidate), tolerance)
         if found is not None and (worst is None or _excess(found[1], tolerance) > worst[0]):
             worst = (_excess(found[1], tolerance), {"tensor": name, **_row(*found, tolerance)})
