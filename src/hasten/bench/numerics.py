@@ -66,9 +66,9 @@ def judge_steps(
             compared[what] = _row(*found, tolerance)
     tensor = _worst_tensor(perturbed, candidate, times, precision)
     counts = {str(check.step): list(check.counts) for check in candidate if check.counts}
-    reasons = [_reason(_words(what), row) for what, row in compared.items() if not row["held"]]
+    reasons = [_reason(_words(what), row, draws) for what, row in compared.items() if not row["held"]]
     if tensor and not tensor["held"]:
-        reasons.append(_reason(f"the gradient of {tensor['tensor']}", tensor))
+        reasons.append(_reason(f"the gradient of {tensor['tensor']}", tensor, draws))
     for step, names in counts.items():
         reasons.append(f"{', '.join(names[:3])} in state or buffers differ before step {step}")
     return {
@@ -201,15 +201,16 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _reason(what: str, row: Mapping[str, Any]) -> str:
+def _reason(what: str, row: Mapping[str, Any], draws: bool) -> str:
+    explains = "where other draws explain" if draws else "where rounding explains"
     if row["scale"] is None or row["residual"] is None:
         return f"{what} holds no numbers in step {row['step']}"
     if abs(row["scale"] - 1) > (row["scale_tolerance"] or math.inf):
         return (
             f"{what} is {row['scale']:.3f} times the baseline's in step {row['step']}, "
-            f"where rounding explains {row['scale_tolerance']:.1%}"
+            f"{explains} {row['scale_tolerance']:.1%}"
         )
     return (
         f"{what} departs from the baseline's by {row['residual']:.1%} in step {row['step']}, "
-        f"where rounding explains {row['residual_tolerance']:.1%}"
+        f"{explains} {row['residual_tolerance']:.1%}"
     )
