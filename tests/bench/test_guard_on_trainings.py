@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+import hasten
 from hasten.bench.guard import ROUNDING, STEPS, guard, judge
 from hasten.bench.process import wait_all_started
+from hasten.bench.stage import Stage
 from hasten.inside.job import Perturbation
+from hasten.machine import this_machine
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.verdict import GuardVerdict
-from tests.bench.workers import stage_for
+from tests.bench.workers import one_thread, stage_for
 
 # The first argument plants a fault into an otherwise equal training.
 TRAINING = """
@@ -106,3 +109,19 @@ def test_a_technique_that_changes_nothing_but_time_passes(tmp_path: Path) -> Non
     assert verdict.invariants["differing"] == []
     assert verdict.loss_curve["deviation"] == 0.0
     assert verdict.loss_curve["tolerance"] > 0
+
+
+def test_bf16_passes_on_the_fashion_example(tmp_path: Path) -> None:
+    source = Path(hasten.__file__).parent / "examples" / "fashion_cnn.py"
+    stage = Stage(
+        argv=(str(source), "--batch-size", "16"),
+        machine=this_machine(),
+        environment=one_thread(),
+        folders=(str(source.parent),),
+        trial_folder=tmp_path / "output",
+    )
+    with stage:
+        verdict = guard(stage, Plan({"bf16": {}}), draws=False, precision="bfloat16", seed=0, steps=60)
+    assert verdict.passed, verdict.reasons
+    assert verdict.numerics["steps"] == [1, 2, 20, 41, 60]
+    assert abs(verdict.numerics["compared"]["gradient"]["scale"] - 1) < 0.02

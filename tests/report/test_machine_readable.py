@@ -62,6 +62,7 @@ def test_the_guard() -> None:
         "steps": 120,
         "invariants": HELD.invariants,
         "loss_curve": HELD.loss_curve,
+        "numerics": HELD.numerics,
         "reasons": [],
     }
     assert as_read(tune_json(GUARD_FAILED))["guard"]["passed"] is False

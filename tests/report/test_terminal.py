@@ -88,6 +88,31 @@ def test_other_random_draws_are_not_called_the_same() -> None:
     assert "random draws;" not in report
 
 
+STEPS = {
+    "held": True,
+    "steps": [1, 2, 40, 81, 120],
+    "draws": False,
+    "compared": {"gradient": {"scale": 0.9981, "scale_tolerance": 0.02}},
+}
+
+
+def test_single_steps() -> None:
+    report = tune_report(replace(GAIN, guard=replace(HELD, numerics=STEPS)))
+    words = "; gradients of single steps are 0.998 times plain's at worst, where rounding explains 2.0%."
+    assert words in " ".join(report.split())
+
+
+def test_single_steps_under_other_draws() -> None:
+    report = tune_report(replace(GAIN, guard=replace(HELD, numerics={**STEPS, "draws": True})))
+    assert "where other draws explain 2.0%." in " ".join(report.split())
+
+
+def test_single_steps_that_could_not_be_compared_are_owned_up_to() -> None:
+    numerics = {"held": None, "left_out": "no room"}
+    report = tune_report(replace(GAIN, guard=replace(HELD, numerics=numerics)))
+    assert "single steps were not compared (no room)." in " ".join(report.split())
+
+
 def test_nothing_was_tried() -> None:
     result = replace(NO_GAIN, tried=(), guard=None, causes=(), reason="no technique applies here")
     report = tune_report(result)

@@ -1,14 +1,15 @@
 """The guard: is the training under a plan the same training?
 
-Two runs from one seed are compared step by step. What must be equal is compared exactly; losses are
-compared with what rounding noise of the plan's own size does to a baseline.
+Two runs from one seed are compared step by step. What must be equal is compared exactly; losses, and what
+single steps make of one state and one batch, are compared with what rounding noise of the plan's own size
+does to a baseline.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from statistics import fmean
@@ -18,7 +19,9 @@ from ..errors import WorkerError
 from ..inside.job import Perturbation
 from ..records.plan import BASELINE, Plan
 from ..records.verdict import GuardVerdict
-from .process import PlanRefused, ScriptOver, WorkerProcess, wait_all_started
+from .checked_steps import Testimony, Watched, watch
+from .numerics import judge_steps
+from .process import PlanRefused, ScriptOver, wait_all_started
 from .stage import Stage
 
 STEPS = 120
@@ -29,8 +32,6 @@ ROUNDING = {  # relative, of one output: sums of hundreds of terms taken in anot
 }
 TOLERANCE = 4.0  # times what the perturbed baseline does
 FLOOR = 1e-6  # relative; below it, losses count as equal
-
-Testimony = Sequence[Mapping[str, Any]]
 
 
 def guard(
@@ -49,13 +50,27 @@ def guard(
                 stage.worker(BASELINE, seed=seed, witness=True, perturbation=noise)
             )
             candidate = stack.enter_context(stage.worker(plan, seed=seed, witness=True))
-            workers = [reference, perturbed, candidate]
-            wait_all_started(workers)
-            first, second, third = (_testimony(worker, steps) for worker in workers)
+            wait_all_started([reference, perturbed, candidate])
+            first, (second, third) = watch(reference, [perturbed, candidate], steps, stage.aside)
     except (PlanRefused, ScriptOver, WorkerError) as error:
         unseen = judge([], [], [], draws, precision)
         return replace(unseen, reasons=(f"the training could not be watched: {error}",))
-    return judge(first, second, third, draws, precision)
+    return verdict_on(first, second, third, draws, precision)
+
+
+def verdict_on(
+    reference: Watched, perturbed: Watched, candidate: Watched, draws: bool, precision: str
+) -> GuardVerdict:
+    """The verdict on three watched trainings: all their steps one after the other, and single ones."""
+    whole = judge(reference.testimony, perturbed.testimony, candidate.testimony, draws, precision)
+    if reference.failed:  # there is no room for its state, say: what else was compared must do
+        return replace(whole, numerics={"held": None, "left_out": reference.failed})
+    steps = judge_steps(perturbed.checks, candidate.checks, draws, precision)
+    failed = perturbed.failed or candidate.failed
+    if failed:
+        steps = {**steps, "held": False, "reasons": [f"single steps could not be compared: {failed}"]}
+    reasons = (*whole.reasons, *steps.pop("reasons"))
+    return replace(whole, passed=not reasons, reasons=reasons, numerics=steps)
 
 
 def judge(
@@ -180,11 +195,3 @@ def _whole_epochs(testimony: Testimony) -> dict[int, Counter[str]]:
             known = left.get(epoch, batch["batches"])
             left[epoch] = known - 1 if known is not None else None
     return {epoch: counted for epoch, counted in samples.items() if left[epoch] == 0}
-
-
-def _testimony(worker: WorkerProcess, steps: int) -> Testimony:
-    try:
-        worker.steps(steps - 1)
-        return worker.testimony()[:steps]
-    except ScriptOver as over:
-        return over.ended.testimony[:steps]

@@ -202,6 +202,10 @@ class WorkerProcess:
             return over.ended, self._how_it_ended() if code else ""
         raise WorkerError(f"the script said something else than its end while {doing}")
 
+    def numerics(self, what: str, **more: Any) -> dict[str, Any]:
+        """Ask what ``inside.numerics`` answers."""
+        return self._ask({"do": "numerics", "what": what, **more})
+
     def pause(self) -> None:
         """Stop all its processes, so that another worker can be timed."""
         self._signal(signal.SIGSTOP)

@@ -50,6 +50,11 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         remove_layers(self._aside)
 
+    @property
+    def aside(self) -> str:
+        """A folder outside the user's, which all workers see, and which goes with the stage."""
+        return self._aside
+
     def keep_preparations(self, worker: WorkerProcess) -> None:
         """What the worker's script wrote until now (downloads, caches) is there for all later workers.
 

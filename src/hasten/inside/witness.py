@@ -26,7 +26,7 @@ class Witness:
         self._samples: list[dict[str, Any]] = []
         self._epochs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # of each iterator
         self._epochs_begun = 0
-        self._modes: list[bool] = []
+        self._modes: list[Any] = []
         self._steps: list[dict[str, Any]] = []
         training.forward_wrappers["witness"] = self._forward
 
@@ -44,7 +44,8 @@ class Witness:
             )
 
     def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._modes.append(root.training)
+        otherwise = [name for name, module in root.named_modules() if module.training != root.training]
+        self._modes.append([root.training, *otherwise] if otherwise else root.training)
         return call(*args, **kwargs)
 
     def step_ended(self, step: RawStep) -> None:
@@ -79,7 +80,9 @@ class Perturber:
     def __init__(self, training: Training, relative: float, redraw: bool, seed: int) -> None:
         self._training = training
         self._relative = relative
+        self._redraws = redraw
         self._redraw = redraw
+        self._drawn_anew = 0  # times
         self._seed = seed
         self._generators: dict[str, Any] = {}
         training.forward_wrappers["perturber"] = self._forward
@@ -91,9 +94,14 @@ class Perturber:
         torch = self._training.torch
         if self._redraw:
             self._redraw = False
-            torch.manual_seed(torch.initial_seed() + 1 + self._seed)
+            self._drawn_anew += 1
+            torch.manual_seed(torch.initial_seed() + self._drawn_anew + self._seed)
         output = call(*args, **kwargs)
         return map_tensors(torch, output, self._noisy) if torch.is_grad_enabled() else output
+
+    def draw_anew(self) -> None:
+        """The random streams were put back to the baseline's."""
+        self._redraw = self._redraws
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         torch = self._training.torch

@@ -23,6 +23,7 @@ from .denied import naming_file
 from .hooks import Hooks
 from .identify import describe_optimizer, describe_root
 from .job import Job
+from .numerics import Numerics
 from .observer import Observer, RawStep
 from .protect import protect
 from .run_script import die_as_python_does, hide_our_frames, run
@@ -51,6 +52,7 @@ class Worker:
         self._hooks: Hooks | None = None
         self._uses = Uses()
         self._witness: Witness | None = None
+        self._numerics: Numerics | None = None
         self._due = job.plan  # to be put in force as soon as there is something to train
         self._setup_seconds = 0.0
         self._observer: Observer | None = None
@@ -63,6 +65,7 @@ class Worker:
             "switch": self._answer_switch,
             "proofs": self._answer_proofs,
             "testimony": self._answer_testimony,
+            "numerics": self._answer_numerics,
         }
         self._conversation = Conversation(wire, answers) if wire is not None else None
         self._wire = wire
@@ -161,9 +164,12 @@ class Worker:
         if self._job.witness:
             self._witness = Witness(training)
             self._hooks.on_batch.append(self._witness.batch_came)
+            self._numerics = Numerics(training)
         if self._job.perturbation is not None:
             noise = self._job.perturbation
-            Perturber(training, noise.relative, noise.redraw, noise.seed)
+            perturber = Perturber(training, noise.relative, noise.redraw, noise.seed)
+            if self._numerics is not None:
+                self._numerics.on_load = perturber.draw_anew
 
     def _lost_sight(self, error: BaseException) -> None:
         """Our own watching failed, and everything in torch is as it was again: the script runs on alone."""
@@ -308,3 +314,7 @@ class Worker:
 
     def _answer_testimony(self, request: Message) -> Message:
         return {"event": "testimony", "steps": self._testimony()}
+
+    def _answer_numerics(self, request: Message) -> Message:
+        assert self._numerics is not None
+        return self._numerics.answer(request)

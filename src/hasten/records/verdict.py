@@ -14,13 +14,16 @@ from .trial import Ratio
 
 @dataclass(frozen=True)
 class GuardVerdict:
-    """Did accuracy hold? ``invariants`` and ``loss_curve`` say what was compared and what came out."""
+    """Did accuracy hold? ``invariants``, ``loss_curve`` and ``numerics`` say what was compared and
+    what came out.
+    """
 
     passed: bool
     steps: int
     invariants: Mapping[str, Any]
     loss_curve: Mapping[str, Any]
     reasons: tuple[str, ...] = ()
+    numerics: Mapping[str, Any] = field(default_factory=dict)  # single steps; empty where none was compared
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..records.cause import Cause
 from ..records.observation import Observation
@@ -118,7 +119,23 @@ def _guard_words(result: TuneResult) -> str:
     return (
         f"Accuracy held over {guard.steps} steps: same {same}; "
         f"the loss stays within {curve['deviation']:.1%} of plain's, where rounding explains "
-        f"{curve['tolerance']:.1%}."
+        f"{curve['tolerance']:.1%}{_single_steps(guard.numerics)}."
+    )
+
+
+def _single_steps(numerics: Mapping[str, Any]) -> str:
+    """What to add on gradients, if anything was asked about them."""
+    if not numerics:
+        return ""
+    if numerics["held"] is None:
+        return f"; single steps were not compared ({numerics['left_out']})"
+    gradient = numerics["compared"].get("gradient")
+    if gradient is None:
+        return ""
+    explains = "other draws explain" if numerics["draws"] else "rounding explains"
+    return (
+        f"; gradients of single steps are {gradient['scale']:.3f} times plain's at worst, where {explains} "
+        f"{gradient['scale_tolerance']:.1%}"
     )
 
 

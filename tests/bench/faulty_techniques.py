@@ -1,0 +1,222 @@
+"""Techniques that quietly spoil a training, and the bootstrap of a worker that knows them: for tests only.
+
+Put this file's path in place of ``launch.local.BOOTSTRAP``, and ``FAULTS`` into this process's catalogue.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import runpy
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import hasten
+from hasten.inside.techniques.base import Technique
+from hasten.inside.techniques.catalog import CATALOG
+from hasten.inside.training import Call, Training
+from hasten.records.plan import Settings
+from hasten.records.trial import Proof
+
+FAULTS: dict[str, type[Technique]] = {}
+
+
+class Fault(Technique):
+    """``undo`` takes back what was replaced; what is changed in the model itself is planted to stay."""
+
+    summary = "a fault"
+    layer = "application"
+    risk = "exact"
+    scope = "live"
+
+    def __init__(self) -> None:
+        self.undo: list[Callable[[], None]] = []
+
+    def remove(self, training: Training) -> None:
+        training.forward_wrappers.pop(self.name, None)
+        training.fetch_providers.pop(self.name, None)
+        while self.undo:
+            self.undo.pop()()
+
+    def __init_subclass__(cls) -> None:
+        FAULTS[cls.name] = cls
+
+    def proof(self, training: Training) -> Proof:
+        return Proof(self.name, True, "it was planted")
+
+
+class GradientsScaled(Fault):
+    name = "gradients_scaled"
+    factor: ClassVar[float] = 1.05
+
+    def install(self, training: Training, settings: Settings) -> None:
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+        def scale(optimizer: Any, args: Any, kwargs: Any) -> None:
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    parameter.grad.mul_(self.factor)
+
+        self.undo.append(register_optimizer_step_pre_hook(scale).remove)
+
+
+class OneLayerUnscaled(Fault):
+    """As of a scaler that forgets a parameter."""
+
+    name = "one_gradient_scaled"
+
+    def install(self, training: Training, settings: Settings) -> None:
+        parameter = next(training.roots[0].parameters())
+        self.undo.append(parameter.register_hook(lambda gradient: 2 * gradient).remove)
+
+
+class UpdatesScaled(Fault):
+    """The optimizer takes longer steps than its learning rate says."""
+
+    name = "updates_scaled"
+
+    def install(self, training: Training, settings: Settings) -> None:
+        def lengthened(original: Any) -> Any:
+            def sgd(parameters: Any, *args: Any, lr: float, **kwargs: Any) -> None:
+                original(parameters, *args, lr=1.02 * lr, **kwargs)
+
+            return sgd
+
+        self.undo.append(
+            training.seams.replace(importlib.import_module("torch.optim.sgd"), "sgd", lengthened)
+        )
+
+
+class OptimizerReset(Fault):
+    """As of a switch that makes a new optimizer: what the old one kept is lost, between two checked steps."""
+
+    name = "optimizer_reset"
+    at: ClassVar[int] = 10
+
+    def install(self, training: Training, settings: Settings) -> None:
+        passes: list[int] = []
+
+        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            passes.append(1)
+            if len(passes) == self.at:
+                for optimizer in training.optimizers:
+                    optimizer.state.clear()
+            return call(*args, **kwargs)
+
+        training.forward_wrappers[self.name] = forward
+
+
+class StatisticsFrozen(Fault):
+    name = "statistics_frozen"
+
+    def install(self, training: Training, settings: Settings) -> None:
+        for module in training.roots[0].modules():
+            if isinstance(module, training.torch.nn.BatchNorm2d):
+                module.momentum = 0.0
+
+
+class DropoutLeftInEval(Fault):
+    name = "dropout_left_in_eval"
+
+    def install(self, training: Training, settings: Settings) -> None:
+        for module in training.roots[0].modules():
+            if isinstance(module, training.torch.nn.Dropout):
+                module.eval()
+
+
+class HalfWithoutScaler(Fault):
+    name = "half_without_scaler"
+    precision = "bfloat16"
+
+    def install(self, training: Training, settings: Settings) -> None:
+        torch = training.torch
+
+        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            with torch.autocast("cpu", dtype=torch.float16):
+                return call(*args, **kwargs).float()
+
+        training.forward_wrappers[self.name] = forward
+
+
+class LabelsShifted(Fault):
+    """Of one sample in a hundred."""
+
+    name = "labels_shifted"
+
+    def install(self, training: Training, settings: Settings) -> None:
+        def provide(dataset: Any, indices: Sequence[int], collate: Any) -> list[Any]:
+            samples = [dataset[index] for index in indices]
+            return [
+                (picture, (label + 1) % 4 if index % 100 == 0 else label)
+                for index, (picture, label) in zip(indices, samples, strict=True)
+            ]
+
+        training.fetch_providers[self.name] = provide
+
+
+def _replace_next(training: Training, make: Callable[[Any], Any]) -> Callable[[], None]:
+    from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+    return training.seams.replace(_BaseDataLoaderIter, "__next__", make)
+
+
+class BatchDropped(Fault):
+    """One in ten."""
+
+    name = "batch_dropped"
+
+    def install(self, training: Training, settings: Settings) -> None:
+        count = [0]
+
+        def dropping(original: Any) -> Any:
+            def __next__(iterator: Any) -> Any:
+                count[0] += 1
+                if count[0] % 10 == 0:
+                    original(iterator)
+                return original(iterator)
+
+            return __next__
+
+        self.undo.append(_replace_next(training, dropping))
+
+
+class BatchTwice(Fault):
+    """One in ten comes a second time, in place of the one after it."""
+
+    name = "batch_twice"
+
+    def install(self, training: Training, settings: Settings) -> None:
+        came: list[Any] = []
+
+        def repeating(original: Any) -> Any:
+            def __next__(iterator: Any) -> Any:
+                came.append(original(iterator))
+                return came[-2] if len(came) % 10 == 0 else came[-1]
+
+            return __next__
+
+        self.undo.append(_replace_next(training, repeating))
+
+
+class ScheduleTwice(Fault):
+    name = "schedule_twice"
+
+    def install(self, training: Training, settings: Settings) -> None:
+        def doubled(original: Any) -> Any:
+            def step(schedule: Any) -> None:
+                original(schedule)
+                original(schedule)
+
+            return step
+
+        schedules = training.torch.optim.lr_scheduler
+        self.undo.append(training.seams.replace(schedules.StepLR, "step", doubled))
+
+
+if __name__ == "__main__":
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+    CATALOG.update(FAULTS)
+    runpy.run_path(str(Path(hasten.__file__).parent / "inside" / "bootstrap.py"), run_name="__main__")

@@ -1,0 +1,165 @@
+"""The judgement on single steps, from made-up sums."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hasten.bench.checked_steps import Check, checked_steps
+from hasten.bench.guard import LEAST_STEPS, ROUNDING, STEPS
+from hasten.bench.numerics import FLOORS, OVER_STEPS, SAME_GRADIENT, judge_steps
+
+
+def sums(scale: float = 1.0, noise: float = 0.0, size: float = 4.0) -> list[float]:
+    """Of a tensor that is ``scale`` times a reference of norm ``size`` with noise at right angles to it."""
+    return [size**2, scale * size**2, size**2 * ((scale - 1) ** 2 + noise**2)]
+
+
+def checks(scale: float = 1.0, noise: float = 0.0, **other: Any) -> list[Check]:
+    gradient = {"weight": sums(scale, noise), "bias": sums(scale, noise, size=0.5)}
+    usual: dict[str, Any] = {
+        "update": {"weight": sums()},
+        "buffers": {"mean": sums()},
+        "since": {"parameters": sums()},
+    }
+    return [Check(step, gradient, **(usual | other)) for step in (1, 2, 20)]
+
+
+def judged(
+    candidate: list[Check],
+    perturbed: list[Check] | None = None,
+    draws: bool = False,
+    precision: str = "float32",
+) -> dict[str, Any]:
+    found = judge_steps(perturbed or checks(noise=1e-6), candidate, draws, precision)
+    json.dumps(found, allow_nan=False)
+    return found
+
+
+@pytest.mark.parametrize("precision", ROUNDING)
+def test_the_same_step_passes(precision: str) -> None:
+    found = judged(checks(), precision=precision)
+    assert found["held"]
+    assert found["reasons"] == []
+    assert found["steps"] == [1, 2, 20]
+    assert set(found["compared"]) == {"gradient", "update", "buffers", "since parameters"}
+
+
+@pytest.mark.parametrize("precision", ROUNDING)
+@pytest.mark.parametrize("factor", [1.05, 0.95])
+def test_a_gradient_of_another_scale_is_caught(precision: str, factor: float) -> None:
+    (reason, *_) = judged(checks(factor), precision=precision)["reasons"]
+    assert reason.startswith(f"the gradient is {factor:.3f} times the baseline's in step 1")
+
+
+@pytest.mark.parametrize("precision", ROUNDING)
+def test_noise_up_to_the_floor_passes(precision: str) -> None:
+    floor = FLOORS[precision].residual
+    assert judged(checks(noise=0.9 * floor), precision=precision)["held"]
+    (reason, *_) = judged(checks(noise=1.1 * floor), precision=precision)["reasons"]
+    assert reason.startswith("the gradient departs from the baseline's by")
+
+
+@pytest.mark.parametrize("turned", [0.1, 0.2])
+def test_a_gradient_that_rounding_turns_and_does_not_lengthen_has_its_scale(turned: float) -> None:
+    """<c, r> alone would say that it is too small."""
+    cosine = math.sqrt(1 - turned**2)
+
+    def with_gradient(scale: float) -> list[Check]:
+        apart = 1 + scale**2 - 2 * scale * cosine
+        return [replace(c, gradient={"weight": [1.0, scale * cosine, apart]}) for c in checks()]
+
+    assert judged(with_gradient(1.0), precision="bfloat16")["held"]
+    assert not judged(with_gradient(1.05), precision="bfloat16")["held"]
+    assert not judged(with_gradient(0.95), precision="bfloat16")["held"]
+
+
+def test_noise_up_to_four_times_what_rounding_does_passes() -> None:
+    rounded = checks(noise=0.02)
+    assert judged(checks(noise=0.078), rounded)["held"]
+    assert not judged(checks(noise=0.082), rounded)["held"]
+
+
+def test_up_to_twice_what_other_draws_do_passes() -> None:
+    redrawn = checks(scale=0.9, noise=0.3)
+    assert judged(checks(scale=1.1, noise=0.4), redrawn, draws=True)["held"]
+    assert not judged(checks(noise=0.7), redrawn, draws=True)["held"]
+    assert not judged(checks(scale=1.25), redrawn, draws=True)["held"]
+
+
+@pytest.mark.parametrize("draws", [False, True])
+@pytest.mark.parametrize("precision", ROUNDING)
+def test_an_update_from_the_same_gradient_has_a_tolerance_of_its_own(precision: str, draws: bool) -> None:
+    longer = checks(update={"weight": sums(1 + 2 * SAME_GRADIENT.scale)})
+    perturbed = checks(noise=0.3, update={"weight": sums(1.2)})
+    (reason,) = judged(longer, perturbed, draws, precision)["reasons"]
+    assert reason.startswith("the optimizer's update is 1.002 times the baseline's")
+
+
+def test_one_tensor_among_many_is_named() -> None:
+    candidate = checks()
+    candidate[2] = replace(candidate[2], gradient={**candidate[2].gradient, "bias": sums(1.1, size=0.5)})
+    found = judged(candidate)
+    assert found["worst_tensor"]["tensor"] == "bias"
+    assert found["worst_tensor"]["step"] == 20
+    assert found["reasons"] == [
+        "the gradient of bias is 1.100 times the baseline's in step 20, where rounding explains 5.0%"
+    ]
+
+
+def test_a_tensor_that_is_nothing_but_rounding_is_not_compared() -> None:
+    def with_noise(factor: float) -> list[Check]:
+        return [replace(c, gradient={**c.gradient, "dead": [1e-18, 1e-18, factor * 1e-18]}) for c in checks()]
+
+    assert judged(with_noise(1e6), with_noise(1.0))["held"]
+    assert not judged(with_noise(1e6), with_noise(1e-6))["held"]
+
+
+def test_a_tensor_without_gradient_may_get_some_by_rounding() -> None:
+    def with_gradient(apart: float) -> list[Check]:
+        return [replace(c, gradient={**c.gradient, "idle": [0.0, 0.0, apart]}) for c in checks()]
+
+    assert judged(with_gradient(1e-12))["held"]
+    assert not judged(with_gradient(0.1))["held"]
+
+
+@pytest.mark.parametrize("precision", ROUNDING)
+def test_over_several_steps_the_whole_counts(precision: str) -> None:
+    most = OVER_STEPS[precision]
+    assert judged(checks(since={"exp_avg": sums(1 - 0.9 * most)}), precision=precision)["held"]
+    (reason,) = judged(checks(since={"exp_avg": sums(1 - 1.1 * most)}), precision=precision)["reasons"]
+    assert reason.startswith("what the optimizer keeps (exp_avg)")
+
+
+def test_counts_that_differ_fail() -> None:
+    (*_, reason) = judged(checks(counts=["step of weight"]))["reasons"]
+    assert reason == "step of weight in state or buffers differ before step 20"
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_no_number_fails(value: float) -> None:
+    candidate = checks()
+    candidate[1] = replace(candidate[1], gradient={"weight": [16.0, value, value]})
+    found = judged(candidate)
+    assert not found["held"]
+    assert found["reasons"][0] == "the gradient holds no numbers in step 2"
+
+
+def test_a_baseline_without_any_gradient_is_no_measure() -> None:
+    assert not judged([Check(1, {"weight": [0.0, 0.0, 1.0]})])["held"]
+
+
+def test_steps_without_optimizer_compare_gradients_alone() -> None:
+    assert list(judged([Check(1, {"weight": sums()})])["compared"]) == ["gradient"]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, LEAST_STEPS, 60, STEPS])
+def test_checked_steps_are_among_the_steps(steps: int) -> None:
+    found = checked_steps(steps)
+    assert found == sorted(set(found))
+    assert all(1 < step <= steps for step in found)
+    assert steps < LEAST_STEPS or len(found) == 4
