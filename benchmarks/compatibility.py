@@ -27,7 +27,7 @@ from tests.scripts.libraries import LIBRARY_SCRIPTS, LibraryScript
 from tests.scripts.shapes import REFUSED, TUNABLE, Shape
 from tests.scripts.trial import Outcome, follow, stage_for
 
-from hasten.bench.guard import guard
+from hasten.bench.guard import drew_otherwise, guard
 from hasten.bench.observe import observe
 from hasten.bench.process import ScriptOver
 from hasten.bench.stage import Stage
@@ -180,9 +180,12 @@ def _guard(shape: Shape, arguments: tuple[str, ...], outcome: Outcome) -> str:
     techniques = [CATALOG[name] for name in plan.techniques]
     draws = any(technique.risk_for(facts) == "draws" for technique in techniques)
     lowered = any(technique.precision == "bfloat16" for technique in techniques)
+    precision = "bfloat16" if lowered else "float32"
     with fresh_stage(shape, arguments) as stage:
         steps = min(GUARD_STEPS, len(outcome.steps))
-        verdict = guard(stage, plan, draws, "bfloat16" if lowered else "float32", 0, steps)
+        verdict = guard(stage, plan, draws, precision, 0, steps)
+        if drew_otherwise(verdict):  # as in a tune: judged as a plan that draws
+            verdict = guard(stage, plan, True, precision, 0, steps)
     return "held" if verdict.passed else "; ".join(verdict.reasons)
 
 
