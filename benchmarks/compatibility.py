@@ -27,9 +27,9 @@ from tests.scripts.libraries import LIBRARY_SCRIPTS, LibraryScript
 from tests.scripts.shapes import REFUSED, TUNABLE, Shape
 from tests.scripts.trial import Outcome, follow, stage_for
 
+from hasten.bench.ending import ScriptOver
 from hasten.bench.guard import drew_otherwise, guard
 from hasten.bench.observe import observe
-from hasten.bench.process import ScriptOver
 from hasten.bench.stage import Stage
 from hasten.errors import HastenError
 from hasten.inside.techniques.catalog import CATALOG

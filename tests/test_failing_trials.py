@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from hasten.bench.ending import PlanRefused
 from hasten.bench.live import LiveBench
 from hasten.bench.pairs import PairsBench
-from hasten.bench.process import PlanRefused
 from hasten.bench.steps import Rhythm
 from hasten.conclusion import conclude
 from hasten.errors import WorkerError

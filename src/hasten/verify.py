@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median, stdev
 
+from .bench.ending import ScriptOver
 from .bench.observe import too_short
-from .bench.process import ScriptOver
 from .bench.stage import Stage
 from .bench.statistics import interval, mean_interval, t_quantile
 from .bench.warnings import before_tuning

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from hasten.bench.process import ScriptEnded, ScriptOver
+from hasten.bench.ending import ScriptEnded, ScriptOver
 from hasten.bench.stage import Stage
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan

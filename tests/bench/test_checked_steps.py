@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 
 from hasten.bench.checked_steps import Watched, checked_steps, watch
-from hasten.bench.process import ScriptEnded, ScriptOver, WorkerProcess
+from hasten.bench.ending import ScriptEnded, ScriptOver
+from hasten.bench.process import WorkerProcess
 
 STEPS = 30
 CHECKED = [1, *checked_steps(STEPS)]

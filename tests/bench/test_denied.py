@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hasten.bench.denied import ADVICE, denied_file, denied_words, is_denied_write
-from hasten.bench.process import ScriptEnded, ScriptOver, script_error
+from hasten.bench.ending import ScriptEnded, ScriptOver, script_error
 
 WHY = "the kernel refused unshare: Operation not permitted"
 DENIED = {  # an error's last line, and the file it names

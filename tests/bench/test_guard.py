@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hasten.bench import guard as guard_module
+from hasten.bench.ending import PlanRefused, ScriptEnded, ScriptOver
 from hasten.bench.guard import LEAST_STEPS, guard, judge
-from hasten.bench.process import PlanRefused, ScriptEnded, ScriptOver
 from hasten.errors import WorkerError
 from hasten.records.codec import to_json
 from hasten.records.plan import Plan

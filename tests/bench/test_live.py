@@ -7,8 +7,8 @@ import math
 import pytest
 
 from hasten.bench import live
+from hasten.bench.ending import PlanRefused
 from hasten.bench.live import LiveBench
-from hasten.bench.process import PlanRefused
 from hasten.bench.steps import TOO_FEW_REGULAR, Rhythm
 from hasten.errors import Refusal, WorkerError
 from hasten.records.plan import BASELINE, Plan

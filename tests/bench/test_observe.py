@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hasten.bench.ending import ScriptOver
 from hasten.bench.observe import observe
-from hasten.bench.process import ScriptOver
 from hasten.errors import Refusal, ScriptError
 from tests.bench.workers import PLAIN, children, stage_for
 

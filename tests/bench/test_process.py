@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from hasten.bench import process
-from hasten.bench.process import ScriptEnded, ScriptOver, script_error
+from hasten.bench.ending import ScriptEnded, ScriptOver, script_error
+from hasten.bench.output import keep_ends
 from hasten.errors import Refusal, ScriptError, WorkerError
 from tests.bench.made_up import step
 from tests.bench.workers import PLAIN, children, descendants, first_output, has_ended, one_thread, stage_for
@@ -117,11 +118,11 @@ def test_a_silent_script_seems_to_hang(tmp_path: Path, monkeypatch: pytest.Monke
 def test_of_an_output_too_long_both_ends_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "worker-001.stdout"
     path.write_bytes(b"a" * 900 + b"b" * 900)
-    process.keep_ends(path, most=1000)
+    keep_ends(path, most=1000)
     assert path.read_bytes() == b"a" * 500 + b"\n[hasten left 800 bytes out here]\n" + b"b" * 500
-    process.keep_ends(path, most=2000)
+    keep_ends(path, most=2000)
     assert path.stat().st_size == 1000 + 34
-    process.keep_ends(tmp_path / "none")
+    keep_ends(tmp_path / "none")
 
 
 def test_a_stopped_workers_output_is_shortened(tmp_path: Path) -> None:

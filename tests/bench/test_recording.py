@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from hasten.bench.process import ScriptOver
+from hasten.bench.ending import ScriptOver
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.stage import Stage
 from hasten.journal import Journal

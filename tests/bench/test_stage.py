@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hasten.bench.process import ScriptOver
+from hasten.bench.ending import ScriptOver
 from hasten.bench.stage import offline
 from hasten.records.plan import Plan
 from tests.bench.workers import stage_for

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from hasten.bench.process import ScriptEnded
+from hasten.bench.ending import ScriptEnded
 from hasten.bench.stage import Stage
 from hasten.bench.whole import train_whole
 from hasten.errors import Refusal, UsageError, WorkerError

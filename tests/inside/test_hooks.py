@@ -16,9 +16,10 @@ import torch
 from torch.nn.functional import mse_loss
 from torch.utils.data import DataLoader, Dataset, TensorDataset, dataloader
 
-from hasten.inside.hooks import ForwardSlot, Hooks
+from hasten.inside.hooks import Hooks
 from hasten.inside.observer import Observer, RawStep, cycle_length
 from hasten.inside.seams import Seams
+from hasten.inside.slot import ForwardSlot
 from hasten.inside.training import Training
 from hasten.inside.uses import Uses
 from hasten.inside.witness import Perturber, Witness

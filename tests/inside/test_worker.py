@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from hasten.bench.process import Output, PlanRefused, ScriptEnded, ScriptOver, WorkerProcess
+from hasten.bench.ending import PlanRefused, ScriptEnded, ScriptOver
+from hasten.bench.output import Output
+from hasten.bench.process import WorkerProcess
 from hasten.errors import WorkerError
 from hasten.inside.job import Job, Perturbation
 from hasten.launch.local import render
@@ -378,7 +380,8 @@ def test_a_worker_dies_with_its_coordinator(stage: Stage) -> None:
     coordinator = (
         "import os, signal, time\n"
         "from pathlib import Path\n"
-        "from hasten.bench.process import Output, WorkerProcess\n"
+        "from hasten.bench.output import Output\n"
+        "from hasten.bench.process import WorkerProcess\n"
         "from hasten.inside.job import Job\n"
         "from tests.techniques.made_up import machine\n"
         f"output = Output(Path({str(stage.folder / 'out')!r}), Path({str(stage.folder / 'err')!r}))\n"

@@ -9,8 +9,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hasten.bench.ending import ScriptEnded, ScriptOver
 from hasten.bench.observe import LEAST_STEPS
-from hasten.bench.process import ScriptEnded, ScriptOver, WorkerProcess
+from hasten.bench.process import WorkerProcess
 from hasten.bench.stage import Stage
 from hasten.bench.steps import Rhythm, rhythm_of
 from hasten.inside.techniques.catalog import CATALOG

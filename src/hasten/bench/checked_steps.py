@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .process import ScriptOver, WorkerProcess
+from .ending import ScriptOver
+from .process import WorkerProcess
 
 Testimony = Sequence[Mapping[str, Any]]
 Sums = Sequence[float]

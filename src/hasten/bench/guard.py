@@ -20,8 +20,9 @@ from ..inside.job import Perturbation
 from ..records.plan import BASELINE, Plan
 from ..records.verdict import GuardVerdict
 from .checked_steps import Testimony, Watched, watch
+from .ending import PlanRefused, ScriptOver
 from .numerics import judge_steps
-from .process import PlanRefused, ScriptOver, wait_all_started
+from .process import wait_all_started
 from .stage import Stage
 
 STEPS = 120

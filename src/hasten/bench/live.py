@@ -16,7 +16,8 @@ from ..errors import WorkerError
 from ..records.plan import Plan
 from ..records.trial import Proof, Trial
 from .base import process_part, without_effect
-from .process import PlanRefused, ScriptOver, WorkerProcess
+from .ending import PlanRefused, ScriptOver
+from .process import WorkerProcess
 from .stage import Stage
 from .statistics import interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt

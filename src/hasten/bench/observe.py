@@ -9,7 +9,8 @@ from statistics import median
 from ..errors import Refusal
 from ..records.observation import Observation
 from ..records.plan import BASELINE
-from .process import ScriptEnded, ScriptOver, WorkerProcess, script_error, trains_elsewhere
+from .ending import ScriptEnded, ScriptOver, script_error, trains_elsewhere
+from .process import WorkerProcess
 from .stage import Stage
 from .steps import Rhythm, rhythm_of
 

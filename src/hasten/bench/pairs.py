@@ -17,7 +17,8 @@ from ..errors import WorkerError
 from ..records.plan import Plan
 from ..records.trial import Proof, Trial
 from .base import without_effect
-from .process import PlanRefused, ScriptOver, WorkerProcess, wait_all_started
+from .ending import PlanRefused, ScriptOver
+from .process import WorkerProcess, wait_all_started
 from .stage import Stage
 from .statistics import interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt

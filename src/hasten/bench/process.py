@@ -11,11 +11,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import IO, Any
 
-from ..errors import Refusal, ScriptError, WorkerError
+from ..errors import Refusal, WorkerError
 from ..inside.job import Job
 from ..inside.wire import Hangup, Message, Wire
 from ..launch.local import render
@@ -23,68 +22,14 @@ from ..records.codec import from_json
 from ..records.observation import Observation, Step
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Proof
-from .denied import ADVICE, denied_words, is_denied_write
-from .listening import Heard, Tap
+from .ending import LOST_SIGHT, PlanRefused, ScriptEnded, ScriptOver, Silence, trains_elsewhere
+from .listening import Tap
+from .output import Output, keep_ends, open_output
 
 START_SECONDS = 600.0  # a script may prepare for long before its first step
-_NO_GPU_SIGNS = (
-    "Torch not compiled with CUDA enabled",
-    "Found no NVIDIA driver",
-    "No CUDA GPUs are available",
-)
-_NO_GPU_ADVICE = (
-    "The script asks for a GPU, and torch finds none here. A device that follows the machine: "
-    'device = "cuda" if torch.cuda.is_available() else "cpu"'
-)
-_LOST_SIGHT = (
-    "hasten's own watching failed, which is a bug in hasten and none of the script's: the script trains as "
-    "ever without hasten, or with hasten run --no-plan. Please report this:\n"
-)
 CHILD_SECONDS = 90.0  # without a step, once the script has started processes that may be training instead
 SILENCE_SECONDS = 120.0  # a step may be slow, but not without end
 _LAST_WORDS_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class ScriptEnded:
-    """The script was over before all steps asked for were done. ``how``: "completed", "exit" or "raised"."""
-
-    how: str
-    detail: str
-    steps: tuple[Step, ...]
-    testimony: list[dict[str, Any]]
-    steps_in_all: int = 0
-    observation: Observation | None = None  # None where it never trained
-    denied: str = ""  # its writes were denied: why they could not be led elsewhere instead
-    account: Mapping[str, Any] = field(default_factory=dict)  # of a whole training: inside.account tells what
-
-
-class ScriptOver(Exception):
-    """A worker's script came to its end, of its own accord or by an error of its own: its text says how."""
-
-    def __init__(self, ended: ScriptEnded) -> None:
-        super().__init__(_in_one_line(ended))
-        self.ended = ended
-
-
-class Silence(WorkerError):
-    """A worker said nothing for longer than its script can have needed."""
-
-
-class PlanRefused(Exception):
-    """A technique of the plan that a worker started under does not apply to its training."""
-
-
-@dataclass(frozen=True)
-class Output:
-    """Where a worker's standard output and error go; None: where ours go. ``heard`` is told every line of
-    standard output.
-    """
-
-    stdout: Path | None = None
-    stderr: Path | None = None
-    stdout_to_stderr: bool = False
-    heard: Heard | None = None
 
 
 class WorkerProcess:
@@ -101,8 +46,8 @@ class WorkerProcess:
         self.uppers: tuple[str, ...] = ()  # where its writes go
         self._denied = ""  # as in ScriptEnded
         self._wire = Wire(ours)
-        stdout = _open(output.stdout) if output.heard is None else None
-        stderr = _open(output.stderr)
+        stdout = open_output(output.stdout) if output.heard is None else None
+        stderr = open_output(output.stderr)
         out: IO[bytes] | int | None = sys.stderr.fileno() if output.stdout_to_stderr else stdout
         if output.heard is not None:
             out = subprocess.PIPE
@@ -269,7 +214,7 @@ class WorkerProcess:
         except Hangup:
             raise WorkerError(f"{self._how_it_ended()} while {while_doing}") from None
         if message["event"] == "lost sight":
-            raise WorkerError(_LOST_SIGHT + message["detail"].rstrip())
+            raise WorkerError(LOST_SIGHT + message["detail"].rstrip())
         if message["event"] == "ended":
             raise ScriptOver(self._ended(message))
         return message
@@ -332,48 +277,6 @@ def _signals_held() -> Iterator[None]:
             signal.raise_signal(late)
 
 
-def trains_elsewhere(child: str) -> str:
-    """What to tell the user whose script leaves the training to processes of its own."""
-    return (
-        f"the script started a process of its own ({child}), and no training step was seen in its main "
-        "process: hasten cannot follow a training into the script's own processes. Name a script that trains "
-        "in the process it is started in (without multiprocessing.spawn, a launcher or a subprocess)."
-    )
-
-
-def keep_ends(path: Path, most: int = 2**20) -> None:
-    """Shorten a worker's output to its beginning and end where it has more than ``most`` bytes: a script that
-    prints much prints it in every trial.
-    """
-    with contextlib.suppress(OSError), open(path, "r+b") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size <= most:
-            return
-        half = most // 2
-        file.seek(size - half)
-        end = file.read()
-        file.truncate(half)
-        file.seek(half)
-        file.write(b"\n[hasten left %d bytes out here]\n" % (size - 2 * half))
-        file.write(end)
-
-
-def script_error(ended: ScriptEnded, script: str) -> ScriptError:
-    """What to tell the user when their script failed by itself, or because it may not write here."""
-    if ended.denied and is_denied_write(ended.detail):
-        advice = denied_words(ended.detail, ended.denied)
-        return ScriptError(f"{script} failed where trials may not write:\n{ended.detail.rstrip()}\n{advice}")
-    if ended.how == "exit":
-        return ScriptError(
-            f"{script} ended with exit code {ended.detail} before hasten had seen enough steps"
-        )
-    advice = f"\n{_NO_GPU_ADVICE}" if any(sign in ended.detail for sign in _NO_GPU_SIGNS) else ""
-    return ScriptError(
-        f"{script} raised an error of its own (hasten changed nothing in this run):\n"
-        f"{ended.detail.rstrip()}{advice}"
-    )
-
-
 def wait_all_started(workers: list[WorkerProcess]) -> None:
     """Several workers may prepare at the same time: only their steps are timed."""
     deadline = time.monotonic() + START_SECONDS
@@ -381,18 +284,5 @@ def wait_all_started(workers: list[WorkerProcess]) -> None:
         worker.wait_started(max(1.0, deadline - time.monotonic()))
 
 
-def _in_one_line(ended: ScriptEnded) -> str:
-    if ended.how == "completed":
-        return "the script came to its end"
-    if ended.how == "exit":
-        return f"the script ended with exit code {ended.detail}"
-    advice = f"; writing is denied here: {ADVICE}" if ended.denied and is_denied_write(ended.detail) else ""
-    return f"the script raised {ended.detail.strip().splitlines()[-1]}{advice}"
-
-
 def _steps(items: list[Any]) -> tuple[Step, ...]:
     return tuple(from_json(Step, item) for item in items)
-
-
-def _open(path: Path | None) -> IO[bytes] | None:
-    return None if path is None else path.open("ab")

@@ -15,7 +15,8 @@ from ..inside.protect import keep, make_layers, remove_layers
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
 from .listening import Heard
-from .process import Output, WorkerProcess
+from .output import Output
+from .process import WorkerProcess
 
 
 @dataclass

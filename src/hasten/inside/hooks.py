@@ -7,68 +7,11 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .loaders import Loaders, batch_length
+from .loaders import Loaders
 from .observer import Observer, clock
 from .obstacles import obstacle_at
+from .slot import ForwardSlot, put_call, taking_out
 from .training import Training
-
-
-class ForwardSlot:
-    """Sits in a root's ``_compiled_call_impl``, which torch consults first and never pickles or copies."""
-
-    def __init__(self, root: Any, training: Training, observer: Observer, loaders: Loaders) -> None:
-        self._root = weakref.ref(root)  # it holds us: a strong reference would keep a finished model alive
-        self._training = training
-        self._observer = observer
-        self._loaders = loaders
-        self._begins = training.seams.watching(self._forward_begins)
-        self._ends = training.seams.watching(self._forward_ends)
-        self.compiled_by_script = root._compiled_call_impl
-        self._time_first = any(getattr(module, "batch_first", True) is False for module in root.modules())
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        root = self._root()
-        assert root is not None
-        call = self.compiled_by_script or root._call_impl
-        if self._observer.in_forward or self._training.seams.given_up:
-            return call(*args, **kwargs)
-        began = self._begins()
-        output = None
-        try:
-            output = self._training.forward(root, call, args, kwargs)
-            return output
-        finally:
-            self._ends(began, (args, kwargs), output)
-
-    def _forward_begins(self) -> float:
-        if self._training.torch.is_grad_enabled():
-            self._loaders.batch_trained()
-        return self._observer.forward_begins()
-
-    def _forward_ends(self, began: float, inputs: Any, output: Any) -> None:
-        samples = 0
-        if self._observer.counts_inputs and not self._time_first:
-            came, went = batch_length(inputs), batch_length(output)
-            samples = came if went in (came, 0) else 0  # otherwise rows may have been merged
-        self._observer.forward_ends(began, self._training.torch.is_grad_enabled(), samples)
-
-
-def put_call(module: Any, call: Any) -> None:
-    """Past the module's own ``__setattr__``: wrappers (Lightning Fabric's) pass attributes on to what they
-    wrap.
-    """
-    object.__setattr__(module, "_compiled_call_impl", call)
-
-
-def taking_out(ref: weakref.ref[Any]) -> Callable[[], None]:
-    """What removes a slot from its root, if that is still alive."""
-
-    def undo() -> None:
-        root = ref()
-        if root is not None and isinstance(root._compiled_call_impl, ForwardSlot):
-            put_call(root, root._compiled_call_impl.compiled_by_script)
-
-    return undo
 
 
 class Hooks:

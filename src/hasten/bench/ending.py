@@ -1,0 +1,89 @@
+"""How a worker and its script can end, and what to tell the user of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import ScriptError, WorkerError
+from ..records.observation import Observation, Step
+from .denied import ADVICE, denied_words, is_denied_write
+
+_NO_GPU_SIGNS = (
+    "Torch not compiled with CUDA enabled",
+    "Found no NVIDIA driver",
+    "No CUDA GPUs are available",
+)
+_NO_GPU_ADVICE = (
+    "The script asks for a GPU, and torch finds none here. A device that follows the machine: "
+    'device = "cuda" if torch.cuda.is_available() else "cpu"'
+)
+LOST_SIGHT = (
+    "hasten's own watching failed, which is a bug in hasten and none of the script's: the script trains as "
+    "ever without hasten, or with hasten run --no-plan. Please report this:\n"
+)
+
+
+@dataclass(frozen=True)
+class ScriptEnded:
+    """The script was over before all steps asked for were done. ``how``: "completed", "exit" or "raised"."""
+
+    how: str
+    detail: str
+    steps: tuple[Step, ...]
+    testimony: list[dict[str, Any]]
+    steps_in_all: int = 0
+    observation: Observation | None = None  # None where it never trained
+    denied: str = ""  # its writes were denied: why they could not be led elsewhere instead
+    account: Mapping[str, Any] = field(default_factory=dict)  # of a whole training: inside.account tells what
+
+
+class ScriptOver(Exception):
+    """A worker's script came to its end, of its own accord or by an error of its own: its text says how."""
+
+    def __init__(self, ended: ScriptEnded) -> None:
+        super().__init__(in_one_line(ended))
+        self.ended = ended
+
+
+class Silence(WorkerError):
+    """A worker said nothing for longer than its script can have needed."""
+
+
+class PlanRefused(Exception):
+    """A technique of the plan that a worker started under does not apply to its training."""
+
+
+def in_one_line(ended: ScriptEnded) -> str:
+    if ended.how == "completed":
+        return "the script came to its end"
+    if ended.how == "exit":
+        return f"the script ended with exit code {ended.detail}"
+    advice = f"; writing is denied here: {ADVICE}" if ended.denied and is_denied_write(ended.detail) else ""
+    return f"the script raised {ended.detail.strip().splitlines()[-1]}{advice}"
+
+
+def script_error(ended: ScriptEnded, script: str) -> ScriptError:
+    """What to tell the user when their script failed by itself, or because it may not write here."""
+    if ended.denied and is_denied_write(ended.detail):
+        advice = denied_words(ended.detail, ended.denied)
+        return ScriptError(f"{script} failed where trials may not write:\n{ended.detail.rstrip()}\n{advice}")
+    if ended.how == "exit":
+        return ScriptError(
+            f"{script} ended with exit code {ended.detail} before hasten had seen enough steps"
+        )
+    advice = f"\n{_NO_GPU_ADVICE}" if any(sign in ended.detail for sign in _NO_GPU_SIGNS) else ""
+    return ScriptError(
+        f"{script} raised an error of its own (hasten changed nothing in this run):\n"
+        f"{ended.detail.rstrip()}{advice}"
+    )
+
+
+def trains_elsewhere(child: str) -> str:
+    """What to tell the user whose script leaves the training to processes of its own."""
+    return (
+        f"the script started a process of its own ({child}), and no training step was seen in its main "
+        "process: hasten cannot follow a training into the script's own processes. Name a script that trains "
+        "in the process it is started in (without multiprocessing.spawn, a launcher or a subprocess)."
+    )
