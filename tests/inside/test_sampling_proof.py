@@ -358,7 +358,12 @@ class Inner:
     amount = 0
 
 
-@pytest.mark.parametrize("value", [[], {}, set(), np.zeros(3), torch.zeros(3), Inner()], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [[], {}, set(), np.zeros(3), torch.zeros(3), Inner()],
+    ids=repr,
+    ids=lambda value: type(value).__name__,
+)
 def test_a_change_is_seen_in_the_state(value: Any) -> None:
     dataset = Subset(Made(lambda _, i: i, value=value), range(3))
     before = states_of(dataset)
