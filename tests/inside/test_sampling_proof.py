@@ -361,7 +361,6 @@ class Inner:
 @pytest.mark.parametrize(
     "value",
     [[], {}, set(), np.zeros(3), torch.zeros(3), Inner()],
-    ids=repr,
     ids=lambda value: type(value).__name__,
 )
 def test_a_change_is_seen_in_the_state(value: Any) -> None:
