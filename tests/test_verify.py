@@ -14,7 +14,7 @@ import pytest
 from hasten import verify as verify_module
 from hasten.bench.stage import Stage
 from hasten.errors import UsageError
-from hasten.metric import Wanted
+from hasten.quality_metric import Wanted
 from hasten.records.codec import to_json
 from hasten.records.plan import Plan
 from hasten.records.quality import Metric, Point, QualityVerdict, Tolerance, WholeRun

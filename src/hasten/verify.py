@@ -18,7 +18,7 @@ from .bench.warnings import before_tuning
 from .bench.whole import train_whole
 from .machine import this_machine
 from .machine.vitals import idle_vitals
-from .metric import Wanted, metric_in
+from .quality_metric import Wanted, metric_in
 from .records.codec import to_json
 from .records.plan import BASELINE, Plan
 from .records.quality import Interval, Metric, Point, QualityVerdict, Reached, Tolerance, WholeRun

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -53,3 +55,10 @@ def test_from_the_first_word_on_only_words_end_a_step() -> None:
     observer.step_ends(0)
     observer.step_said()
     assert [step.optimizer for step in steps] == [0, -1, -1]
+
+
+def test_no_module_of_ours_hides_what_a_script_calls() -> None:
+    """A submodule that is imported becomes an attribute of the package, in place of a function."""
+    package = Path(hasten.__file__).parent
+    modules = {path.stem for path in package.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert not modules & {"step", "metric", "is_main", "applied"}

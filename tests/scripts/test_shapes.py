@@ -33,6 +33,7 @@ OTHER_LOSSES = {
     "hf_trainer_accumulation": "as above",
     "accelerate_accumulate": "as above",
     "with_grad_scaler": "the loss is scaled when its backward pass runs",
+    "prints_100_mb": "most of its output is left out",
     "very_short_steps": "each hundredth is printed",
 }
 
@@ -67,7 +68,9 @@ def it_runs_to_its_end_and_every_step_is_seen(shape: Shape, outcome: Outcome) ->
     assert (outcome.ended.how, outcome.ended.detail) == ("completed", "")
     if shape.steps is not None:
         lines = [line for line in outcome.printed.splitlines() if line.startswith("step ")]
-        assert len(outcome.steps) == len(lines) == shape.steps
+        assert len(outcome.steps) == shape.steps
+        if shape.name != "prints_100_mb":  # of whose output both ends are kept
+            assert len(lines) == shape.steps
 
 
 def what_is_seen_is_what_there_is(shape: Shape, outcome: Outcome) -> None:
@@ -113,8 +116,8 @@ SAYS = {
     "asks_for_cuda": 'device = "cuda" if torch.cuda.is_available() else "cpu"',
     "functional_call": "it can say where a step ends: hasten.step()",
     "never_trains": "ended without training",
-    "hangs": "was silent for 3 s while training 10 steps: it seems to hang",
-    "killed": "was killed by SIGKILL (out of memory?) while training 10 steps",
+    "hangs": "was silent for 3 s while training 8 steps: it seems to hang",
+    "killed": "was killed by SIGKILL (out of memory?) while training 8 steps",
     "raises": "ValueError",
 }
 

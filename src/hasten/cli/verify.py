@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from ..fitting import fit
     from ..machine import this_machine
-    from ..metric import Wanted, wanted_metric
+    from ..quality_metric import Wanted, wanted_metric
     from ..report.machine_readable import verify_json, write_json
     from ..report.quality import print_verify
     from ..verify import VerifyRequest, verify

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hasten.errors import UsageError
-from hasten.metric import Wanted, metric_in, wanted_metric
+from hasten.quality_metric import Wanted, metric_in, wanted_metric
 from hasten.records.quality import Point, WholeRun
 
 NAMES = {
