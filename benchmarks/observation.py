@@ -26,8 +26,8 @@ from hasten.inside.training import Training
 
 from .results import write_result
 
-PROCESSES = 6
-QUADS = 24
+PROCESSES = 5
+QUADS = 12
 BLOCK_SECONDS = 0.15
 TRAININGS = ("small perceptron", "perceptron", "convolutional")
 
