@@ -73,9 +73,13 @@ class Project:
                     found.append(int(entry.name))
         return found
 
+    def layers(self) -> list[str]:
+        """The temporary folders of hasten's that are still there."""
+        return [path.name for path in self.temporary.glob("hasten*")]
+
     def left_over(self) -> list[str]:
         """Processes and temporary folders of hasten's that are still there."""
-        found = [path.name for path in self.temporary.glob("hasten*")]
+        found = self.layers()
         for number in self.processes():
             with suppress(OSError):
                 found.append(Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ").decode())

@@ -200,6 +200,7 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
         "inside/protect.py",
         "inside/mounts.py",
         "inside/landlock.py",
+        "inside/rehearsal.py",
     ):
         (made.base / "src" / "hasten" / part).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(package / part, made.base / "src" / "hasten" / part)

@@ -27,6 +27,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from . import mounts
+from .rehearsal import rehearse
 
 _SHM = "/dev/shm"
 _MOST_ENTRIES = 256  # in /dev/shm, each of which is one more mount
@@ -37,9 +38,7 @@ def contain() -> str:
 
     Where the kernel does not allow it, nothing is changed and the reason returned; "" where it worked.
     """
-    if not sys.platform.startswith("linux"):
-        return "process namespaces exist on Linux only"
-    reason = _rehearse()
+    reason = rehearse(_try)
     if not reason:
         _enter()
     return reason
@@ -52,29 +51,11 @@ def die_with_parent() -> None:
         libc.prctl(1, signal.SIGKILL, 0, 0, 0)
 
 
-def _rehearse() -> str:
-    """Try it in a forked child, as no way leads back out of a namespace. Returns why it failed, or ""."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            mounts.leave_shared_processes()
-            inner = os.fork()
-            if inner == 0:
-                _settle()
-                os.write(writing, b"+")
-                os._exit(0)
-            os.waitpid(inner, 0)
-        except BaseException as refused:
-            os.write(writing, os.fsencode(str(refused)))
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with open(reading, "rb") as pipe:
-        answer = pipe.read()
-    with suppress(ChildProcessError):  # where SIGCHLD is ignored, the kernel has cleared it away already
-        os.waitpid(child, 0)
-    return "" if answer == b"+" else os.fsdecode(answer) or "the process that tried a namespace died"
+def _try() -> None:
+    mounts.leave_shared_processes()
+    reason = rehearse(_settle)  # in process 1 of the namespace
+    if reason:
+        raise OSError(reason)
 
 
 def _enter() -> None:

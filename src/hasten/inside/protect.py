@@ -28,9 +28,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from . import landlock, mounts
+from .rehearsal import rehearse
 
 _ADVICE = "run it from a project folder"
-_GRANTED = b"granted"
 _LOCK = ".in-use"  # in a directory for layers, locked by the process that made it
 
 
@@ -59,7 +59,7 @@ def protect(
     unsuitable = _unsuitable(roots)
     if unsuitable:
         return Protection("off", unsuitable, (), ())
-    reason = _unfit(roots, layers, prelude) or _rehearse(roots, layers, prelude)
+    reason = _unfit(roots, layers, prelude) or rehearse(lambda: _cover(roots, layers, prelude))
     if not reason:
         return Protection("overlay", "", roots, _cover(roots, layers, prelude))
     if not or_deny or prelude:
@@ -187,26 +187,6 @@ def _can_hold_layers(path: str) -> bool:
         return mounts.kind_at(path) != "overlay"
     except OSError:
         return False
-
-
-def _rehearse(roots: Sequence[str], layers: str, prelude: Sequence[str]) -> str:
-    """Try it in a forked child, as no way leads back out of a namespace. Returns why it failed, or ""."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            _cover(roots, layers, prelude)
-            os.write(writing, _GRANTED)
-        except BaseException as refused:
-            os.write(writing, os.fsencode(str(refused)))
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with open(reading, "rb") as pipe:
-        answer = pipe.read()
-    with suppress(ChildProcessError):  # where SIGCHLD is ignored, the kernel has cleared it away already
-        os.waitpid(child, 0)
-    return "" if answer == _GRANTED else os.fsdecode(answer) or "the process that tried to protect files died"
 
 
 def _cover(roots: Sequence[str], layers: str, prelude: Sequence[str]) -> tuple[str, ...]:

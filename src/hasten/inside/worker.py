@@ -14,10 +14,10 @@ from ..records.codec import to_json
 from ..records.facts import Facts
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
-from . import mounts, script_side
+from . import script_side
 from .account import Account
 from .children import Children
-from .containment import contain, die_with_parent
+from .containment import die_with_parent
 from .control import Answer, Conversation, stop_here
 from .denied import naming_file
 from .hooks import Hooks
@@ -25,14 +25,14 @@ from .identify import describe_optimizer, describe_root
 from .job import Job
 from .numerics import Numerics
 from .observer import Observer, RawStep
-from .protect import protect
 from .run_script import die_as_python_does, hide_our_frames, run
 from .seams import ImportSeam, Seams
+from .shelter import take_shelter
 from .switch import Switchboard
 from .techniques.catalog import CATALOG
 from .training import NotApplicable, Training
 from .uses import Uses
-from .wire import Hangup, Message, Wire
+from .wire import Message, Wire
 from .witness import Perturber, Witness
 
 _PROOF_AFTER_STEPS = 20  # a run under a plan asks for its proofs once, this many steps in
@@ -73,7 +73,9 @@ class Worker:
     # ---- life
     def run(self) -> None:
         """Run the script to its end, and end as it does."""
-        self._shield()
+        take_shelter(self._job.shield, self._wire)
+        if self._wire is not None:
+            os.register_at_fork(before=self._about_to_fork, after_in_child=self._in_forked_child)
         self._seed_at_import()
         script_side.listener = self
         if self._conversation is not None and self._account is None:
@@ -85,29 +87,6 @@ class Worker:
             self._tell_failure(error)
             die_as_python_does(error)
         self._tell_end("completed")
-
-    def _shield(self) -> None:
-        shield = self._job.shield
-        protection = None
-        if shield is not None:
-            admin = mounts.is_admin()
-            contained = not contain()
-            protection = protect(shield.folders, shield.layers, shield.prelude, or_deny=shield.required)
-            if contained and not admin:
-                mounts.drop_capabilities()  # those that came with the namespace
-        if self._wire is not None:
-            die_with_parent()  # not before protect: a change of credentials takes it back
-            os.register_at_fork(before=self._about_to_fork, after_in_child=self._in_forked_child)
-        if shield is None or protection is None:
-            return
-        if self._wire is not None:
-            told = {"kind": protection.kind, "reason": protection.reason, "uppers": protection.uppers}
-            try:
-                self._wire.send({"event": "shielded", **told})
-            except Hangup:
-                os._exit(0)  # the coordinator was gone before the kernel knew that we go with it
-        if protection.kind == "off" and shield.required:
-            raise SystemExit(0)
 
     def _about_to_fork(self) -> None:
         self._forking = os.getpid()
