@@ -29,7 +29,8 @@ from .results import write_result
 PROCESSES = 5
 QUADS = 12
 BLOCK_SECONDS = 0.15
-TRAININGS = ("small perceptron", "perceptron", "convolutional")
+WIDTHS = {"small perceptron": 32, "perceptron": 256, "wide perceptron": 768}
+TRAININGS = (*WIDTHS, "convolutional")
 
 
 def training(kind: str) -> tuple[Callable[[int], None], Any]:
@@ -47,7 +48,7 @@ def training(kind: str) -> tuple[Callable[[int], None], Any]:
             *(nn.MaxPool2d(2), nn.Flatten(), nn.Linear(1600, 128), nn.ReLU(), nn.Linear(128, 10)),
         )
     else:
-        width = 256 if kind == "perceptron" else 32
+        width = WIDTHS[kind]
         inputs, batch = torch.randn(4096, 64), 64
         model = nn.Sequential(
             nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10)

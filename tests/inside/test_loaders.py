@@ -52,7 +52,7 @@ def pull(loaders: Loaders, loader: DataLoader[Any]) -> Any:
     """A batch, as it comes through the seam."""
     iterator = iter(loader)
     batch = next(iterator)
-    loaders.batch_came(iterator, batch, loaders.samples_in(iterator, batch))
+    loaders.batch_came(iterator, batch)
     return batch
 
 

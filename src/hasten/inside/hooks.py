@@ -59,7 +59,8 @@ class Hooks:
 
         @training.seams.watching
         def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
-            leave(optimizer)  # a step that raised never ended
+            if at_work:
+                leave(optimizer)  # a step that raised never ended
             if not at_work:
                 observer.update_begins()
             at_work.append(id(optimizer))
@@ -135,15 +136,12 @@ class Hooks:
         @training.seams.watching
         def begins(losses: Sequence[Any]) -> tuple[float, list[Any]]:
             began = observer.backward_begins()
-            return began, [t.detach().clone() for t in losses if torch.is_tensor(t) and t.numel() == 1]
+            return began, [kept_value(t) for t in losses if isinstance(t, torch.Tensor) and t.numel() == 1]
 
         @training.seams.watching
-        def ends(began: float, losses: list[Any]) -> None:
+        def ends(began: float, losses: list[Any], failed: bool) -> None:
             observer.backward_ends(began, losses)
-
-        @training.seams.watching
-        def done() -> None:
-            if not training.optimizers:
+            if not (failed or training.has_optimizers):
                 observer.step_ends(-1)
 
         def around(losses_of: Callable[[tuple[Any, ...]], Sequence[Any]]) -> Callable[[Any], Any]:
@@ -153,12 +151,14 @@ class Hooks:
                     if observer.in_backward or observer.in_forward or apart or training.seams.given_up:
                         return original(*args, **kwargs)
                     began = begins(losses_of(args))
+                    failed = True
                     try:
                         result = original(*args, **kwargs)
+                        failed = False
+                        return result
                     finally:
-                        ends(*(began or ()))
-                    done()
-                    return result
+                        if began is not None:
+                            ends(*began, failed)
 
                 return backward
 
@@ -179,9 +179,7 @@ class Hooks:
 
         @training.seams.watching
         def came(iterator: Any, batch: Any, seconds: float) -> None:
-            length = self.loaders.samples_in(iterator, batch)
-            observer.data_waited(seconds, length)
-            self.loaders.batch_came(iterator, batch, length)
+            observer.data_waited(seconds, self.loaders.batch_came(iterator, batch))
             for notice in self.on_batch:
                 notice(batch, iterator)
 
@@ -240,6 +238,11 @@ class Hooks:
         training.seams.replace(dataloader._BaseDataLoaderIter, "_next_index", ordering)
         training.seams.replace(dataloader._BaseDataLoaderIter, "_reset", resetting)
         training.seams.replace(dataloader._DatasetKind, "create_fetcher", created)
+
+
+def kept_value(loss: Any) -> Any:
+    """A number or a tensor of one, which nobody changes later. A GPU is not waited for."""
+    return loss.item() if loss.is_cpu else loss.detach().clone()
 
 
 class Fetch:

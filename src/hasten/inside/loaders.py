@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..records.observation import Loader
@@ -17,10 +17,22 @@ from .training import Training
 _MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
 
 
+_Key = tuple[str, "int | None", "int | None"]
+
+
 @dataclass
 class _Seen:
     dataset: Any
     record: Loader
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One pass over a loader's data."""
+
+    counts_exactly: bool  # what is asked for is what comes
+    key: _Key | None = None  # of the loader, once a batch came
+    ordered: deque[int] = field(default_factory=deque)  # samples in each batch asked for that has not come
 
 
 class Loaders:
@@ -28,37 +40,44 @@ class Loaders:
 
     def __init__(self, training: Training) -> None:
         self._training = training
-        self._seen: dict[tuple[str, int | None, int | None], _Seen] = {}
-        self._latest: tuple[str, int | None, int | None] | None = None
-        self._keys: weakref.WeakKeyDictionary[Any, tuple[str, int | None, int | None]] = (
-            weakref.WeakKeyDictionary()
-        )
-        self._ordered: weakref.WeakKeyDictionary[Any, deque[int]] = weakref.WeakKeyDictionary()
+        self._seen: dict[_Key, _Seen] = {}
+        self._latest: _Key | None = None
+        self._readings: weakref.WeakKeyDictionary[Any, _Reading] = weakref.WeakKeyDictionary()
+        self._last: tuple[Callable[[], Any], _Reading] | None = None  # asked several times a step
 
     def epoch_begins(self, iterator: Any) -> None:
         """What was ordered before and never came will not come."""
-        self._ordered[iterator] = deque()
+        self._reading(iterator).ordered.clear()
 
     def batch_ordered(self, iterator: Any, indices: Any) -> None:
         """The samples with ``indices`` will be one batch; batches come in the order they are asked for."""
-        ordered = self._ordered.setdefault(iterator, deque())
-        ordered.append(len(indices) if isinstance(indices, (list, tuple)) else 0)
+        self._reading(iterator).ordered.append(len(indices) if isinstance(indices, (list, tuple)) else 0)
 
-    def samples_in(self, iterator: Any, batch: Any) -> int:
+    def batch_came(self, iterator: Any, batch: Any) -> int:
         """How many samples the batch that just came holds: as many as were asked for where that is known.
 
         A batch's first dimension need not count them: time may come first.
         """
-        ordered = self._ordered.get(iterator)
-        asked = ordered.popleft() if ordered else 0
-        exact = iterator._dataset_kind == _MAP and iterator._auto_collation
-        return asked if exact and asked else batch_length(batch)
+        reading = self._reading(iterator)
+        asked = reading.ordered.popleft() if reading.ordered else 0
+        length = asked if asked and reading.counts_exactly else batch_length(batch)
+        if reading.key is None:
+            reading.key = self._meet(iterator, batch, length)
+        self._latest = reading.key
+        return length
 
-    def batch_came(self, iterator: Any, batch: Any, length: int) -> None:
-        known = self._keys.get(iterator)
-        if known is not None:
-            self._latest = known
-            return
+    def _reading(self, iterator: Any) -> _Reading:
+        if self._last is not None and self._last[0]() is iterator:
+            return self._last[1]
+        reading = self._readings.get(iterator)
+        if reading is None:
+            exact = iterator._dataset_kind == _MAP and iterator._auto_collation
+            reading = self._readings[iterator] = _Reading(exact)
+        self._last = weakref.ref(iterator), reading
+        return reading
+
+    def _meet(self, iterator: Any, batch: Any, length: int) -> _Key:
+        """Note the loader whose first batch of this pass came."""
         dataset = iterator._dataset
         key = (
             type(dataset).__name__,
@@ -71,7 +90,7 @@ class Loaders:
             seen = self._seen[key] = _Seen(dataset, describe_loader(iterator, False, sample_bytes))
         seen.dataset = dataset
         self._training.datasets[id(dataset)] = dataset
-        self._latest = self._keys[iterator] = key
+        return key
 
     def batch_trained(self) -> None:
         """The latest batch went into a forward pass that records gradients."""

@@ -10,9 +10,11 @@ from typing import Any
 clock = time.perf_counter
 
 
-@dataclass
+@dataclass(slots=True)
 class RawStep:
-    """A step while it is being watched. Times in seconds; ``losses`` are detached tensors, read later."""
+    """A step while it is being watched. Times in seconds; ``losses`` are numbers, or tensors to be read
+    later.
+    """
 
     optimizer: int = 0  # which optimizer ended it: its index; -1 where there is none
     seconds: float = 0.0
@@ -59,7 +61,7 @@ class Observer:
         self.in_forward = False
         self.in_backward = False
         self.said = False  # whether the script says itself where a step ends
-        self.synchronize: Callable[[], None] = _nothing_to_wait_for
+        self.synchronize: Callable[[], None] | None = None  # on a GPU the step's end must wait for it
 
     @property
     def counts_inputs(self) -> bool:
@@ -142,7 +144,8 @@ class Observer:
             self._end_step(optimizer)
 
     def _end_step(self, optimizer: int) -> None:
-        self.synchronize()
+        if self.synchronize is not None:
+            self.synchronize()
         step = self._step
         step.optimizer = optimizer
         step.seconds = clock() - self._began
@@ -150,10 +153,6 @@ class Observer:
         self._forward_ended = None
         self._on_step(step)
         self._began = clock()
-
-
-def _nothing_to_wait_for() -> None:
-    """On the CPU an operator has finished when it returns; on a GPU the step's end must wait for it."""
 
 
 def cycle_length(signatures: list[tuple[int, int, int]], longest: int = 16) -> int:

@@ -53,17 +53,25 @@ class Training:
         """The optimizers that are alive, in order of creation."""
         return [optimizer for ref in self._optimizers if (optimizer := ref()) is not None]
 
+    @property
+    def has_optimizers(self) -> bool:
+        """Whether any is alive."""
+        return any(ref() is not None for ref in self._optimizers)
+
     def add_root(self, module: Any) -> None:
         self._roots.append(weakref.ref(module))
         self.changed = True
 
     def number_of(self, optimizer: Any) -> int:
         """Which of ``optimizers`` it is; one that is met for the first time is added."""
-        for number, known in enumerate(self.optimizers):
+        number = 0
+        for ref in self._optimizers:
+            known = ref()
             if known is optimizer:
                 return number
+            number += known is not None
         self.add_optimizer(optimizer)
-        return len(self.optimizers) - 1
+        return number
 
     def add_optimizer(self, optimizer: Any) -> None:
         if all(ref() is not optimizer for ref in self._optimizers):
