@@ -27,7 +27,7 @@ from hasten.inside.training import Training
 from .results import write_result
 
 PROCESSES = 5
-QUADS = 12
+QUADS = 24
 BLOCK_SECONDS = 0.15
 WIDTHS = {"small perceptron": 32, "perceptron": 256, "wide perceptron": 768}
 TRAININGS = (*WIDTHS, "convolutional")

@@ -7,8 +7,11 @@ from dataclasses import replace
 
 from .inside.techniques.base import RISKS, Risk, Technique
 from .inside.techniques.catalog import CATALOG
+from .records.catalogue import Entry, Listing
 from .records.cause import Cause
 from .records.facts import Facts
+from .records.machine import Machine
+from .records.plan import Settings
 from .records.verdict import Refused
 from .search import Candidate
 
@@ -27,6 +30,36 @@ def choose(facts: Facts, causes: Sequence[Cause], risk: Risk) -> tuple[list[Cand
         else:
             candidates.append(Candidate(technique, technique.options(facts)))
     return sorted(candidates, key=lambda candidate: _turn(candidate.technique, causes)), refused
+
+
+def list_for_script(label: str, facts: Facts) -> Listing:
+    """The whole catalogue, as it applies to the script and machine that were observed."""
+    entries = []
+    for technique in CATALOG.values():
+        reasons = [*facts.observation.obstacles, *technique.refuse(facts)]
+        options = () if reasons else tuple(technique.options(facts))
+        entries.append(_entry(technique, technique.risk_for(facts), reasons, options))
+    return Listing(label, facts.machine.identity, tuple(entries))
+
+
+def list_for_machine(machine: Machine) -> Listing:
+    """The whole catalogue, as far as the machine alone decides."""
+    entries = [_entry(t, t.risk, t.refuse_machine(machine), ()) for t in CATALOG.values()]
+    return Listing("", machine.identity, tuple(entries))
+
+
+def _entry(
+    technique: type[Technique], risk: Risk, reasons: Sequence[str], options: tuple[Settings, ...]
+) -> Entry:
+    return Entry(
+        name=technique.name,
+        summary=technique.summary,
+        layer=technique.layer,
+        risk=risk,
+        scope=technique.scope,
+        reasons=tuple(reasons),
+        options=options,
+    )
 
 
 def with_remedies_here(causes: Sequence[Cause], facts: Facts) -> list[Cause]:

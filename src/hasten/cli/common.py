@@ -23,7 +23,7 @@ class VerbParser(argparse.ArgumentParser):
         return super()._get_nargs_pattern(action)
 
 
-def add_script(parser: argparse.ArgumentParser) -> None:
+def add_script(parser: argparse.ArgumentParser, required: bool = True) -> None:
     parser.add_argument(
         "-m",
         dest="module",
@@ -34,7 +34,7 @@ def add_script(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "script",
         metavar="SCRIPT",
-        nargs=argparse.PARSER,
+        nargs=argparse.PARSER if required else argparse.REMAINDER,
         action=_ScriptAndArguments,
         help="the Python script or notebook that trains, and its own arguments, passed on as they are",
     )
@@ -47,8 +47,9 @@ class _ScriptAndArguments(argparse.Action):
 
     def __call__(self, parser: object, namespace: argparse.Namespace, values: object, *_: object) -> None:
         assert isinstance(values, list)
-        words = values[1:] if values[0] == "--" else values
-        namespace.script, namespace.arguments = words[0], words[1:]
+        words = values[1:] if values[:1] == ["--"] else values
+        if words:
+            namespace.script, namespace.arguments = words[0], words[1:]
 
 
 class _ModuleAndArguments(argparse.Action):

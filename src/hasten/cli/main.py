@@ -14,10 +14,10 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import HastenError
-from . import demo, profile, run, tune, verify
+from . import demo, profile, run, techniques, tune, verify
 from .common import VerbParser
 
-_VERBS = (profile, tune, run, verify, demo)
+_VERBS = (profile, tune, run, verify, techniques, demo)
 _INTERRUPTED = 130
 _AGAIN_SECONDS = 0.02
 _DESCRIPTION = """\
@@ -27,6 +27,7 @@ Find out why a PyTorch training script is slow on this machine, and train it fas
   hasten tune train.py --epochs 5       try what may help, measure it, write a plan
   hasten run train.py --epochs 5        train under the plan
   hasten verify train.py --epochs 5     train with and without it to the end: is quality held?
+  hasten techniques                     what is there to try, and what of it applies here?
 
 What follows the script's name belongs to the script. hasten VERB --help lists a verb's own options.
 """

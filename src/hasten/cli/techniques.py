@@ -1,0 +1,51 @@
+"""``hasten techniques [SCRIPT]``: what is there to try, and what of it applies here?"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from .common import add_allow_writes, add_json, add_script, console_for, require_platform, script_of
+
+NAME = "techniques"
+HELP = "list the techniques, and say which apply to this machine and, if one is named, to a script"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_allow_writes(parser)
+    add_json(parser)
+    add_script(parser, required=False)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from ..candidates import list_for_machine, list_for_script
+    from ..machine import this_machine
+    from ..records.codec import to_json
+    from ..report.catalogue import print_techniques
+    from ..report.machine_readable import write_json
+
+    require_platform()
+    if arguments.script is None and arguments.module is None:
+        listing = list_for_machine(this_machine())
+    else:
+        from ..bench.observe import observe
+        from ..bench.stage import Stage
+        from ..records.facts import Facts
+
+        script = script_of(arguments)
+        stage = Stage(
+            argv=script.argv,
+            machine=this_machine(),
+            environment=dict(os.environ),
+            folders=script.folders,
+            module=script.module is not None,
+            protect=not arguments.allow_writes,
+            stdout_to_stderr=arguments.json == "-",
+        )
+        with stage:
+            observation, _ = observe(stage)
+        listing = list_for_script(script.label, Facts(stage.machine, observation))
+    print_techniques(listing, console_for(arguments.json))
+    if arguments.json is not None:
+        write_json(to_json(listing), arguments.json)
+    return 0

@@ -1,0 +1,67 @@
+"""The list of techniques, for people."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ..records.catalogue import Entry, Listing
+from .words import technique_words
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_RISKS = {
+    "exact": "same mathematics and random draws, only rounding may differ",
+    "draws": "other random numbers of the same distribution",
+    "close": "lower precision",
+    "training": "changes the training itself",
+}
+_SCOPES = {
+    "live": "switched within one training",
+    "process": "needs a new process",
+    "launch": "changes how many processes there are",
+}
+
+
+def print_techniques(listing: Listing, console: Console) -> None:
+    """Layer by layer: what each does, and whether it applies here or why not."""
+    from rich.table import Table
+    from rich.text import Text
+
+    for layer, entries in groupby(sorted(listing.entries, key=_layer), key=_layer):
+        console.print(Text(f"\n{layer} layer", style="bold"))
+        table = Table(box=None, pad_edge=False)
+        for heading in ("technique", "risk", "scope"):
+            table.add_column(heading, no_wrap=True)
+        table.add_column("what it does; does it apply here?")
+        for entry in entries:
+            words = Text(entry.summary)
+            words.append(
+                "\n" + _answer(entry, bool(listing.script)), style="dim" if entry.reasons else "green"
+            )
+            table.add_row(entry.name, entry.risk, entry.scope, words)
+        console.print(table)
+    console.print()
+    for heading, meanings in (("risk", _RISKS), ("scope", _SCOPES)):
+        console.print(
+            f"{heading}: {'; '.join(f'{name}: {meaning}' for name, meaning in meanings.items())}",
+            highlight=False,
+        )
+    if not listing.script:
+        console.print(
+            "Name a script to learn what applies to it: hasten techniques train.py", highlight=False
+        )
+
+
+def _layer(entry: Entry) -> str:
+    return entry.layer
+
+
+def _answer(entry: Entry, for_script: bool) -> str:
+    if entry.reasons:
+        return f"no: {'; '.join(entry.reasons)}"
+    if not for_script:
+        return "nothing on this machine speaks against it"
+    options = [technique_words("", settings).strip(" ()") for settings in entry.options if settings]
+    return f"applies: {' | '.join(options)}" if options else "applies"
