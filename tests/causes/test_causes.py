@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from hasten.causes import compute, find_causes, input, optimizer, threads
+from hasten.causes import compute, debugging, find_causes, input, optimizer, threads, waiting
 from hasten.records.facts import Facts
+from hasten.records.observation import Leftover, Wait
 from tests.bench.made_up import facts, loader, root, step
 from tests.bench.made_up import optimizer as an_optimizer
 
@@ -111,3 +112,30 @@ def test_causes_suggest_only_techniques_that_exist() -> None:
     found = find_causes(facts({"logical_cpus": 1}, threads=16, steps=steps))
     assert {name for cause in found for name in cause.techniques} <= set(CATALOG)
     assert len(found) == 4
+
+
+def test_what_is_left_on_for_debugging_is_named_with_its_line() -> None:
+    found = (
+        Leftover("anomaly detection", "train.py:12", removable=True),
+        Leftover("CUDA_LAUNCH_BLOCKING=1", "", removable=False),
+    )
+    cause = debugging.look(facts(leftovers=found))
+    assert cause is not None
+    assert cause.techniques == ("debugging_off",)
+    assert cause.evidence.endswith("anomaly detection (train.py:12), CUDA_LAUNCH_BLOCKING=1")
+    only_reported = debugging.look(facts(leftovers=found[1:]))
+    assert only_reported is not None
+    assert only_reported.techniques == ()
+    assert debugging.look(facts()) is None
+
+
+def test_lines_at_which_a_step_stands_still() -> None:
+    seen = facts_with({"forward": 1.0})
+    seconds = seen.observation.steps[0].seconds
+    waits = (Wait(".item()", "train.py:9", 1, 0.3 * seconds), Wait("print", "train.py:10", 1, 0.01 * seconds))
+    cause = waiting.look(facts_with({"forward": 1.0}, waits=waits))
+    assert cause is not None
+    assert cause.share == pytest.approx(0.3)
+    assert ".item() at train.py:9 (30%)" in cause.evidence
+    assert "train.py:10" not in cause.evidence
+    assert waiting.look(facts_with({"forward": 1.0}, waits=waits[1:])) is None

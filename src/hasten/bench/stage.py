@@ -75,6 +75,7 @@ class Stage:
         seed: int | None = None,
         witness: bool = False,
         perturbation: Perturbation | None = None,
+        waits: bool = False,
         whole: bool = False,
         heard: Heard | None = None,
     ) -> WorkerProcess:
@@ -93,6 +94,7 @@ class Stage:
             seed=seed,
             witness=witness,
             perturbation=perturbation,
+            waits=waits,
             whole=whole,
         )
         environment = offline(self.environment, self._aside)

@@ -23,6 +23,7 @@ from .denied import naming_file
 from .hooks import Hooks
 from .identify import describe_optimizer, describe_root
 from .job import Job
+from .leftovers import Leftovers, Waits
 from .numerics import Numerics
 from .observer import Observer, RawStep
 from .run_script import die_as_python_does, hide_our_frames, run
@@ -51,6 +52,8 @@ class Worker:
         self._switchboard: Switchboard | None = None
         self._hooks: Hooks | None = None
         self._uses = Uses()
+        self._leftovers: Leftovers | None = None
+        self._waits: Waits | None = None
         self._witness: Witness | None = None
         self._numerics: Numerics | None = None
         self._due = job.plan  # to be put in force as soon as there is something to train
@@ -140,6 +143,8 @@ class Worker:
         self._hooks = Hooks(training, observer, self._root_found)
         self._hooks.install()
         self._uses.watch(training)
+        self._leftovers = Leftovers(training)
+        self._waits = Waits(training) if self._job.waits else None
         if self._job.witness:
             self._witness = Witness(training)
             self._hooks.on_batch.append(self._witness.batch_came)
@@ -240,6 +245,7 @@ class Worker:
         self._steps += 1
         if self._steps == 1:
             self._first_step_seconds = time.time() - self._started
+            self._training_begins()
         if self._witness is not None:
             self._witness.step_ended(step)
         if self._training is not None and self._training.changed:
@@ -252,6 +258,11 @@ class Worker:
             for proof in self._switchboard.proofs():
                 if not proof.effective:
                     self._say(f"{proof.technique} has no effect here: {proof.evidence}")
+
+    def _training_begins(self) -> None:
+        for watching in (self._leftovers, self._waits):
+            if watching is not None:
+                watching.training_begins()
 
     # ---- answers
     def _observe(self) -> Observation:
@@ -272,6 +283,8 @@ class Worker:
             uses=self._uses.names(),
             metrics=dict(self._metrics),
             step_said=self._observer is not None and self._observer.said,
+            leftovers=self._leftovers.found() if self._leftovers is not None else (),
+            waits=self._waits.found(self._steps - 1) if self._waits is not None else (),
             obstacles=tuple(self._training.obstacles),
         )
 

@@ -69,6 +69,27 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Leftover:
+    """Something for debugging that is on while the script trains. ``where``: the line that switched it on,
+    "" where it was no line. ``removable``: off, the training computes the same.
+    """
+
+    name: str
+    where: str
+    removable: bool
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A line at which steps stand still: ``calls`` and ``seconds`` in a mean step."""
+
+    what: str  # ".item()", "print", ...
+    where: str
+    calls: float
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Observation:
     """One worker's view of the training: its parts, and the steps it watched after ``warmup_steps`` more."""
 
@@ -85,4 +106,6 @@ class Observation:
     metrics: Mapping[str, float] = field(default_factory=dict)  # the latest that the script told of
     step_said: bool = False  # the script says itself where a step ends
     uses: tuple[str, ...] = ()  # what the script already does: "autocast", "GradScaler", "compile", ...
+    leftovers: tuple[Leftover, ...] = ()
+    waits: tuple[Wait, ...] = ()  # the longest first
     obstacles: tuple[str, ...] = ()  # why nothing can be switched in this training

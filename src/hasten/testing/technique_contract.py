@@ -7,6 +7,8 @@ from __future__ import annotations
 import copy
 import io
 import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
@@ -57,14 +59,15 @@ def check_training_stays_close(bench: Workbench, plan: Plan, relative: float) ->
 
 def check_proof(bench: Workbench, name: str) -> None:
     """The proof holds after steps under the technique, and fails where none was taken."""
-    bench.train(2)
-    bench.switchboard.switch(Plan({name: CATALOG_SETTINGS.get(name, {})}))
-    (idle,) = bench.switchboard.proofs()
-    assert not idle.effective, f"{name} claims an effect before any step: {idle.evidence}"
-    bench.train(_STEPS)
-    (proof,) = bench.switchboard.proofs()
-    assert proof.effective, f"{name}: {proof.evidence}"
-    bench.switchboard.switch(BASELINE)
+    with CIRCUMSTANCES.get(name, nullcontext)():
+        bench.train(2)
+        bench.switchboard.switch(Plan({name: CATALOG_SETTINGS.get(name, {})}))
+        (idle,) = bench.switchboard.proofs()
+        assert not idle.effective, f"{name} claims an effect before any step: {idle.evidence}"
+        bench.train(_STEPS)
+        (proof,) = bench.switchboard.proofs()
+        assert proof.effective, f"{name}: {proof.evidence}"
+        bench.switchboard.switch(BASELINE)
 
 
 def check_checkpoints_look_the_same(bench: Workbench, plan: Plan) -> None:
@@ -88,6 +91,11 @@ def check_checkpoints_look_the_same(bench: Workbench, plan: Plan) -> None:
 
 CATALOG_SETTINGS = {"threads": {"count": 1}}
 """Settings for techniques that need some."""
+
+CIRCUMSTANCES: dict[str, Callable[[], AbstractContextManager[object]]] = {
+    "debugging_off": lambda: torch.autograd.set_detect_anomaly(True)
+}
+"""Contexts in which a technique finds something to do."""
 
 LIVE = [name for name, technique in CATALOG.items() if technique.scope == "live"]
 

@@ -6,11 +6,12 @@ from .base import Technique
 from .bf16 import Bf16
 from .channels_last import ChannelsLast
 from .dataset_in_ram import DatasetInRam
+from .debugging_off import DebuggingOff
 from .fused_optimizer import FusedOptimizer
 from .malloc import Malloc
 from .threads import Threads
 
 CATALOG: dict[str, type[Technique]] = {
     technique.name: technique
-    for technique in (DatasetInRam, Bf16, ChannelsLast, FusedOptimizer, Malloc, Threads)
+    for technique in (DatasetInRam, DebuggingOff, Bf16, ChannelsLast, FusedOptimizer, Malloc, Threads)
 }

@@ -1,0 +1,145 @@
+"""What a script leaves on that is for debugging, and the lines at which its steps stand still."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ..records.observation import Leftover, Wait
+from .observer import clock
+from .training import Training
+
+_ANOMALY, _PROFILER, _GRADCHECK = "anomaly detection", "profiler", "gradcheck"
+_VARIABLES = {  # name: the values that slow a training down
+    "CUDA_LAUNCH_BLOCKING": {"1"},
+    "TORCH_LOGS": None,
+    "TORCH_DISTRIBUTED_DEBUG": {"INFO", "DETAIL"},
+    "TORCH_SHOW_CPP_STACKTRACES": {"1"},
+    "TORCH_CPP_LOG_LEVEL": {"INFO"},
+    "NCCL_DEBUG": {"INFO", "TRACE"},
+}  # fmt: skip
+_FETCHES = ("item", "tolist", "cpu", "numpy", "__float__", "__int__", "__bool__")
+
+
+class Leftovers:
+    """Notes, with file and line, what the script switches on. What it had switched off again before its
+    first step ended does not count.
+    """
+
+    def __init__(self, training: Training) -> None:
+        self._torch = training.torch
+        self._place = Place(training.torch)
+        self._where: dict[str, str] = {}
+        self._enabled: dict[str, None] = {}  # since training began, in order
+        replace = training.seams.replace
+        replace(self._torch, "set_anomaly_enabled", self._noting(_ANOMALY, lambda mode, *_, **__: mode))
+        replace(self._torch.autograd.profiler, "_enable_profiler", self._noting(_PROFILER))
+        replace(self._torch.autograd, "gradcheck", self._noting(_GRADCHECK))
+        replace(self._torch.autograd, "gradgradcheck", self._noting(_GRADCHECK))
+
+    def training_begins(self) -> None:
+        """The first step has ended."""
+        on = {_ANOMALY: self._torch.is_anomaly_enabled(), _PROFILER: _profiling(self._torch)}
+        self._enabled = {name: None for name in self._enabled if on.get(name, True)}
+
+    def found(self) -> tuple[Leftover, ...]:
+        torch = self._torch
+        found = [
+            Leftover(name, self._where.get(name, ""), removable=name != _GRADCHECK) for name in self._enabled
+        ]
+        flags = {
+            "torch.use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+            "torch.backends.cudnn.deterministic": torch.backends.cudnn.deterministic,
+        }
+        found += [Leftover(name, "", removable=False) for name, on in flags.items() if on]
+        for name, slow in _VARIABLES.items():
+            value = os.environ.get(name, "")
+            if value and (slow is None or value.upper() in slow):
+                found.append(Leftover(f"{name}={value}", "", removable=False))
+        return tuple(found)
+
+    def _noting(self, name: str, counts: Callable[..., Any] = lambda *_, **__: True) -> Any:
+        def make(original: Any) -> Any:
+            def noted(*args: Any, **kwargs: Any) -> Any:
+                if counts(*args, **kwargs):
+                    self._enabled[name] = None
+                    self._where.setdefault(name, self._place.of_caller())
+                return original(*args, **kwargs)
+
+            return noted
+
+        return make
+
+
+class Waits:
+    """Times every value that is fetched from a device, and every print, by the line that does it."""
+
+    def __init__(self, training: Training) -> None:
+        self._place = Place(training.torch)
+        self._lines: dict[tuple[str, str], list[float]] = {}  # (what, where): calls, seconds
+        self._inside = False
+        replace = training.seams.replace
+        self._undo = [replace(training.torch.Tensor, name, self._timing(f".{name}()")) for name in _FETCHES]
+        self._undo.append(replace(builtins, "print", self._timing("print")))
+
+    def training_begins(self) -> None:
+        self._lines.clear()
+
+    def found(self, steps: int) -> tuple[Wait, ...]:
+        """The longest first. ``steps``: so many were taken since training began."""
+        rows = [
+            Wait(what, where, calls / steps, seconds / steps)
+            for (what, where), (calls, seconds) in self._lines.items()
+            if steps
+        ]
+        return tuple(sorted(rows, key=lambda row: -row.seconds))
+
+    def stop(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+    def _timing(self, what: str) -> Any:
+        def make(original: Any) -> Any:
+            def timed(*args: Any, **kwargs: Any) -> Any:
+                if self._inside:  # print(loss) formats the tensor by .item()
+                    return original(*args, **kwargs)
+                self._inside = True
+                began = clock()
+                try:
+                    return original(*args, **kwargs)
+                finally:
+                    seconds = clock() - began
+                    self._inside = False
+                    line = self._lines.setdefault((what, self._place.of_caller()), [0, 0.0])
+                    line[0] += 1
+                    line[1] += seconds
+
+            return timed
+
+        return make
+
+
+class Place:
+    """Finds the line of the user's, or of a library of theirs, that led to a call."""
+
+    def __init__(self, torch: Any) -> None:
+        here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        self._not = (os.path.dirname(torch.__file__) + os.sep, here + os.sep, "<frozen")
+
+    def of_caller(self) -> str:
+        """ "train.py:12", the path from the working directory if it is below; "" where nobody is found."""
+        frame = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith(self._not):
+            frame = frame.f_back  # type: ignore[assignment]
+        if frame is None:
+            return ""
+        path = frame.f_code.co_filename
+        below = os.path.relpath(path) if os.path.isabs(path) else path
+        return f"{path if below.startswith('..') else below}:{frame.f_lineno}"
+
+
+def _profiling(torch: Any) -> bool:
+    return bool(torch.autograd._profiler_enabled())

@@ -1,0 +1,102 @@
+"""Anomaly detection and an active profiler are kept off: both record every operator.
+
+Helps where one of them was left on. The training computes the same, bit for bit; but anomaly detection no
+longer raises at the first NaN, and the profiler's traces stay empty: leave the technique out for a run whose
+trace you want to read. What can be switched off only with other results (deterministic algorithms) or before
+the process starts (CUDA_LAUNCH_BLOCKING) is reported and left alone.
+
+Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...records.facts import Facts
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..training import Call, Training
+from .base import Technique
+
+
+class DebuggingOff(Technique):
+    name = "debugging_off"
+    summary = "anomaly detection and an active profiler are kept off"
+    layer = "application"
+    risk = "exact"
+    scope = "live"
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+        self._wanted = (False, True)  # the script's: anomaly detection, its check for NaN
+        self._plain_set: Any = None
+        self._passes: dict[str, int] = {"anomaly detection": 0, "the profiler": 0}
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        found = facts.observation.leftovers
+        return [] if any(leftover.removable for leftover in found) else ["nothing of that kind is on"]
+
+    def install(self, training: Training, settings: Settings) -> None:
+        torch, replace = training.torch, training.seams.replace
+        self._wanted = (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled())
+        self._plain_set = torch.set_anomaly_enabled
+        torch.set_anomaly_enabled(False)
+
+        def wanting(original: Any) -> Any:
+            def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+                self._wanted = (enabled, check_nan)
+
+            return set_anomaly_enabled
+
+        def enabling(original: Any) -> Any:
+            def _enable_profiler(*args: Any, **kwargs: Any) -> Any:
+                result = original(*args, **kwargs)
+                self._collect(torch, False)
+                return result
+
+            return _enable_profiler
+
+        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            self._passes["anomaly detection"] += self._wanted[0]
+            self._passes["the profiler"] += torch.autograd._profiler_enabled()
+            return call(*args, **kwargs)
+
+        self._undo = [
+            replace(torch, "set_anomaly_enabled", wanting),
+            replace(torch, "is_anomaly_enabled", lambda _: lambda: self._wanted[0]),
+            replace(torch, "is_anomaly_check_nan_enabled", lambda _: lambda: self._wanted[1]),
+            replace(torch.autograd.profiler, "_enable_profiler", enabling),
+        ]
+        if torch.autograd._profiler_enabled():
+            self._collect(torch, False)
+        training.forward_wrappers[self.name] = forward
+
+    def remove(self, training: Training) -> None:
+        torch = training.torch
+        training.forward_wrappers.pop(self.name, None)
+        while self._undo:
+            self._undo.pop()()
+        self._plain_set(*self._wanted)
+        if torch.autograd._profiler_enabled():
+            self._collect(torch, True)
+
+    def proof(self, training: Training) -> Proof:
+        """Counts the forward passes during which the script wanted one of them on."""
+        counts = ", ".join(f"{count} of {name}" for name, count in self._passes.items() if count)
+        return Proof(
+            self.name, bool(counts), f"forward passes without what was asked for: {counts or 'none'}"
+        )
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        return (
+            "# leave out torch.autograd.set_detect_anomaly(True) / detect_anomaly(),\n"
+            "# and torch.profiler.profile(...) around the training loop"
+        )
+
+    def _collect(self, torch: Any, wanted: bool) -> None:
+        """Let the profiler that runs collect or not; the script may start, step and stop it all the same."""
+        kinds = torch._C._profiler.ProfilerActivity
+        torch._C._autograd._toggle_collection_dynamic(wanted, {kinds.CPU, kinds.CUDA})

@@ -1,0 +1,73 @@
+"""The lines at which steps stand still."""
+
+from __future__ import annotations
+
+import builtins
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from hasten.inside.leftovers import Waits
+from hasten.inside.seams import Seams
+from hasten.inside.training import Training
+
+
+@pytest.fixture
+def waits() -> Iterator[Waits]:
+    seams = Seams()
+    try:
+        yield Waits(Training(torch, seams, 0))
+    finally:
+        seams.undo_all()
+
+
+class Slow:
+    """Printing it takes a while, and fetches a value."""
+
+    def __str__(self) -> str:
+        time.sleep(0.02)
+        return str(torch.tensor(1.0).item())
+
+
+def test_each_line_counts_its_calls_and_seconds(waits: Waits) -> None:
+    loss = torch.tensor([2.0])
+    for _ in range(4):
+        loss.item()
+        print(Slow(), file=None)
+    first, *others = waits.found(steps=2)
+    assert (first.what, first.calls) == ("print", 2)
+    assert first.seconds > 0.04
+    assert [(other.what, other.calls) for other in others] == [(".item()", 2)]
+    places = [wait.where for wait in (first, *others)]
+    assert len(set(places)) == 2
+    assert all(place.split(":")[0].endswith("test_leftovers.py") for place in places)
+
+
+def test_fetches_by_conversion_count(waits: Waits) -> None:
+    values: list[Any] = [float(torch.tensor(1.5)), int(torch.tensor(2)), bool(torch.tensor(1))]
+    values.append(torch.ones(2).tolist())
+    assert values == [1.5, 2, True, [1.0, 1.0]]
+    assert {wait.what for wait in waits.found(1)} == {
+        ".__float__()",
+        ".__int__()",
+        ".__bool__()",
+        ".tolist()",
+    }
+
+
+def test_what_was_before_training_does_not_count(waits: Waits) -> None:
+    torch.tensor(1.0).item()
+    waits.training_begins()
+    assert waits.found(1) == ()
+
+
+def test_everything_is_put_back() -> None:
+    before = builtins.print, torch.Tensor.item, torch.Tensor.__float__
+    seams = Seams()
+    Waits(Training(torch, seams, 0))
+    assert builtins.print is not before[0]
+    seams.undo_all()
+    assert (builtins.print, torch.Tensor.item, torch.Tensor.__float__) == before

@@ -1,0 +1,124 @@
+"""What was left on for debugging is kept off, bit for bit the same training, and comes back as it was."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from hasten.inside.leftovers import Leftovers
+from hasten.inside.techniques.debugging_off import DebuggingOff
+from hasten.records.observation import Leftover
+from hasten.records.plan import BASELINE, Plan
+from hasten.testing.workbench import Workbench, workbench
+
+from .made_up import facts, machine
+
+ON = Plan({"debugging_off": {}})
+
+
+@pytest.fixture
+def bench() -> Iterator[Workbench]:
+    with workbench() as made, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch warns of anomaly detection
+        yield made
+
+
+def test_it_applies_only_where_something_is_on() -> None:
+    assert DebuggingOff.refuse(facts(machine())) == ["nothing of that kind is on"]
+    kept = Leftover("torch.use_deterministic_algorithms", "", removable=False)
+    assert DebuggingOff.refuse(facts(machine(), leftovers=(kept,)))
+    found = Leftover("anomaly detection", "train.py:3", removable=True)
+    assert DebuggingOff.refuse(facts(machine(), leftovers=(found,))) == []
+
+
+def test_anomaly_detection_is_off_for_the_engine_and_on_for_the_script(bench: Workbench) -> None:
+    engine = torch.is_anomaly_enabled
+    with torch.autograd.detect_anomaly():
+        bench.train(1)
+        bench.switchboard.switch(ON)
+        assert not engine()
+        assert torch.is_anomaly_enabled()
+        bench.train(2)
+        (proof,) = bench.switchboard.proofs()
+        assert proof.effective
+        assert "2 of anomaly detection" in proof.evidence
+        bench.switchboard.switch(BASELINE)
+        assert engine()
+
+
+def test_a_context_around_every_step_is_without_effect(bench: Workbench) -> None:
+    """It leaves as it would have without us, whether it ends before or after the removal."""
+    engine = torch.is_anomaly_enabled
+    bench.switchboard.switch(ON)
+    with torch.autograd.set_detect_anomaly(True, check_nan=False):
+        assert not engine()
+        bench.train(1)
+    assert not torch.is_anomaly_enabled()
+    within = torch.autograd.detect_anomaly()
+    with within:
+        bench.switchboard.switch(BASELINE)
+        assert engine()
+    assert not engine()
+    assert torch.is_anomaly_check_nan_enabled()
+
+
+def test_the_losses_are_bit_equal(bench: Workbench) -> None:
+    start = bench.snapshot()
+    with torch.autograd.detect_anomaly():
+        expected = bench.train(4)
+        bench.restore(start)
+        bench.switchboard.switch(ON)
+        assert bench.train(4) == expected
+
+
+def operators(profiler: torch.profiler.profile) -> int:
+    return sum(event.name.startswith("aten::") for event in profiler.events())  # type: ignore[no-untyped-call]
+
+
+def test_a_running_profiler_collects_nothing_until_the_removal(bench: Workbench) -> None:
+    bench.train(1)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        bench.switchboard.switch(ON)
+        bench.train(2)
+        (proof,) = bench.switchboard.proofs()
+        assert proof.effective
+        assert "2 of the profiler" in proof.evidence
+    within_off = operators(profiler)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        bench.train(2)
+        bench.switchboard.switch(BASELINE)
+    started_while_on = operators(profiler)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        bench.train(2)
+    assert within_off == started_while_on == 0
+    assert operators(profiler) > 20
+
+
+def test_what_is_on_is_found_with_its_line(bench: Workbench) -> None:
+    leftovers = Leftovers(bench.training)
+    torch.autograd.set_detect_anomaly(True)
+    torch.autograd.set_detect_anomaly(False)
+    leftovers.training_begins()
+    assert leftovers.found() == ()
+    with torch.autograd.detect_anomaly():
+        bench.train(1)
+        found = leftovers.found()
+    assert [(item.name, item.removable) for item in found] == [("anomaly detection", True)]
+    assert found[0].where.split(":")[0].endswith("test_debugging_off.py")
+
+
+def test_flags_and_variables_are_found_and_left(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    monkeypatch.setenv("NCCL_DEBUG", "WARN")
+    torch.use_deterministic_algorithms(True)
+    try:
+        found = Leftovers(bench.training).found()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert found == (
+        Leftover("torch.use_deterministic_algorithms", "", removable=False),
+        Leftover("CUDA_LAUNCH_BLOCKING=1", "", removable=False),
+    )
