@@ -1,0 +1,150 @@
+"""Each technique on a workload where it must help and on one where it must not: does hasten find both?
+
+    python -m benchmarks.techniques [NAME ...]
+
+Pairs of fresh processes, the plain training and the one under the technique side by side; a gain is claimed
+as in a tune. What is expected follows from how the workload is made, not from its measurement.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hasten.bench.observe import observe
+from hasten.bench.pairs import PairsBench
+from hasten.bench.stage import Stage
+from hasten.bench.statistics import is_gain
+from hasten.inside.techniques.catalog import CATALOG
+from hasten.machine import this_machine
+from hasten.records.codec import to_json
+from hasten.records.facts import Facts
+from hasten.records.plan import BASELINE, Plan, Settings
+from hasten.report.words import ratio_words
+
+from .results import FOLDER, write_result
+
+WORKLOADS = Path(__file__).parent / "workloads"
+PAIRS = 8
+GAIN, NO_GAIN, REFUSED = "gain", "no gain", "refused"
+
+
+@dataclass(frozen=True)
+class Case:
+    """``why`` the answer must be ``expected``. ``settings`` None: the first that the technique proposes."""
+
+    technique: str
+    workload: str
+    expected: str
+    why: str
+    settings: Settings | None = None
+
+
+CASES = (
+    Case("batched_fetch", "large_batches", GAIN, "1024 samples a step are gathered in Python one by one"),
+    Case("batched_fetch", "convolutions", REFUSED, "no loader reads the data"),
+    Case("dataset_in_ram", "slow_samples", GAIN, "a sample takes several operators to make, always the same"),
+    Case("dataset_in_ram", "large_batches", NO_GAIN, "the samples lie in memory already"),
+    Case("debugging_off", "left_on", GAIN, "anomaly detection records every operator"),
+    Case("debugging_off", "small_layers", REFUSED, "nothing is left on"),
+    Case("bf16", "convolutions", GAIN, "convolutions of a CPU with bfloat16 instructions"),
+    Case("bf16", "small_layers", NO_GAIN, "the casts cost more than such small products"),
+    Case("channels_last", "convolutions", GAIN, "oneDNN would reorder the pictures at every convolution"),
+    Case("channels_last", "small_layers", REFUSED, "there are no convolutions"),
+    Case("compile", "transformer", GAIN, "operators between the products become one loop each"),
+    Case("compile", "many_parameters", NO_GAIN, "nearly all of a step is the optimizer's and memory's"),
+    Case("fused_optimizer", "many_parameters", GAIN, "Adam reads and writes all its state in several passes"),
+    Case("fused_optimizer", "convolutions", NO_GAIN, "there is hardly anything to update"),
+    Case("malloc", "convolutions", GAIN, "activations of megabytes are freed and faulted in at every step"),
+    Case("malloc", "small_layers", NO_GAIN, "nothing is large enough to be returned to the kernel"),
+    Case("threads", "convolutions", NO_GAIN, "one thread leaves the other cores idle", {"count": 1}),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these techniques")
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - {case.technique for case in CASES}
+    if unknown:
+        parser.error(f"no case is known of {', '.join(sorted(unknown))}")
+    rows = []
+    for case in CASES:
+        if case.technique in CATALOG and (not arguments.names or case.technique in arguments.names):
+            rows.append(answer(case, arguments.pairs))
+            print(row_words(rows[-1]), flush=True)
+    kept = [row for row in kept_rows() if row["technique"] not in {row["technique"] for row in rows}]
+    write_result("techniques", {"rows": sorted(kept + rows, key=_place)})
+    wrong = [row for row in rows if row["found"] != row["expected"]]
+    print(f"{len(rows) - len(wrong)} of {len(rows)} answers are as expected")
+    raise SystemExit(1 if wrong else 0)
+
+
+def kept_rows() -> list[dict[str, Any]]:
+    """Those of the newest file."""
+    files = sorted(FOLDER.glob("*-techniques.json"))
+    rows: list[dict[str, Any]] = json.loads(files[-1].read_text())["rows"] if files else []
+    return rows
+
+
+def answer(case: Case, pairs: int) -> dict[str, Any]:
+    """What hasten finds, with the raw log ratios."""
+    row: dict[str, Any] = {
+        "technique": case.technique,
+        "workload": case.workload,
+        "expected": case.expected,
+        "why": case.why,
+    }
+    technique = CATALOG[case.technique]
+    with tempfile.TemporaryDirectory() as folder:
+        stage = Stage(
+            argv=(str(WORKLOADS / f"{case.workload}.py"),),
+            machine=this_machine(),
+            environment=dict(os.environ),
+            folders=(folder,),
+            trial_folder=Path(folder, "output"),
+        )
+        with stage:
+            observation, rhythm = observe(stage)
+            facts = Facts(stage.machine, observation)
+            reasons = technique.refuse(facts)
+            if reasons:
+                return row | {"found": REFUSED, "reasons": reasons}
+            settings = technique.options(facts)[0] if case.settings is None else case.settings
+            trial = PairsBench(stage, rhythm).compare(BASELINE, Plan({case.technique: settings}), pairs)
+    gain = trial.failure is None and is_gain(trial.log_ratios)
+    return row | {
+        "settings": settings,
+        "found": GAIN if gain else NO_GAIN,
+        "failure": trial.failure,
+        "ratio": to_json(trial.ratio),
+        "speedup": ratio_words(trial.ratio),
+        "log_ratios": trial.log_ratios,
+        "step_seconds": [trial.step_seconds_a, trial.step_seconds_b],
+        "setup_seconds": trial.setup_seconds,
+    }
+
+
+def row_words(row: dict[str, Any]) -> str:
+    right = "as expected" if row["found"] == row["expected"] else f"EXPECTED {row['expected'].upper()}"
+    told = row.get("speedup") or "; ".join(row["reasons"])
+    failure = f" ({row['failure']})" if row.get("failure") else ""
+    return f"{row['technique']} on {row['workload']}: {row['found']}, {right}: {told}{failure}"
+
+
+def _place(row: dict[str, Any]) -> tuple[int, int]:
+    places = [(case.technique, case.workload) for case in CASES]
+    place = (row["technique"], row["workload"])
+    return (list(CATALOG).index(place[0]), places.index(place) if place in places else len(places))
+
+
+if __name__ == "__main__":
+    main()
