@@ -1,0 +1,122 @@
+"""Writes docs/techniques: a card for each technique, from its module and from what was measured.
+
+python -m benchmarks.cards
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from hasten.inside.techniques.base import Technique
+from hasten.inside.techniques.catalog import CATALOG
+
+from .measuring import newest
+from .results import FOLDER as RESULTS
+from .techniques import GAIN, REFUSED
+
+FOLDER = Path(__file__).parent.parent / "docs" / "techniques"
+LAYERS = ("application", "data", "environment", "resources")
+RISKS = {
+    "exact": "same mathematics and same random draws; only rounding may differ",
+    "draws": "the same distribution, other random numbers",
+    "close": "lower precision",
+    "training": "changes the training itself: use `hasten verify`",
+}
+SCOPES = {
+    "live": "switched on and off within one running training",
+    "process": "decided before a process starts",
+    "launch": "changes how many processes there are",
+}
+TRIED_WITH: dict[str, dict[str, Any]] = {"threads": {"count": 4}}
+"""Settings for the lines by hand, where a technique needs some."""
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    pages = all_pages()
+    for path in FOLDER.glob("*.md"):
+        if path.name not in pages:
+            path.unlink()
+    for name, text in pages.items():
+        (FOLDER / name).write_text(text)
+    print(f"{len(pages)} pages in {FOLDER}")
+
+
+def all_pages() -> dict[str, str]:
+    """File name to text, of the whole folder."""
+    measured = json.loads(newest("techniques").read_text()) if list(RESULTS.glob("*-techniques.json")) else {}
+    cards = {f"{name}.md": card(technique, measured) for name, technique in CATALOG.items()}
+    return {"README.md": index(), **cards}
+
+
+def index() -> str:
+    lines = [
+        "# The techniques",
+        "",
+        "What hasten can switch on in a script that was not written for it. `hasten techniques train.py` says "
+        "which of them apply to a script on a machine, `hasten run --use NAME train.py` uses one by hand. "
+        "These pages are made by `python -m benchmarks.cards`.",
+    ]
+    for layer in LAYERS:
+        techniques = [technique for technique in CATALOG.values() if technique.layer == layer]
+        if techniques:
+            lines += ["", f"## {layer.capitalize()} layer", "", "| technique | risk | scope | what it does |"]
+            lines.append("|---|---|---|---|")
+            lines += [f"| [{t.name}]({t.name}.md) | {t.risk} | {t.scope} | {t.summary} |" for t in techniques]
+    return "\n".join(lines) + "\n"
+
+
+def card(technique: type[Technique], measured: dict[str, Any]) -> str:
+    lines = [f"# {technique.name}", "", f"{technique.summary[0].upper()}{technique.summary[1:]}.", ""]
+    lines += ["| | |", "|---|---|", f"| layer | {technique.layer} |"]
+    lines.append(f"| risk | {technique.risk}: {RISKS[technique.risk]} |")
+    lines.append(f"| scope | {technique.scope}: {SCOPES[technique.scope]} |")
+    if technique.conflicts:
+        lines.append(f"| not together with | {', '.join(sorted(technique.conflicts))} |")
+    lines += [
+        "",
+        "## What it does, when it helps, when it hurts",
+        "",
+        _prose(sys.modules[technique.__module__]),
+    ]
+    lines += ["", "## How its effect is proven", "", _prose(technique.proof)]
+    written = technique.by_hand(TRIED_WITH.get(technique.name, {}))
+    language = "sh" if technique.environment(TRIED_WITH.get(technique.name, {})) else "python"
+    lines += ["", "## The same by hand", "", f"```{language}", written, "```"]
+    lines += ["", "## Measured by us", "", *_numbers(technique.name, measured)]
+    return "\n".join(lines) + "\n"
+
+
+def _prose(thing: Any) -> str:
+    """A docstring's paragraphs, each on one line."""
+    paragraphs = (inspect.getdoc(thing) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _numbers(name: str, measured: dict[str, Any]) -> list[str]:
+    rows = [row for row in measured.get("rows", []) if row["technique"] == name]
+    if not rows:
+        return ["Not yet."]
+    lines = [
+        f"On {measured['machine']}, torch {measured['torch']}, by `python -m benchmarks.techniques`; times faster, "
+        "with the 95% interval over pairs of fresh processes.",
+        "",
+        "| workload | expected, because | found |",
+        "|---|---|---|",
+    ]
+    for row in rows:
+        link = f"[{row['workload']}](../../benchmarks/workloads/{row['workload']}.py)"
+        if row["found"] == REFUSED:
+            found = f"refused: {'; '.join(row['reasons'])}"
+        else:
+            found = f"{'a gain' if row['found'] == GAIN else 'no gain'}: {row['failure'] or row['speedup']}"
+        lines.append(f"| {link} | {row['expected']}: {row['why']} | {found} |")
+    return lines
+
+
+if __name__ == "__main__":
+    main()
