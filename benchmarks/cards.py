@@ -57,8 +57,8 @@ def index() -> str:
     lines = [
         "# The techniques",
         "",
-        "What hasten can switch on in a script that was not written for it. `hasten techniques train.py` says "
-        "which of them apply to a script on a machine, `hasten run --use NAME train.py` uses one by hand. "
+        "What hasten can switch on in a script that was not written for it. `hasten techniques train.py` "
+        "says which of them apply to a script on a machine, `hasten run --use NAME train.py` uses one by hand. "
         "These pages are made by `python -m benchmarks.cards`.",
     ]
     for layer in LAYERS:
@@ -102,8 +102,8 @@ def _numbers(name: str, measured: dict[str, Any]) -> list[str]:
     if not rows:
         return ["Not yet."]
     lines = [
-        f"On {measured['machine']}, torch {measured['torch']}, by `python -m benchmarks.techniques`; times faster, "
-        "with the 95% interval over pairs of fresh processes.",
+        f"On {measured['machine']}, torch {measured['torch']}, by `python -m benchmarks.techniques`; "
+        "times faster, with the 95% interval over pairs of fresh processes.",
         "",
         "| workload | expected, because | found |",
         "|---|---|---|",
