@@ -58,8 +58,8 @@ def index() -> str:
         "# The techniques",
         "",
         "What hasten can switch on in a script that was not written for it. `hasten techniques train.py` "
-        "says which of them apply to a script on a machine, `hasten run --use NAME train.py` uses one by hand. "
-        "These pages are made by `python -m benchmarks.cards`.",
+        "says which of them apply to a script on a machine, `hasten run --use NAME train.py` uses one by "
+        "hand. These pages are made by `python -m benchmarks.cards`.",
     ]
     for layer in LAYERS:
         techniques = [technique for technique in CATALOG.values() if technique.layer == layer]
