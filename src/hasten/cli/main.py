@@ -14,15 +14,16 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import HastenError
-from . import demo, profile, run, techniques, tune, verify
+from . import demo, doctor, profile, run, techniques, tune, verify
 from .common import VerbParser
 
-_VERBS = (profile, tune, run, verify, techniques, demo)
+_VERBS = (doctor, profile, tune, run, verify, techniques, demo)
 _INTERRUPTED = 130
 _AGAIN_SECONDS = 0.02
 _DESCRIPTION = """\
 Find out why a PyTorch training script is slow on this machine, and train it faster, unchanged.
 
+  hasten doctor                         what is this machine, and what hinders training on it?
   hasten profile train.py --epochs 5    where does a step's time go?
   hasten tune train.py --epochs 5       try what may help, measure it, write a plan
   hasten run train.py --epochs 5        train under the plan

@@ -1,0 +1,47 @@
+"""``hasten doctor [SCRIPT]``: what is this machine, and what stands in the way? Nothing is run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .common import add_json, add_script, console_for, require_platform, script_of
+
+NAME = "doctor"
+HELP = "say what this machine is and what hinders fast training on it; read a script for devices written in"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_json(parser)
+    add_script(parser, required=False)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from ..bench.warnings import before_tuning
+    from ..devices import hard_coded_devices
+    from ..doctor import examine, of_script, protection_here
+    from ..machine import this_machine
+    from ..machine.torch_build import torch_build
+    from ..machine.vitals import idle_vitals
+    from ..records.codec import to_json
+    from ..report.doctor import print_doctor
+    from ..report.machine_readable import write_json
+
+    require_platform()
+    named = arguments.script is not None or arguments.module is not None
+    script = script_of(arguments) if named else None
+    machine, torch = this_machine(), torch_build()
+    folders = script.folders if script is not None else (str(Path.cwd().resolve()),)
+    findings = examine(machine, torch, protection_here(folders), before_tuning(*idle_vitals()))
+    devices = hard_coded_devices(script) if script is not None else []
+    findings = [*of_script(devices), *findings]
+    print_doctor(machine, torch, findings, console_for(arguments.json))
+    if arguments.json is not None:
+        content = {
+            "machine": to_json(machine),
+            "torch": to_json(torch),
+            "findings": to_json(findings),
+            "hard_coded_devices": to_json(devices),
+        }
+        write_json(content, arguments.json)
+    return 0

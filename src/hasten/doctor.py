@@ -1,0 +1,113 @@
+"""What stands in the way of fast training here, as far as it can be seen without training."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+
+from .devices import CHOICE
+from .inside.protect import make_layers, protect, remove_layers
+from .inside.rehearsal import rehearse
+from .records.diagnosis import Finding, HardCoded, TorchBuild
+from .records.machine import Machine
+
+_LEAST_TORCH = (2, 9)
+_BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
+
+
+def examine(machine: Machine, torch: TorchBuild, protection: str, busy: Sequence[str]) -> list[Finding]:
+    """What hinders comes first. ``protection``: why no trial can be kept from writing files, "" where all
+    can; ``busy``: what was seen of other programs.
+    """
+    found = [*_of_torch(machine, torch), *_of_cpu(machine)]
+    found += [Finding(text, hinders=True) for text in busy]
+    if protection:
+        found.append(
+            Finding(
+                f"trials cannot be kept from writing the script's files: {protection}",
+                "tune a copy of the project, or allow it: hasten tune --allow-writes",
+                hinders=True,
+            )
+        )
+    if machine.environment:
+        names = ", ".join(f"{name}={value}" for name, value in machine.environment.items())
+        found.append(
+            Finding(f"you set {names}", "hasten leaves that alone: unset what you have no reason for")
+        )
+    return sorted(found, key=lambda finding: not finding.hinders)
+
+
+def of_script(found: Sequence[HardCoded]) -> list[Finding]:
+    """A finding for each device that is written into a script, and the line that would choose one."""
+    findings = [
+        Finding(
+            f"{item.file}:{item.line}: a device is written into {item.written}",
+            f"write {item.instead}",
+            hinders=True,
+        )
+        for item in found
+    ]
+    return (
+        [*findings, Finding("a device is chosen once, and for any machine, by", CHOICE)] if findings else []
+    )
+
+
+def protection_here(folders: Sequence[str]) -> str:
+    """Why trials cannot be kept from writing into ``folders``; "" where they can. Nothing is left behind."""
+    layers = make_layers(folders)
+
+    def attempt() -> None:
+        made = protect(folders, layers, or_deny=True)
+        if made.kind == "off":
+            raise OSError(made.reason)
+
+    try:
+        return rehearse(attempt)
+    finally:
+        if layers:
+            remove_layers(layers)
+
+
+def _of_torch(machine: Machine, torch: TorchBuild) -> list[Finding]:
+    if not torch.version:
+        return [Finding("torch is not installed beside hasten", "pip install torch", hinders=True)]
+    found = []
+    if tuple(int(part) for part in torch.version.split(".")[:2]) < _LEAST_TORCH:
+        found.append(
+            Finding(
+                f"torch {torch.version} is too old for hasten", "pip install -U torch (2.9 or later)", True
+            )
+        )
+    if machine.accelerators and not (torch.cuda or torch.rocm):
+        found.append(
+            Finding(
+                f"there is {', '.join(machine.accelerators)}, but this torch is built for CPUs only",
+                "install a torch built for your GPU",
+                hinders=True,
+            )
+        )
+    if not machine.accelerators and torch.cuda:
+        found.append(
+            Finding(f"this torch is built for CUDA {torch.cuda}, and there is no GPU", "it trains on the CPU")
+        )
+    return found
+
+
+def _of_cpu(machine: Machine) -> list[Finding]:
+    found = []
+    if machine.usable_cpus < machine.physical_cores:
+        found.append(
+            Finding(
+                f"the container may use {machine.quota_cpus:g} CPUs at once, and torch will start "
+                f"{machine.physical_cores} threads",
+                f"set OMP_NUM_THREADS={machine.usable_cpus}, or let hasten tune threads",
+                hinders=True,
+            )
+        )
+    if not _BF16_FLAGS & set(machine.cpu_flags):
+        found.append(Finding("this CPU has no bfloat16 instructions", "lower precision will not help on it"))
+    if not any(shutil.which(name) for name in ("g++", "clang++", "c++")):
+        found.append(
+            Finding("there is no C++ compiler, which torch.compile needs", "apt-get install g++, for example")
+        )
+    return found

@@ -1,0 +1,23 @@
+"""Which torch is installed, and for what it was built; without importing it."""
+
+from __future__ import annotations
+
+import re
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from hasten.machine.probe import text_of
+from hasten.records.diagnosis import TorchBuild
+
+
+def torch_build() -> TorchBuild:
+    """Reads torch/version.py, which torch's own build writes."""
+    spec = PathFinder.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return TorchBuild("")
+    return read_build(text_of(Path(spec.origin).with_name("version.py")))
+
+
+def read_build(text: str) -> TorchBuild:
+    found = dict(re.findall(r"^(__version__|cuda|hip)\b[^=]*=\s*['\"]([^'\"]*)['\"]", text, re.MULTILINE))
+    return TorchBuild(found.get("__version__", ""), found.get("cuda", ""), found.get("hip", ""))

@@ -1,0 +1,42 @@
+"""The report of ``hasten doctor``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..records.diagnosis import Finding, TorchBuild
+from ..records.machine import Machine
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_doctor(machine: Machine, torch: TorchBuild, findings: Sequence[Finding], console: Console) -> None:
+    """What is here, what hinders, what is good to know."""
+    from rich.text import Text
+
+    gib = 2**30
+    quota = f", quota of {machine.quota_cpus:g} CPUs" if machine.quota_cpus else ""
+    memory = f"{machine.available_bytes / gib:.1f} of {machine.memory_bytes / gib:.1f} GiB free"
+    built = f"CUDA {torch.cuda}" if torch.cuda else f"ROCm {torch.rocm}" if torch.rocm else "CPUs"
+    facts = {
+        "CPU": f"{machine.cpu_model}: {machine.physical_cores} cores, {machine.logical_cpus} threads{quota}",
+        "instructions": ", ".join(machine.cpu_flags) or "none of those that matter",
+        "memory": memory,
+        "GPUs": ", ".join(machine.accelerators) or "none",
+        "system": f"{machine.system} {machine.architecture}, {machine.libc or 'no known C library'}",
+        "Python": machine.python,
+        "torch": f"{torch.version}, built for {built}" if torch.version else "not installed",
+    }
+    for name, value in facts.items():
+        console.print(f"{name:>12}  {value}", highlight=False, markup=False)
+    for heading, hinders in (("What hinders:", True), ("Good to know:", False)):
+        chosen = [finding for finding in findings if finding.hinders is hinders]
+        if not chosen and not hinders:
+            continue
+        console.print(Text(f"\n{heading}" + ("" if chosen else " nothing was found"), style="bold"))
+        for finding in chosen:
+            console.print(f"  {finding.text}", highlight=False, markup=False)
+            if finding.advice:
+                console.print(f"      {finding.advice}", highlight=False, markup=False)
