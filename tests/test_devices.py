@@ -24,7 +24,9 @@ def found(folder: Path, text: str, name: str = "train.py") -> list[tuple[int, st
         ("model = Net().cuda()", "model = Net().to(device)"),
         ("x = x.cuda(0, non_blocking=True)", "x = x.to(device)"),
         ("x, y = x.to('cuda:1'), y.to(\"cuda\", s)", "x, y = x.to(device), y.to(device, s)"),
-        ("d = torch.device('cpu')", "d = torch.device(device)"),
+        ("d = torch.device('cpu')", CHOICE.replace("device", "d", 1)),
+        ("device = 'cuda:0'", CHOICE),
+        ("x = x.to(torch.device('cuda', 1))", "x = x.to(torch.device(device.type, 1))"),
         ("x = torch.zeros(2, device='mps')  # größer", "x = torch.zeros(2, device=device)  # größer"),
         ("with torch.autocast('cuda', dtype=d): pass", "with torch.autocast(device.type, dtype=d): pass"),
         ("with torch.cuda.amp.autocast(): pass", "with torch.autocast(device.type): pass"),
@@ -48,6 +50,7 @@ def test_a_device_is_found_with_the_line_that_fits_all(tmp_path: Path, written: 
         "x = x.to(torch.float32)",
         "torch.cuda.synchronize()",
         "words = ['cuda']",
+        "name = 'cuda'",
         CHOICE,
     ],
 )

@@ -13,7 +13,8 @@ from .inside.notebook import name_of, read_notebook
 from .records.diagnosis import HardCoded
 from .workspace import Script
 
-CHOICE = 'device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")'
+_CHOICE = 'torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")'
+CHOICE = f"device = {_CHOICE}"
 """The device-agnostic line. Source: https://docs.pytorch.org/docs/stable/accelerator.html"""
 
 _ACCELERATORS = ("cuda", "mps", "xpu", "hpu", "npu")
@@ -84,10 +85,29 @@ def _edits_in(tree: ast.AST, asked: bool = False) -> Iterator[_Edit]:
         asked = asked or _asks(tree.test)
     elif isinstance(tree, ast.BoolOp):  # what there is, or the CPU
         asked = asked or _asks(tree)
+    if isinstance(tree, ast.Assign) and not asked and _names_a_device(tree):
+        yield _edit(tree.value, _CHOICE)
+        return
     if isinstance(tree, ast.Call) and not asked:
         yield from _edits_of_call(tree)
     for child in ast.iter_child_nodes(tree):
         yield from _edits_in(child, asked)
+
+
+def _names_a_device(assignment: ast.Assign) -> bool:
+    """``device = "cuda"``, or anything set to ``torch.device("cuda")``."""
+    value = assignment.value
+    if isinstance(value, ast.Call):
+        made = ast.unparse(value.func) == "torch.device" and len(value.args) == 1
+        return made and _kind(value.args[0]) in (*_ACCELERATORS, "cpu")
+    called = [ast.unparse(target).lower() for target in assignment.targets]
+    return _kind(value) in (*_ACCELERATORS, "cpu") and all("dev" in name for name in called)
+
+
+def _kind(value: ast.expr) -> str:
+    """ "cuda" for "cuda:0"; "" for what is no text."""
+    text = value.value if isinstance(value, ast.Constant) else None
+    return text.partition(":")[0] if isinstance(text, str) else ""
 
 
 def _edits_of_call(call: ast.Call) -> Iterator[_Edit]:
@@ -103,11 +123,10 @@ def _edits_of_call(call: ast.Call) -> Iterator[_Edit]:
     arguments = list(call.args[:1]) if name in _TAKES_DEVICE else []
     arguments += [keyword.value for keyword in call.keywords if keyword.arg in _PLACES]
     for argument in arguments:
-        if not isinstance(argument, ast.Constant) or not isinstance(argument.value, str):
-            continue
-        kind = argument.value.partition(":")[0]
+        kind = _kind(argument)
         if kind in _ACCELERATORS or (kind == "cpu" and name in ("device", "set_default_device")):
-            yield _edit(argument, "device.type" if name in ("autocast", "GradScaler") else "device")
+            by_type = name in ("autocast", "GradScaler") or (name == "device" and len(call.args) > 1)
+            yield _edit(argument, "device.type" if by_type else "device")
 
 
 def _edit(node: ast.expr, text: str, opening: int = 0) -> _Edit:
