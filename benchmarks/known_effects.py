@@ -56,6 +56,8 @@ def main() -> None:
     parser.add_argument("--gains", type=float, nargs="+", default=GAINS, metavar="GAIN", help="0.05 for 5%%")
     parser.add_argument("--file", type=Path, default=FILE)
     arguments = parser.parse_args()
+    if arguments.pairs < 2:
+        parser.error("--pairs: an interval needs two at least")
     arguments.file.parent.mkdir(exist_ok=True)
     done = {(row["round"], row["gain"]) for row in rows_of(arguments.file) if row["kind"] == "comparison"}
     for number in range(arguments.rounds):

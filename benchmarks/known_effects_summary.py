@@ -101,12 +101,12 @@ def bend_of(rows: Rows) -> Estimate:
 
 def known_effects(rows: Rows) -> list[Known]:
     """By number of pairs, then by gain. Comparisons that failed are left out."""
-    rest = rest_of(rows).value
     groups: dict[tuple[int, float, int, int], list[dict[str, Any]]] = {}
     for row in rows:
         if row["kind"] == "comparison" and row["pairs"]["failure"] is None:
             key = (len(row["pairs"]["log_ratios"]), row["gain"], *row["rounds"])
             groups.setdefault(key, []).append(row)
+    rest = rest_of(rows).value if groups else 0.0
     return [
         Known(
             gain=gain,
@@ -172,6 +172,6 @@ def conclusion(known: Sequence[Known], rows: Rows) -> str:
         f"Where nothing is gained, {sum(one.claims for one in none)} gains were claimed in "
         f"{sum(len(one.confirmations) for one in none)} confirmations. The rest of a step, which is not "
         f"counted work, is {rest.value:.0f}{'' if rest.error is None else f' ± {rest.error:.0f}'} rounds; "
-        f"twice the rounds take {bend.words()} more than twice the time."
+        f"the time of twice the rounds is {bend.words()} off twice the time."
     )
     return text + (f" {len(why)} comparisons failed: {'; '.join(sorted(set(why)))}." if why else "")
