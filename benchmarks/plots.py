@@ -100,7 +100,7 @@ def draw_claims(axes: Any, shown: Sequence[Known], simulated: dict[str, Any]) ->
             axes.plot(effects, claimed, "--", color="0.6", linewidth=1, label=label)
     axes.set_xlabel("true gain, %")
     axes.set_ylabel("gains claimed, %")
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=7, loc="upper left")
 
 
 def draw_errors(axes: Any, shown: Sequence[Known]) -> None:
@@ -114,8 +114,8 @@ def draw_errors(axes: Any, shown: Sequence[Known]) -> None:
         values = [100 * bias.value for bias in seen.values()]
         errors = [200 * (bias.error or 0.0) for bias in seen.values()]
         axes.errorbar(list(seen), values, yerr=errors, fmt="o", markersize=4, color=colour, label=label)
-    axes.set_xticks(range(len(shown)), [f"{one.gain:+.0%}" if one.gain else "0%" for one in shown])
-    axes.set_xlabel("gain made (negative: slower)")
+    axes.set_xticks(range(len(shown)), [f"{100 * one.gain:+.0f}" for one in shown], fontsize=8)
+    axes.set_xlabel("gain made, % (negative: slower)")
     axes.set_ylabel("estimate less the truth, %\n(two standard errors)")
     axes.legend(frameon=False, fontsize=8)
 

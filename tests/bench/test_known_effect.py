@@ -35,7 +35,7 @@ from tests.bench.workers import stage_for
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="stops processes by signals")
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.004)
-LEAST_PAIRS, MOST_PAIRS = 4, 12
+LEAST_PAIRS, MOST_PAIRS = 4, 20  # pairs that vary by 30% are still enough then
 RESTS = (0.0, ROUNDS / 4)  # what of a step is not counted work, in rounds: at least and at most
 WIDENED = 1.05
 
@@ -52,6 +52,7 @@ def clear(log_ratios: list[float]) -> bool:
     return ratio is not None and ratio.count >= LEAST_PAIRS and not ratio.low <= 1 <= ratio.high
 
 
+@pytest.mark.timeout(1200)  # where the machine is at work, there are more pairs, and each takes longer
 @pytest.mark.parametrize("gain", [-0.3, 0.3])
 def test_what_is_30_percent_off_is_found_with_its_direction_and_size(stage: Stage, gain: float) -> None:
     plan = busy_plan(gain)

@@ -20,6 +20,9 @@ from benchmarks.known_effects_summary import (
     rest_of,
     summary,
 )
+from benchmarks.measuring import known_effects_words
+from benchmarks.plots import wilson
+from scipy import stats  # type: ignore[import-untyped]
 
 from hasten.bench.statistics import interval, is_gain, least_found
 
@@ -195,3 +198,23 @@ def test_a_file_that_was_stopped_in_a_round_is_gone_on_with(
     benchmark.main()
     assert asked == [(0, [0.1], 2), (1, [0.1, 0.0], 2)]
     assert len(path.read_text().splitlines()) == 2 + 2 + 3
+
+
+def test_the_page_says_how_to_measure_what_is_missing() -> None:
+    words = "None has been measured yet: `python -m benchmarks.known_effects --rounds 20` does."
+    assert known_effects_words([]) == known_effects_words([calibration()]) == words
+
+
+def test_the_page_shows_the_table_the_machines_and_the_plot() -> None:
+    where = {"machine": "Pencil and Paper 9000", "torch": "2.13.0"}
+    rows = [{**row, **where} for row in (calibration(), comparison(0.0, UNCLEAR))]
+    words = known_effects_words(rows)
+    assert words.startswith(summary(rows))
+    assert "Measured on Pencil and Paper 9000, torch 2.13.0." in words
+    assert words.endswith("(plots/known_effects.svg)")
+
+
+@pytest.mark.parametrize(("claims", "count"), [(5, 10), (0, 20), (20, 20), (1, 7)])
+def test_a_share_has_wilsons_interval(claims: int, count: int) -> None:
+    expected = stats.binomtest(claims, count).proportion_ci(method="wilson")
+    assert wilson(claims / count, count) == pytest.approx((expected.low, expected.high), abs=1e-4)
