@@ -6,7 +6,8 @@ A round measures each effect once, in an order that rotates: as the search does,
 claim is made, by pairs of fresh processes. What is true is known from counted work, see
 ``tests/bench/busy_techniques.py``; each round also calibrates what of a step is not counted. Appends a line a
 comparison to ``benchmarks/results/known_effects.jsonl``, with the raw log ratios, until the file has that
-many rounds; so it can be stopped and gone on with. ``benchmarks.measuring`` puts it on the page.
+many rounds; so it can be stopped and gone on with. To begin anew, remove it. ``benchmarks.measuring`` puts
+it on the page.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def one_round(number: int, gains: Sequence[float], pairs: int) -> Iterator[dict[
 
 
 def calibration(folder: Path) -> list[float]:
-    """Median seconds of steps with CALIBRATED rounds, by the script's own clock in a worker."""
+    """Seconds, first deciles, of steps with CALIBRATED rounds, by the script's own clock in a worker."""
     with stage_for(folder, SCRIPT, "calibrate") as stage, stage.worker() as worker:
         worker.wait_started()
         worker.steps(CALIBRATION_STEPS)
