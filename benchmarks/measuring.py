@@ -8,16 +8,16 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
+from . import known_effects
 from .false_wins import FILE, rows_of, summary
-from .results import FOLDER
+from .known_effects_summary import known_effects as effects_of
+from .known_effects_summary import summary as known_effects_summary
+from .plots import draw_coverage, draw_known_effects, draw_power
+from .results import DOCS, FOLDER
 
-DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "measuring.md"
-PLOTS = DOCS / "plots"
-COLOURS = {4: "#c44e52", 6: "#dd8452", 10: "#4c72b0"}  # by pairs
 
 
 def main() -> None:
@@ -25,6 +25,8 @@ def main() -> None:
     content = json.loads(path.read_text())
     draw_coverage(content["cases"])
     draw_power(content["cases"])
+    known = rows_of(known_effects.FILE)
+    draw_known_effects(effects_of(known), content["cases"][0])
     parts = {
         "source": f"The numbers below are from [{path.name}](../benchmarks/results/{path.name}), "
         f"{content['cases'][0]['points'][0]['comparisons']:,} simulated confirmations for each row: "
@@ -33,6 +35,7 @@ def main() -> None:
         "findings": findings_words(content["cases"]),
         "power": power_table(content["cases"]),
         "check": check_words(content["cases"]),
+        "known-effects": known_effects_words(known),
         "false-wins": false_wins_words(),
     }
     page = PAGE.read_text()
@@ -154,68 +157,20 @@ def check_words(cases: list[dict[str, Any]]) -> str:
     )
 
 
+def known_effects_words(rows: list[dict[str, Any]]) -> str:
+    if not effects_of(rows):
+        return "None has been measured yet: `python -m benchmarks.known_effects --rounds 20` does."
+    made = sorted({f"{row['machine']}, torch {row['torch']}" for row in rows})
+    return (
+        f"{known_effects_summary(rows)} Measured on {'; '.join(made)}.\n\n"
+        "![Gains claimed by the true gain, errors of the estimate, and the same against the same]"
+        "(plots/known_effects.svg)"
+    )
+
+
 def false_wins_words() -> str:
     rows = rows_of(FILE)
     return f"{summary(rows)}." if rows else "None has been run yet."
-
-
-# ---- plots
-def draw_coverage(cases: list[dict[str, Any]]) -> None:
-    plt = pyplot()
-    figure, axes = plt.subplots(figsize=(8, 3.4))
-    axes.axhspan(93, 97, color="0.92", label="93 to 97%")
-    axes.axhline(95, color="0.5", linewidth=1)
-    for number, pairs in enumerate(COLOURS):
-        points = [point for case in cases for point in case["points"] if point["pairs"] == pairs]
-        places = [place + 0.18 * (number - 1) for place in range(len(cases))]
-        axes.plot(
-            places, [100 * p["coverage"] for p in points], "o", color=COLOURS[pairs], label=f"{pairs} pairs"
-        )
-    axes.set_xticks(range(len(cases)), [fill(case["what"], 20) for case in cases], fontsize=8)
-    axes.set_ylabel("95% intervals that hold\nthe true mean ratio, %")
-    axes.legend(frameon=False, fontsize=8, loc="lower left")
-    save(figure, "coverage")
-
-
-def draw_power(cases: list[dict[str, Any]]) -> None:
-    plt = pyplot()
-    figure, grid = plt.subplots(1, len(cases), figsize=(3 * len(cases), 3.4), sharey=True)
-    for axes, case in zip(grid, cases, strict=True):
-        for curve in case["power"]:
-            pairs = curve["pairs"]
-            axes.plot(
-                [100 * effect for effect in curve["effects"]],
-                [100 * share for share in curve["claimed"]],
-                "o-",
-                markersize=3,
-                color=COLOURS[pairs],
-                label=f"{pairs} pairs",
-            )
-        axes.axhline(80, color="0.7", linewidth=1)
-        axes.axvline(0, color="0.7", linewidth=1)
-        axes.set_title(fill(case["what"], 26), fontsize=9)
-        axes.set_xlabel("true gain, %")
-    grid[0].set_ylabel("gains claimed, %")
-    grid[0].legend(frameon=False, fontsize=8)
-    save(figure, "power")
-
-
-def pyplot() -> Any:
-    try:
-        import matplotlib
-    except ImportError:
-        raise SystemExit("plots need matplotlib: pip install -e '.[bench]'") from None
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "hasten"  # the same numbers give the same file
-    import matplotlib.pyplot as plt
-
-    return plt
-
-
-def save(figure: Any, name: str) -> None:
-    PLOTS.mkdir(exist_ok=True)
-    figure.tight_layout()
-    figure.savefig(PLOTS / f"{name}.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":

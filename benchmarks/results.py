@@ -11,6 +11,7 @@ from typing import Any
 from hasten.machine import this_machine
 
 FOLDER = Path(__file__).parent / "results"
+DOCS = Path(__file__).parent.parent / "docs"
 
 
 def write_result(name: str, content: dict[str, Any]) -> Path:

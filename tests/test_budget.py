@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hasten.bench import guard
 from hasten.bench.statistics import CLAIM_LEAST_PROCESSES
-from hasten.budget import Costs, budget_for
+from hasten.budget import Costs, budget_for, budget_for_search
 from tests.bench.made_up import observation, step
 
 
@@ -115,3 +115,25 @@ def test_under_that_budget_these_pairs_are_set_aside(
 ) -> None:
     pair = estimate(step_seconds, start).pair
     assert estimate(step_seconds, start, budget=budget_for(pairs, 4, pair, spent)).pairs >= pairs
+
+
+@given(
+    step_seconds=st.floats(1e-3, 1.0),
+    seconds=st.floats(1.0, 500.0),
+    used=st.floats(1.0, 50.0),
+    at_least=st.floats(10.0, 300.0),
+)
+def test_a_budget_for_a_longer_search_leaves_it_the_time_and_hardly_more(
+    step_seconds: float, seconds: float, used: float, at_least: float
+) -> None:
+    watched = observation(steps=(step(step_seconds),) * 5, start_seconds=2.0)
+    budget = budget_for_search(watched, 100, used, seconds, at_least)
+
+    def left(budget: float) -> float:
+        return budget - used - Costs.estimate(watched, 100, budget).reserve
+
+    assert left(budget) >= seconds
+    assert budget >= at_least
+    assert budget % 10 == 0
+    if budget - 10 >= at_least and budget - 10 >= used + seconds:
+        assert left(budget - 10) < seconds

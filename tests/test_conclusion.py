@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hasten.bench.statistics import interval
 from hasten.conclusion import conclude, save_plan
 from hasten.plan_file import read_plan
 from hasten.records.cause import Cause
@@ -32,6 +34,10 @@ def concluded(
     return conclude(facts(), "overlay", confirmation, judged, tried, **{**usual, **more})
 
 
+def row_with(log_ratios: list[float]) -> Tried:
+    return replace(ROW, ratio=interval(log_ratios, "quads"))
+
+
 def test_a_confirmed_gain_is_claimed_with_its_interval() -> None:
     result = concluded(trial(CLEAR, PLAN), verdict())
     assert result.outcome == "gain"
@@ -48,7 +54,8 @@ def test_what_is_within_the_noise_is_no_claim_but_is_told() -> None:
     result = concluded(trial(NOISE, PLAN), verdict())
     assert result.outcome == "no-gain"
     assert result.reason.startswith(
-        "what looked faster was not confirmed in fresh processes: it is within the noise. 4 pairs that"
+        "what looked faster was not confirmed in fresh processes: it is within the noise. "
+        "Cannot tell under 31%: 4 pairs that"
     )
     assert result.plan == BASELINE
     assert result.speedup is None
@@ -67,6 +74,17 @@ def test_what_would_have_been_found_is_told_with_a_budget_that_finds_less() -> N
         "smaller ones less often; "
         "--budget 170 would find 5%"
     )
+
+
+def test_a_search_that_found_nothing_tells_what_it_could_not_and_a_budget() -> None:
+    tried = (row_with([-0.01, 0.0, 0.01]), row_with([-0.06, 0.0, 0.06, 0.0, 0.0, 0.0]))
+    result = concluded(tried=tried, search_budget=lambda times: 100 * times)
+    assert result.reason.startswith(
+        "nothing that was tried is faster. Cannot tell under 7%: comparisons that"
+    )
+    assert " find a gain of 7% four times in five, " in result.reason
+    assert result.reason.endswith("; a search under --budget 400 would find 4%")
+    assert "--budget" not in concluded(tried=tried).reason
 
 
 def test_pairs_that_agree_find_the_least_that_may_be_claimed() -> None:

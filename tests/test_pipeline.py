@@ -167,7 +167,8 @@ def test_the_order_follows_the_causes(paper: Paper) -> None:
 
 def test_without_a_winner_there_is_nothing_to_confirm(paper: Paper) -> None:
     result = tune(request(), Progress())
-    assert (result.outcome, result.reason) == ("no-gain", "nothing that was tried is faster")
+    assert result.outcome == "no-gain"
+    assert result.reason.startswith("nothing that was tried is faster. Cannot tell under 2%: ")
     assert not paper.guarded
     assert not paper.confirmed
     assert read_plan(PLAN_PATH).plan == BASELINE

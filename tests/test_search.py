@@ -36,7 +36,7 @@ def test_what_wins_is_kept_and_what_does_not_is_dropped() -> None:
     assert plan == plan_of("fast")
     assert rows(search) == [
         ("fast", True, "a gain"),
-        ("idle", False, "no gain found"),
+        ("idle", False, "no gain found (cannot tell under 2%)"),
         ("slow", False, "slower"),
     ]
 
@@ -64,13 +64,13 @@ def test_what_no_longer_earns_its_place_is_removed() -> None:
     bench = ScriptedBench({"first": 0.8, "second": 0.7}, together={frozenset({"first", "second"}): 0.7})
     search = search_over(bench)
     assert search.run([candidate("first"), candidate("second")]) == plan_of("second")
-    assert rows(search)[-1] == ("first", False, "no gain found: not kept")
+    assert rows(search)[-1] == ("first", False, "no gain found (cannot tell under 2%): not kept")
 
 
 def test_a_gain_within_the_noise_is_not_kept() -> None:
     search = search_over(ScriptedBench({"a": 0.9}, spread=0.2))
     assert search.run([candidate("a")]) == BASELINE
-    assert rows(search) == [("a", False, "no gain found")]
+    assert rows(search) == [("a", False, "no gain found (cannot tell under 39%)")]
 
 
 @pytest.mark.parametrize(("effect", "kept"), [(0.98, True), (0.992, False)])

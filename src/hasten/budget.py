@@ -68,3 +68,15 @@ def budget_for(pairs: int, done: int, pair_seconds: float, spent: float) -> floa
     """
     least = max(spent + (pairs - done) * pair_seconds, pairs * pair_seconds / _CONFIRMATION_SHARE)
     return 10 * math.ceil(_BUDGET_MARGIN * least / 10)
+
+
+def budget_for_search(
+    observation: Observation, pair_steps: int, used: float, seconds: float, at_least: float
+) -> float:
+    """The budget that leaves ``seconds`` to the search, beside ``used`` ones before it; not under
+    ``at_least``.
+    """
+    budget = 10 * math.ceil(max(at_least, used + seconds) / 10)
+    while budget - used - Costs.estimate(observation, pair_steps, budget).reserve < seconds:
+        budget += 10
+    return budget

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from datetime import date
 
 from . import __version__
-from .bench.statistics import CLAIM_LEAST_PROCESSES, is_gain, least_found, pairs_to_find
-from .budget import PAIRS_MOST, budget_for
+from .bench.statistics import is_gain
 from .plan_file import SavedPlan, write_plan
 from .records.cause import Cause
 from .records.facts import Facts
@@ -17,6 +16,7 @@ from .records.phases import samples_per_step, step_seconds
 from .records.plan import BASELINE, Plan
 from .records.trial import Trial
 from .records.verdict import GuardVerdict, Refused, Tried, TuneResult
+from .resolution import SearchBudget, confirmation_words, search_words
 from .workspace import Workspace
 
 
@@ -30,10 +30,12 @@ def conclude(
     refused: Sequence[Refused],
     causes: Sequence[Cause],
     spent: float,
+    search_budget: SearchBudget | None = None,
 ) -> TuneResult:
     """The result of a tune whose confirmation is ``trial`` (None: there was nothing to confirm).
 
-    ``spent``: seconds that the tune has taken, confirmation included.
+    ``spent``: seconds that the tune has taken, confirmation included. Without ``search_budget`` no budget is
+    named for a longer search.
     """
     guarded = verdict is not None and verdict.passed
     claimed = guarded and trial is not None and trial.failure is None and is_gain(trial.log_ratios)
@@ -41,7 +43,7 @@ def conclude(
     late = [Refused(name, ("the budget ended before it could be tried",)) for name in untried]
     return TuneResult(
         outcome="gain" if claimed else "no-gain",
-        reason=_reason(trial, verdict, tried, untried, claimed, spent),
+        reason=_reason(trial, verdict, tried, untried, claimed, spent, search_budget),
         plan=trial.b if trial is not None and claimed else BASELINE,
         speedup=trial.ratio.inverted() if trial is not None and trial.ratio is not None and claimed else None,
         ratio=trial.ratio if trial is not None and claimed else None,
@@ -72,6 +74,7 @@ def _reason(
     untried: Sequence[str],
     claimed: bool,
     spent: float,
+    search_budget: SearchBudget | None,
 ) -> str:
     if claimed:
         return "the gain is confirmed in fresh processes"
@@ -79,8 +82,10 @@ def _reason(
         return "what was faster did not hold accuracy"
     if trial is None and untried and not tried:
         return "the budget ended before anything could be tried"
+    if trial is None and tried:
+        return f"nothing that was tried is faster{search_words(tried, search_budget)}"
     if trial is None:
-        return "nothing that was tried is faster" if tried else "no technique applies here"
+        return "no technique applies here"
     if trial.failure is not None:
         return f"the plan failed in fresh processes: {trial.failure}"
     if verdict is None or not verdict.passed:
@@ -89,31 +94,8 @@ def _reason(
         return "what looked faster is slower in fresh processes"
     return (
         "what looked faster was not confirmed in fresh processes: it is within the noise"
-        f"{_what_would_be_found(trial, spent)}"
+        f"{confirmation_words(trial, spent)}"
     )
-
-
-def _what_would_be_found(trial: Trial, spent: float) -> str:
-    """The gain that such a confirmation finds, and the budget that would find half of it, or what can be."""
-    pairs = len(trial.log_ratios)
-    if pairs < CLAIM_LEAST_PROCESSES:
-        return ""
-    found = least_found(trial.log_ratios, pairs)
-    text = (
-        f". {pairs} pairs that lie as far apart as these find a gain of {_percent(found)} four times in "
-        "five, smaller ones less often"
-    )
-    wanted = max(found / 2, least_found(trial.log_ratios, PAIRS_MOST))
-    needed = pairs_to_find(wanted, trial.log_ratios, PAIRS_MOST)
-    if needed is None or _percent(wanted) == _percent(found):
-        return text
-    budget = budget_for(needed, pairs, trial.seconds / pairs, spent)
-    return f"{text}; --budget {budget:.0f} would find {_percent(wanted)}"
-
-
-def _percent(gain: float) -> str:
-    """Rounded up: what is found is not promised smaller than it is."""
-    return f"{math.ceil(round(100 * gain, 6))}%"
 
 
 def _breakeven(trial: Trial | None) -> int | None:

@@ -11,7 +11,7 @@ from .bench.observe import observe
 from .bench.script_bench import ScriptBench
 from .bench.stage import Stage
 from .bench.warnings import before_tuning, while_tuning
-from .budget import Costs
+from .budget import Costs, budget_for_search
 from .candidates import choose
 from .causes import find_causes
 from .conclusion import conclude, save_plan
@@ -112,10 +112,13 @@ def _tune(
         used = time.monotonic() - began
         if used + costs.least > request.budget:
             raise Refusal(_too_slow(request, rhythm.cycle_seconds / rhythm.cycle, used + costs.least))
-        search = Search(
-            logged, Deadline(request.budget - used - costs.reserve), progress.trying, progress.tried
-        )
+        deadline = Deadline(request.budget - used - costs.reserve)
+        search = Search(logged, deadline, progress.trying, progress.tried)
         plan = search.run(candidates)
+        searched, pair_steps = (
+            max(deadline.seconds, deadline.seconds - deadline.left),
+            bench.pairs.steps_needed,
+        )
 
         trial, verdict = None, None
         if plan:
@@ -126,8 +129,21 @@ def _tune(
             left = request.budget - (time.monotonic() - began)
             trial = logged.confirm(plan, costs.confirmation_pairs(left, bench.pairs.pair_seconds))
     spent = time.monotonic() - began
+
+    def search_budget(times: float) -> float:
+        return budget_for_search(observation, pair_steps, used, times * searched, request.budget)
+
     result = conclude(
-        facts, stage.protection, trial, verdict, search.tried, search.untried, refused, causes, spent
+        facts,
+        stage.protection,
+        trial,
+        verdict,
+        search.tried,
+        search.untried,
+        refused,
+        causes,
+        spent,
+        search_budget,
     )
     return result, trial
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from .bench.base import Bench
+from .bench.statistics import KEEP_BELOW
 from .inside.techniques.base import Technique
 from .records.plan import BASELINE, Plan, Settings
 from .records.trial import Trial
 from .records.verdict import Tried
-
-KEEP_BELOW = 0.99  # the interval of a kept technique's ratio ends below this
+from .resolution import trial_words
 
 Notify = Callable[[Tried], None]
 Announce = Callable[[str, Plan], None]
@@ -140,4 +140,4 @@ def _reason(trial: Trial, kept: bool) -> str:
         return "could not be measured"
     if trial.ratio.low > 1:
         return "slower"
-    return "no gain found"
+    return f"no gain found{trial_words(trial.ratio)}"

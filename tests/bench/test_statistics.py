@@ -10,10 +10,13 @@ import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
 from hasten.bench.statistics import (
+    KEEP_BELOW,
     claim_probability,
+    count_to_keep,
     interval,
     is_gain,
     least_found,
+    least_kept,
     mean_interval,
     pairs_to_find,
     t_probability,
@@ -159,3 +162,26 @@ def test_as_many_pairs_as_a_gain_takes() -> None:
         assert pairs_to_find(least_found(log_ratios, pairs) + 1e-9, log_ratios, 10) == pairs
     assert pairs_to_find(1.0, log_ratios, 10) == 4, "a claim takes four, however clear"
     assert pairs_to_find(0.02, log_ratios, 10) is None
+
+
+@pytest.mark.parametrize("count", [3, 5, 24])
+def test_the_least_gain_kept_is_kept_four_times_in_five(count: int) -> None:
+    """By the search's own rule: the 95% interval ends below ``KEEP_BELOW``."""
+    ratio = interval([SPREAD / math.sqrt(2), -SPREAD / math.sqrt(2)], "quads")
+    assert ratio is not None
+    gain = least_kept(ratio, count)
+    times, kept = 3000, 0
+    for log_ratios in simulated(1 / (1 + gain), count, times):
+        found = interval(log_ratios, "quads")
+        assert found is not None
+        kept += found.high < KEEP_BELOW
+    assert kept / times == pytest.approx(0.8, abs=0.022)  # three standard errors
+
+
+def test_as_many_units_as_it_takes_to_keep_a_gain() -> None:
+    ratio = interval([0.0, 0.05, -0.05, 0.02, -0.02, 0.0], "quads")
+    assert ratio is not None
+    assert least_kept(ratio) == least_kept(ratio, 6)
+    for count in range(3, 25):
+        assert count_to_keep(least_kept(ratio, count) + 1e-9, ratio, 24) == count
+    assert count_to_keep(0.0101, ratio, 24) is None

@@ -23,7 +23,7 @@ from .statistics import interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
 
 _LEAST_QUADS = 5
-_MOST_QUADS = 24
+MOST_QUADS = 24
 _BLOCKS = 4  # of a quad
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan
 _WARMUP_STEPS = 10
@@ -144,7 +144,7 @@ class _Comparison:
             self.log_ratios.append(log_ratio)
             return
         self._untimed += 1
-        if self.too_few and self._untimed >= _MOST_QUADS:
+        if self.too_few and self._untimed >= MOST_QUADS:
             raise TrialFailed(TOO_FEW_REGULAR)
 
     @property
@@ -162,7 +162,7 @@ class _Comparison:
         if self.too_few or ratio is None:
             return False
         clear = ratio.high < 0.97 or ratio.low > 1.0
-        return clear or count >= _MOST_QUADS or ratio.high - ratio.low < 0.01
+        return clear or count >= MOST_QUADS or ratio.high - ratio.low < 0.01
 
     def trial(self, a: Plan, b: Plan, seconds: float, failure: str | None) -> Trial:
         return Trial(

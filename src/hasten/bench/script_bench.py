@@ -13,7 +13,7 @@ from .stage import Stage
 from .statistics import interval
 from .steps import Rhythm
 
-_SEARCH_PAIRS = 5
+SEARCH_PAIRS = 5
 _LEAST_PAIRS = 3
 
 
@@ -35,8 +35,8 @@ class ScriptBench:
         if process_part(a) == process_part(b):
             return self.live.compare(a, b, seconds)
         self.live.close()
-        affordable = int(seconds / self.pairs.pair_seconds) if self.pairs.pair_seconds else _SEARCH_PAIRS
-        return self.pairs.compare(a, b, max(_LEAST_PAIRS, min(_SEARCH_PAIRS, affordable)), enough=_clear)
+        affordable = int(seconds / self.pairs.pair_seconds) if self.pairs.pair_seconds else SEARCH_PAIRS
+        return self.pairs.compare(a, b, max(_LEAST_PAIRS, min(SEARCH_PAIRS, affordable)), enough=_clear)
 
     def confirm(self, plan: Plan, pairs: int) -> Trial:
         """For the claim: a number of pairs fixed beforehand, baseline against ``plan``, nothing else in

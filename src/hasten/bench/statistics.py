@@ -82,15 +82,16 @@ FOUND_SHARE = 0.8  # of the times that a gain is there, it is claimed: what "wou
 _SLICES = 400
 
 
-def claim_probability(excess: float, pairs: int) -> float:
+def claim_probability(excess: float, count: int, confidence: float = 2 * CLAIM_CONFIDENCE - 1) -> float:
     """How often ``is_gain`` holds where the true speedup exceeds the least that may be claimed by ``excess``.
 
-    ``excess`` is in standard errors of the mean of ``pairs`` normal log ratios. This is the upper tail of the
-    noncentral t distribution, as an integral over what the spread may be estimated to be.
+    ``excess`` is in standard errors of the mean of ``count`` normal log ratios; ``confidence`` that of the
+    two-sided interval whose end decides. This is the upper tail of the noncentral t distribution, as an
+    integral over what the spread may be estimated to be.
     Source: Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 2, chapter 31.
     """
-    degrees = pairs - 1
-    bound = t_quantile(2 * CLAIM_CONFIDENCE - 1, degrees)
+    degrees = count - 1
+    bound = t_quantile(confidence, degrees)
     log_scale = math.log(2) + degrees / 2 * math.log(degrees / 2) - math.lgamma(degrees / 2)
     width = (1 + 6 / math.sqrt(degrees)) / _SLICES
     normal = NormalDist()
@@ -103,12 +104,14 @@ def claim_probability(excess: float, pairs: int) -> float:
 
 
 @cache
-def _excess_found(pairs: int) -> float:
+def _excess_found(count: int, confidence: float = 2 * CLAIM_CONFIDENCE - 1) -> float:
     """In standard errors, what is claimed in ``FOUND_SHARE`` of all comparisons; by bisection to 1e-6."""
     low, high = 0.0, 100.0
     while high - low > 1e-6:
         middle = (low + high) / 2
-        low, high = (middle, high) if claim_probability(middle, pairs) < FOUND_SHARE else (low, middle)
+        low, high = (
+            (middle, high) if claim_probability(middle, count, confidence) < FOUND_SHARE else (low, middle)
+        )
     return (low + high) / 2
 
 
@@ -126,3 +129,25 @@ def pairs_to_find(gain: float, log_ratios: Sequence[float], most: int) -> int | 
     """How many pairs that scatter like ``log_ratios`` would find ``gain``; None where ``most`` do not."""
     enough = range(CLAIM_LEAST_PROCESSES, most + 1)
     return next((pairs for pairs in enough if least_found(log_ratios, pairs) <= gain), None)
+
+
+KEEP_BELOW = 0.99  # the search keeps a technique where the 95% interval of its ratio ends below this
+LEAST_TO_TELL = 3  # two values may agree by chance: what they find is not told from them
+
+
+def least_kept(ratio: Ratio, count: int | None = None) -> float:
+    """The smallest gain that the search would keep, in four of five comparisons of ``count`` units (None: as
+    many) that scatter like those of ``ratio``. Both: at least ``LEAST_TO_TELL``.
+
+    That a comparison may stop early is left out: it then finds a little more.
+    """
+    count = count or ratio.count
+    half = math.log(ratio.high / ratio.low) / 2
+    error = half / t_quantile(0.95, ratio.count - 1) * math.sqrt(ratio.count / count)
+    return math.exp(_excess_found(count, 0.95) * error) / KEEP_BELOW - 1
+
+
+def count_to_keep(gain: float, ratio: Ratio, most: int) -> int | None:
+    """How many units that scatter like those of ``ratio`` would keep ``gain``; None where ``most`` do not."""
+    enough = range(LEAST_TO_TELL, most + 1)
+    return next((count for count in enough if least_kept(ratio, count) <= gain), None)

@@ -1,0 +1,85 @@
+"""What a tune that claims nothing could not tell: gains too small for it, and the budget that finds smaller
+ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from .bench.live import MOST_QUADS
+from .bench.script_bench import SEARCH_PAIRS
+from .bench.statistics import (
+    CLAIM_LEAST_PROCESSES,
+    LEAST_TO_TELL,
+    count_to_keep,
+    least_found,
+    least_kept,
+    pairs_to_find,
+)
+from .budget import PAIRS_MOST, budget_for
+from .records.trial import Ratio, Trial
+from .records.verdict import Tried
+
+SearchBudget = Callable[[float], float]
+"""times -> the budget under which the search has so many times the seconds that it had."""
+
+
+def confirmation_words(trial: Trial, spent: float) -> str:
+    """The gain that such a confirmation finds, and the budget that would find half of it, or what can be.
+
+    ``spent``: seconds that the tune has taken. "" for fewer pairs than a claim needs.
+    """
+    pairs = len(trial.log_ratios)
+    if pairs < CLAIM_LEAST_PROCESSES:
+        return ""
+    found = least_found(trial.log_ratios, pairs)
+    text = _cannot_tell(found, f"{pairs} pairs that lie as far apart as these")
+    wanted = max(found / 2, least_found(trial.log_ratios, PAIRS_MOST))
+    needed = pairs_to_find(wanted, trial.log_ratios, PAIRS_MOST)
+    if needed is None or percent_up(wanted) == percent_up(found):
+        return text
+    budget = budget_for(needed, pairs, trial.seconds / pairs, spent)
+    return f"{text}; --budget {budget:.0f} would find {percent_up(wanted)}"
+
+
+def search_words(tried: Sequence[Tried], budget: SearchBudget | None) -> str:
+    """The same of a search that found nothing: of the technique that it could tell least about."""
+    ratios = [row.ratio for row in tried if not row.kept and row.ratio is not None and undecided(row.ratio)]
+    if not ratios:
+        return ""
+    found = max(least_kept(ratio) for ratio in ratios)
+    text = _cannot_tell(found, "comparisons that vary as the least steady of these")
+    wanted = max(found / 2, *(least_kept(ratio, _most(ratio)) for ratio in ratios))
+    counts = [(count_to_keep(wanted, ratio, _most(ratio)), ratio.count) for ratio in ratios]
+    times = max(needed / count for needed, count in counts if needed is not None)
+    if budget is None or times <= 1 or percent_up(wanted) == percent_up(found):
+        return text
+    return f"{text}; a search under --budget {budget(times):.0f} would find {percent_up(wanted)}"
+
+
+def trial_words(ratio: Ratio) -> str:
+    """Of one comparison of the search in which no gain was found; "" where it says slower."""
+    return f" (cannot tell under {percent_up(least_kept(ratio))})" if undecided(ratio) else ""
+
+
+def undecided(ratio: Ratio) -> bool:
+    """Whether a gain could have been missed, and what is too small can be said."""
+    return ratio.low <= 1 and ratio.count >= LEAST_TO_TELL
+
+
+def percent_up(gain: float) -> str:
+    """Rounded up: what is found is not promised smaller than it is."""
+    return f"{math.ceil(round(100 * gain, 6))}%"
+
+
+def _cannot_tell(found: float, what: str) -> str:
+    return (
+        f". Cannot tell under {percent_up(found)}: {what} find a gain of {percent_up(found)} four times in "
+        "five, smaller ones less often"
+    )
+
+
+def _most(ratio: Ratio) -> int:
+    """Units that a comparison of the search has at most."""
+    return max(ratio.count, MOST_QUADS if ratio.unit == "quads" else SEARCH_PAIRS)
