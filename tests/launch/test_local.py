@@ -40,6 +40,14 @@ def test_what_the_plan_needs_wins() -> None:
     assert environment["OMP_NUM_THREADS"] == "2"
 
 
+def test_libraries_come_after_the_users_own() -> None:
+    here = machine(libraries={"jemalloc": "/lib/libjemalloc.so.2"})
+    job = Job(("train.py",), here, Plan({"malloc": {"kind": "jemalloc"}}))
+    assert render(job, {})[1]["LD_PRELOAD"] == "/lib/libjemalloc.so.2"
+    own = render(job, {"LD_PRELOAD": "/opt/libown.so"})[1]["LD_PRELOAD"]
+    assert own == "/opt/libown.so:/lib/libjemalloc.so.2"
+
+
 def test_the_worker_reads_the_same_job() -> None:
     _, environment = render(JOB, {})
     assert from_json(Job, json.loads(environment["HASTEN_JOB"])) == JOB
@@ -57,11 +65,11 @@ def test_rendering_changes_nothing() -> None:
 
 
 def test_the_baseline_adds_nothing() -> None:
-    assert environment_of(BASELINE) == {}
+    assert environment_of(BASELINE, machine()) == {}
 
 
 def test_what_is_switched_inside_needs_no_environment() -> None:
-    assert environment_of(Plan({"bf16": {}, "channels_last": {}})) == {}
+    assert environment_of(Plan({"bf16": {}, "channels_last": {}}), machine()) == {}
 
 
 def test_the_entry_is_there() -> None:

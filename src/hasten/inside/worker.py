@@ -139,6 +139,9 @@ class Worker:
         self._switchboard = Switchboard(training)
         self._hooks = Hooks(training, observer, self._root_found)
         self._hooks.install()
+        for name, settings in self._job.plan.techniques.items():
+            if CATALOG[name].scope == "process":
+                CATALOG[name]().start(training, settings)
         self._uses.watch(training)
         if self._job.witness:
             self._witness = Witness(training)
