@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hasten.machine import container, cpu, memory
 from hasten.machine.accelerators import accelerators
-from hasten.machine.libraries import libraries
+from hasten.machine.libraries import libraries, packages
 from hasten.records.machine import Machine
 
 SPEED_VARIABLES = (
@@ -57,6 +57,7 @@ def this_machine(root: Path = Path("/")) -> Machine:
         environment=speed_variables(os.environ),
         cores=cpu.cores(cpus, root),
         libraries=libraries(root),
+        packages=packages(),
         huge_pages=memory.huge_pages(root),
     )
 

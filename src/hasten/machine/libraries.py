@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from hasten.machine.probe import output_of
@@ -46,6 +47,15 @@ def libraries(root: Path = Path("/")) -> dict[str, str]:
     return {
         kind: file for kind, file in found.items() if not set(": ") & set(file)
     }  # LD_PRELOAD separates by both
+
+
+def packages() -> dict[str, str]:
+    """The versions of Python packages that a technique may load, where they are installed."""
+    found = {}
+    for name in ("intel_extension_for_pytorch",):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def _cache() -> dict[str, str]:

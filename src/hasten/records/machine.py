@@ -41,6 +41,7 @@ class Machine:
     environment: Mapping[str, str] = field(default_factory=dict)
     cores: tuple[Core, ...] = ()
     libraries: Mapping[str, str] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)  # versions of those that a technique may load
     huge_pages: str = ""  # when the kernel gives transparent ones: "always", "madvise", "never", "" unknown
 
     @property
