@@ -126,8 +126,9 @@ def _tune(
             left = request.budget - (time.monotonic() - began)
             trial = logged.confirm(plan, costs.confirmation_pairs(left, bench.pairs.pair_seconds))
     spent = time.monotonic() - began
+    not_tried = [*refused, *search.left_out]
     result = conclude(
-        facts, stage.protection, trial, verdict, search.tried, search.untried, refused, causes, spent
+        facts, stage.protection, trial, verdict, search.tried, search.untried, not_tried, causes, spent
     )
     return result, trial
 
