@@ -9,6 +9,7 @@ Source: https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inf
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from ...records.facts import Facts
@@ -54,7 +55,8 @@ class InteropThreads(Technique):
 
     def start(self, training: Training, settings: Settings) -> None:
         """torch takes one number, before the pool is first used: a call of the script's would now fail."""
-        training.torch.set_num_interop_threads(int(settings["count"]))
+        with suppress(RuntimeError):  # in use already: the proof will say so
+            training.torch.set_num_interop_threads(int(settings["count"]))
 
         def keeping_quiet(original: Any) -> Any:
             def set_num_interop_threads(count: int) -> None:
