@@ -29,8 +29,9 @@ from .base import Technique
 _OWN = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY")
 _WAITS = ("active", "passive")
 _BLOCKTIMES_MS = (200, 1, 0)
-_IDLE_SECONDS = 0.2
-_AWAKE_SHARE = 0.2  # of that; left to itself libgomp waits awake for some milliseconds only
+_LOOK_SECONDS = 0.05
+_LOOKS = {"active": 20, "passive": 4}  # at most; a busy machine gives a waiting thread little of its time
+_AWAKE_SECONDS = 0.03  # left to itself libgomp waits awake for some milliseconds, counted in turns of a loop
 _ASLEEP_SECONDS = 2e-4
 
 
@@ -123,15 +124,20 @@ class OpenmpRuntime(Technique):
         torch = training.torch
         if torch.get_num_threads() < 2:
             return Proof(self.name, False, "torch uses one thread: there is none to wait")
+        wait, ours = str(self._settings["wait"]), threading.get_native_id()
         torch.ones(2**20).mul_(2)
         before = seconds_by_thread()
-        time.sleep(_IDLE_SECONDS)
-        after = seconds_by_thread()
-        ours = threading.get_native_id()
-        awake = max((after[t] - before[t] for t in before if t in after and t != ours), default=0.0)
-        active = self._settings["wait"] == "active"
-        effective = awake > _AWAKE_SHARE * _IDLE_SECONDS if active else awake < _ASLEEP_SECONDS
-        evidence = f"{os.path.basename(file)}'s threads waited awake for {1e3 * awake:.1f} of 200 ms"
+        awake, looks = 0.0, 0
+        while looks < _LOOKS[wait] and awake < _AWAKE_SECONDS:
+            time.sleep(_LOOK_SECONDS)
+            after = seconds_by_thread()
+            awake = max((after[t] - before[t] for t in before if t in after and t != ours), default=0.0)
+            looks += 1
+        effective = awake >= _AWAKE_SECONDS if wait == "active" else awake < _ASLEEP_SECONDS
+        waited = 1e3 * looks * _LOOK_SECONDS
+        evidence = (
+            f"{os.path.basename(file)}'s threads were awake for {1e3 * awake:.1f} of {waited:.0f} idle ms"
+        )
         return Proof(self.name, effective, evidence)
 
     @classmethod
