@@ -85,7 +85,7 @@ def card(technique: type[Technique], measured: dict[str, Any]) -> str:
     ]
     lines += ["", "## How its effect is proven", "", _prose(technique.proof)]
     written = technique.by_hand(TRIED_WITH.get(technique.name, {}))
-    language = "sh" if technique.environment(TRIED_WITH.get(technique.name, {})) else "python"
+    language = "sh" if "export " in written else "python"
     lines += ["", "## The same by hand", "", f"```{language}", written, "```"]
     lines += ["", "## Measured by us", "", *_numbers(technique.name, measured)]
     return "\n".join(lines) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 from hasten.bench.base import Bench
 from hasten.bench.fake import ScriptedBench
 from hasten.records.plan import BASELINE, Plan
-from hasten.records.trial import Trial
-from hasten.records.verdict import Tried
+from hasten.records.trial import Proof, Trial
+from hasten.records.verdict import Refused, Tried
 from hasten.search import Candidate, Deadline, Search
 from tests.bench.made_up import candidate, technique
 
@@ -178,6 +179,171 @@ def test_every_comparison_is_announced_and_told() -> None:
     assert [row.against for row in told] == [against for _, against in said]
 
 
+# ---- together first
+def together(*names: str) -> list[Candidate]:
+    return [candidate(name, jointly=True) for name in names]
+
+
+def test_without_a_gain_together_none_is_tried_singly() -> None:
+    bench = ScriptedBench({"live": 0.8})
+    search = search_over(bench)
+    plan = search.run([candidate("live"), *together("a", "b", "c")])
+    assert plan == plan_of("live")
+    assert bench.asked == [
+        (BASELINE, plan_of("live")),
+        (plan_of("live"), plan_of("live", "a", "b", "c")),
+    ]
+    row = search.tried[1]
+    assert (row.technique, row.together, row.kept) == ("environment", plan_of("a", "b", "c"), False)
+    assert row.reason == "no gain found together (cannot tell under 2%), so none singly: a, b, c"
+    assert search.untried == []
+
+
+def test_what_gains_together_is_judged_singly() -> None:
+    bench = ScriptedBench({"a": 0.8})
+    search = search_over(bench)
+    assert search.run(together("a", "b", "c")) == plan_of("a")
+    assert rows(search) == [
+        ("environment", True, "a gain together: a, b, c"),
+        ("a", True, "a gain beside the others"),
+        ("b", False, "no gain found (cannot tell under 2%): not kept"),
+        ("c", False, "no gain found (cannot tell under 2%): not kept"),
+    ]
+
+
+def test_all_that_was_kept_before_is_judged_beside_what_gained_together() -> None:
+    bench = ScriptedBench(
+        {"live": 0.9, "a": 0.7, "b": 0.9},
+        together={frozenset({"live", "a", "b"}): 0.6, frozenset({"live", "a"}): 0.7},
+    )
+    plan = search_over(bench).run([candidate("live"), *together("a", "b")])
+    assert (plan.without("live"), plan.adding("live", {})) in bench.asked
+
+
+def test_one_alone_is_tried_as_any_other() -> None:
+    search = search_over(ScriptedBench({"a": 0.8}))
+    assert search.run(together("a")) == plan_of("a")
+    assert rows(search) == [("a", True, "a gain")]
+
+
+def test_where_the_whole_is_slower_each_is_tried_singly() -> None:
+    bench = ScriptedBench({"a": 0.8, "b": 1.5})
+    search = search_over(bench)
+    assert search.run(together("a", "b")) == plan_of("a")
+    assert [row.reason for row in search.tried[:3]] == [
+        "slower together, so each singly: a, b",
+        "a gain",
+        "slower",
+    ]
+
+
+def test_where_the_whole_fails_each_is_tried_singly() -> None:
+    search = search_over(ScriptedBench({"a": 0.8}, failures={"b": "killed by SIGSEGV"}))
+    assert search.run(together("a", "b")) == plan_of("a")
+    assert rows(search)[0] == ("environment", False, "killed by SIGSEGV; each singly")
+
+
+class Idle(ScriptedBench):
+    """A technique named "idle" has no effect, and its proof says so."""
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        trial = super().compare(a, b, seconds)
+        if "idle" not in b.techniques:
+            return trial
+        proofs = tuple(Proof(name, name != "idle", "counted") for name in b.techniques)
+        return replace(trial, ratio=None, failure="idle had no effect (counted)", proofs=proofs)
+
+
+def test_what_has_no_effect_is_left_out_and_the_rest_tried_again() -> None:
+    bench = Idle({"a": 0.8, "b": 0.9})
+    search = search_over(bench)
+    assert search.run(together("a", "idle", "b")) == plan_of("a", "b")
+    assert rows(search)[:2] == [
+        ("environment", False, "idle had no effect (counted); again without"),
+        ("environment", True, "a gain together: a, b"),
+    ]
+    assert bench.asked[1] == (BASELINE, plan_of("a", "b"))
+
+
+def test_what_cannot_be_in_one_plan_is_not_tried_together() -> None:
+    bench = ScriptedBench({})
+    search_over(bench).run([*together("a", "b"), candidate("rival", conflicts=["a"], jointly=True)])
+    assert bench.asked == [(BASELINE, plan_of("a", "b"))]
+
+
+class SlowPairs(SlowBench):
+    """Every comparison takes ten seconds, and says so, as one of processes does."""
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        return replace(super().compare(a, b, seconds), method="pairs", seconds=10.0)
+
+
+def test_what_the_budget_does_not_let_be_judged_stays_and_it_is_said() -> None:
+    bench = SlowPairs({"a": 0.8, "b": 0.9})
+    search = search_over(bench, Deadline(25.0, clock=lambda: bench.now))
+    assert search.run(together("a", "b", "c")) == plan_of("a", "b", "c")
+    assert [row.technique for row in search.tried] == ["environment", "a"]
+    assert [row.technique for row in search.left_out] == ["b", "c"]
+    assert "before it could be judged singly" in search.left_out[0].reasons[0]
+
+
+def test_without_any_budget_left_they_are_untried() -> None:
+    bench = SlowPairs({"live": 0.8})
+    search = search_over(bench, Deadline(5.0, clock=lambda: bench.now))
+    search.run([candidate("live"), *together("a", "b")])
+    assert search.untried == ["a", "b"]
+
+
+# ---- other settings of what is on from the start
+class ByKind:
+    """An allocator has its effect by its kind; nothing else has any."""
+
+    def __init__(self, **factors: float) -> None:
+        self._factors = factors
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        ratio = self._factor(b) / self._factor(a)
+        trial = ScriptedBench({"x": ratio}).compare(BASELINE, plan_of("x"), seconds)
+        return replace(trial, a=a, b=b)
+
+    def _factor(self, plan: Plan) -> float:
+        settings = plan.techniques.get("malloc")
+        return 1.0 if settings is None else self._factors[str(settings.get("kind", "first"))]
+
+
+MALLOC = Candidate(technique("malloc", steadies=True), [{}, {"kind": "second"}, {"kind": "third"}])
+
+
+@pytest.mark.parametrize(
+    ("factors", "kept", "last"),
+    [
+        ((0.8, 0.7, 0.9), {"kind": "second"}, "slower: the settings before stay"),
+        ((0.8, 0.8, 0.7), {"kind": "third"}, "a gain over the settings before"),
+        ((0.8, 0.8, 0.8), {}, "no gain found (cannot tell under 2%): the settings before stay"),
+        ((1.0, 1.0, 0.7), {"kind": "third"}, "a gain"),
+        ((1.0, 1.0, 1.0), None, "no gain found (cannot tell under 2%)"),
+    ],
+)
+def test_other_settings_of_what_steadies_are_tried_at_the_end(
+    factors: tuple[float, float, float], kept: dict[str, str] | None, last: str
+) -> None:
+    bench = ByKind(**dict(zip(("first", "second", "third"), factors, strict=True)))
+    search = search_over(bench)
+    plan = search.run([MALLOC])
+    assert plan == (BASELINE if kept is None else Plan({"malloc": kept}))
+    assert search.tried[-1].reason == last
+    assert [row.settings for row in search.tried] == [{}, {"kind": "second"}, {"kind": "third"}]
+
+
+def test_settings_that_the_budget_does_not_reach_are_said() -> None:
+    bench = SlowPairs({"malloc": 0.8})
+    search = search_over(bench, Deadline(15.0, clock=lambda: bench.now))
+    assert search.run([MALLOC]) == plan_of("malloc")
+    assert search.left_out == [
+        Refused("malloc", ("the budget ended before kind=second or kind=third could be tried",))
+    ]
+
+
 NAMES = ["a", "b", "c", "d", "e"]
 EFFECTS = st.fixed_dictionaries({name: st.floats(0.3, 2.0) for name in NAMES})
 GROUPS = st.dictionaries(
@@ -189,26 +355,39 @@ GROUPS = st.dictionaries(
     effects=EFFECTS,
     order=st.permutations(NAMES),
     steadying=st.sets(st.sampled_from(NAMES), max_size=1),
+    jointly=st.sets(st.sampled_from(NAMES)),
     broken=st.sets(st.sampled_from(NAMES), max_size=2),
     spread=st.floats(0.0, 0.05),
 )
 def test_only_what_truly_gains_is_kept(
-    effects: dict[str, float], order: Sequence[str], steadying: set[str], broken: set[str], spread: float
+    effects: dict[str, float],
+    order: Sequence[str],
+    steadying: set[str],
+    jointly: set[str],
+    broken: set[str],
+    spread: float,
 ) -> None:
     bench = ScriptedBench(effects, dict.fromkeys(broken, "fails"), spread=spread)
-    plan = search_over(bench).run([candidate(name, steadies=name in steadying) for name in order])
+    plan = search_over(bench).run(
+        [candidate(name, steadies=name in steadying, jointly=name in jointly) for name in order]
+    )
     assert all(effects[name] < 1 for name in plan.techniques)
     assert not broken & set(plan.techniques)
     assert bench.factor(plan) <= 1
 
 
-@given(effects=EFFECTS, together=GROUPS, order=st.permutations(NAMES))
+@given(
+    effects=EFFECTS, together=GROUPS, order=st.permutations(NAMES), jointly=st.sets(st.sampled_from(NAMES))
+)
 def test_no_technique_of_the_plan_could_be_left_out(
-    effects: dict[str, float], together: dict[frozenset[str], float], order: Sequence[str]
+    effects: dict[str, float],
+    together: dict[frozenset[str], float],
+    order: Sequence[str],
+    jointly: set[str],
 ) -> None:
     """Also where two techniques help or hinder each other."""
     bench = ScriptedBench(effects, together=together)
-    plan = search_over(bench).run([candidate(name) for name in order])
+    plan = search_over(bench).run([candidate(name, jointly=name in jointly) for name in order])
     assert bench.factor(plan) <= 1
     assert all(bench.factor(plan.without(name)) > bench.factor(plan) for name in plan.techniques)
 

@@ -30,8 +30,9 @@ def fit(saved: SavedPlan, script: Script, machine: Machine) -> tuple[Plan, list[
     if made_for.get("torch") not in (None, torch):
         remarks.append(f"the plan was made with torch {made_for['torch']}; this is {torch}")
     plan = saved.plan
-    for name in saved.plan.techniques:
-        reasons = CATALOG[name].refuse_machine(machine)
+    for name, settings in saved.plan.techniques.items():
+        technique = CATALOG[name]
+        reasons = technique.refuse_machine(machine) or technique.refuse_settings(settings, machine)
         if reasons:
             remarks.append(f"{name} does not apply here and is left out: {'; '.join(reasons)}")
             plan = plan.without(name)

@@ -140,7 +140,7 @@ def _tune(
         verdict,
         search.tried,
         search.untried,
-        refused,
+        [*refused, *search.left_out],
         causes,
         spent,
         search_budget,

@@ -1,5 +1,8 @@
 """The search for a plan: a ladder, the most promising first, then ablation of what was kept.
 
+Settings of a process that cost little where they do not help are tried first together, as one: pairs of fresh
+processes are dear. Only where they gain together is each judged singly.
+
 It sees nothing but a bench, so that tests drive it with a scripted one.
 """
 
@@ -14,8 +17,10 @@ from .bench.statistics import KEEP_BELOW
 from .inside.techniques.base import Technique
 from .records.plan import BASELINE, Plan, Settings
 from .records.trial import Trial
-from .records.verdict import Tried
+from .records.verdict import Refused, Tried
 from .resolution import trial_words
+
+TOGETHER = "environment"  # how the row of what was tried together is called
 
 Notify = Callable[[Tried], None]
 Announce = Callable[[str, Plan], None]
@@ -55,6 +60,8 @@ class Search:
         self._notify = notify
         self.tried: list[Tried] = []
         self.untried: list[str] = []
+        self.left_out: list[Refused] = []  # settings of what was tried, and techniques not judged singly
+        self._longest = 0.0  # seconds that a comparison of processes took so far
 
     def run(self, candidates: Sequence[Candidate]) -> Plan:
         """The plan found. ``candidates`` come in the order to try them, the most promising first.
@@ -63,7 +70,8 @@ class Search:
         must earn its place at the end, in the final company, like all others.
         """
         steadying = [candidate for candidate in candidates if candidate.technique.steadies]
-        climbing = [candidate for candidate in candidates if not candidate.technique.steadies]
+        joint = [c for c in candidates if c.technique.jointly and not c.technique.steadies]
+        climbing = [c for c in candidates if not c.technique.steadies and c not in joint]
         plan = BASELINE
         for candidate in steadying:
             plan = plan.adding(candidate.technique.name, candidate.options[0])
@@ -75,14 +83,94 @@ class Search:
             if self._deadline.left <= 0:
                 self.untried.append(name)
                 continue
-            still_to_do = len(climbing) - position + len(steadying)
+            still_to_do = len(climbing) - position + bool(joint) + len(steadying)
             plan = self._try(plan, candidate, self._deadline.left / still_to_do)
             adopted += [name] if name in plan.techniques else []
-        for name in adopted[:-1]:  # the last one was measured in the final company already
+        together, singly = self._try_together(plan, joint, 1 + len(steadying))
+        plan = together
+        for candidate in singly:
+            plan = self._try_if_affordable(plan, candidate)
+        adopted += [c.technique.name for c in singly if c.technique.name in plan.techniques]
+        joined = [c for c in joint if c.technique.name in together.techniques]
+        for candidate in joined:
+            plan = self._judge_singly(plan, candidate.technique.name)
+        for name in adopted if joined else adopted[:-1]:  # the last was measured in the final company already
             plan = self._ablate(plan, name)
         for candidate in steadying:
             plan = self._ablate(plan, candidate.technique.name)
+        for candidate in (*steadying, *(c for c in joint if c.technique.name in plan.techniques)):
+            plan = self._try_others(plan, candidate)
         return plan
+
+    def _try_together(
+        self, plan: Plan, joint: Sequence[Candidate], still_to_do: int
+    ) -> tuple[Plan, Sequence[Candidate]]:
+        """``plan`` with the first settings of all of ``joint`` if that gains, and those to be tried singly.
+
+        One that has no effect is left out and the rest tried again. Where the whole is slower, or fails and
+        nothing tells by whose fault, each is to be tried singly.
+        """
+        group: list[Candidate] = []
+        for candidate in joint:
+            others = set(plan.techniques) | {c.technique.name for c in group}
+            if not candidate.technique.conflicts & others:
+                group.append(candidate)
+        while len(group) > 1 and self._deadline.left > 0:
+            whole = plan
+            for candidate in group:
+                whole = whole.adding(candidate.technique.name, candidate.options[0])
+            trial = self._compare(TOGETHER, plan, whole, self._deadline.left / still_to_do)
+            kept = trial.upper() < KEEP_BELOW
+            names = {candidate.technique.name for candidate in group}
+            idle = {proof.technique for proof in trial.proofs if not proof.effective} & names
+            self._record_together(trial, whole.only(names), kept, bool(idle))
+            if kept:
+                return whole, []
+            if trial.failure is None and (trial.ratio is None or trial.ratio.low <= 1):
+                return plan, []
+            if not idle:
+                break
+            group = [candidate for candidate in group if candidate.technique.name not in idle]
+        return plan, group
+
+    def _try_if_affordable(self, plan: Plan, candidate: Candidate) -> Plan:
+        """As ``_try``, the first settings only."""
+        if self._affords():
+            first = Candidate(candidate.technique, candidate.options[:1])
+            return self._try(plan, first, self._deadline.left)
+        self.untried.append(candidate.technique.name)
+        return plan
+
+    def _judge_singly(self, plan: Plan, name: str) -> Plan:
+        """As ``_ablate``, if the budget allows it; what is not judged stays, as a part of what gained."""
+        if self._affords():
+            return self._ablate(plan, name)
+        why = "kept as a part of what gained together: the budget ended before it could be judged singly"
+        self.left_out.append(Refused(name, (why,)))
+        return plan
+
+    def _try_others(self, plan: Plan, candidate: Candidate) -> Plan:
+        """``plan`` with another of the candidate's settings than the first, where one gains more."""
+        name, others = candidate.technique.name, candidate.options[1:]
+        for position, settings in enumerate(others):
+            if not self._affords():
+                rest = " or ".join(_words(settings) for settings in others[position:])
+                self.left_out.append(Refused(name, (f"the budget ended before {rest} could be tried",)))
+                break
+            trial = self._compare(
+                name, plan, plan.adding(name, settings), self._deadline.left / (len(others) - position)
+            )
+            kept = trial.upper() < KEEP_BELOW
+            reason = _reason(trial, kept)
+            if name in plan.techniques:
+                reason = "a gain over the settings before" if kept else f"{reason}: the settings before stay"
+            self._record(name, settings, trial, kept, reason)
+            plan = trial.b if kept else plan
+        return plan
+
+    def _affords(self) -> bool:
+        """Whether one more comparison of processes fits into the budget, as far as is known."""
+        return self._deadline.left > self._longest
 
     def _try(self, plan: Plan, candidate: Candidate, seconds: float) -> Plan:
         """``plan`` with the best of the candidate's options that wins, or ``plan`` itself."""
@@ -106,7 +194,10 @@ class Search:
 
     def _compare(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:
         self._announce(name, a)
-        return self._bench.compare(a, b, seconds)
+        trial = self._bench.compare(a, b, seconds)
+        if trial.method == "pairs":
+            self._longest = max(self._longest, trial.seconds)
+        return trial
 
     def _record(
         self, name: str, settings: Settings, trial: Trial, kept: bool, reason: str, ablation: bool = False
@@ -125,10 +216,38 @@ class Search:
             )
         )
 
+    def _record_together(self, trial: Trial, together: Plan, kept: bool, again: bool) -> None:
+        names = ", ".join(together.techniques)
+        if kept:
+            reason = f"a gain together: {names}"
+        elif trial.failure is not None:
+            reason = trial.failure + ("; again without" if again else "; each singly")
+        elif trial.ratio is not None and trial.ratio.low > 1:
+            reason = f"slower together, so each singly: {names}"
+        else:
+            cannot_tell = trial_words(trial.ratio) if trial.ratio is not None else ""
+            reason = f"no gain found together{cannot_tell}, so none singly: {names}"
+        row = Tried(
+            technique=TOGETHER,
+            settings={},
+            ratio=trial.ratio,
+            against=trial.a,
+            kept=kept,
+            reason=reason,
+            method=trial.method,
+            setup_seconds=trial.setup_seconds,
+            together=together,
+        )
+        self.record(row)
+
     def record(self, row: Tried) -> None:
         """Add a row to what was tried, and tell."""
         self.tried.append(row)
         self._notify(row)
+
+
+def _words(settings: Settings) -> str:
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
 def _reason(trial: Trial, kept: bool) -> str:

@@ -122,11 +122,21 @@ def verdict(passed: bool = True, reason: str = "the loss departs") -> GuardVerdi
     return GuardVerdict(passed, 120, invariants, curve, () if passed else (reason,))
 
 
-def technique(name: str, conflicts: Sequence[str] = (), steadies: bool = False) -> type[Technique]:
+def technique(
+    name: str, conflicts: Sequence[str] = (), steadies: bool = False, jointly: bool = False
+) -> type[Technique]:
     """A technique that exists by its name only."""
-    attributes = {"name": name, "conflicts": frozenset(conflicts), "steadies": steadies, "scope": "live"}
+    attributes = {
+        "name": name,
+        "conflicts": frozenset(conflicts),
+        "steadies": steadies,
+        "jointly": jointly,
+        "scope": "live",
+    }
     return type(name, (Technique,), attributes)
 
 
-def candidate(name: str, conflicts: Sequence[str] = (), steadies: bool = False) -> Candidate:
-    return Candidate(technique(name, conflicts, steadies), [{}])
+def candidate(
+    name: str, conflicts: Sequence[str] = (), steadies: bool = False, jointly: bool = False
+) -> Candidate:
+    return Candidate(technique(name, conflicts, steadies, jointly), [{}])

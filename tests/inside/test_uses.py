@@ -89,3 +89,8 @@ def test_what_is_watched_still_works(uses: Uses) -> None:
         assert nn.Linear(2, 2)(torch.ones(1, 2)).dtype is torch.bfloat16
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
     assert scaler.get_scale() == 4.0 or not scaler.is_enabled()
+
+
+def test_settings_of_the_process_by_the_script_are_seen(uses: Uses) -> None:
+    torch.set_flush_denormal(False)
+    assert uses.names() == ("set_flush_denormal",)

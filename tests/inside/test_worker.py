@@ -510,3 +510,12 @@ def test_what_cannot_be_followed_is_told(stage: Stage, source: str, expected: st
     done = stage.run(source, plan=Plan({"bf16": {}}))
     assert done.returncode == 0
     assert f"hasten: the plan is not applied: {obstacle}" in done.stderr
+
+
+# ---- what must be done before the script goes on
+def test_a_technique_of_the_process_is_started_as_soon_as_torch_is_imported(stage: Stage) -> None:
+    source = "import torch\nprint(torch.get_num_interop_threads(), flush=True)\n" + TRAIN + "train(3)"
+    done = stage.run(source, plan=Plan({"interop_threads": {"count": 7}}))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "7"
+    assert len(done.stdout.splitlines()) == 4

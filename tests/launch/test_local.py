@@ -7,11 +7,14 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 import hasten
 from hasten.inside.job import Job
 from hasten.launch.local import environment_of, render
 from hasten.records.codec import from_json, to_json
-from hasten.records.plan import BASELINE, Plan
+from hasten.records.machine import Core
+from hasten.records.plan import BASELINE, Plan, Settings
 
 from ..bench.made_up import machine
 
@@ -40,6 +43,25 @@ def test_what_the_plan_needs_wins() -> None:
     assert environment["OMP_NUM_THREADS"] == "2"
 
 
+def test_libraries_come_after_the_users_own() -> None:
+    here = machine(libraries={"jemalloc": "/lib/libjemalloc.so.2"})
+    job = Job(("train.py",), here, Plan({"malloc": {"kind": "jemalloc"}}))
+    assert render(job, {})[1]["LD_PRELOAD"] == "/lib/libjemalloc.so.2"
+    own = render(job, {"LD_PRELOAD": "/opt/libown.so"})[1]["LD_PRELOAD"]
+    assert own == "/opt/libown.so:/lib/libjemalloc.so.2"
+
+
+@pytest.mark.parametrize("first", ["affinity", "openmp_runtime"])
+def test_a_technique_sees_what_those_before_it_in_the_catalogue_set(first: str) -> None:
+    """libiomp5 is told where its threads go in its own words, whatever was adopted first."""
+    runtime: dict[str, Settings] = {"openmp_runtime": {"kind": "libiomp5", "blocktime": 0}}
+    bound: dict[str, Settings] = {"affinity": {"bind": "compact"}}
+    here = machine(libraries={"libiomp5": "/env/libiomp5.so"}, cores=(Core((0,)), Core((1,))))
+    plan = Plan({**bound, **runtime} if first == "affinity" else {**runtime, **bound})
+    found = environment_of(plan, here)
+    assert sorted(found) == ["KMP_AFFINITY", "KMP_BLOCKTIME", "LD_PRELOAD"]
+
+
 def test_the_worker_reads_the_same_job() -> None:
     _, environment = render(JOB, {})
     assert from_json(Job, json.loads(environment["HASTEN_JOB"])) == JOB
@@ -57,11 +79,11 @@ def test_rendering_changes_nothing() -> None:
 
 
 def test_the_baseline_adds_nothing() -> None:
-    assert environment_of(BASELINE) == {}
+    assert environment_of(BASELINE, machine()) == {}
 
 
 def test_what_is_switched_inside_needs_no_environment() -> None:
-    assert environment_of(Plan({"bf16": {}, "channels_last": {}})) == {}
+    assert environment_of(Plan({"bf16": {}, "channels_last": {}}), machine()) == {}
 
 
 def test_the_entry_is_there() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hasten.machine import cpu
+from hasten.records.machine import Core
 
 from .conftest import Record
 
@@ -75,6 +76,59 @@ def test_cores_come_from_cpuinfo_without_a_topology_and_differ_between_sockets(r
 def test_a_topology_known_in_part_is_not_mixed_with_cpuinfo(record: Record) -> None:
     known = dict(list(topology("core_cpus_list").items())[:1])
     assert cpu.physical_cores(range(8), record(two_sockets() | known)) == 4
+
+
+def placed(cores: dict[str, tuple[int, int]]) -> dict[str, str]:
+    """A topology: {"0,8": (socket, node)} names a core's CPUs and where it lies."""
+    files: dict[str, str] = {}
+    nodes: dict[int, list[str]] = {}
+    for siblings, (socket, node) in cores.items():
+        nodes.setdefault(node, []).append(siblings)
+        for number in siblings.split(","):
+            folder = f"sys/devices/system/cpu/cpu{number}/topology"
+            files |= {f"{folder}/core_cpus_list": siblings, f"{folder}/physical_package_id": f"{socket}\n"}
+    lists = {f"sys/devices/system/node/node{n}/cpulist": ",".join(cpus) for n, cpus in nodes.items()}
+    return files | lists
+
+
+TWO_SOCKETS_FOUR_NODES = placed(
+    {"0,8": (0, 0), "1,9": (0, 0), "2,10": (0, 1), "3,11": (0, 1)}
+    | {"4,12": (1, 2), "5,13": (1, 2), "6,14": (1, 3), "7,15": (1, 3)}
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "cpus", "cores"),
+    [
+        pytest.param(
+            TWO_SOCKETS_FOUR_NODES,
+            range(16),
+            tuple(Core((n, n + 8), n // 4, n // 2) for n in range(8)),
+            id="two sockets of two nodes each, two threads a core",
+        ),
+        pytest.param(
+            TWO_SOCKETS_FOUR_NODES,
+            [3, 4, 11],
+            (Core((3, 11), 0, 1), Core((4,), 1, 2)),
+            id="a cpuset with half of a core",
+        ),
+        pytest.param(
+            two_sockets(), [0, 2, 4], (Core((0, 4), 0), Core((2,), 1)), id="cpuinfo alone, without nodes"
+        ),
+        pytest.param({}, [0, 1], (), id="nothing told"),
+    ],
+)
+def test_cores_with_their_threads_and_where_they_lie(
+    record: Record, files: dict[str, str], cpus: list[int], cores: tuple[Core, ...]
+) -> None:
+    assert cpu.cores(cpus, record(files | {"proc/uptime": ""})) == cores
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"), [("0-2,8", (0, 1, 2, 8)), ("5", (5,)), ("", ()), ("0-1,4-5", (0, 1, 4, 5))]
+)
+def test_a_list_of_the_kernels(text: str, numbers: tuple[int, ...]) -> None:
+    assert cpu.numbers_in(text) == numbers
 
 
 def test_every_cpu_is_a_core_where_nothing_tells(record: Record, plain: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hasten.machine import facts, this_machine
-from hasten.records.machine import Machine
+from hasten.records.machine import Core, Machine
 
 from .conftest import Record
 from .test_container import GIB, nested_v2
@@ -26,11 +26,13 @@ def test_a_machine_is_what_the_mask_and_the_container_leave_of_it(
         | nested_v2()
         | {
             "proc/meminfo": f"MemTotal: {64 * 2**20} kB\nMemAvailable: {2 * 2**20} kB\n",
+            "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
         }
     )
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 4, 5}, raising=False)
     monkeypatch.setattr(os, "environ", {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "2", "HOME": "/root"})
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
+    monkeypatch.setattr(facts, "libraries", lambda root: {})
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     assert this_machine(root) == Machine(
@@ -46,6 +48,8 @@ def test_a_machine_is_what_the_mask_and_the_container_leave_of_it(
         libc="glibc 2.36",
         python=platform.python_version(),
         environment={"OMP_NUM_THREADS": "2"},
+        cores=(Core((0, 4)), Core((1, 5))),
+        huge_pages="madvise",
     )
 
 
@@ -89,10 +93,12 @@ def test_libc_is_the_one_python_runs_on(
 
 def test_only_variables_that_bear_on_speed_are_kept() -> None:
     speed = {
+        "GOMP_SPINCOUNT": "0",
         "OMP_PLACES": "cores",
         "KMP_BLOCKTIME": "1",
         "LD_PRELOAD": "libjemalloc.so",
         "MALLOC_ARENA_MAX": "2",
+        "MIMALLOC_VERBOSE": "1",
         "MKL_NUM_THREADS": "4",
         "ONEDNN_VERBOSE": "1",
         "PYTORCH_CUDA_ALLOC_CONF": "x",

@@ -40,3 +40,11 @@ def test_a_limit_above_what_the_machine_has_does_not_count(record: Record) -> No
 def test_unknown_memory_is_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     assert (memory.total_bytes(tmp_path), memory.available_bytes(tmp_path)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("told", "when"),
+    [("always [madvise] never\n", "madvise"), ("[always] madvise never\n", "always"), ("", "")],
+)
+def test_when_there_are_huge_pages(record: Record, told: str, when: str) -> None:
+    assert memory.huge_pages(record({"sys/kernel/mm/transparent_hugepage/enabled": told})) == when

@@ -83,6 +83,13 @@ def test_what_was_tried() -> None:
     assert tried[2]["ratio"] is None
 
 
+def test_what_was_tried_together_is_named_with_its_settings() -> None:
+    row = replace(GAIN.tried[1], technique="environment", settings={}, together=GAIN.plan)
+    (tried,) = as_read(tune_json(replace(GAIN, tried=(row,))))["tried"]
+    assert tried["technique"] == "environment"
+    assert tried["together"] == {"threads": {"count": 2}, "bf16": {}}
+
+
 def test_what_was_refused() -> None:
     refused = as_read(tune_json(GAIN))["refused"]
     assert refused == [{"technique": "malloc", "reasons": ["needs glibc, found musl", "and more"]}]

@@ -6,7 +6,8 @@ import pytest
 
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Ratio
-from hasten.report.words import company_words, ratio_words, seconds_words, technique_words
+from hasten.records.verdict import Tried
+from hasten.report.words import company_words, ratio_words, seconds_words, technique_words, tried_words
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,15 @@ def test_no_ratio() -> None:
 def test_a_technique_with_its_settings() -> None:
     assert technique_words("bf16", {}) == "bf16"
     assert technique_words("threads", {"count": 1, "interop": 2}) == "threads (count=1, interop=2)"
+
+
+def test_a_row() -> None:
+    row = Tried("threads", {"count": 1}, None, BASELINE, False, "slower", "pairs")
+    assert tried_words(row) == "threads (count=1)"
+    joint = Tried(
+        "environment", {}, None, BASELINE, False, "slower", "pairs", together=Plan({"malloc": {}, "bf16": {}})
+    )
+    assert tried_words(joint) == "environment, 2 together"
 
 
 def test_company() -> None:

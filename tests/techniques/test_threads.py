@@ -33,7 +33,7 @@ def test_the_proof_holds_for_the_number_the_process_was_started_with(count: int)
     plain = {key: value for key, value in os.environ.items() if key not in own}
     done = subprocess.run(
         [sys.executable, "-c", PROOF],
-        env={**plain, **Threads.environment({"count": count})},
+        env={**plain, **Threads.environment({"count": count}, machine())},
         capture_output=True,
         text=True,
         timeout=120,
@@ -60,7 +60,7 @@ def counts(where: Any, now: int) -> list[Any]:
         pytest.param(
             machine(logical_cpus=64, physical_cores=32, quota_cpus=2.5),
             32,
-            [3, 1],
+            [3, 2, 1],
             id="part of a core in the quota",
         ),
         pytest.param(machine(logical_cpus=64, physical_cores=32, quota_cpus=0.5), 32, [1], id="half a core"),
@@ -78,7 +78,7 @@ def test_it_applies_where_there_is_a_choice() -> None:
     assert Threads.refuse(facts()) == []
 
 
-@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "MKL_NUM_THREADS"])
+@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_THREAD_LIMIT"])
 def test_what_the_user_set_stands(name: str) -> None:
     where = machine(environment={name: "3"})
     assert Threads.refuse_machine(where) == [f"you set {name} yourself, and that stands"]
@@ -118,4 +118,4 @@ def test_settings_that_no_machine_could_carry_out(settings: dict[str, Any]) -> N
 
 
 def test_both_libraries_are_told() -> None:
-    assert Threads.environment({"count": 3}) == {"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"}
+    assert Threads.environment({"count": 3}, machine()) == {"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"}

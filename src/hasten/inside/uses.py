@@ -23,6 +23,8 @@ class Uses:
         replace(torch.amp.GradScaler, "__init__", self._noting("GradScaler"))
         replace(torch.nn.Module, "compile", self._noting("compile"))
         replace(torch, "compile", self._noting("compile"))
+        for name in ("set_num_interop_threads", "set_flush_denormal"):
+            replace(torch, name, self._noting(name))
 
     def _noting(self, name: str, counts: Any = lambda *_: True) -> Any:
         def make(original: Any) -> Any:

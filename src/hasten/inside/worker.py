@@ -142,6 +142,9 @@ class Worker:
         self._switchboard = Switchboard(training)
         self._hooks = Hooks(training, observer, self._root_found)
         self._hooks.install()
+        for name, settings in self._job.plan.techniques.items():
+            if CATALOG[name].scope == "process":
+                CATALOG[name]().start(training, settings)
         self._uses.watch(training)
         self._leftovers = Leftovers(training)
         self._waits = Waits(training) if self._job.waits else None

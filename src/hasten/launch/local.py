@@ -5,23 +5,34 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ..inside.job import VARIABLE, Job
 from ..inside.techniques.catalog import CATALOG
 from ..records.codec import to_json
+from ..records.machine import Machine
 from ..records.plan import Plan
 
+LISTS = ("LD_PRELOAD", "GLIBC_TUNABLES")  # what techniques and the user put into these stands side by side
 BOOTSTRAP = Path(__file__).resolve().parent.parent / "inside" / "bootstrap.py"
 
 
-def environment_of(plan: Plan) -> dict[str, str]:
-    """Variables that the plan's techniques need before a process starts."""
-    return {
-        key: value
-        for name, settings in plan.techniques.items()
-        for key, value in CATALOG[name].environment(settings).items()
-    }
+def environment_of(plan: Plan, machine: Machine, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Variables that the plan's techniques need before a process starts, in the catalogue's order.
+
+    ``base``: what the process gets besides. Libraries to load come after the user's own.
+    """
+    so_far = {**machine.environment, **(base or {})}
+    made: dict[str, str] = {}
+    for name, technique in CATALOG.items():
+        if name not in plan.techniques:
+            continue
+        found = technique.environment(plan.techniques[name], replace(machine, environment=so_far))
+        for key, value in found.items():
+            before = so_far.get(key, "") if key in LISTS else ""
+            so_far[key] = made[key] = f"{before}:{value}" if before else value
+    return made
 
 
 def render(
@@ -31,5 +42,6 @@ def render(
 
     ``base`` is the user's environment; what they set in it themselves was never taken into a plan.
     """
-    environment = {**base, **environment_of(job.plan), VARIABLE: json.dumps(to_json(job))}
+    variables = environment_of(job.plan, job.machine, base)
+    environment = {**base, **variables, VARIABLE: json.dumps(to_json(job))}
     return [python, str(BOOTSTRAP)], environment

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hasten.machine import macos
 from hasten.machine.probe import fields_in, number_in, text_of
+from hasten.records.machine import Core
 
 FLAGS = (
     "avx2",
@@ -80,6 +81,56 @@ def physical_cores(cpus: Collection[int], root: Path = Path("/")) -> int:
         if "" not in cores:
             return len(cores)
     return min(len(cpus), number_in(macos.sysctl("hw.physicalcpu")) or len(cpus))
+
+
+def cores(cpus: Collection[int], root: Path = Path("/")) -> tuple[Core, ...]:
+    """The cores that the logical CPUs ``cpus`` lie on, by their first CPU; empty where Linux tells nothing.
+
+    Only hardware threads among ``cpus`` are named. A machine without NUMA nodes is one node.
+    """
+    for core_of in (_siblings(cpus, root), _core_ids(root)):
+        if all(core_of.get(cpu) for cpu in cpus):
+            break
+    else:
+        return ()
+    threads: dict[str, list[int]] = {}
+    for cpu in sorted(cpus):
+        threads.setdefault(core_of[cpu], []).append(cpu)
+    sockets, nodes = _sockets(root), _nodes(root)
+    return tuple(
+        Core(tuple(core), _socket(core[0], root, sockets), nodes.get(core[0], 0)) for core in threads.values()
+    )
+
+
+def numbers_in(text: str) -> tuple[int, ...]:
+    """The numbers of a list as the kernel writes it: "0-2,8" is (0, 1, 2, 8)."""
+    found: list[int] = []
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return tuple(found)
+
+
+def _socket(cpu: int, root: Path, from_cpuinfo: dict[int, int]) -> int:
+    told = number_in(text_of(root / f"sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id"))
+    return told if told is not None else from_cpuinfo.get(cpu, 0)
+
+
+def _sockets(root: Path) -> dict[int, int]:
+    return {
+        int(processor["processor"]): int(processor["physical id"])
+        for processor in _processors(root)
+        if processor.keys() >= {"processor", "physical id"}
+    }
+
+
+def _nodes(root: Path) -> dict[int, int]:
+    """The NUMA node of each CPU."""
+    return {
+        cpu: int(folder.name.removeprefix("node"))
+        for folder in (root / "sys/devices/system/node").glob("node[0-9]*")
+        for cpu in numbers_in(text_of(folder / "cpulist"))
+    }
 
 
 def _siblings(cpus: Collection[int], root: Path) -> dict[int, str]:

@@ -10,20 +10,26 @@ from pathlib import Path
 
 from hasten.machine import container, cpu, memory
 from hasten.machine.accelerators import accelerators
+from hasten.machine.libraries import libraries, packages
 from hasten.records.machine import Machine
 
 SPEED_VARIABLES = (
     "OMP_NUM_THREADS",
+    "OMP_THREAD_LIMIT",
     "OMP_PROC_BIND",
     "OMP_PLACES",
-    "GOMP_CPU_AFFINITY",
+    "OMP_WAIT_POLICY",
+    "GOMP_*",
     "KMP_*",
     "MKL_*",
     "DNNL_*",
     "ONEDNN_*",
     "LD_PRELOAD",
     "MALLOC_*",
+    "TCMALLOC_*",
+    "MIMALLOC_*",
     "GLIBC_TUNABLES",
+    "THP_*",
     "CUDA_VISIBLE_DEVICES",
     "CUDA_LAUNCH_BLOCKING",
     "TORCH_*",
@@ -49,6 +55,10 @@ def this_machine(root: Path = Path("/")) -> Machine:
         python=platform.python_version(),
         accelerators=accelerators(root),
         environment=speed_variables(os.environ),
+        cores=cpu.cores(cpus, root),
+        libraries=libraries(root),
+        packages=packages(),
+        huge_pages=memory.huge_pages(root),
     )
 
 

@@ -24,6 +24,12 @@ def available_bytes(root: Path = Path("/")) -> int:
     )
 
 
+def huge_pages(root: Path = Path("/")) -> str:
+    """When the kernel gives transparent huge pages: "always", "madvise", "never"; "" if unknown."""
+    told = text_of(root / "sys/kernel/mm/transparent_hugepage/enabled")  # "always [madvise] never"
+    return told.partition("[")[2].partition("]")[0]
+
+
 def _meminfo_bytes(name: str, root: Path) -> int | None:
     kib = number_in(fields_in(text_of(root / "proc/meminfo")).get(name, "").removesuffix(" kB"))
     return None if kib is None else kib * 1024

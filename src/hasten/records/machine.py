@@ -7,13 +7,23 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
+class Core:
+    """One physical core: the numbers of its hardware threads that the process may use, and where it lies."""
+
+    cpus: tuple[int, ...]
+    socket: int = 0
+    node: int = 0  # NUMA node
+
+
+@dataclass(frozen=True)
 class Machine:
     """One machine, or the part of it that this process may use.
 
     ``logical_cpus`` and ``physical_cores`` count what the process' affinity mask leaves; ``quota_cpus`` is
     the container's CPU quota in cores (None where there is none); memory is in bytes, limits of the
     container included. ``environment`` holds the variables of the user's that bear on speed
-    (OMP_NUM_THREADS, LD_PRELOAD, ...), which always win over a technique.
+    (OMP_NUM_THREADS, LD_PRELOAD, ...), which always win over a technique. ``cores`` is empty where the
+    topology is unknown. ``libraries`` maps a kind of library (jemalloc, libiomp5) to its file here.
     """
 
     system: str  # "Linux", "Darwin"
@@ -29,6 +39,10 @@ class Machine:
     python: str  # "3.11.7"
     accelerators: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    cores: tuple[Core, ...] = ()
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)  # versions of those that a technique may load
+    huge_pages: str = ""  # when the kernel gives transparent ones: "always", "madvise", "never", "" unknown
 
     @property
     def identity(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .cause import Cause
 from .observation import Observation
-from .plan import Plan, Settings
+from .plan import BASELINE, Plan, Settings
 from .trial import Ratio
 
 
@@ -39,6 +39,7 @@ class Tried:
     method: str
     setup_seconds: float = 0.0
     ablation: bool = False  # judged at the end, beside the rest of the plan
+    together: Plan = BASELINE  # techniques that were tried as one; ``technique`` then names their kind
 
 
 @dataclass(frozen=True)

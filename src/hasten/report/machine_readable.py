@@ -44,6 +44,7 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
                 "reason": row.reason,
                 "method": row.method,
                 "setup_seconds": row.setup_seconds,
+                **({"together": row.together.to_json()} if row.together else {}),
             }
             for row in result.tried
         ],

@@ -53,6 +53,7 @@ class Lines(Progress):
             self._done(cause.evidence)
 
     def trying(self, technique: str, against: Plan) -> None:
+        against = against.without(technique)
         company = f" beside {company_words(against)}" if against else ""
         self._say(f"trying {technique}{company}")
 

@@ -10,7 +10,7 @@ from ..records.cause import Cause
 from ..records.observation import Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.verdict import TuneResult
-from .words import company_words, ratio_words, seconds_words, step_words, technique_words
+from .words import company_words, ratio_words, seconds_words, step_words, technique_words, tried_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,10 +61,10 @@ def _tried_table(result: TuneResult) -> Table:
         table.add_column(heading, overflow="fold")
     for row in result.tried:
         table.add_row(
-            technique_words(row.technique, row.settings),
+            tried_words(row),
             ratio_words(row.ratio),
             f"{row.ratio.count} {row.ratio.unit}" if row.ratio is not None else "-",
-            company_words(row.against),
+            company_words(row.against.without(row.technique)),
             Text(f"kept: {row.reason}" if row.kept else row.reason),  # what a script raised is no markup
         )
     return table

@@ -7,6 +7,7 @@ from collections import Counter
 from ..records.observation import Observation
 from ..records.plan import Plan, Settings
 from ..records.trial import Ratio
+from ..records.verdict import Tried
 
 
 def ratio_words(ratio: Ratio | None) -> str:
@@ -21,6 +22,13 @@ def technique_words(name: str, settings: Settings) -> str:
     """A technique with its settings: "threads (count=1)"."""
     inside = ", ".join(f"{key}={value}" for key, value in settings.items())
     return f"{name} ({inside})" if inside else name
+
+
+def tried_words(row: Tried) -> str:
+    """What a row is about: a technique with its settings, or "environment, 4 together"."""
+    if row.together:
+        return f"{row.technique}, {len(row.together.techniques)} together"
+    return technique_words(row.technique, row.settings)
 
 
 def company_words(plan: Plan) -> str:

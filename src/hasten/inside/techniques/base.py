@@ -36,6 +36,7 @@ class Technique:
     precision: ClassVar[str] = "float32"  # the lowest it computes in; what the guard tolerates
 
     steadies: ClassVar[bool] = False  # makes steps more even: on during the search, judged at its end
+    jointly: ClassVar[bool] = False  # costs little where it does not help: tried first with its like, as one
 
     @classmethod
     def risk_for(cls, facts: Facts) -> Risk:
@@ -64,9 +65,25 @@ class Technique:
             raise ValueError(f"{cls.name} takes no settings, found {', '.join(settings)}")
 
     @classmethod
-    def environment(cls, settings: Settings) -> dict[str, str]:
-        """Variables that must be set before the process starts (process scope)."""
+    def refuse_settings(cls, settings: Settings, machine: Machine) -> list[str]:
+        """Reasons why these settings, out of a plan from elsewhere, cannot be carried out on this machine."""
+        return []
+
+    @classmethod
+    def environment(cls, settings: Settings, machine: Machine) -> dict[str, str]:
+        """Variables that must be set before the process starts (process scope).
+
+        ``machine`` resolves kinds of libraries and places of threads; its ``environment`` is what the process
+        gets besides, from the user and from the techniques before this one in the catalogue. Lists such as
+        LD_PRELOAD hold only what this technique adds.
+        """
         return {}
+
+    def start(self, training: Training, settings: Settings) -> None:
+        """Called once, as soon as torch is imported and before the script goes on (process scope).
+
+        The instance is another one than that which ``install`` and ``proof`` are called on. Must not raise.
+        """
 
     def install(self, training: Training, settings: Settings) -> None:
         """Switch on between two steps (live scope). Raises NotApplicable where it finds that it cannot

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+from .affinity import Affinity
 from .base import Technique
 from .bf16 import Bf16
 from .channels_last import ChannelsLast
 from .dataset_in_ram import DatasetInRam
 from .debugging_off import DebuggingOff
+from .denormals import Denormals
 from .fused_optimizer import FusedOptimizer
+from .huge_pages import HugePages
+from .intel_extension import IntelExtension
+from .interop_threads import InteropThreads
 from .malloc import Malloc
+from .onednn_fpmath import OnednnFpmath
+from .openmp_runtime import OpenmpRuntime
 from .threads import Threads
 
 CATALOG: dict[str, type[Technique]] = {
     technique.name: technique
-    for technique in (DatasetInRam, DebuggingOff, Bf16, ChannelsLast, FusedOptimizer, Malloc, Threads)
+    for technique in (
+        DatasetInRam,
+        DebuggingOff,
+        Bf16,
+        ChannelsLast,
+        FusedOptimizer,
+        OnednnFpmath,
+        Malloc,
+        Threads,
+        OpenmpRuntime,
+        Affinity,
+        HugePages,
+        InteropThreads,
+        Denormals,
+        IntelExtension,
+    )
 }

@@ -1,17 +1,26 @@
 """Keep freed memory in the process, so that a step does not ask the kernel for zeroed pages again and again.
 
-glibc returns large blocks to the kernel when they are freed, and every step's activations then fault in fresh
-pages. Source: mallopt(3), M_MMAP_THRESHOLD and M_TRIM_THRESHOLD.
+glibc returns large blocks to the kernel when they are freed, and every step's activations then fault in
+fresh pages. Other allocators are made to keep memory too; they are taken where they are installed.
+
+It helps where steps allocate many tensors of a MiB and more on the CPU, and another allocator where many
+threads allocate at once. It hurts where memory is scarce, since the process keeps its peak.
+
+Sources: mallopt(3), M_MMAP_THRESHOLD and M_TRIM_THRESHOLD; https://jemalloc.net/jemalloc.3.html;
+https://gperftools.github.io/gperftools/tcmalloc.html; https://microsoft.github.io/mimalloc/environment.html;
+https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 
 from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..native import file_of, mapped
 from ..training import Training
 from .base import Technique
 
@@ -19,27 +28,61 @@ _MMAP_THRESHOLD_BYTES = 32 * 2**20  # the largest that glibc accepts on 64-bit s
 _TRIM_THRESHOLD_BYTES = 16 * 2**30
 _MALLOC_INFO = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 _OWN_TRIM_THRESHOLD_BYTES = 64 * 2**20  # the largest that glibc comes to without being told
-_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+_DECAY_MS = 60_000  # longer than a step takes
+_RESERVED_BYTES = 16 * 2**30
+
+_VARIABLES = {
+    "glibc": {
+        "MALLOC_MMAP_THRESHOLD_": str(_MMAP_THRESHOLD_BYTES),
+        "MALLOC_TRIM_THRESHOLD_": str(_TRIM_THRESHOLD_BYTES),
+    },
+    "tcmalloc": {
+        "TCMALLOC_RELEASE_RATE": "0",
+        "TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD": str(2**60),  # no lines about large tensors on standard error
+    },
+    "jemalloc": {
+        # what lay idle for a minute the kernel may take when it is short of memory (muzzy), and not before;
+        # oversize_threshold: else blocks above 8 MiB come from an arena of their own that keeps nothing
+        "MALLOC_CONF": f"background_thread:true,dirty_decay_ms:{_DECAY_MS},muzzy_decay_ms:-1,"
+        "oversize_threshold:0",
+    },
+    "mimalloc": {
+        "MIMALLOC_RESERVE_OS_MEMORY": str(
+            _RESERVED_BYTES
+        ),  # without, blocks above 16 MiB come from the kernel
+        "MIMALLOC_PURGE_DELAY": str(_DECAY_MS),
+        "MIMALLOC_RESET_DELAY": str(_DECAY_MS),  # the same two before version 2.1
+        "MIMALLOC_DECOMMIT_DELAY": str(_DECAY_MS),
+    },
+}
+_OWN = ("MALLOC_", "TCMALLOC_", "MIMALLOC_")
 
 
 class Malloc(Technique):
     name = "malloc"
-    summary = "freed memory is kept for the next step (glibc thresholds)"
+    summary = "freed memory is kept for the next step (glibc thresholds, or another allocator)"
     layer = "environment"
     risk = "exact"
     scope = "process"
     steadies = True
 
+    def __init__(self) -> None:
+        self._kind = "glibc"
+
     @classmethod
     def refuse_machine(cls, machine: Machine) -> list[str]:
-        if not machine.libc.startswith("glibc"):
-            return [f"needs glibc, found {machine.libc or 'another C library'}"]
-        own = sorted(name for name in machine.environment if name.startswith(("MALLOC_", "GLIBC_TUNABLES")))
+        own = sorted(
+            name
+            for name, value in machine.environment.items()
+            if name.startswith(_OWN) or (name == "GLIBC_TUNABLES" and "glibc.malloc" in value)
+        )
         if own:
             return [f"you set {', '.join(own)} yourself, and that stands"]
         preloaded = machine.environment.get("LD_PRELOAD", "")
         if "malloc" in preloaded:
             return [f"you preload another allocator: {preloaded}"]
+        if not _kinds(machine):
+            return [f"needs glibc, found {machine.libc or 'another C library'}"]
         return []
 
     @classmethod
@@ -49,11 +92,47 @@ class Malloc(Technique):
         )
 
     @classmethod
-    def environment(cls, settings: Settings) -> dict[str, str]:
-        values = (_MMAP_THRESHOLD_BYTES, _TRIM_THRESHOLD_BYTES)
-        return {name: str(value) for name, value in zip(_VARIABLES, values, strict=True)}
+    def options(cls, facts: Facts) -> list[Settings]:
+        """glibc's thresholds, which need nothing, then the allocators that are installed."""
+        return [{} if kind == "glibc" else {"kind": kind} for kind in _kinds(facts.machine)]
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        if set(settings) - {"kind"} or settings.get("kind", "glibc") not in _VARIABLES:
+            raise ValueError(f"malloc takes no settings but kind, one of {', '.join(_VARIABLES)}")
+
+    @classmethod
+    def refuse_settings(cls, settings: Settings, machine: Machine) -> list[str]:
+        kind = settings.get("kind", "glibc")
+        if kind in _kinds(machine):
+            return []
+        if kind == "glibc":
+            return [f"needs glibc, found {machine.libc or 'another C library'}"]
+        return [f"{kind} is not installed here"]
+
+    @classmethod
+    def environment(cls, settings: Settings, machine: Machine) -> dict[str, str]:
+        kind = str(settings.get("kind", "glibc"))
+        preload = {} if kind == "glibc" else {"LD_PRELOAD": machine.libraries[kind]}
+        variables = {**preload, **_VARIABLES[kind]}
+        if kind == "mimalloc":
+            reserved = min(_RESERVED_BYTES, machine.available_bytes // 2)
+            variables["MIMALLOC_RESERVE_OS_MEMORY"] = str(reserved)  # addresses only, until they are used
+        return variables
+
+    def install(self, training: Training, settings: Settings) -> None:
+        self._kind = str(settings.get("kind", "glibc"))
 
     def proof(self, training: Training) -> Proof:
+        return self._proof_of_thresholds() if self._kind == "glibc" else self._proof_of_library()
+
+    def _proof_of_library(self) -> Proof:
+        """The library is in the process, and it answers ``malloc``."""
+        file = file_of("malloc")
+        effective = self._kind in os.path.basename(file) and mapped(file)
+        return Proof(self.name, effective, f"malloc is answered by {file}, {self._kind} was asked for")
+
+    def _proof_of_thresholds(self) -> Proof:
         """Ask the allocator itself: do blocks of 8 MiB come from the heap, and does the heap keep them when
         they are freed, also more of them than it would keep by itself?
         """
@@ -78,7 +157,20 @@ class Malloc(Technique):
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
-        return "\n".join(f"export {name}={value}" for name, value in cls.environment(settings).items())
+        kind = str(settings.get("kind", "glibc"))
+        preload = (
+            {}
+            if kind == "glibc"
+            else {"LD_PRELOAD": f"$(ldconfig -p | grep -o '/.*lib{kind}.*' | head -n 1)"}
+        )
+        variables = {**preload, **_VARIABLES[kind]}
+        return "\n".join(f'export {name}="{value}"' for name, value in variables.items())
+
+
+def _kinds(machine: Machine) -> list[str]:
+    """What can be taken here."""
+    installed = [kind for kind in _VARIABLES if kind in machine.libraries]
+    return ["glibc", *installed] if machine.libc.startswith("glibc") else installed
 
 
 class _MallocInfo(ctypes.Structure):

@@ -1,6 +1,9 @@
 """How many threads torch's operators use. More is not always faster: a container's quota or small operators
 say less.
 
+It helps where a container's quota is smaller than the machine, where two hardware threads share a core, and
+for small models, whose operators are over sooner than threads are woken. It hurts where operators are large.
+
 Source: https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inference.html
 """
 
@@ -12,6 +15,8 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import Training
 from .base import Technique
+
+_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_THREAD_LIMIT")
 
 
 class Threads(Technique):
@@ -26,7 +31,7 @@ class Threads(Technique):
 
     @classmethod
     def refuse_machine(cls, machine: Machine) -> list[str]:
-        own = [name for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name in machine.environment]
+        own = [name for name in _VARIABLES if name in machine.environment]
         return [f"you set {', '.join(own)} yourself, and that stands"] if own else []
 
     @classmethod
@@ -40,12 +45,13 @@ class Threads(Technique):
 
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:
-        """What the quota allows, the physical cores, half of them, one: each that differs from what torch
-        chose.
+        """What the quota allows, rounded both ways, the physical cores, half of them, one: each that differs
+        from what torch chose.
         """
         machine, now = facts.machine, facts.observation.threads
         usable = min(machine.usable_cpus, machine.physical_cores)
-        counts = dict.fromkeys((usable, machine.usable_cpus, max(1, usable // 2), 1))
+        whole = max(1, min(usable, int(machine.quota_cpus or usable)))  # more would be stopped now and then
+        counts = dict.fromkeys((usable, machine.usable_cpus, whole, max(1, usable // 2), 1))
         return [{"count": count} for count in counts if count != now]
 
     @classmethod
@@ -60,7 +66,7 @@ class Threads(Technique):
             raise ValueError("threads needs count, a whole number from 1 to 4096")
 
     @classmethod
-    def environment(cls, settings: Settings) -> dict[str, str]:
+    def environment(cls, settings: Settings, machine: Machine) -> dict[str, str]:
         return {"OMP_NUM_THREADS": str(settings["count"]), "MKL_NUM_THREADS": str(settings["count"])}
 
     def install(self, training: Training, settings: Settings) -> None:

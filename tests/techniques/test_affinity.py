@@ -1,0 +1,161 @@
+"""Which cores threads are bound to: on machines on paper, and by what the kernel says of real threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hasten.inside.techniques import affinity
+from hasten.inside.techniques.affinity import Affinity, ordered, places_in
+from hasten.machine import this_machine
+from hasten.records.machine import Core, Machine
+from hasten.records.plan import Plan, Settings
+
+from .made_up import facts, loader, machine, root
+from .processes import absent, proof_of, proven
+from .test_openmp_runtime import with_libiomp5
+
+COMPACT = {"bind": "compact"}
+needs_two_cores = pytest.mark.skipif(
+    len(this_machine().cores) < 2 or this_machine().usable_cpus < 2, reason="one core: nothing to choose"
+)
+
+
+def cores(sockets: int, nodes: int, each: int, smt: int = 1) -> tuple[Core, ...]:
+    """Cores numbered as Linux does: all first hardware threads, then all second ones."""
+    count = sockets * nodes * each
+    return tuple(
+        Core(tuple(n + count * k for k in range(smt)), n // (nodes * each), n // each) for n in range(count)
+    )
+
+
+def placed(cores: tuple[Core, ...], **other: Any) -> Machine:
+    logical = sum(len(core.cpus) for core in cores)
+    return machine(cores=cores, logical_cpus=logical, physical_cores=len(cores), **other)
+
+
+TWO_SOCKETS = placed(cores(2, 1, 4, smt=2))
+MANY_NODES = placed(cores(2, 4, 2))
+PLAIN = placed(cores(1, 1, 2))
+
+
+def firsts(where: Machine, kind: str) -> list[int]:
+    return [core.cpus[0] for core in ordered(where, kind)]
+
+
+@pytest.mark.parametrize(
+    ("where", "compact", "spread"),
+    [
+        pytest.param(PLAIN, [0, 1], [0, 1], id="two cores"),
+        pytest.param(TWO_SOCKETS, range(8), [0, 4, 1, 5, 2, 6, 3, 7], id="two sockets"),
+        pytest.param(placed(cores(2, 1, 4, 2), quota_cpus=3.0), [0, 1, 2], [0, 4, 1], id="a quota"),
+        pytest.param(
+            MANY_NODES, range(16), [0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15], id="eight nodes"
+        ),
+        pytest.param(placed(cores(2, 4, 2)[3:6]), [3, 4, 5], [3, 4, 5], id="a cpuset across two nodes"),
+    ],
+)
+def test_the_order_in_which_threads_take_cores(where: Machine, compact: Any, spread: Any) -> None:
+    assert firsts(where, "compact") == list(compact)
+    assert firsts(where, "spread") == list(spread)
+
+
+@pytest.mark.parametrize(
+    ("where", "kinds"),
+    [
+        (PLAIN, ["compact"]),
+        (TWO_SOCKETS, ["compact", "spread", "cores"]),
+        (MANY_NODES, ["compact", "spread"]),
+    ],
+)
+def test_what_is_worth_trying(where: Machine, kinds: list[str]) -> None:
+    assert Affinity.refuse(facts(where)) == []
+    assert [settings["bind"] for settings in Affinity.options(facts(where))] == kinds
+
+
+def test_a_place_is_a_core_with_its_hardware_threads() -> None:
+    found = Affinity.environment({"bind": "spread"}, placed(cores(2, 1, 2, smt=2)))
+    assert found == {"OMP_PLACES": "{0,4},{2,6},{1,5},{3,7}", "OMP_PROC_BIND": "close"}
+    assert places_in(found) == [{0, 4}, {2, 6}, {1, 5}, {3, 7}]
+
+
+def test_libiomp5_is_told_in_its_own_words() -> None:
+    where = placed(cores(1, 1, 2), environment={"LD_PRELOAD": "/env/libiomp5.so"})
+    found = Affinity.environment(COMPACT, where)
+    assert found == {"KMP_AFFINITY": "granularity=fine,proclist=[{0},{1}],explicit"}
+    assert places_in(found) == [{0}, {1}]
+
+
+def test_one_hardware_thread_of_each_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(affinity, "_siblings", lambda cpu: frozenset({cpu % 4, cpu % 4 + 4}))
+    assert affinity.first_threads(range(8)) == {0, 1, 2, 3}
+    assert affinity.first_threads([1, 4, 5]) == {1, 4}
+    assert Affinity.environment({"bind": "cores"}, TWO_SOCKETS) == {}
+
+
+def test_workers_would_inherit_the_main_threads_core() -> None:
+    workers = (loader(workers=2),)
+    assert Affinity.options(facts(TWO_SOCKETS, loaders=workers)) == [{"bind": "cores"}]
+    (reason,) = Affinity.refuse(facts(PLAIN, loaders=workers))
+    assert reason == "the 2 workers of a loader would inherit the main thread's one core"
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        (machine(), "does not tell where its cores lie"),
+        (placed(cores(1, 1, 1)), "one core"),
+        (placed(cores(1, 1, 2), system="Darwin"), "cannot be bound on Darwin"),
+        (placed(cores(1, 1, 2), environment={"OMP_PLACES": "cores"}), "you set OMP_PLACES yourself"),
+        (placed(cores(1, 1, 2), environment={"KMP_AFFINITY": "none"}), "you set KMP_AFFINITY yourself"),
+    ],
+)
+def test_what_it_refuses(where: Machine, reason: str) -> None:
+    (found,) = Affinity.refuse(facts(where))
+    assert reason in found
+
+
+def test_training_on_a_gpu_is_no_case_for_it() -> None:
+    found = Affinity.refuse(facts(PLAIN, roots=(root(devices=("cuda:0",)),)))
+    assert found == ["the training is not on the CPU"]
+
+
+def test_a_plan_for_two_threads_a_core_does_not_fit_one() -> None:
+    assert Affinity.refuse_settings({"bind": "cores"}, TWO_SOCKETS) == []
+    assert Affinity.refuse_settings({"bind": "cores"}, PLAIN) != []
+
+
+@pytest.mark.parametrize("settings", [{}, {"bind": "0-3"}, {"bind": "compact", "cpus": "0"}])
+def test_settings_that_no_machine_could_carry_out(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="one of compact, spread, cores"):
+        Affinity.check(settings)
+
+
+def test_the_same_by_hand() -> None:
+    assert Affinity.by_hand(COMPACT) == "export OMP_PLACES=cores OMP_PROC_BIND=close"
+    assert "taskset" in Affinity.by_hand({"bind": "cores"})
+
+
+# ---- for real
+@needs_two_cores
+def test_threads_are_bound_as_the_kernel_says() -> None:
+    assert proven("affinity", COMPACT)
+    assert absent("affinity", COMPACT)
+
+
+@needs_two_cores
+def test_threads_of_libiomp5_are_bound_too() -> None:
+    intel: dict[str, Settings] = {"openmp_runtime": {"kind": "libiomp5", "blocktime": 1}}
+    effective, evidence = proof_of("affinity", COMPACT, Plan({"affinity": COMPACT, **intel}), with_libiomp5())
+    assert effective, evidence
+
+
+@needs_two_cores
+def test_leaving_out_hardware_threads_for_real() -> None:
+    """The machine may have none: the process is told that its CPUs are one core's."""
+    told = "import hasten.inside.techniques.affinity as a; a._siblings = lambda cpu: a.cpus_in('0-4095')\n"
+    start = told + "CATALOG[name]().start(training, asked)"
+    effective, evidence = proof_of("affinity", {"bind": "cores"}, script=start)
+    assert effective, evidence
+    assert absent("affinity", {"bind": "cores"})
