@@ -91,11 +91,10 @@ class Search:
         for candidate in singly:
             plan = self._try_if_affordable(plan, candidate)
         adopted += [c.technique.name for c in singly if c.technique.name in plan.techniques]
-        joined = [c for c in joint if c.technique.name in together.techniques]
-        for candidate in joined:
-            plan = self._judge_singly(plan, candidate.technique.name)
-        for name in adopted if joined else adopted[:-1]:  # the last was measured in the final company already
-            plan = self._ablate(plan, name)
+        joined = [c.technique.name for c in joint if c.technique.name in together.techniques]
+        plan = self._settle(plan, joined, self._judge_singly)
+        # the last one tried alone was measured in the final company already
+        plan = self._settle(plan, adopted if joined else adopted[:-1], self._ablate)
         for candidate in steadying:
             plan = self._ablate(plan, candidate.technique.name)
         for candidate in (*steadying, *(c for c in joint if c.technique.name in plan.techniques)):
@@ -139,6 +138,21 @@ class Search:
             first = Candidate(candidate.technique, candidate.options[:1])
             return self._try(plan, first, self._deadline.left)
         self.untried.append(candidate.technique.name)
+        return plan
+
+    def _settle(self, plan: Plan, names: Sequence[str], judge: Callable[[Plan, str], Plan]) -> Plan:
+        """``plan`` with those of ``names`` that earn their place; who did so in another company, that of one
+        gone since, is judged again.
+        """
+        waiting = list(names)
+        stayed: list[str] = []
+        while waiting:
+            name = waiting.pop(0)
+            plan = judge(plan, name)
+            if name in plan.techniques:
+                stayed.append(name)
+            else:
+                waiting, stayed = waiting + stayed, []
         return plan
 
     def _judge_singly(self, plan: Plan, name: str) -> Plan:
