@@ -43,20 +43,29 @@ def guard(
     ``draws``: the plan may draw other random numbers from the same distributions. ``precision``: the lowest
     the plan computes in, a key of ROUNDING.
     """
-    noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed)
     try:
-        with ExitStack() as stack:
-            reference = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True))
-            perturbed = stack.enter_context(
-                stage.worker(BASELINE, seed=seed, witness=True, perturbation=noise)
-            )
-            candidate = stack.enter_context(stage.worker(plan, seed=seed, witness=True))
-            wait_all_started([reference, perturbed, candidate])
-            first, (second, third) = watch(reference, [perturbed, candidate], steps, stage.aside)
+        reference, perturbed, candidate = three_trainings(stage, plan, draws, precision, seed, steps)
     except (PlanRefused, ScriptOver, WorkerError) as error:
         unseen = judge([], [], [], draws, precision)
         return replace(unseen, reasons=(f"the training could not be watched: {error}",))
-    return verdict_on(first, second, third, draws, precision)
+    return verdict_on(reference, perturbed, candidate, draws, precision)
+
+
+def three_trainings(
+    stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+) -> tuple[Watched, Watched, Watched]:
+    """A baseline's, a perturbed baseline's and the plan's, step by step beside each other.
+
+    Raises PlanRefused, ScriptOver or WorkerError where one of them does not come to its first step, or fails.
+    """
+    noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed)
+    with ExitStack() as stack:
+        reference = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True))
+        perturbed = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True, perturbation=noise))
+        candidate = stack.enter_context(stage.worker(plan, seed=seed, witness=True))
+        wait_all_started([reference, perturbed, candidate])
+        first, (second, third) = watch(reference, [perturbed, candidate], steps, stage.aside)
+    return first, second, third
 
 
 def verdict_on(

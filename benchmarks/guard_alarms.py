@@ -1,0 +1,339 @@
+"""How often the guard stops a harmless plan, and how often it catches a planted fault.
+
+    python -m benchmarks.guard_alarms --harmless 200 --seeds 5
+
+A harmless run is a whole ``guard`` of a small script or a shipped example under a plan that applies to it, as
+a tune of ``BUDGET`` seconds runs it; scripts, plans and seeds change from run to run. A fault is one of
+tests/bench/faulty_techniques.py in its own training. Appends a line a run to
+``benchmarks/results/guard_alarms.jsonl``, with the verdict and the raw numbers that it was made from, until
+the file has that many; so it can be stopped and gone on with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tests.bench import faulty_techniques, idle_technique
+from tests.bench.faulty_techniques import FAULTS, PLANTED, TRAINING, TRAININGS
+from tests.bench.workers import stage_for as stage_of_source
+from tests.scripts.shapes import TUNABLE
+from tests.scripts.trial import stage_for
+
+from hasten import examples
+from hasten.bench.checked_steps import Check, Watched
+from hasten.bench.ending import PlanRefused
+from hasten.bench.guard import drew_otherwise, three_trainings, verdict_on
+from hasten.bench.observe import observe
+from hasten.bench.stage import Stage
+from hasten.budget import Costs
+from hasten.inside.techniques.base import Technique
+from hasten.inside.techniques.catalog import CATALOG
+from hasten.launch import local
+from hasten.machine import this_machine
+from hasten.records.codec import to_json
+from hasten.records.facts import Facts
+from hasten.records.plan import Plan
+
+from .false_wins import commit, rows_of
+from .results import FOLDER
+
+FILE = FOLDER / "guard_alarms.jsonl"
+BUDGET = 30.0  # seconds, of the tune whose guard it would be
+TECHNIQUES = ("bf16", "channels_last", "fused_optimizer", "dataset_in_ram")
+PLANS = (*TECHNIQUES, "together", "idle")
+FAULT_STEPS = 60
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "fashion_cnn": ("--batch-size", "16"),
+    "char_gpt": ("--batch-size", "4"),
+    "augmented_resnet": ("--batch-size", "8"),
+}
+SHAPES = (
+    "convolutional", "batch_norm_dropout", "lstm", "gru", "transformer", "trainer_class", "clipping",
+    "scheduler_per_step", "scheduler_per_epoch", "dict_inputs", "mixed_inputs", "tuple_output", "conv3d",
+    "train_eval_switching", "shared_parameters", "multi_task", "accumulation_with_remainder", "nested_inputs",
+    "gan_three_backwards", "submodules_called", "custom_collate", "frozen_parameters", "double_backward",
+    "closure_step",
+)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--harmless", type=int, default=200, help="runs to count in the end")
+    parser.add_argument("--seeds", type=int, default=5, help="of each fault, in each of its trainings")
+    parser.add_argument("--file", type=Path, default=FILE)
+    arguments = parser.parse_args()
+    arguments.file.parent.mkdir(exist_ok=True)
+    rows = rows_of(arguments.file)
+    for case in cases_left(rows, arguments.harmless, arguments.seeds):
+        row = one_run(case)
+        rows.append(row)
+        with arguments.file.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        said = row["outcome"] if not row["reasons"] else "; ".join(row["reasons"])
+        print(
+            f"{case.kind} {case.script} {case.plan} {case.seed}: {said} ({row['seconds']:.1f} s)", flush=True
+        )
+    print(summary(rows))
+
+
+# ---- which runs
+@dataclass(frozen=True)
+class Case:
+    """``kind``: "harmless" or "fault". ``script``: of a fault, the training that it is planted into."""
+
+    kind: str
+    script: str
+    plan: str
+    seed: int
+
+
+def cases_left(rows: list[dict[str, Any]], harmless: int, seeds: int) -> Iterator[Case]:
+    """What is to be run yet. ``rows`` grows meanwhile: a plan that did not apply is no harmless run."""
+    begun = {Case(row["kind"], row["script"], row["plan"], row["seed"]) for row in rows}
+    for seed in range(seeds):
+        for kind, names in PLANTED.items():
+            for name in names:
+                if (case := Case("fault", kind, name, seed)) not in begun:
+                    yield case
+    for case in _harmless():
+        if len(counted(rows, "harmless")) >= harmless:
+            return
+        if case not in begun:
+            yield case
+
+
+def _harmless() -> Iterator[Case]:
+    """Every script under every plan, in an order that mixes them, with one seed after the other."""
+    pairs = [(script, plan) for script in (*SHAPES, *EXAMPLES) for plan in PLANS]
+    random.Random(0).shuffle(pairs)
+    for seed in range(10**6):
+        for script, plan in pairs:
+            yield Case("harmless", script, plan, seed)
+
+
+def counted(rows: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+    """The runs of a kind that came to a verdict."""
+    return [row for row in rows if row["kind"] == kind and row["outcome"] in ("passed", "stopped")]
+
+
+# ---- a run
+def one_run(case: Case) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        **asdict(case),
+        "began": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "machine": this_machine().identity,
+        "torch": version("torch"),
+        "commit": commit(),
+    }
+    began = time.monotonic()
+    found = _fault(case) if case.kind == "fault" else _harmless_run(case)
+    return {**row, **found, "seconds": round(time.monotonic() - began, 2)}
+
+
+def _fault(case: Case) -> dict[str, Any]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        known_to_workers(faulty_techniques.__file__, FAULTS),
+        stage_of_source(Path(folder), TRAINING, *TRAININGS[case.script]) as stage,
+    ):
+        return guarded(
+            stage, Plan({case.plan: {}}), False, FAULTS[case.plan].precision, case.seed, FAULT_STEPS
+        )
+
+
+def _harmless_run(case: Case) -> dict[str, Any]:
+    facts = facts_of(case.script)
+    plan, why_not = plan_for(case.plan, facts)
+    if why_not:
+        return {"outcome": "not applicable", "reasons": [why_not]}
+    steps = Costs.estimate(facts.observation, 0, BUDGET).guard_steps
+    with known_to_workers(idle_technique.__file__, {"idle": idle_technique.Idle}):
+        techniques = [CATALOG[name] for name in plan.techniques]
+        draws = any(technique.risk_for(facts) == "draws" for technique in techniques)
+        lowered = any(technique.precision == "bfloat16" for technique in techniques)
+        with staged(case.script, case.seed) as stage:
+            precision = "bfloat16" if lowered else "float32"
+            return guarded(stage, plan, draws, precision, case.seed, steps)
+
+
+def guarded(stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int) -> dict[str, Any]:
+    """As a tune does it: judged anew, as a plan that draws, where it drew other numbers than was said."""
+    try:
+        trainings = three_trainings(stage, plan, draws, precision, seed, steps)
+        verdict = verdict_on(*trainings, draws, precision)
+        if drew_otherwise(verdict) and not FAULTS.keys() & plan.techniques.keys():
+            draws = True
+            trainings = three_trainings(stage, plan, draws, precision, seed, steps)
+            verdict = verdict_on(*trainings, draws, precision)
+    except PlanRefused as error:
+        return {"outcome": "not applicable", "reasons": [str(error)]}
+    told: dict[str, Any] = to_json(verdict)
+    return {
+        "outcome": "passed" if verdict.passed else "stopped",
+        "draws": draws,
+        "precision": precision,
+        **told,
+        "raw": {
+            name: raw(watched)
+            for name, watched in zip(("reference", "perturbed", "candidate"), trainings, strict=True)
+        },
+    }
+
+
+@cache
+def facts_of(script: str) -> Facts:
+    with staged(script, 0) as stage:
+        observation, _ = observe(stage)
+    return Facts(this_machine(), observation)
+
+
+def plan_for(name: str, facts: Facts) -> tuple[Plan, str]:
+    """The plan, or why it does not apply."""
+    if name == "idle":
+        return Plan({"idle": {}}), ""
+    names = TECHNIQUES if name == "together" else (name,)
+    reasons = {name: CATALOG[name].refuse(facts) for name in names}
+    fitting = [name for name in names if not reasons[name]]
+    if name == "together" and len(fitting) < 2:
+        return Plan(), "less than two techniques apply"
+    if not fitting:
+        return Plan(), "; ".join(reasons[name])
+    return Plan({name: CATALOG[name].options(facts)[0] for name in fitting}), ""
+
+
+@contextmanager
+def staged(script: str, seed: int) -> Iterator[Stage]:
+    """The script in a folder of its own, begun from ``seed`` where it begins from 0."""
+    with tempfile.TemporaryDirectory() as base:
+        folder = Path(base, "work")
+        folder.mkdir()
+        path = folder / f"{script}.py"
+        if script in EXAMPLES:
+            path, arguments = examples.path(script), (*EXAMPLES[script], "--seed", str(seed))
+        else:
+            shape = next(shape for shape in TUNABLE if shape.name == script)
+            path.write_text(shape.path.read_text().replace("manual_seed(0)", f"manual_seed({seed})"))
+            arguments = shape.arguments
+        with stage_for(path, folder, arguments) as stage:
+            yield stage
+
+
+@contextmanager
+def known_to_workers(bootstrap: str, techniques: Mapping[str, type[Technique]]) -> Iterator[None]:
+    """Techniques that are not in the catalogue, here and in workers."""
+    catalogue, usual = dict(CATALOG), local.BOOTSTRAP
+    CATALOG.update(techniques)
+    local.BOOTSTRAP = Path(bootstrap)
+    try:
+        yield
+    finally:
+        local.BOOTSTRAP = usual
+        CATALOG.clear()
+        CATALOG.update(catalogue)
+
+
+# ---- raw numbers
+def raw(watched: Watched) -> dict[str, Any]:
+    """Losses, and of the checked steps the sums: of gradients by tensor, of all else in all."""
+    checks = [
+        {**asdict(check), "update": _together(check.update), "buffers": _together(check.buffers)}
+        for check in watched.checks
+    ]
+    losses = [step["losses"] for step in watched.testimony]
+    return {"losses": _rounded(losses), "checks": _rounded(checks), "failed": watched.failed}
+
+
+def _together(sums: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    return {"all": [math.fsum(column) for column in zip(*sums.values(), strict=True)]} if sums else {}
+
+
+def _rounded(value: Any) -> Any:
+    """To what is no more than float32 knows; what is no number becomes text."""
+    if isinstance(value, float):
+        return float(f"{value:.7g}") if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {key: _rounded(part) for key, part in value.items()}
+    return [_rounded(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+def checks_in(row: Mapping[str, Any], name: str) -> list[Check]:
+    """What ``raw`` wrote down of the checked steps."""
+    return [Check(**_numbers(check)) for check in row["raw"][name]["checks"]]
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: part if key == "counts" else _numbers(part) for key, part in value.items()}
+    return (
+        [_numbers(part) for part in value]
+        if isinstance(value, list)
+        else float(value)
+        if isinstance(value, str)
+        else value
+    )
+
+
+# ---- words
+PARTS = ("invariants", "numerics", "loss curve")
+
+
+def alarms(row: Mapping[str, Any]) -> list[str]:
+    """Which parts of the guard did not hold."""
+    verdict = {
+        "invariants": not row["invariants"]["differing"],
+        "numerics": row["numerics"].get("held") is not False,
+        "loss curve": row["loss_curve"]["held"],
+    }
+    return [part for part in PARTS if not verdict[part]]
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    harmless, faults = counted(rows, "harmless"), counted(rows, "fault")
+    stopped = [row for row in harmless if row["outcome"] == "stopped"]
+    left_out = sum(row["kind"] == "harmless" and row["outcome"] == "not applicable" for row in rows)
+    by_part = Counter(part for row in stopped for part in alarms(row))
+    lines = [
+        f"{len(stopped)} alarms in {len(harmless)} harmless runs, "
+        f"at most {upper_bound(len(stopped), len(harmless)):.1%} with 95% confidence; "
+        f"{left_out} more cases in which the plan does not apply are not counted",
+        *(f"  {part}: {by_part[part]}" for part in PARTS),
+        f"{sum(row['outcome'] == 'stopped' for row in faults)} of {len(faults)} planted faults caught",
+    ]
+    seconds = [row["seconds"] for row in (*harmless, *faults)]
+    if seconds:
+        lines.append(f"{sum(seconds) / len(seconds):.1f} s a run")
+    return "\n".join(lines)
+
+
+def upper_bound(count: int, of: int, confidence: float = 0.95) -> float:
+    """The largest share that would show so few with a probability of 1 - ``confidence``: one side of Clopper
+    and Pearson's interval (Biometrika 26, 1934).
+    """
+    if count >= of:
+        return 1.0
+    low, high = count / of, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        at_most = sum(math.comb(of, k) * middle**k * (1 - middle) ** (of - k) for k in range(count + 1))
+        low, high = (middle, high) if at_most > 1 - confidence else (low, middle)
+    return high
+
+
+if __name__ == "__main__":
+    main()

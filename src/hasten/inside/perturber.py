@@ -1,0 +1,98 @@
+"""Noise as large as a precision's rounding, added to a baseline: what the guard's tolerances come from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .structures import map_tensors
+from .training import Call, Training
+
+
+class Perturber:
+    """Multiplies by 1 + ``relative`` times a standard normal number what a lower precision would round.
+
+    That is, each entry of: what every layer inside a root's forward pass puts out, the gradient that comes
+    back to there, and the gradients that a step of an optimizer reads. Layers are modules without children or
+    with parameters of their own. What torch.compile has compiled is one layer: only the root's output and the
+    gradients are reached then.
+
+    The noise has a generator of its own, so the script's random streams stay where they were; and it keeps
+    nothing for the backward pass, which checkpointing would miss when it computes a layer again.
+    """
+
+    def __init__(self, training: Training, relative: float, redraw: bool, seed: int) -> None:
+        self._training = training
+        self._relative = relative
+        self._redraws = redraw
+        self._redraw = redraw
+        self._drawn_anew = 0  # times
+        self._seed = seed
+        self._generators: dict[str, Any] = {}
+        training.forward_wrappers["perturber"] = self._forward
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+        training.seams.on_undo(register_optimizer_step_pre_hook(self._before_step).remove)
+
+    def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        torch = self._training.torch
+        if self._redraw:
+            self._redraw = False
+            self._drawn_anew += 1
+            torch.manual_seed(torch.initial_seed() + self._drawn_anew + self._seed)
+        if not torch.is_grad_enabled():
+            return call(*args, **kwargs)
+        from torch.nn.modules.module import register_module_forward_hook
+
+        layers = register_module_forward_hook(self._layer)
+        try:
+            output = call(*args, **kwargs)
+        finally:
+            layers.remove()
+        return map_tensors(torch, output, self._rounded)
+
+    def draw_anew(self) -> None:
+        """The random streams were put back to the baseline's."""
+        self._redraw = self._redraws
+
+    def _layer(self, module: Any, inputs: Any, output: Any) -> Any:
+        torch = self._training.torch
+        if torch.compiler.is_compiling() or not _is_layer(module):
+            return None
+        return map_tensors(torch, output, self._rounded)
+
+    def _rounded(self, value: Any) -> Any:
+        """``value`` with noise, whose gradient gets noise of its own."""
+        noise = self._noise(value)
+        if noise is None:
+            return value
+        rounded = value + noise
+        if rounded.requires_grad:
+            rounded.register_hook(self._noisy)
+        return rounded
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None and (noise := self._noise(parameter.grad)) is not None:
+                    parameter.grad.data.add_(noise)
+
+    def _noisy(self, value: Any) -> Any:
+        noise = self._noise(value)
+        return value if noise is None else value + noise
+
+    def _noise(self, value: Any) -> Any:
+        """What is to be added; None to what holds no numbers, or holds them otherwise than in strides."""
+        torch = self._training.torch
+        if not value.is_floating_point() or value.layout != torch.strided or value.is_nested:
+            return None
+        device = str(value.device)
+        if device not in self._generators:
+            self._generators[device] = torch.Generator(device).manual_seed(self._seed)
+        drawn = torch.randn(
+            value.shape, generator=self._generators[device], device=value.device, dtype=value.dtype
+        )
+        return value.detach() * drawn * self._relative
+
+
+def _is_layer(module: Any) -> bool:
+    return not module._modules or any(parameter is not None for parameter in module._parameters.values())
