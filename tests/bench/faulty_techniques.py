@@ -156,7 +156,9 @@ class OptimizerReset(Fault):
 
 
 class OptimizerRestrided(Fault):
-    """What the optimizer keeps for convolutions is read as if it lay channels last, from some step on."""
+    """Weights are laid channels last under a fused optimizer, and what it keeps for them is not: the kernel
+    reads both side by side.
+    """
 
     name = "optimizer_restrided"
     at: ClassVar[int] = 10
@@ -168,19 +170,19 @@ class OptimizerRestrided(Fault):
             passes.append(1)
             if len(passes) == self.at:
                 for optimizer in training.optimizers:
-                    for kept in optimizer.state.values():
-                        _restride(kept)
+                    for group in optimizer.param_groups:
+                        group["fused"] = True
+                        for parameter in group["params"]:
+                            _lay_channels_last(training.torch, parameter)
             return call(*args, **kwargs)
 
         training.forward_wrappers[self.name] = forward
 
 
-def _restride(kept: dict[str, Any]) -> None:
-    for tensor in kept.values():
-        if getattr(tensor, "ndim", 0) == 4:
-            _, channels, height, width = tensor.shape
-            strides = (channels * height * width, 1, width * channels, channels)
-            tensor.data = tensor.data.as_strided(tensor.shape, strides)
+def _lay_channels_last(torch: Any, parameter: Any) -> None:
+    if parameter.dim() == 4:
+        parameter.grad = None  # the next is laid as its parameter
+        parameter.data = parameter.data.to(memory_format=torch.channels_last)
 
 
 class StaleCache(Fault):
