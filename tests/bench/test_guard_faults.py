@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from hasten.bench.checked_steps import Watched, watch
-from hasten.bench.guard import ROUNDING, verdict_on
+from hasten.bench.guard import verdict_on
+from hasten.bench.numerics import ROUNDING
 from hasten.bench.process import wait_all_started
 from hasten.inside.job import Perturbation
 from hasten.inside.techniques.catalog import CATALOG

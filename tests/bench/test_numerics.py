@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hasten.bench.checked_steps import Check, checked_steps
-from hasten.bench.guard import LEAST_STEPS, ROUNDING, STEPS
-from hasten.bench.numerics import FLOORS, OVER_STEPS, SAME_GRADIENT, judge_steps
+from hasten.bench.guard import LEAST_STEPS, STEPS
+from hasten.bench.numerics import MEAN_TIMES, ROUNDING, ROUNDING_TIMES, SAME_GRADIENT, judge_steps
 
 
 def sums(scale: float = 1.0, noise: float = 0.0, size: float = 4.0) -> list[float]:
@@ -57,10 +57,11 @@ def test_a_gradient_of_another_scale_is_caught(precision: str, factor: float) ->
 
 
 @pytest.mark.parametrize("precision", ROUNDING)
-def test_noise_up_to_the_floor_passes(precision: str) -> None:
-    floor = FLOORS[precision].residual
-    assert judged(checks(noise=0.9 * floor), precision=precision)["held"]
-    (reason, *_) = judged(checks(noise=1.1 * floor), precision=precision)["reasons"]
+def test_a_perturbed_baseline_counts_as_one_rounding_at_least(precision: str) -> None:
+    most = ROUNDING_TIMES * ROUNDING[precision]
+    exact = checks(noise=0.0)
+    assert judged(checks(noise=0.9 * most), exact, precision=precision)["held"]
+    (reason, *_) = judged(checks(noise=1.1 * most), exact, precision=precision)["reasons"]
     assert reason.startswith("the gradient departs from the baseline's by")
 
 
@@ -78,10 +79,32 @@ def test_a_gradient_that_rounding_turns_and_does_not_lengthen_has_its_scale(turn
     assert not judged(with_gradient(0.95), precision="bfloat16")["held"]
 
 
-def test_noise_up_to_four_times_what_rounding_does_passes() -> None:
+def test_noise_up_to_so_many_times_what_rounding_does_passes() -> None:
     rounded = checks(noise=0.02)
-    assert judged(checks(noise=0.078), rounded)["held"]
-    assert not judged(checks(noise=0.082), rounded)["held"]
+    assert judged(checks(noise=0.02 * ROUNDING_TIMES * 0.98), rounded)["held"]
+    assert not judged(checks(noise=0.02 * ROUNDING_TIMES * 1.02), rounded)["held"]
+
+
+def with_scales(*scales: float) -> list[Check]:
+    return [replace(c, gradient={"weight": sums(scale)}) for c, scale in zip(checks(), scales, strict=True)]
+
+
+def test_a_scale_that_is_off_a_little_in_every_step_is_caught_by_its_mean() -> None:
+    """Each step alone would be rounding's."""
+    rounded = with_scales(0.99, 1.02, 1.0)
+    size = math.sqrt((0.01**2 + 0.02**2) / 3)
+    fine, off = (1 + share * MEAN_TIMES * size for share in (0.98, 1.02))
+    assert judged(with_scales(fine, fine, fine), rounded)["held"]
+    (reason,) = judged(with_scales(off, off, off), rounded)["reasons"]
+    assert reason == (
+        "the gradient is 1.040 times the baseline's in the mean of 3 steps, where rounding explains 3.9%"
+    )
+    assert judged(with_scales(off, 2 - off, 1.0), rounded)["held"]
+    assert judged(with_scales(off, off, off), rounded, draws=True)["mean_scale"]["held"]
+
+
+def test_few_steps_have_no_mean() -> None:
+    assert judged(checks()[:2])["mean_scale"] is None
 
 
 def test_up_to_twice_what_other_draws_do_passes() -> None:
@@ -102,12 +125,13 @@ def test_an_update_from_the_same_gradient_has_a_tolerance_of_its_own(precision: 
 
 def test_one_tensor_among_many_is_named() -> None:
     candidate = checks()
-    candidate[2] = replace(candidate[2], gradient={**candidate[2].gradient, "bias": sums(1.1, size=0.5)})
-    found = judged(candidate)
+    candidate[2] = replace(candidate[2], gradient={**candidate[2].gradient, "bias": sums(1.1, size=5e-4)})
+    rounded = [replace(c, gradient={**c.gradient, "bias": sums(1.0, 0.01, size=5e-4)}) for c in checks()]
+    found = judged(candidate, rounded)
     assert found["worst_tensor"]["tensor"] == "bias"
     assert found["worst_tensor"]["step"] == 20
     assert found["reasons"] == [
-        "the gradient of bias is 1.100 times the baseline's in step 20, where rounding explains 5.0%"
+        "the gradient of bias is 1.100 times the baseline's in step 20, where rounding explains 4.0%"
     ]
 
 
@@ -129,9 +153,12 @@ def test_a_tensor_without_gradient_may_get_some_by_rounding() -> None:
 
 @pytest.mark.parametrize("precision", ROUNDING)
 def test_over_several_steps_the_whole_counts(precision: str) -> None:
-    most = OVER_STEPS[precision]
-    assert judged(checks(since={"exp_avg": sums(1 - 0.9 * most)}), precision=precision)["held"]
-    (reason,) = judged(checks(since={"exp_avg": sums(1 - 1.1 * most)}), precision=precision)["reasons"]
+    rounded = checks(since={"exp_avg": sums(noise=0.05)})
+    most = 0.05 * ROUNDING_TIMES
+    fine = judged(checks(since={"exp_avg": sums(1 - 0.9 * most)}), rounded, precision=precision)
+    assert fine["held"]
+    off = judged(checks(since={"exp_avg": sums(1 - 1.1 * most)}), rounded, precision=precision)
+    (reason,) = off["reasons"]
     assert reason.startswith("what the optimizer keeps (exp_avg)")
 
 

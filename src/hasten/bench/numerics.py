@@ -12,12 +12,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from .checked_steps import Check, Sums
 
+ROUNDING = {  # relative, of one output: sums of hundreds of terms taken in another order
+    "float32": 2.0**-20,
+    "bfloat16": 2.0**-8,
+}
 ROUNDING_TIMES = 4.0  # a candidate may depart as far as this many times a perturbed baseline
 REDRAWN_TIMES = 2.0  # as a baseline with other draws: one draw stands against another
+MEAN_TIMES = 3.0  # as the scale of a perturbed baseline, root mean square, where scales are averaged
+LEAST_CHECKS = 3
 NOISE = 0.5  # a tensor that rounding alone moves by more than half holds nothing to compare
 
 
@@ -32,15 +39,6 @@ class Departure:
         return abs(self.scale) <= tolerance.scale and self.residual <= tolerance.residual
 
 
-FLOORS = {  # below these, a departure is rounding, however little the perturbed baseline happens to depart
-    "float32": Departure(0.005, 0.02),
-    "bfloat16": Departure(0.02, 0.3),  # seen: 0.13 in a ResNet, 0.04 in a small CNN
-}
-ONE_TENSOR = {"float32": 0.05, "bfloat16": 0.5}  # seen: 0.24 in a ResNet, for a bias of few entries
-OVER_STEPS = {
-    "float32": 0.1,
-    "bfloat16": 0.4,
-}  # departures grow, and steps of Adam turn rounding into updates
 SAME_GRADIENT = Departure(1e-3, 1e-3)  # of updates: both optimizers were handed the same gradient
 _WORDS = {
     "gradient": "the gradient",
@@ -64,9 +62,15 @@ def judge_steps(
         found = _worst(_departures(what, candidate), tolerance)
         if found is not None:
             compared[what] = _row(*found, tolerance)
+    mean = _mean_scale(perturbed, candidate, draws, precision)
     tensor = _worst_tensor(perturbed, candidate, times, precision)
     counts = {str(check.step): list(check.counts) for check in candidate if check.counts}
     reasons = [_reason(_words(what), row, draws) for what, row in compared.items() if not row["held"]]
+    if mean and not mean["held"]:
+        reasons.append(
+            f"the gradient is {mean['scale']:.3f} times the baseline's in the mean of {len(candidate)} "
+            f"steps, {_explains(draws)} {mean['scale_tolerance']:.1%}"
+        )
     if tensor and not tensor["held"]:
         reasons.append(_reason(f"the gradient of {tensor['tensor']}", tensor, draws))
     for step, names in counts.items():
@@ -78,6 +82,7 @@ def judge_steps(
         "precision": precision,
         "draws": draws,
         "compared": compared,
+        "mean_scale": mean,
         "worst_tensor": tensor,
         "counts": counts,
         "reasons": reasons,
@@ -134,22 +139,23 @@ def _total(several: Iterable[Sums]) -> Sums | None:
 def _tolerance(what: str, perturbed: Sequence[Check], times: float, precision: str) -> Departure:
     if what == "update":
         return SAME_GRADIENT
-    found = [departed for _, departed in _departures(what, perturbed)]
-    if what.startswith("since "):
-        return _whole(OVER_STEPS[precision], found, times)
-    return _wider(FLOORS[precision], found, times)
+    tolerance = _times([departed for _, departed in _departures(what, perturbed)], times, precision)
+    return _whole(tolerance) if what.startswith("since ") else tolerance
 
 
-def _wider(floor: Departure, found: Sequence[Departure], times: float) -> Departure:
-    scale = max((abs(departed.scale) for departed in found), default=0.0)
-    residual = max((departed.residual for departed in found), default=0.0)
-    return Departure(max(floor.scale, times * scale), max(floor.residual, times * residual))
+def _times(perturbed: Sequence[Departure], times: float, precision: str) -> Departure:
+    """So many times the worst of a perturbed baseline's departures, none of which counts as less than one
+    rounding.
+    """
+    least = ROUNDING[precision]
+    scale = max((abs(departed.scale) for departed in perturbed), default=0.0)
+    residual = max((departed.residual for departed in perturbed), default=0.0)
+    return Departure(times * max(least, scale), times * max(least, residual))
 
 
-def _whole(floor: float, found: Sequence[Departure], times: float) -> Departure:
+def _whole(tolerance: Departure) -> Departure:
     """Where the scale says nothing that the whole does not: of few entries, or where rounding has grown."""
-    residual = _wider(Departure(floor, floor), found, times).residual
-    return Departure(residual, residual)
+    return Departure(tolerance.residual, tolerance.residual)
 
 
 def _worst(found: Sequence[tuple[int, Departure]], tolerance: Departure) -> tuple[int, Departure] | None:
@@ -162,16 +168,38 @@ def _excess(departed: Departure, tolerance: Departure) -> float:
     return used if math.isfinite(used) else math.inf
 
 
+def _mean_scale(
+    perturbed: Sequence[Check], candidate: Sequence[Check], draws: bool, precision: str
+) -> dict[str, Any] | None:
+    """The gradient's scale over all checked steps: what is off by a little in each is seen in the mean.
+
+    None with fewer than ``LEAST_CHECKS``, which tell too little of what rounding does, and of no numbers.
+    """
+    ours = [departed.scale for _, departed in _departures("gradient", candidate)]
+    theirs = [departed.scale for _, departed in _departures("gradient", perturbed)]
+    if min(len(ours), len(theirs)) < LEAST_CHECKS or not all(map(math.isfinite, (*ours, *theirs))):
+        return None
+    rounded = math.sqrt(fmean(scale * scale for scale in theirs))
+    tolerance = MEAN_TIMES * max(ROUNDING[precision], rounded)
+    scale = fmean(ours)
+    return {
+        "scale": _number(1 + scale),
+        "scale_tolerance": _number(tolerance),
+        "held": draws or abs(scale) <= tolerance,
+    }
+
+
 def _worst_tensor(
     perturbed: Sequence[Check], candidate: Sequence[Check], times: float, precision: str
 ) -> dict[str, Any] | None:
     """The parameter whose gradient departs the most, by its own rounding."""
     worst: tuple[float, dict[str, Any]] | None = None
+    whole = [departed for _, departed in _departures("gradient", perturbed)]
     for name in {name: None for check in candidate for name in check.gradient}:
         rounded = [departed for _, departed in _of_tensor(name, perturbed)]
         if any(departed.residual > NOISE for departed in rounded):
             continue
-        tolerance = _whole(ONE_TENSOR[precision], rounded, times)
+        tolerance = _whole(_times([*rounded, *whole], times, precision))
         found = _worst(_of_tensor(name, candidate), tolerance)
         if found is not None and (worst is None or _excess(found[1], tolerance) > worst[0]):
             worst = (_excess(found[1], tolerance), {"tensor": name, **_row(*found, tolerance)})
@@ -201,8 +229,12 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def _explains(draws: bool) -> str:
+    return "where other draws explain" if draws else "where rounding explains"
+
+
 def _reason(what: str, row: Mapping[str, Any], draws: bool) -> str:
-    explains = "where other draws explain" if draws else "where rounding explains"
+    explains = _explains(draws)
     if row["scale"] is None or row["residual"] is None:
         return f"{what} holds no numbers in step {row['step']}"
     if abs(row["scale"] - 1) > (row["scale_tolerance"] or math.inf):

@@ -73,7 +73,7 @@ class Perturber:
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                if parameter.grad is not None and (noise := self._noise(parameter.grad)) is not None:
+                if parameter.grad is not None and (noise := self._noise_of_sums(parameter.grad)) is not None:
                     parameter.grad.data.add_(noise)
 
     def _noisy(self, value: Any) -> Any:
@@ -82,16 +82,29 @@ class Perturber:
 
     def _noise(self, value: Any) -> Any:
         """What is to be added; None to what holds no numbers, or holds them otherwise than in strides."""
+        drawn = self._drawn_for(value)
+        return None if drawn is None else value.detach() * drawn * self._relative
+
+    def _noise_of_sums(self, gradient: Any) -> Any:
+        """As large for each entry as for the tensor's usual one at least: where the terms of a sum cancel,
+        its rounding stays as large as theirs.
+        """
+        drawn = self._drawn_for(gradient)
+        if drawn is None:
+            return None
+        usual = gradient.detach().square().mean().sqrt()
+        return gradient.detach().abs().clamp(min=usual) * drawn * self._relative
+
+    def _drawn_for(self, value: Any) -> Any:
         torch = self._training.torch
         if not value.is_floating_point() or value.layout != torch.strided or value.is_nested:
             return None
         device = str(value.device)
         if device not in self._generators:
             self._generators[device] = torch.Generator(device).manual_seed(self._seed)
-        drawn = torch.randn(
+        return torch.randn(
             value.shape, generator=self._generators[device], device=value.device, dtype=value.dtype
         )
-        return value.detach() * drawn * self._relative
 
 
 def _is_layer(module: Any) -> bool:
