@@ -74,9 +74,10 @@ def test_a_gradient_that_rounding_turns_and_does_not_lengthen_has_its_scale(turn
         apart = 1 + scale**2 - 2 * scale * cosine
         return [replace(c, gradient={"weight": [1.0, scale * cosine, apart]}) for c in checks()]
 
-    assert judged(with_gradient(1.0), precision="bfloat16")["held"]
-    assert not judged(with_gradient(1.05), precision="bfloat16")["held"]
-    assert not judged(with_gradient(0.95), precision="bfloat16")["held"]
+    rounded = checks(noise=turned)
+    assert judged(with_gradient(1.0), rounded, precision="bfloat16")["held"]
+    assert not judged(with_gradient(1.05), rounded, precision="bfloat16")["held"]
+    assert not judged(with_gradient(0.95), rounded, precision="bfloat16")["held"]
 
 
 def test_noise_up_to_so_many_times_what_rounding_does_passes() -> None:
@@ -127,7 +128,7 @@ def test_one_tensor_among_many_is_named() -> None:
     candidate = checks()
     candidate[2] = replace(candidate[2], gradient={**candidate[2].gradient, "bias": sums(1.1, size=5e-4)})
     rounded = [replace(c, gradient={**c.gradient, "bias": sums(1.0, 0.01, size=5e-4)}) for c in checks()]
-    found = judged(candidate, rounded)
+    found = judged(candidate, rounded, precision="bfloat16")
     assert found["worst_tensor"]["tensor"] == "bias"
     assert found["worst_tensor"]["step"] == 20
     assert found["reasons"] == [
