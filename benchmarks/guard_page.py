@@ -120,7 +120,9 @@ def used(row: Row, part: str) -> float:
         curve = row["loss_curve"]
         return _ratio(curve["deviation"], curve["tolerance"])
     numerics = row["numerics"]
-    if numerics.get("counts") or "compared" not in numerics:
+    if numerics.get("counts"):  # whole numbers, which no threshold excuses
+        return math.inf
+    if "compared" not in numerics:
         return math.inf if numerics.get("held") is False else 0.0
     whole = [numerics["mean_scale"]] if numerics["mean_scale"] and not row["draws"] else []
     several = [

@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from . import guard_page
 from .false_wins import FILE, rows_of, summary
 from .results import FOLDER
 
@@ -34,6 +35,7 @@ def main() -> None:
         "power": power_table(content["cases"]),
         "check": check_words(content["cases"]),
         "false-wins": false_wins_words(),
+        **guard_page.parts(pyplot(), save),
     }
     page = PAGE.read_text()
     for name, text in parts.items():

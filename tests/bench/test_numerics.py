@@ -126,13 +126,13 @@ def test_an_update_from_the_same_gradient_has_a_tolerance_of_its_own(precision: 
 
 def test_one_tensor_among_many_is_named() -> None:
     candidate = checks()
-    candidate[2] = replace(candidate[2], gradient={**candidate[2].gradient, "bias": sums(1.1, size=5e-4)})
+    candidate[2] = replace(candidate[2], gradient={**candidate[2].gradient, "bias": sums(1.2, size=5e-4)})
     rounded = [replace(c, gradient={**c.gradient, "bias": sums(1.0, 0.01, size=5e-4)}) for c in checks()]
     found = judged(candidate, rounded, precision="bfloat16")
     assert found["worst_tensor"]["tensor"] == "bias"
     assert found["worst_tensor"]["step"] == 20
     assert found["reasons"] == [
-        "the gradient of bias is 1.100 times the baseline's in step 20, where rounding explains 4.0%"
+        "the gradient of bias is 1.200 times the baseline's in step 20, where rounding explains 8.0%"
     ]
 
 
