@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
@@ -11,6 +12,7 @@ from hasten.bench.numerics import departure
 
 from .false_wins import rows_of
 from .guard_alarms import FILE, PARTS, alarms, checks_in, counted, summary, upper_bound
+from .results import FOLDER
 
 Row = Mapping[str, Any]
 COLOURS = {"numerics": "#4c72b0", "loss curve": "#dd8452"}
@@ -18,10 +20,14 @@ COLOURS = {"numerics": "#4c72b0", "loss curve": "#dd8452"}
 
 def parts(plt: Any, save: Callable[[Any, str], None]) -> dict[str, str]:
     """By their names on the page. Draws the plot, too."""
+    return {"rounding": rounding_table(), "guard": guard_words(plt, save)}
+
+
+def guard_words(plt: Any, save: Callable[[Any, str], None]) -> str:
     rows = rows_of(FILE)
     harmless, faults = counted(rows, "harmless"), counted(rows, "fault")
     if not (harmless and faults):
-        return {"guard": "None has been run yet."}
+        return "None has been run yet."
     draw(harmless, faults, plt, save)
     words = [
         runs_words(rows),
@@ -30,7 +36,7 @@ def parts(plt: Any, save: Callable[[Any, str], None]) -> dict[str, str]:
         fault_table(faults),
         prediction_words(harmless),
     ]
-    return {"guard": "\n\n".join(words)}
+    return "\n\n".join(words)
 
 
 # ---- words
@@ -42,6 +48,29 @@ def runs_words(rows: Sequence[Row]) -> str:
     stopped = [row for row in harmless if row["outcome"] == "stopped"]
     told = [f"- {row['script']} under {row['plan']}: {'; '.join(row['reasons'])}" for row in stopped]
     return "\n".join([text, *told])
+
+
+def rounding_table() -> str:
+    """From the newest raw numbers of benchmarks/rounding.py."""
+    path = sorted(FOLDER.glob("*-rounding.json"))[-1]
+    rows = json.loads(path.read_text())["rows"]
+    noises = ("every layer", "output alone")
+    lines = [
+        "| model | bfloat16 moves the gradient by | times what noise at every layer does | times what noise "
+        "at the output and the gradients alone does |",
+        "|---|---|---|---|",
+    ]
+    for model in {row["model"]: None for row in rows}:
+        ours = [row for row in rows if row["model"] == model]
+        cells = [_range([row["bfloat16"] / row[noise] for row in ours], ".2f") for noise in noises]
+        lines.append(
+            f"| {model} | {_range([row['bfloat16'] for row in ours], '.1%')} | {' | '.join(cells)} |"
+        )
+    return "\n".join([*lines, "", f"Raw numbers: [{path.name}](../benchmarks/results/{path.name})."])
+
+
+def _range(values: Sequence[float], form: str) -> str:
+    return f"{min(values):{form}} to {max(values):{form}}"
 
 
 def alarm_table(harmless: Sequence[Row], faults: Sequence[Row]) -> str:
@@ -61,22 +90,23 @@ def alarm_table(harmless: Sequence[Row], faults: Sequence[Row]) -> str:
 
 def fault_table(faults: Sequence[Row]) -> str:
     precisions = ("float32", "bfloat16")
-    columns = [(precision, part) for precision in precisions for part in (*PARTS, "any")]
+    columns = [(part, precision) for part in PARTS for precision in precisions]
     lines = [
-        "| fault | training | " + " | ".join(f"{part}, {precision}" for precision, part in columns) + " |",
-        "|---|---|" + "---|" * len(columns),
+        "| fault | training | "
+        + " | ".join(f"{part}, {precision}" for part, precision in columns)
+        + " | any |",
+        "|---|---|" + "---|" * (len(columns) + 1),
     ]
     for name, training in {(row["plan"], row["script"]): None for row in faults}:
-        cells = []
-        for precision, part in columns:
-            runs = [
-                row
-                for row in faults
-                if (row["plan"], row["script"], row["precision"]) == (name, training, precision)
-            ]
-            cells.append(f"{sum(_stops(row, part) for row in runs)} of {len(runs)}" if runs else "-")
+        runs = [row for row in faults if (row["plan"], row["script"]) == (name, training)]
+        cells = [_share([row for row in runs if row["precision"] == how], part) for part, how in columns]
+        cells.append(_share(runs, "any"))
         lines.append(f"| {name.replace('_', ' ')} | {training} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _share(runs: Sequence[Row], part: str) -> str:
+    return f"{sum(_stops(row, part) for row in runs)} of {len(runs)}" if runs else "-"
 
 
 def prediction_words(harmless: Sequence[Row]) -> str:

@@ -115,6 +115,16 @@ def test_up_to_twice_what_other_draws_do_passes() -> None:
     assert not judged(checks(scale=1.25), redrawn, draws=True)["held"]
 
 
+def test_what_other_draws_do_not_reach_may_be_rounding() -> None:
+    """Statistics before the first dropout, say: twice what rounding does is too little."""
+    rounded = checks(noise=0.01)
+    assert judged(checks(noise=0.07), rounded, draws=True)["held"]
+    assert not judged(checks(noise=0.09), rounded, draws=True)["held"]
+    near = checks(noise=0.05)
+    assert judged(checks(noise=0.14), near, draws=True)["held"]
+    assert not judged(checks(noise=0.16), near, draws=True)["held"]
+
+
 @pytest.mark.parametrize("draws", [False, True])
 @pytest.mark.parametrize("precision", ROUNDING)
 def test_an_update_from_the_same_gradient_has_a_tolerance_of_its_own(precision: str, draws: bool) -> None:

@@ -201,16 +201,28 @@ def test_the_page_is_written_and_the_plot_drawn(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(guard_page, "FILE", path)
     drawn: list[int] = []
     monkeypatch.setattr(guard_page, "draw", lambda harmless, faults, *_: drawn.append(len(harmless)))
-    (text,) = guard_page.parts(None, lambda figure, name: None).values()
+    text = guard_page.guard_words(None, lambda figure, name: None)
     assert drawn == [2]
     assert "1 alarms in 2 harmless runs" in text
     assert "- one under fused_optimizer: the gradient is 1.050 times" in text
     assert "| numerics | 1 of 2 | 97.5% | 1 of 1 |" in text
-    assert "| gradients scaled | one | - | - | - | - | 0 of 1 | 1 of 1 | 0 of 1 | 1 of 1 |" in text
+    assert "| gradients scaled | one | - | 0 of 1 | - | 1 of 1 | - | 0 of 1 | 1 of 1 |" in text
     assert "3.50 times as far as the perturbed baseline's (median; 2.00 to 5.00)" in text
+
+
+def test_the_newest_comparison_of_noises_is_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard_page, "FOLDER", tmp_path)
+    for day, moved in (("2026-01-01", 0.5), ("2026-01-02", 0.1)):
+        rows = [
+            {"model": "MLP", "bfloat16": moved * n, "every layer": 0.1, "output alone": 0.01} for n in (1, 2)
+        ]
+        (tmp_path / f"{day}-rounding.json").write_text(json.dumps({"rows": rows}))
+    assert "| MLP | 10.0% to 20.0% | 1.00 to 2.00 | 10.00 to 20.00 |" in guard_page.rounding_table()
 
 
 def test_without_runs_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard_page, "FILE", tmp_path / "none.jsonl")
-    assert guard_page.parts(None, lambda figure, name: None) == {"guard": "None has been run yet."}
+    assert guard_page.guard_words(None, lambda figure, name: None) == "None has been run yet."
     assert guard_alarms.FILE.name == "guard_alarms.jsonl"

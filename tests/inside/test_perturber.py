@@ -152,18 +152,22 @@ class Penalised(Deep):
         return out + slope
 
 
+def compiled(model: nn.Module) -> Any:
+    return torch.compile(model, backend="eager")
+
+
 MODELS: dict[str, Callable[[], Any]] = {
     "checkpointed": Checkpointed,
     "in place": InPlace,
     "an LSTM": Recurrent,
     "attention": lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True),
     "differentiated twice": Penalised,
-    "compiled": lambda: torch.compile(Deep(), backend="eager"),
+    "compiled": lambda: compiled(Deep()),
+    "compiled inside": lambda: nn.Sequential(compiled(Deep()), nn.Linear(8, 8)),
 }
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.filterwarnings("ignore:Using `torch.compile.module.`:UserWarning")
 def test_other_models_train_with_noise_of_that_size(training: Training, kind: str) -> None:
     model = MODELS[kind]()
     inputs = INPUTS if kind != "attention" else INPUTS.reshape(2, 3, 8)

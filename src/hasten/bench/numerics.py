@@ -27,6 +27,7 @@ ROUNDING = {  # relative, of one output: sums of hundreds of terms taken in anot
 # faults 20 times and more in what catches them, or their scale as below.
 ROUNDING_TIMES = 8.0
 REDRAWN_TIMES = 2.0  # as a baseline with other draws: one draw stands against another
+REDRAWN_LEAST = 0.15  # relative; up to here it may be rounding all the same, which draws do not reach
 MEAN_TIMES = 3.0  # as the scale of a perturbed baseline, root mean square, where scales are averaged
 LEAST_CHECKS = 3
 NOISE = 0.5  # a tensor that rounding alone moves by more than half holds nothing to compare
@@ -59,15 +60,14 @@ def judge_steps(
     """What was compared and what came out. ``reasons`` are empty where it held; ``held`` is None, and
     ``left_out`` says why, where nothing could be compared.
     """
-    times = REDRAWN_TIMES if draws else ROUNDING_TIMES
     compared = {}
     for what in _kinds(candidate):
-        tolerance = _tolerance(what, perturbed, times, precision)
+        tolerance = _tolerance(what, perturbed, draws, precision)
         found = _worst(_departures(what, candidate), tolerance)
         if found is not None:
             compared[what] = _row(*found, tolerance)
     mean = _mean_scale(perturbed, candidate, draws, precision)
-    tensor = _worst_tensor(perturbed, candidate, times, precision)
+    tensor = _worst_tensor(perturbed, candidate, draws, precision)
     counts = {str(check.step): list(check.counts) for check in candidate if check.counts}
     reasons = [_reason(_words(what), row, draws) for what, row in compared.items() if not row["held"]]
     if mean and not mean["held"]:
@@ -140,21 +140,24 @@ def _total(several: Iterable[Sums]) -> Sums | None:
     return [sum(column) for column in zip(*listed, strict=True)] if listed else None
 
 
-def _tolerance(what: str, perturbed: Sequence[Check], times: float, precision: str) -> Departure:
+def _tolerance(what: str, perturbed: Sequence[Check], draws: bool, precision: str) -> Departure:
     if what == "update":
         return SAME_GRADIENT
-    tolerance = _times([departed for _, departed in _departures(what, perturbed)], times, precision)
+    tolerance = _allowed([departed for _, departed in _departures(what, perturbed)], draws, precision)
     return _whole(tolerance) if what.startswith("since ") else tolerance
 
 
-def _times(perturbed: Sequence[Departure], times: float, precision: str) -> Departure:
-    """So many times the worst of a perturbed baseline's departures, none of which counts as less than one
-    rounding.
-    """
-    least = ROUNDING[precision]
-    scale = max((abs(departed.scale) for departed in perturbed), default=0.0)
-    residual = max((departed.residual for departed in perturbed), default=0.0)
-    return Departure(times * max(least, scale), times * max(least, residual))
+def _allowed(perturbed: Sequence[Departure], draws: bool, precision: str) -> Departure:
+    """From the worst of a perturbed baseline's departures; none counts as less than one rounding."""
+
+    def times(worst: float) -> float:
+        rounding = ROUNDING_TIMES * max(ROUNDING[precision], worst)
+        return max(REDRAWN_TIMES * worst, min(rounding, REDRAWN_LEAST)) if draws else rounding
+
+    return Departure(
+        times(max((abs(departed.scale) for departed in perturbed), default=0.0)),
+        times(max((departed.residual for departed in perturbed), default=0.0)),
+    )
 
 
 def _whole(tolerance: Departure) -> Departure:
@@ -194,7 +197,7 @@ def _mean_scale(
 
 
 def _worst_tensor(
-    perturbed: Sequence[Check], candidate: Sequence[Check], times: float, precision: str
+    perturbed: Sequence[Check], candidate: Sequence[Check], draws: bool, precision: str
 ) -> dict[str, Any] | None:
     """The parameter whose gradient departs the most, by its own rounding."""
     worst: tuple[float, dict[str, Any]] | None = None
@@ -203,7 +206,7 @@ def _worst_tensor(
         rounded = [departed for _, departed in _of_tensor(name, perturbed)]
         if any(departed.residual > NOISE for departed in rounded):
             continue
-        tolerance = _whole(_times([*rounded, *whole], times, precision))
+        tolerance = _whole(_allowed([*rounded, *whole], draws, precision))
         found = _worst(_of_tensor(name, candidate), tolerance)
         if found is not None and (worst is None or _excess(found[1], tolerance) > worst[0]):
             worst = (_excess(found[1], tolerance), {"tensor": name, **_row(*found, tolerance)})

@@ -13,8 +13,7 @@ class Perturber:
 
     That is, each entry of: what every layer inside a root's forward pass puts out, the gradient that comes
     back to there, and the gradients that a step of an optimizer reads. Layers are modules without children or
-    with parameters of their own. What torch.compile has compiled is one layer: only the root's output and the
-    gradients are reached then.
+    with parameters of their own. A root in which torch.compile has compiled anything is one layer.
 
     The noise has a generator of its own, so the script's random streams stay where they were; and it keeps
     nothing for the backward pass, which checkpointing would miss when it computes a layer again.
@@ -41,6 +40,8 @@ class Perturber:
             torch.manual_seed(torch.initial_seed() + self._drawn_anew + self._seed)
         if not torch.is_grad_enabled():
             return call(*args, **kwargs)
+        if any(map(_is_compiled, root.modules())):  # a hook on all modules would be compiled, with a warning
+            return map_tensors(torch, call(*args, **kwargs), self._rounded)
         from torch.nn.modules.module import register_module_forward_hook
 
         layers = register_module_forward_hook(self._layer)
@@ -55,10 +56,7 @@ class Perturber:
         self._redraw = self._redraws
 
     def _layer(self, module: Any, inputs: Any, output: Any) -> Any:
-        torch = self._training.torch
-        if torch.compiler.is_compiling() or not _is_layer(module):
-            return None
-        return map_tensors(torch, output, self._rounded)
+        return map_tensors(self._training.torch, output, self._rounded) if _is_layer(module) else None
 
     def _rounded(self, value: Any) -> Any:
         """``value`` with noise, whose gradient gets noise of its own."""
@@ -109,3 +107,9 @@ class Perturber:
 
 def _is_layer(module: Any) -> bool:
     return not module._modules or any(parameter is not None for parameter in module._parameters.values())
+
+
+def _is_compiled(module: Any) -> bool:
+    call = module._compiled_call_impl
+    by_script = getattr(call, "compiled_by_script", call)  # our own slot may stand before it
+    return by_script is not None or type(module).__name__ == "OptimizedModule"
