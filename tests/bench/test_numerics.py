@@ -11,7 +11,7 @@ import pytest
 
 from hasten.bench.checked_steps import Check, checked_steps
 from hasten.bench.guard import LEAST_STEPS, STEPS
-from hasten.bench.numerics import MEAN_TIMES, ROUNDING, ROUNDING_TIMES, SAME_GRADIENT, judge_steps
+from hasten.bench.numerics import MEAN_TIMES, ROUNDING, ROUNDING_TIMES, SAME_GRADIENT, TURNED, judge_steps
 
 
 def sums(scale: float = 1.0, noise: float = 0.0, size: float = 4.0) -> list[float]:
@@ -56,9 +56,9 @@ def test_a_gradient_of_another_scale_is_caught(precision: str, factor: float) ->
     assert reason.startswith(f"the gradient is {factor:.3f} times the baseline's in step 1")
 
 
-@pytest.mark.parametrize("precision", ROUNDING)
-def test_a_perturbed_baseline_counts_as_one_rounding_at_least(precision: str) -> None:
-    most = ROUNDING_TIMES * ROUNDING[precision]
+@pytest.mark.parametrize(("precision", "most"), [("float32", TURNED.residual), ("bfloat16", 8 * 2**-8)])
+def test_a_perturbed_baseline_counts_as_one_rounding_at_least(precision: str, most: float) -> None:
+    """And as what a unit that turns brings about."""
     exact = checks(noise=0.0)
     assert judged(checks(noise=0.9 * most), exact, precision=precision)["held"]
     (reason, *_) = judged(checks(noise=1.1 * most), exact, precision=precision)["reasons"]
@@ -135,8 +135,10 @@ def test_an_update_from_the_same_gradient_has_a_tolerance_of_its_own(precision: 
 
 
 def test_one_tensor_among_many_is_named() -> None:
-    candidate = checks()
-    candidate[2] = replace(candidate[2], gradient={**candidate[2].gradient, "bias": sums(1.2, size=5e-4)})
+    candidate = [
+        replace(c, gradient={**c.gradient, "bias": sums(scale, size=5e-4)})
+        for c, scale in zip(checks(), (1.0, 1.0, 1.2), strict=True)
+    ]
     rounded = [replace(c, gradient={**c.gradient, "bias": sums(1.0, 0.01, size=5e-4)}) for c in checks()]
     found = judged(candidate, rounded, precision="bfloat16")
     assert found["worst_tensor"]["tensor"] == "bias"
@@ -152,6 +154,21 @@ def test_a_tensor_that_is_nothing_but_rounding_is_not_compared() -> None:
 
     assert judged(with_noise(1e6), with_noise(1.0))["held"]
     assert not judged(with_noise(1e6), with_noise(1e-6))["held"]
+
+
+def test_a_bias_that_comes_by_zero_is_related_to_its_usual_size() -> None:
+    """And so is rounding's share of it."""
+
+    def with_bias(small_apart: float, usual_apart: float = 0.0) -> list[Check]:
+        biases = ([1.0, 1.0, usual_apart], [1e-6, 1e-6, small_apart], [1.0, 1.0, usual_apart])
+        return [
+            replace(c, gradient={"weight": [100.0, 100.0, 0.0], "bias": bias})
+            for c, bias in zip(checks(), biases, strict=True)
+        ]
+
+    assert judged(with_bias(1e-5))["held"]
+    assert not judged(with_bias(1e-2))["held"]
+    assert judged(with_bias(1e-2), with_bias(1e-5, 1e-3))["held"]
 
 
 def test_a_tensor_without_gradient_may_get_some_by_rounding() -> None:
