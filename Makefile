@@ -25,6 +25,7 @@ bench: $(VENV)/.with-dev  ## measure again what the documents claim; raw numbers
 
 bench-truth: $(VENV)/.with-bench  ## are intervals and claims right? simulate, write docs/measuring.md from that
 	$(BIN)/python -m benchmarks.coverage
+	$(BIN)/python -m benchmarks.rounding
 	$(BIN)/python -m benchmarks.measuring
 
 compatibility: $(VENV)/.with-dev  ## run every script of tests/scripts, write docs/compatibility.md from that

@@ -11,7 +11,8 @@ from typing import Any
 from hasten.bench.numerics import departure
 
 from .false_wins import rows_of
-from .guard_alarms import FILE, PARTS, alarms, checks_in, counted, summary, upper_bound
+from .guard_alarms import FILE, TOLERANCES_FIXED
+from .guard_rows import PARTS, alarms, checks_in, counted, summary, upper_bound
 from .results import FOLDER
 
 Row = Mapping[str, Any]
@@ -45,6 +46,11 @@ def runs_words(rows: Sequence[Row]) -> str:
     scripts = len({row["script"] for row in harmless})
     plans = len({row["plan"] for row in harmless})
     text = f"{summary(rows).splitlines()[0]}. They are of {scripts} scripts under {plans} plans."
+    fresh = [row for row in harmless if row["began"] > TOLERANCES_FIXED]
+    text += (
+        f" The tolerances were fixed after a look at the first of them. Of the {len(fresh)} begun since, "
+        f"{sum(row['outcome'] == 'stopped' for row in fresh)} were stopped."
+    )
     stopped = [row for row in harmless if row["outcome"] == "stopped"]
     told = [f"- {row['script']} under {row['plan']}: {'; '.join(row['reasons'])}" for row in stopped]
     return "\n".join([text, *told])

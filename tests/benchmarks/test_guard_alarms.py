@@ -10,19 +10,8 @@ from typing import Any
 
 import pytest
 from benchmarks import guard_alarms, guard_page
-from benchmarks.guard_alarms import (
-    HARMLESS_AT_ONCE,
-    PLANS,
-    Case,
-    alarms,
-    cases_left,
-    checks_in,
-    judged_anew,
-    plan_for,
-    raw,
-    summary,
-    upper_bound,
-)
+from benchmarks.guard_alarms import HARMLESS_AT_ONCE, PLANS, Case, cases_left, plan_for
+from benchmarks.guard_rows import alarms, checks_in, judged_anew, raw, summary, upper_bound
 
 from hasten.bench.checked_steps import Check, Watched
 from hasten.bench.guard import verdict_on
@@ -67,6 +56,7 @@ def row(candidate: Watched, kind: str = "harmless", plan: str = "bf16", **more: 
             for name, one in zip(("reference", "perturbed", "candidate"), trainings, strict=True)
         },
         "seconds": 4.0,
+        "began": "2027-01-01T00:00:00+00:00",
         **more,
     }
 
@@ -79,7 +69,7 @@ CURVED = watched(loss=0.1)
 def test_a_verdict_can_be_had_again_from_what_is_kept() -> None:
     for candidate in (FINE, SCALED, CURVED, Watched((), [])):
         kept = json.loads(json.dumps(row(candidate)))
-        again = judged_anew(kept)
+        again = judged_anew(kept, "now")
         assert again["outcome"] == kept["outcome"]
         assert again["numerics"]["held"] == kept["numerics"]["held"]
         assert again["reasons"] == kept["reasons"] or not candidate.testimony
@@ -89,10 +79,10 @@ def test_another_verdict_follows_from_other_tolerances(monkeypatch: pytest.Monke
     kept = row(watched(noise=5e-2))
     assert kept["outcome"] == "passed"
     monkeypatch.setattr("hasten.bench.numerics.ROUNDING_TIMES", 1.0)
-    again = judged_anew(kept)
+    again = judged_anew(kept, "now")
     assert again["outcome"] == "stopped"
     assert again["reasons"][0].startswith("the gradient departs")
-    assert judged_anew({**kept, "raw": {**kept["raw"], "candidate": {"failed": "no room"}}})["passed"]
+    assert judged_anew({**kept, "raw": {**kept["raw"], "candidate": {"failed": "no room"}}}, "now")["passed"]
 
 
 def test_what_is_no_number_is_kept() -> None:
@@ -205,6 +195,7 @@ def test_the_page_is_written_and_the_plot_drawn(tmp_path: Path, monkeypatch: pyt
     text = guard_page.guard_words(None, lambda figure, name: None)
     assert drawn == [2]
     assert "1 alarms in 2 harmless runs" in text
+    assert "Of the 2 begun since, 1 were stopped." in text
     assert "- one under fused_optimizer: the gradient is 1.050 times" in text
     assert "| numerics | 1 of 2 | 97.5% | 1 of 1 |" in text
     assert "| gradients scaled | one | - | 0 of 1 | - | 1 of 1 | - | 0 of 1 | 1 of 1 |" in text

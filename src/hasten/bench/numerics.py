@@ -44,9 +44,9 @@ class Departure:
         return abs(self.scale) <= tolerance.scale and self.residual <= tolerance.residual
 
 
-# A unit close to where it turns (ReLU, max pooling) may turn under the least rounding, and seldom does: in the
-# few steps of a perturbed baseline it may not show. Seen: 0.1% of a gradient, 0.4% of one tensor's, in a ResNet
-# in float32, its weights channels last.
+# A unit close to where it turns (ReLU, max pooling) may turn under the least rounding, and seldom does: the
+# few steps of a perturbed baseline may not show it. Seen: 0.1% of a gradient, 0.4% of one tensor's, in a
+# ResNet in float32, its weights channels last.
 TURNED = Departure(0.005, 0.02)
 TURNED_TENSOR = 0.05
 SAME_GRADIENT = Departure(1e-3, 1e-3)  # of updates: both optimizers were handed the same gradient
