@@ -5,8 +5,8 @@
 
 A harmless run is a whole ``guard`` of a small script or a shipped example under a plan that applies to it, as
 a tune of ``BUDGET`` seconds runs it; scripts, plans and seeds change from run to run. A fault is one of
-tests/bench/faulty_techniques.py in a training of its own, held against the rounding of float32 with even
-seeds and of bfloat16 with odd ones. Appends a line a run to
+tests/bench/faulty_techniques.py in a training of its own, held against the rounding of float32 and of
+bfloat16, with two seeds each. Appends a line a run to
 ``benchmarks/results/guard_alarms.jsonl``, with the verdict and the raw numbers that it was made from, until
 the file has that many; so it can be stopped and gone on with.
 """
@@ -58,6 +58,8 @@ BUDGET = 30.0  # seconds, of the tune whose guard it would be
 TECHNIQUES = ("bf16", "channels_last", "fused_optimizer", "dataset_in_ram")
 PLANS = (*TECHNIQUES, "together", "idle")
 FAULT_STEPS = 60
+FAULT_SEEDS = (0, 2, 1, 3)  # in this order
+LOWERED = (2, 3)
 HARMLESS_AT_ONCE = 3
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "fashion_cnn": ("--batch-size", "16"),
@@ -78,7 +80,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--harmless", type=int, default=200, help="runs to count in the end")
-    parser.add_argument("--seeds", type=int, default=4, help="of each fault, in each of its trainings")
+    parser.add_argument(
+        "--seeds", type=int, default=4, choices=range(5), help="of each fault, in each of its trainings"
+    )
     parser.add_argument("--judge-anew", action="store_true", help="run nothing")
     parser.add_argument("--file", type=Path, default=FILE)
     arguments = parser.parse_args()
@@ -128,7 +132,7 @@ def cases_left(rows: list[dict[str, Any]], harmless: int, seeds: int) -> Iterato
 
 
 def _faults(seeds: int) -> Iterator[Case]:
-    for seed in range(seeds):
+    for seed in FAULT_SEEDS[:seeds]:
         for kind, names in PLANTED.items():
             for name in names:
                 yield Case("fault", kind, name, seed)
@@ -163,9 +167,13 @@ def _fault(case: Case) -> dict[str, Any]:
         known_to_workers(faulty_techniques.__file__, FAULTS),
         stage_of_source(Path(folder), TRAINING, *TRAININGS[case.script]) as stage,
     ):
-        return guarded(
-            stage, Plan({case.plan: {}}), False, FAULTS[case.plan].precision, case.seed, FAULT_STEPS
-        )
+        return guarded(stage, Plan({case.plan: {}}), False, precision_of_fault(case), case.seed, FAULT_STEPS)
+
+
+def precision_of_fault(case: Case) -> str:
+    """Whose rounding it is held against: bfloat16's with two seeds of four."""
+    lowered = FAULTS[case.plan].precision == "bfloat16" or case.seed in LOWERED
+    return "bfloat16" if lowered else "float32"
 
 
 def _harmless_run(case: Case) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from benchmarks import guard_alarms, guard_page
-from benchmarks.guard_alarms import HARMLESS_AT_ONCE, PLANS, Case, cases_left, plan_for
+from benchmarks.guard_alarms import HARMLESS_AT_ONCE, PLANS, Case, cases_left, plan_for, precision_of_fault
 from benchmarks.guard_rows import alarms, checks_in, judged_anew, raw, summary, upper_bound
 
 from hasten.bench.checked_steps import Check, Watched
@@ -146,6 +146,11 @@ def test_faults_come_between_harmless_runs_and_all_come_once() -> None:
     assert sum(case.kind == "fault" for case in run) == 2 * FAULT_CASES
     assert 0 <= sum(case.kind == "harmless" for case in run) - 200 < HARMLESS_AT_ONCE
     assert {case.plan for case in run if case.kind == "harmless"} == set(PLANS)
+
+
+def test_each_fault_is_held_against_the_rounding_of_both_precisions() -> None:
+    run = [case for case in run_paper([], 1, 4) if case.plan == "labels_shifted"]
+    assert sorted(map(precision_of_fault, run)) == ["bfloat16"] * 2 + ["float32"] * 2
 
 
 def test_what_was_begun_is_gone_on_with() -> None:
