@@ -188,7 +188,7 @@ def above(values: Sequence[float], threshold: float) -> float:
 
 def draw(harmless: Sequence[Row], faults: Sequence[Row], plt: Any, save: Callable[[Any, str], None]) -> None:
     """Left: detection against false alarms, as the thresholds move; right: both by the threshold."""
-    figure, (curve, by_threshold) = plt.subplots(1, 2, figsize=(9, 3.6))
+    figure, (curve, by_threshold) = plt.subplots(1, 2, figsize=(10.5, 3.6))
     thresholds = [10 ** (n / 20) for n in range(-80, 81)]
     for part, colour in COLOURS.items():
         fine, faulty = [used(row, part) for row in harmless], [used(row, part) for row in faults]
@@ -207,5 +207,6 @@ def draw(harmless: Sequence[Row], faults: Sequence[Row], plt: Any, save: Callabl
     by_threshold.set_ylabel("runs that alarm, %")
     for axes in (curve, by_threshold):
         axes.set_ylim(-2, 102)
-        axes.legend(frameon=False, fontsize=8)
+    curve.legend(frameon=False, fontsize=8, loc="center right")
+    by_threshold.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     save(figure, "guard")
