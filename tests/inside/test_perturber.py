@@ -178,6 +178,19 @@ def test_other_models_train_with_noise_of_that_size(training: Training, kind: st
     assert SIZE / 10 < whole < 30 * SIZE
 
 
+def test_probabilities_stay_below_one(training: Training) -> None:
+    """A loss that is handed more raises."""
+    model = nn.Sequential(nn.Linear(8, 4), nn.Sigmoid())
+    bias: Any = model[0].bias
+    nn.init.constant_(bias, 30.0)
+    plain = model(INPUTS)
+    perturb(training, 1e-2)
+    noisy = model(INPUTS)
+    assert not torch.equal(noisy, plain)
+    assert float(noisy.detach().max()) == 1.0
+    nn.functional.binary_cross_entropy(noisy, torch.ones_like(noisy)).backward()  # type: ignore[no-untyped-call]
+
+
 def test_sums_that_cancel_get_noise_as_large_as_the_others(training: Training) -> None:
     """A gradient of nothing but rounding is what a lower precision makes larger, and Adam makes a step of."""
     perturb(training)

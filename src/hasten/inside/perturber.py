@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .structures import map_tensors
@@ -61,12 +62,19 @@ class Perturber:
     def _rounded(self, value: Any) -> Any:
         """``value`` with noise, whose gradient gets noise of its own."""
         noise = self._noise(value)
-        if noise is None:
+        if noise is None or not value.numel():
             return value
-        rounded = value + noise
+        rounded = value + self._kept_within(value.detach(), noise)
         if rounded.requires_grad:
             rounded.register_hook(self._noisy)
         return rounded
+
+    def _kept_within(self, value: Any, noise: Any) -> Any:
+        """``noise`` that leads nothing out of [-1, 1], where all lies there: no rounding does, and losses refuse
+        a probability above 1.
+        """
+        bound = self._training.torch.where(value.abs().max() <= 1, 1.0, math.inf).to(value.dtype)
+        return (value + noise).clamp(-bound, bound) - value
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         for group in optimizer.param_groups:
