@@ -70,8 +70,8 @@ class Perturber:
         return rounded
 
     def _kept_within(self, value: Any, noise: Any) -> Any:
-        """``noise`` that leads nothing out of [-1, 1], where all lies there: no rounding does, and losses refuse
-        a probability above 1.
+        """``noise`` that leads nothing out of [-1, 1], where all lies there: no rounding does, and losses
+        refuse a probability above 1.
         """
         bound = self._training.torch.where(value.abs().max() <= 1, 1.0, math.inf).to(value.dtype)
         return (value + noise).clamp(-bound, bound) - value
