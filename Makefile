@@ -26,6 +26,7 @@ bench: $(VENV)/.with-dev  ## measure again what the documents claim; raw numbers
 bench-truth: $(VENV)/.with-bench  ## are intervals and claims right? simulate, measure known effects, write docs/measuring.md
 	$(BIN)/python -m benchmarks.coverage
 	$(BIN)/python -m benchmarks.known_effects --rounds 4
+	$(BIN)/python -m benchmarks.rounding
 	$(BIN)/python -m benchmarks.measuring
 
 compatibility: $(VENV)/.with-dev  ## run every script of tests/scripts, write docs/compatibility.md from that

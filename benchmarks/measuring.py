@@ -10,11 +10,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from . import known_effects
+from . import guard_page, known_effects
 from .false_wins import FILE, rows_of, summary
 from .known_effects_summary import known_effects as effects_of
 from .known_effects_summary import summary as known_effects_summary
-from .plots import draw_coverage, draw_known_effects, draw_power
+from .plots import draw_coverage, draw_known_effects, draw_power, pyplot, save
 from .results import DOCS, FOLDER
 
 PAGE = DOCS / "measuring.md"
@@ -37,6 +37,7 @@ def main() -> None:
         "check": check_words(content["cases"]),
         "known-effects": known_effects_words(known),
         "false-wins": false_wins_words(),
+        **guard_page.parts(pyplot(), save),
     }
     page = PAGE.read_text()
     for name, text in parts.items():

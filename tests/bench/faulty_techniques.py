@@ -21,6 +21,53 @@ from hasten.records.plan import Settings
 from hasten.records.trial import Proof
 
 FAULTS: dict[str, type[Technique]] = {}
+# Arguments: the optimizer, a factor on the loss that the learning rate takes back, the share that dropout
+# takes, and "augmented" for samples with noise of their own whenever they are drawn.
+TRAINING = """
+    import sys
+    from ground import *
+
+    class Augmented(Pictures):
+        def __getitem__(self, index):
+            picture, label = super().__getitem__(index)
+            return picture + 0.1 * torch.randn(3, 8, 8), label
+
+    optimizer_name, factor = sys.argv[1], float(sys.argv[2])
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, padding=1),
+        torch.nn.BatchNorm2d(8),
+        torch.nn.ReLU(),
+        torch.nn.Dropout(float(sys.argv[3])),
+        torch.nn.Flatten(),
+        torch.nn.Linear(8 * 8 * 8, 4),
+    )
+    if optimizer_name == "adam":
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    else:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01 / factor, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 25, 0.5)
+    for pictures, labels in batches(Augmented(160) if sys.argv[4:] else Pictures(160)):
+        optimizer.zero_grad()
+        loss = factor * torch.nn.functional.cross_entropy(model(pictures), labels)
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+"""
+TRAININGS: dict[str, tuple[str, ...]] = {  # arguments
+    "adam": ("adam", "1", "0.1"),
+    "sgd": ("sgd", "1", "0.1"),
+    "tiny loss": ("sgd", "1e-5", "0"),
+    "augmented": ("sgd", "1", "0.1", "augmented"),
+}
+PLANTED = {  # under which training each fault is planted
+    "adam": ("gradients_scaled", "one_gradient_scaled", "optimizer_reset", "optimizer_restrided"),
+    "sgd": (
+        "gradients_scaled", "updates_scaled", "optimizer_reset", "optimizer_restrided", "statistics_frozen",
+        "dropout_left_in_eval", "labels_shifted", "batch_dropped", "batch_twice", "schedule_twice",
+    ),
+    "tiny loss": ("half_without_scaler",),
+    "augmented": ("stale_cache",),
+}  # fmt: skip
 
 
 class Fault(Technique):
@@ -106,6 +153,53 @@ class OptimizerReset(Fault):
             return call(*args, **kwargs)
 
         training.forward_wrappers[self.name] = forward
+
+
+class OptimizerRestrided(Fault):
+    """Weights are laid channels last under a fused optimizer, and what it keeps for them is not: the kernel
+    reads both side by side.
+    """
+
+    name = "optimizer_restrided"
+    at: ClassVar[int] = 10
+
+    def install(self, training: Training, settings: Settings) -> None:
+        passes: list[int] = []
+
+        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            passes.append(1)
+            if len(passes) == self.at:
+                for optimizer in training.optimizers:
+                    for group in optimizer.param_groups:
+                        group["fused"] = True
+                        for parameter in group["params"]:
+                            _lay_channels_last(training.torch, parameter)
+            return call(*args, **kwargs)
+
+        training.forward_wrappers[self.name] = forward
+
+
+def _lay_channels_last(torch: Any, parameter: Any) -> None:
+    if parameter.dim() == 4:
+        parameter.grad = None  # the next is laid as its parameter
+        parameter.data = parameter.data.to(memory_format=torch.channels_last)
+
+
+class StaleCache(Fault):
+    """Each sample as it was when it was drawn first, where augmentation would draw it anew."""
+
+    name = "stale_cache"
+
+    def install(self, training: Training, settings: Settings) -> None:
+        cache: dict[int, Any] = {}
+
+        def provide(dataset: Any, indices: Sequence[int], collate: Any) -> list[Any]:
+            for index in indices:
+                if index not in cache:
+                    cache[index] = dataset[index]
+            return [cache[index] for index in indices]
+
+        training.fetch_providers[self.name] = provide
 
 
 class StatisticsFrozen(Fault):

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hasten.bench import guard as guard_module
 from hasten.bench.ending import PlanRefused, ScriptEnded, ScriptOver
 from hasten.bench.guard import LEAST_STEPS, guard, judge
+from hasten.bench.numerics import ROUNDING
 from hasten.errors import WorkerError
 from hasten.records.codec import to_json
 from hasten.records.plan import Plan
@@ -260,4 +260,4 @@ def test_a_training_that_fails_under_the_plan_does_not_pass(error: Exception, sa
 def test_every_precision_of_a_technique_has_its_rounding() -> None:
     from hasten.inside.techniques.catalog import CATALOG
 
-    assert {technique.precision for technique in CATALOG.values()} <= set(guard_module.ROUNDING)
+    assert {technique.precision for technique in CATALOG.values()} <= set(ROUNDING)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import hasten
-from hasten.bench.guard import ROUNDING, STEPS, guard, judge
+from hasten.bench.guard import STEPS, guard, judge
+from hasten.bench.numerics import ROUNDING
 from hasten.bench.process import wait_all_started
 from hasten.bench.stage import Stage
 from hasten.inside.job import Perturbation

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hasten.bench.checked_steps import Check, checked_steps
-from hasten.bench.guard import LEAST_STEPS, ROUNDING, STEPS
-from hasten.bench.numerics import FLOORS, OVER_STEPS, SAME_GRADIENT, judge_steps
+from hasten.bench.guard import LEAST_STEPS, STEPS
+from hasten.bench.numerics import MEAN_TIMES, ROUNDING, ROUNDING_TIMES, SAME_GRADIENT, TURNED, judge_steps
 
 
 def sums(scale: float = 1.0, noise: float = 0.0, size: float = 4.0) -> list[float]:
@@ -56,11 +56,12 @@ def test_a_gradient_of_another_scale_is_caught(precision: str, factor: float) ->
     assert reason.startswith(f"the gradient is {factor:.3f} times the baseline's in step 1")
 
 
-@pytest.mark.parametrize("precision", ROUNDING)
-def test_noise_up_to_the_floor_passes(precision: str) -> None:
-    floor = FLOORS[precision].residual
-    assert judged(checks(noise=0.9 * floor), precision=precision)["held"]
-    (reason, *_) = judged(checks(noise=1.1 * floor), precision=precision)["reasons"]
+@pytest.mark.parametrize(("precision", "most"), [("float32", TURNED.residual), ("bfloat16", 8 * 2**-8)])
+def test_a_perturbed_baseline_counts_as_one_rounding_at_least(precision: str, most: float) -> None:
+    """And as what a unit that turns brings about."""
+    exact = checks(noise=0.0)
+    assert judged(checks(noise=0.9 * most), exact, precision=precision)["held"]
+    (reason, *_) = judged(checks(noise=1.1 * most), exact, precision=precision)["reasons"]
     assert reason.startswith("the gradient departs from the baseline's by")
 
 
@@ -73,15 +74,38 @@ def test_a_gradient_that_rounding_turns_and_does_not_lengthen_has_its_scale(turn
         apart = 1 + scale**2 - 2 * scale * cosine
         return [replace(c, gradient={"weight": [1.0, scale * cosine, apart]}) for c in checks()]
 
-    assert judged(with_gradient(1.0), precision="bfloat16")["held"]
-    assert not judged(with_gradient(1.05), precision="bfloat16")["held"]
-    assert not judged(with_gradient(0.95), precision="bfloat16")["held"]
+    rounded = checks(noise=turned)
+    assert judged(with_gradient(1.0), rounded, precision="bfloat16")["held"]
+    assert not judged(with_gradient(1.05), rounded, precision="bfloat16")["held"]
+    assert not judged(with_gradient(0.95), rounded, precision="bfloat16")["held"]
 
 
-def test_noise_up_to_four_times_what_rounding_does_passes() -> None:
+def test_noise_up_to_so_many_times_what_rounding_does_passes() -> None:
     rounded = checks(noise=0.02)
-    assert judged(checks(noise=0.078), rounded)["held"]
-    assert not judged(checks(noise=0.082), rounded)["held"]
+    assert judged(checks(noise=0.02 * ROUNDING_TIMES * 0.98), rounded)["held"]
+    assert not judged(checks(noise=0.02 * ROUNDING_TIMES * 1.02), rounded)["held"]
+
+
+def with_scales(*scales: float) -> list[Check]:
+    return [replace(c, gradient={"weight": sums(scale)}) for c, scale in zip(checks(), scales, strict=True)]
+
+
+def test_a_scale_that_is_off_a_little_in_every_step_is_caught_by_its_mean() -> None:
+    """Each step alone would be rounding's."""
+    rounded = with_scales(0.99, 1.02, 1.0)
+    size = math.sqrt((0.01**2 + 0.02**2) / 3)
+    fine, off = (1 + share * MEAN_TIMES * size for share in (0.98, 1.02))
+    assert judged(with_scales(fine, fine, fine), rounded)["held"]
+    (reason,) = judged(with_scales(off, off, off), rounded)["reasons"]
+    assert reason == (
+        "the gradient is 1.040 times the baseline's in the mean of 3 steps, where rounding explains 3.9%"
+    )
+    assert judged(with_scales(off, 2 - off, 1.0), rounded)["held"]
+    assert judged(with_scales(off, off, off), rounded, draws=True)["mean_scale"]["held"]
+
+
+def test_few_steps_have_no_mean() -> None:
+    assert judged(checks()[:2])["mean_scale"] is None
 
 
 def test_up_to_twice_what_other_draws_do_passes() -> None:
@@ -89,6 +113,16 @@ def test_up_to_twice_what_other_draws_do_passes() -> None:
     assert judged(checks(scale=1.1, noise=0.4), redrawn, draws=True)["held"]
     assert not judged(checks(noise=0.7), redrawn, draws=True)["held"]
     assert not judged(checks(scale=1.25), redrawn, draws=True)["held"]
+
+
+def test_what_other_draws_do_not_reach_may_be_rounding() -> None:
+    """Statistics before the first dropout, say: twice what rounding does is too little."""
+    rounded = checks(noise=0.01)
+    assert judged(checks(noise=0.07), rounded, draws=True)["held"]
+    assert not judged(checks(noise=0.09), rounded, draws=True)["held"]
+    near = checks(noise=0.05)
+    assert judged(checks(noise=0.14), near, draws=True)["held"]
+    assert not judged(checks(noise=0.16), near, draws=True)["held"]
 
 
 @pytest.mark.parametrize("draws", [False, True])
@@ -101,13 +135,16 @@ def test_an_update_from_the_same_gradient_has_a_tolerance_of_its_own(precision: 
 
 
 def test_one_tensor_among_many_is_named() -> None:
-    candidate = checks()
-    candidate[2] = replace(candidate[2], gradient={**candidate[2].gradient, "bias": sums(1.1, size=0.5)})
-    found = judged(candidate)
+    candidate = [
+        replace(c, gradient={**c.gradient, "bias": sums(scale, size=5e-4)})
+        for c, scale in zip(checks(), (1.0, 1.0, 1.2), strict=True)
+    ]
+    rounded = [replace(c, gradient={**c.gradient, "bias": sums(1.0, 0.01, size=5e-4)}) for c in checks()]
+    found = judged(candidate, rounded, precision="bfloat16")
     assert found["worst_tensor"]["tensor"] == "bias"
     assert found["worst_tensor"]["step"] == 20
     assert found["reasons"] == [
-        "the gradient of bias is 1.100 times the baseline's in step 20, where rounding explains 5.0%"
+        "the gradient of bias is 1.200 times the baseline's in step 20, where rounding explains 8.0%"
     ]
 
 
@@ -117,6 +154,21 @@ def test_a_tensor_that_is_nothing_but_rounding_is_not_compared() -> None:
 
     assert judged(with_noise(1e6), with_noise(1.0))["held"]
     assert not judged(with_noise(1e6), with_noise(1e-6))["held"]
+
+
+def test_a_bias_that_comes_by_zero_is_related_to_its_usual_size() -> None:
+    """And so is rounding's share of it."""
+
+    def with_bias(small_apart: float, usual_apart: float = 0.0) -> list[Check]:
+        biases = ([1.0, 1.0, usual_apart], [1e-6, 1e-6, small_apart], [1.0, 1.0, usual_apart])
+        return [
+            replace(c, gradient={"weight": [100.0, 100.0, 0.0], "bias": bias})
+            for c, bias in zip(checks(), biases, strict=True)
+        ]
+
+    assert judged(with_bias(1e-5))["held"]
+    assert not judged(with_bias(1e-2))["held"]
+    assert judged(with_bias(1e-2), with_bias(1e-5, 1e-3))["held"]
 
 
 def test_a_tensor_without_gradient_may_get_some_by_rounding() -> None:
@@ -129,9 +181,12 @@ def test_a_tensor_without_gradient_may_get_some_by_rounding() -> None:
 
 @pytest.mark.parametrize("precision", ROUNDING)
 def test_over_several_steps_the_whole_counts(precision: str) -> None:
-    most = OVER_STEPS[precision]
-    assert judged(checks(since={"exp_avg": sums(1 - 0.9 * most)}), precision=precision)["held"]
-    (reason,) = judged(checks(since={"exp_avg": sums(1 - 1.1 * most)}), precision=precision)["reasons"]
+    rounded = checks(since={"exp_avg": sums(noise=0.05)})
+    most = 0.05 * ROUNDING_TIMES
+    fine = judged(checks(since={"exp_avg": sums(1 - 0.9 * most)}), rounded, precision=precision)
+    assert fine["held"]
+    off = judged(checks(since={"exp_avg": sums(1 - 1.1 * most)}), rounded, precision=precision)
+    (reason,) = off["reasons"]
     assert reason.startswith("what the optimizer keeps (exp_avg)")
 
 

@@ -18,11 +18,12 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset, dataloader
 
 from hasten.inside.hooks import Hooks
 from hasten.inside.observer import Observer, RawStep, cycle_length
+from hasten.inside.perturber import Perturber
 from hasten.inside.seams import Seams
 from hasten.inside.slot import ForwardSlot
 from hasten.inside.training import Training
 from hasten.inside.uses import Uses
-from hasten.inside.witness import Perturber, Witness
+from hasten.inside.witness import Witness
 from hasten.records.plan import Plan
 from hasten.testing.technique_contract import LIVE
 from hasten.testing.workbench import workbench

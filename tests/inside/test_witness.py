@@ -16,10 +16,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.inside.hooks import Hooks
 from hasten.inside.observer import Observer, RawStep
+from hasten.inside.perturber import Perturber
 from hasten.inside.sampling_proof import random_streams
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
-from hasten.inside.witness import Perturber, Witness
+from hasten.inside.witness import Witness
 
 
 class Session:

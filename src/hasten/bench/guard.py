@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from statistics import fmean
@@ -21,16 +21,12 @@ from ..records.plan import BASELINE, Plan
 from ..records.verdict import GuardVerdict
 from .checked_steps import Testimony, Watched, watch
 from .ending import PlanRefused, ScriptOver
-from .numerics import judge_steps
+from .numerics import ROUNDING, judge_steps
 from .process import wait_all_started
 from .stage import Stage
 
 STEPS = 120
 LEAST_STEPS = 20
-ROUNDING = {  # relative, of one output: sums of hundreds of terms taken in another order
-    "float32": 2.0**-20,
-    "bfloat16": 2.0**-8,
-}
 TOLERANCE = 4.0  # times what the perturbed baseline does
 FLOOR = 1e-6  # relative; below it, losses count as equal
 
@@ -43,20 +39,29 @@ def guard(
     ``draws``: the plan may draw other random numbers from the same distributions. ``precision``: the lowest
     the plan computes in, a key of ROUNDING.
     """
-    noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed)
     try:
-        with ExitStack() as stack:
-            reference = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True))
-            perturbed = stack.enter_context(
-                stage.worker(BASELINE, seed=seed, witness=True, perturbation=noise)
-            )
-            candidate = stack.enter_context(stage.worker(plan, seed=seed, witness=True))
-            wait_all_started([reference, perturbed, candidate])
-            first, (second, third) = watch(reference, [perturbed, candidate], steps, stage.aside)
+        reference, perturbed, candidate = three_trainings(stage, plan, draws, precision, seed, steps)
     except (PlanRefused, ScriptOver, WorkerError) as error:
         unseen = judge([], [], [], draws, precision)
         return replace(unseen, reasons=(f"the training could not be watched: {error}",))
-    return verdict_on(first, second, third, draws, precision)
+    return verdict_on(reference, perturbed, candidate, draws, precision)
+
+
+def three_trainings(
+    stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+) -> tuple[Watched, Watched, Watched]:
+    """A baseline's, a perturbed baseline's and the plan's, step by step beside each other.
+
+    Raises PlanRefused, ScriptOver or WorkerError where one of them does not come to its first step, or fails.
+    """
+    noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed)
+    with ExitStack() as stack:
+        reference = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True))
+        perturbed = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True, perturbation=noise))
+        candidate = stack.enter_context(stage.worker(plan, seed=seed, witness=True))
+        wait_all_started([reference, perturbed, candidate])
+        first, (second, third) = watch(reference, [perturbed, candidate], steps, stage.aside)
+    return first, second, third
 
 
 def verdict_on(
@@ -93,13 +98,7 @@ def judge(
         invariants.append("an epoch had other samples")  # which another order alone does not bring about
     reasons += invariants
     curve = compare_losses(reference[:steps], perturbed[:steps], candidate[:steps])
-    if curve["deviation"] is None:
-        reasons.append("losses are missing, or no numbers")
-    elif not curve["held"]:
-        reasons.append(
-            f"the loss departs from the baseline's by {curve['deviation']:.1%}, "
-            f"where rounding explains {curve['tolerance']:.1%}"
-        )
+    reasons += loss_reasons(curve)
     return GuardVerdict(
         passed=not reasons,
         steps=steps,
@@ -157,6 +156,18 @@ def compare_losses(reference: Testimony, perturbed: Testimony, candidate: Testim
         "bias": fmean(ours),
         "tolerance": tolerance,
     }
+
+
+def loss_reasons(curve: Mapping[str, Any]) -> list[str]:
+    """What there is to say against what ``compare_losses`` found."""
+    if curve["deviation"] is None:
+        return ["losses are missing, or no numbers"]
+    if curve["held"]:
+        return []
+    return [
+        f"the loss departs from the baseline's by {curve['deviation']:.1%}, "
+        f"where rounding explains {curve['tolerance']:.1%}"
+    ]
 
 
 def _departures(a: Testimony, b: Testimony) -> list[float]:

@@ -22,7 +22,7 @@ class Shield:
 
 @dataclass(frozen=True)
 class Perturbation:
-    """Noise added to a baseline, as large as a plan's rounding: ``relative`` to each gradient and weight."""
+    """Noise added to a baseline, as large as a plan's rounding: ``relative`` to what each layer computes."""
 
     relative: float
     redraw: bool = False  # other random numbers than the baseline's, from the first step on

@@ -13,12 +13,11 @@ from .identify import length_of
 from .loaders import tensors_in
 from .observer import RawStep
 from .sampling_proof import random_streams
-from .structures import map_tensors
 from .training import Call, Training
 
 
 class Witness:
-    """Writes down one line a step. Reads only; the perturbation is ``Perturber``'s."""
+    """Writes down one line a step. Reads only; noise is ``perturber.Perturber``'s."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
@@ -68,60 +67,6 @@ class Witness:
 
     def testimony(self) -> list[dict[str, Any]]:
         return self._steps
-
-
-class Perturber:
-    """Adds rounding-sized noise to a baseline: to the weights a forward pass reads and to the gradients a
-    step reads.
-
-    The noise has a generator of its own, so the script's random streams stay where they were.
-    """
-
-    def __init__(self, training: Training, relative: float, redraw: bool, seed: int) -> None:
-        self._training = training
-        self._relative = relative
-        self._redraws = redraw
-        self._redraw = redraw
-        self._drawn_anew = 0  # times
-        self._seed = seed
-        self._generators: dict[str, Any] = {}
-        training.forward_wrappers["perturber"] = self._forward
-        from torch.optim.optimizer import register_optimizer_step_pre_hook
-
-        training.seams.on_undo(register_optimizer_step_pre_hook(self._before_step).remove)
-
-    def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        torch = self._training.torch
-        if self._redraw:
-            self._redraw = False
-            self._drawn_anew += 1
-            torch.manual_seed(torch.initial_seed() + self._drawn_anew + self._seed)
-        output = call(*args, **kwargs)
-        return map_tensors(torch, output, self._noisy) if torch.is_grad_enabled() else output
-
-    def draw_anew(self) -> None:
-        """The random streams were put back to the baseline's."""
-        self._redraw = self._redraws
-
-    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        torch = self._training.torch
-        with torch.no_grad():
-            for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        parameter.grad.copy_(self._noisy(parameter.grad))
-
-    def _noisy(self, value: Any) -> Any:
-        torch = self._training.torch
-        if not value.is_floating_point():
-            return value
-        device = str(value.device)
-        if device not in self._generators:
-            self._generators[device] = torch.Generator(device).manual_seed(self._seed)
-        noise = torch.randn(
-            value.shape, generator=self._generators[device], device=value.device, dtype=value.dtype
-        )
-        return value * (1 + self._relative * noise)
 
 
 def sample_digests(batch: Any) -> list[str]:

@@ -26,6 +26,7 @@ from .job import Job
 from .leftovers import Leftovers, Waits
 from .numerics import Numerics
 from .observer import Observer, RawStep
+from .perturber import Perturber
 from .run_script import die_as_python_does, hide_our_frames, run
 from .seams import ImportSeam, Seams
 from .shelter import take_shelter
@@ -34,7 +35,7 @@ from .techniques.catalog import CATALOG
 from .training import NotApplicable, Training
 from .uses import Uses
 from .wire import Message, Wire
-from .witness import Perturber, Witness
+from .witness import Witness
 
 _PROOF_AFTER_STEPS = 20  # a run under a plan asks for its proofs once, this many steps in
 
