@@ -24,8 +24,8 @@ needs_two_cores = pytest.mark.skipif(
 
 
 def with_libiomp5() -> Machine:
-    """This machine; HASTEN_TEST_LIBIOMP5 may name a library where the package is not installed."""
-    here, named = this_machine(), os.environ.get("HASTEN_TEST_LIBIOMP5", "")
+    """This machine; TEST_LIBIOMP5 may name a library where the package is not installed."""
+    here, named = this_machine(), os.environ.get("TEST_LIBIOMP5", "")
     if "libiomp5" not in here.libraries and not Path(named).is_file():
         pytest.skip("libiomp5 is not installed here (package intel-openmp)")
     return replace(here, libraries={"libiomp5": named, **here.libraries})
