@@ -38,6 +38,8 @@ class Loader:
     training: bool
     default_fetch: bool  # items are taken one by one with dataset[i]
     sample_bytes: int | None = None
+    default_collate: bool = True  # batches are made by torch's default_collate
+    in_memory: bool = False  # samples are rows of tensors that are in memory already
 
 
 @dataclass(frozen=True)

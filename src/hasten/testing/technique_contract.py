@@ -58,7 +58,7 @@ def check_training_stays_close(bench: Workbench, plan: Plan, relative: float) ->
 def check_proof(bench: Workbench, name: str) -> None:
     """The proof holds after steps under the technique, and fails where none was taken."""
     bench.train(2)
-    bench.switchboard.switch(Plan({name: CATALOG_SETTINGS.get(name, {})}))
+    bench.switchboard.switch(Plan({name: CATALOG_SETTINGS.get(name, {})}), prepare=True)  # as in a trial
     (idle,) = bench.switchboard.proofs()
     assert not idle.effective, f"{name} claims an effect before any step: {idle.evidence}"
     bench.train(_STEPS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .base import Technique
+from .batched_fetch import BatchedFetch
 from .bf16 import Bf16
 from .channels_last import ChannelsLast
 from .dataset_in_ram import DatasetInRam
@@ -12,5 +13,5 @@ from .threads import Threads
 
 CATALOG: dict[str, type[Technique]] = {
     technique.name: technique
-    for technique in (DatasetInRam, Bf16, ChannelsLast, FusedOptimizer, Malloc, Threads)
+    for technique in (DatasetInRam, BatchedFetch, Bf16, ChannelsLast, FusedOptimizer, Malloc, Threads)
 }
