@@ -8,12 +8,14 @@ again at every pass, so that a change which no attribute tells of is found.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from .columns import Columns, Uneven
 from .identify import length_of, takes_items_one_by_one
 from .sampling_proof import chain, prove_deterministic, same_sample, states_of
 from .training import Training
+from .transform_prefix import Divided, divide, has_transforms
 
 MEMORY_SHARE = 0.4  # of what is available, for all samples of one dataset
 PYTHON_BYTES = 600  # what a sample's objects weigh besides their data
@@ -99,13 +101,19 @@ class SampleCaches:
             return f"{type(dataset).__name__} has no length"
         if not takes_items_one_by_one(dataset):
             return f"{type(dataset).__name__} makes whole batches itself (__getitems__)"
-        reason, sample_bytes = prove_deterministic(self._training.torch, dataset, length)
-        if reason:
+        torch, divided = self._training.torch, None
+        reason, sample_bytes = prove_deterministic(torch, dataset, length)
+        if reason and has_transforms(dataset):
+            found, sample_bytes = divide(torch, dataset, length)
+            if isinstance(found, str):
+                return f"{reason}; and of its transforms: {found}"
+            divided = found
+        elif reason:
             return reason
         needed = length * (sample_bytes + PYTHON_BYTES)
         if needed > MEMORY_SHARE * self._training.available_bytes:
             return too_large(needed, self._training.available_bytes)
-        return Cache(dataset, roomy=2 * needed <= MEMORY_SHARE * self._training.available_bytes)
+        return Cache(dataset, 2 * needed <= MEMORY_SHARE * self._training.available_bytes, divided)
 
     def _watch(self, cache: Cache) -> None:
         """Any attribute set on what the cache is made from empties the caches that are made from it."""
@@ -123,33 +131,54 @@ class SampleCaches:
 
                 return __setattr__
 
-            self._undo.append(self._training.seams.replace(kind, "__setattr__", watching))
+            with suppress(TypeError):  # a plain function: its kind is not to be changed, nor is it
+                self._undo.append(self._training.seams.replace(kind, "__setattr__", watching))
 
 
 class Cache:
-    """Samples of one dataset by index, made on first use. ``roomy``: there is memory for them twice."""
+    """Samples of one dataset by index, made on first use.
 
-    def __init__(self, dataset: Any, roomy: bool = False) -> None:
+    ``roomy``: there is memory for them twice. ``divided``: what is kept is not finished, and made into a
+    sample each time it is asked for.
+    """
+
+    def __init__(self, dataset: Any, roomy: bool = False, divided: Divided | None = None) -> None:
         self.dataset = dataset
-        self.parts = list(chain(dataset))
+        self._divided = divided
+        self.parts = list(chain(dataset)) if divided is None else divided.parts
         self.hits = 0
         self.made = 0
         self.stale = ""
         self.uneven = "" if roomy else "there is no room for a second copy of the samples"
+        if divided is not None:
+            self.uneven = "samples have random transforms"
         self._samples: dict[int, Any] = {}
         self._columns: Columns | None = None
         self._since_check = 0
 
     def __getitem__(self, index: int) -> Any:
+        if self._divided is not None and not (self.stale or self._divided.is_intact):
+            self._give_up("the transforms were replaced")
+        if self.stale:
+            self.made += 1
+            return self.dataset[index]
         sample = self._samples.get(index, self)
         if sample is self:
-            sample = self.dataset[index]
-            if not self.stale:
-                self._samples[index] = sample
+            sample = self._samples[index] = self._make(index)
             self.made += 1
-            return sample
-        self.hits += 1
-        return self._checked(index, sample) if self._check_is_due(1) else sample
+        else:
+            self.hits += 1
+            if self._check_is_due(1):
+                sample = self._checked(index, sample)
+        return sample if self._divided is None else self._divided.finish(sample)
+
+    def _make(self, index: int) -> Any:
+        return self.dataset[index] if self._divided is None else self._divided.make(index)
+
+    @property
+    def remark(self) -> str:
+        """What there is to say of how samples are kept."""
+        return self.stale or (str(self._divided) if self._divided is not None else "")
 
     def columns(self, torch: Any) -> Columns | None:
         """All samples side by side, once they are all here and where they can lie so."""
@@ -184,27 +213,33 @@ class Cache:
 
     def _checked(self, index: int, sample: Any) -> Any:
         """A change of the data that no attribute tells of (an array written in place) must not go unseen."""
-        fresh = self.dataset[index]
+        fresh = self._make(index)
         if not same_sample(fresh, sample):
-            self.stale = f"sample {index} changed while training: the cache was given up"
-            self._empty()
+            self._give_up(f"sample {index} changed")
         return fresh
+
+    def _give_up(self, why: str) -> None:
+        self.stale = f"{why} while training: the cache was given up"
+        self._empty()
 
     def _empty(self) -> None:
         self._samples.clear()
         self._columns = None
 
     def state(self) -> Any:
-        return states_of(self.dataset)
+        return states_of(self.dataset) if self._divided is None else self._divided.state()
 
     def fill(self) -> None:
         for index in range(len(self.dataset)):
             if index not in self._samples:
-                self._samples[index] = self.dataset[index]
+                self._samples[index] = self._make(index)
 
     def invalidate_if_made_from(self, part: Any) -> None:
-        if any(part is known for known in self.parts):
-            self._empty()
+        if not any(part is known for known in self.parts):
+            return
+        self._empty()
+        if self._divided is not None:  # what was proven of its transforms may hold no longer
+            self._give_up("the dataset was changed")
 
 
 def too_large(needed: int, available: int) -> str:

@@ -1,6 +1,13 @@
 """Keep every sample in memory once it was made, instead of reading and transforming it again each epoch.
 
-Done only on proof that sampling is deterministic; see ``sampling_proof``.
+What it does: samples stay in the training process after they were made once, on proof that making them is
+deterministic (``sampling_proof``). Where a dataset's transforms are random from some point on, as with
+torchvision's, the outcome of those before it is kept and the rest is called anew for each sample, with the
+same random draws (``transform_prefix``). When it helps: reading, decoding or transforming takes long. When it
+hurts: memory is short. Loaders with worker processes are left alone: forked workers would share the
+pages of samples made before they start, but those of the first epoch start before the first training step.
+
+Source: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
 """
 
 from __future__ import annotations
@@ -70,8 +77,9 @@ class DatasetInRam(Technique):
     def proof(self, training: Training) -> Proof:
         assert self._caches is not None
         hits, made = (now - then for now, then in zip(self._caches.counts(), self._before, strict=True))
-        stale = [reason for cache in self._caches.caches if (reason := cache.stale)]
-        evidence = "; ".join([f"{hits} samples came from memory, {made} were made", *stale])
+        remarks = [remark for cache in self._caches.caches if (remark := cache.remark)]
+        stale = any(cache.stale for cache in self._caches.caches)
+        evidence = "; ".join([f"{hits} samples came from memory, {made} were made", *remarks])
         return Proof(self.name, made + hits > 0 and not stale, evidence)
 
     @classmethod
