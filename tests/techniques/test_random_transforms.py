@@ -322,11 +322,11 @@ class Backwards(Compose):
     [
         pytest.param(lambda: Jitter(Compose([to_tensor, noise])), "unsupported operand", id="noise after"),
         pytest.param(
-            lambda: RandomTarget(Compose([to_tensor, noise])), "random transform", id="a random target"
+            lambda: RandomTarget(Compose([to_tensor, noise])), "besides its transforms", id="a random target"
         ),
         pytest.param(
             lambda: Images(Compose([to_tensor, noise]), target_transform=lambda t: t + random.randint(0, 3)),
-            "random transform", id="random transforms of the target",
+            "besides its transforms", id="random transforms of the target",
         ),
         pytest.param(lambda: Scaled(Compose([to_tensor, noise])), "unsupported operand", id="more after"),
         pytest.param(

@@ -204,11 +204,11 @@ def _examine(torch: Any, divided: Divided, dataset: Any, length: int) -> tuple[s
             return f"samples of {name} hold {kind} objects, which cannot be compared byte by byte", 0
         _put_back(torch, start)
         before = random_streams(torch)
-        made = divided.make(index)
-        if not _marks_in(made) or not same_sample(made, divided.make(index)):
-            return f"sample {index} of {name} differs before its first random transform", 0
+        made, again = divided.make(index), divided.make(index)
         if random_streams(torch) != before:
             return f"drawing a sample of {name} draws random numbers besides its transforms", 0
+        if not _marks_in(made) or not same_sample(made, again):
+            return f"sample {index} of {name} differs before its first random transform", 0
         if not same_sample(divided.finish(made), sample) or random_streams(torch) != end:
             return f"sample {index} of {name} differs when its random transforms are called apart", 0
         largest = max(largest, sample_nbytes(made))
