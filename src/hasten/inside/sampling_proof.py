@@ -23,10 +23,15 @@ _PATIENCE_SECONDS = 30.0  # after which the child is given up
 _REASON_CHARACTERS = 500  # of an error's message
 
 
-def prove_deterministic(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
-    """("", bytes of the largest sample) where sampling is proven deterministic, else (why not, 0)."""
+def prove_deterministic(
+    torch: Any, dataset: Any, length: int, seconds: float | None = None
+) -> tuple[str, int]:
+    """("", bytes of the largest sample) where sampling is proven deterministic, else (why not, 0).
+
+    ``seconds``: after which it is judged by what was drawn until then.
+    """
     reason, sample_bytes = answered_apart(
-        torch, type(dataset).__name__, lambda: _examine(torch, dataset, length)
+        torch, type(dataset).__name__, lambda: _examine(torch, dataset, length, seconds)
     )
     return reason, sample_bytes
 
@@ -85,11 +90,11 @@ def _answer(name: str, examine: Callable[[], tuple[str, int]]) -> tuple[str, int
         return f"drawing a sample of {name} again failed: {what}", 0
 
 
-def _examine(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
+def _examine(torch: Any, dataset: Any, length: int, seconds: float | None) -> tuple[str, int]:
     name = type(dataset).__name__
     streams, state = random_streams(torch), states_of(dataset)
     largest = 0
-    for index in spread(length):
+    for index in spread(length, seconds):
         first = dataset[index]
         kind = incomparable(first)
         if kind:
@@ -104,13 +109,13 @@ def _examine(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
     return "", largest
 
 
-def spread(length: int) -> Iterator[int]:
+def spread(length: int, seconds: float | None = None) -> Iterator[int]:
     """Indices spread over a dataset, no more than there is time to draw."""
     count = min(length, _SAMPLES)
     began = time.monotonic()
     for index in sorted({round(k * (length - 1) / max(1, count - 1)) for k in range(count)}):
         yield index
-        if time.monotonic() - began > _CHILD_SECONDS:
+        if time.monotonic() - began > (_CHILD_SECONDS if seconds is None else seconds):
             return
 
 

@@ -139,6 +139,7 @@ class Worker:
         self._switchboard = Switchboard(training)
         self._hooks = Hooks(training, observer, self._root_found)
         self._hooks.install()
+        self._switchboard.start(self._due)
         self._uses.watch(training)
         if self._job.witness:
             self._witness = Witness(training)
@@ -276,6 +277,8 @@ class Worker:
         )
 
     def _answer_observation(self, request: Message) -> Message:
+        assert self._hooks is not None
+        self._hooks.loaders.look_at_sampling()
         return {"event": "observation", "observation": to_json(self._observe())}
 
     def _answer_switch(self, request: Message) -> Message:

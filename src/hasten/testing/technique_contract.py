@@ -10,8 +10,9 @@ import math
 
 import torch
 
+from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
-from ..records.plan import BASELINE, Plan
+from ..records.plan import BASELINE, Plan, Settings
 from .workbench import Workbench
 
 _STEPS = 4
@@ -86,10 +87,31 @@ def check_checkpoints_look_the_same(bench: Workbench, plan: Plan) -> None:
     bench.switchboard.switch(BASELINE)
 
 
-CATALOG_SETTINGS = {"threads": {"count": 1}}
+def trained_from_the_start(bench: Workbench, plan: Plan) -> tuple[list[float], dict[str, object]]:
+    """Losses and bits of a training whose process started under the plan's techniques of process scope. Of
+    exact ones they are the baseline's, and so is where the random streams are left; the proof holds.
+    """
+    bench.switchboard.start(plan)
+    bench.switchboard.switch(plan)
+    for proof in bench.switchboard.proofs():
+        assert not proof.effective, f"{proof.technique} claims an effect before any step: {proof.evidence}"
+    torch.manual_seed(5)
+    losses = bench.train(2 * _STEPS)
+    for proof in bench.switchboard.proofs():
+        assert proof.effective, f"{proof.technique}: {proof.evidence}"
+    return losses, bench.bits()
+
+
+CATALOG_SETTINGS: dict[str, Settings] = {"threads": {"count": 1}, "loader_workers": {"count": 1}}
 """Settings for techniques that need some."""
 
 LIVE = [name for name, technique in CATALOG.items() if technique.scope == "live"]
+STARTED = [
+    name
+    for name, technique in CATALOG.items()
+    if technique.scope == "process" and technique.start is not Technique.start
+]
+"""Techniques that take effect in the process itself, besides what its environment tells."""
 
 
 def _same(before: dict[str, object], after: dict[str, object]) -> None:

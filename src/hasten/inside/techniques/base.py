@@ -25,6 +25,10 @@ class Technique:
     worker makes one instance each time the technique is switched on, calls ``install``, later ``proof`` and
     ``remove``; the instance keeps what its own removal needs. ``install`` then ``remove`` with no step
     between leaves every bit as it was.
+
+    Of a technique of process scope there is one instance for as long as the process lasts: ``start`` is
+    called before the script goes on, ``install`` with the first training step. What ``start`` puts in place
+    goes through the training's seams and stays when the technique is removed.
     """
 
     name: ClassVar[str]
@@ -67,6 +71,11 @@ class Technique:
     def environment(cls, settings: Settings) -> dict[str, str]:
         """Variables that must be set before the process starts (process scope)."""
         return {}
+
+    def start(self, training: Training, settings: Settings) -> None:
+        """Take effect in a process whose script has just imported torch (process scope). Raises
+        NotApplicable.
+        """
 
     def install(self, training: Training, settings: Settings) -> None:
         """Switch on between two steps (live scope). Raises NotApplicable where it finds that it cannot

@@ -8,10 +8,20 @@ from .bf16 import Bf16
 from .channels_last import ChannelsLast
 from .dataset_in_ram import DatasetInRam
 from .fused_optimizer import FusedOptimizer
+from .loader_workers import LoaderWorkers
 from .malloc import Malloc
 from .threads import Threads
 
 CATALOG: dict[str, type[Technique]] = {
     technique.name: technique
-    for technique in (DatasetInRam, BatchedFetch, Bf16, ChannelsLast, FusedOptimizer, Malloc, Threads)
+    for technique in (
+        DatasetInRam,
+        BatchedFetch,
+        LoaderWorkers,
+        Bf16,
+        ChannelsLast,
+        FusedOptimizer,
+        Malloc,
+        Threads,
+    )
 }
