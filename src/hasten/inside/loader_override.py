@@ -11,6 +11,7 @@ Source: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loadin
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,6 +31,7 @@ class LoaderOverride:
         self.batches = 0
         self._torch = training.torch
         self._choose = choose
+        self._made: weakref.WeakSet[Any] = weakref.WeakSet()
         from torch.utils.data import DataLoader, dataloader
 
         training.seams.replace(DataLoader, "__iter__", self._around_iter)
@@ -43,19 +45,21 @@ class LoaderOverride:
             if options is None:
                 return original(loader)
             values = vars(loader)
-            own = {name: values[name] for name in (*options, "num_workers")}
-            if _is_read_by_others(values):
+            own = {name: values[name] for name in (*options, "num_workers", "persistent_workers")}
+            if "persistent_workers" in options and _is_read_by_others(values):
                 options = {**options, "persistent_workers": False}  # kept workers serve one reader at a time
             values.update(options)
-            values[_MARK] = own
+            values.setdefault(
+                _MARK, own
+            )  # another override around this one knows better what is the script's
             try:
                 iterator = original(loader)
             finally:
                 values.update(own)
                 values.pop(_MARK, None)
-            if own["num_workers"] and not iterator._num_workers:
+            if "num_workers" in options and own["num_workers"] and not iterator._num_workers:
                 iterator._sampler_iter = iter(iterator._index_sampler)
-            iterator._by_hasten = True
+            self._made.add(iterator)
             return iterator
 
         return __iter__
@@ -63,7 +67,7 @@ class LoaderOverride:
     def _around_reset(self, original: Any) -> Any:
         def _reset(iterator: Any, *args: Any, **kwargs: Any) -> Any:
             loader = args[0] if args else kwargs.get("loader")
-            own = vars(loader).get(_MARK) if loader is not None else None
+            own = vars(loader).pop(_MARK, None) if loader is not None else None
             if own is None or (own["num_workers"] and own["persistent_workers"]):
                 return original(iterator, *args, **kwargs)
             first = args[1] if len(args) > 1 else kwargs.get("first_iter", False)
@@ -88,7 +92,7 @@ class LoaderOverride:
     def _counting(self, original: Any) -> Any:
         def _next_data(iterator: Any) -> Any:
             batch = original(iterator)
-            self.batches += getattr(iterator, _MARK, False)
+            self.batches += iterator in self._made
             return batch
 
         return _next_data

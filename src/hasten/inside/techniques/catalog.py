@@ -7,9 +7,11 @@ from .batched_fetch import BatchedFetch
 from .bf16 import Bf16
 from .channels_last import ChannelsLast
 from .dataset_in_ram import DatasetInRam
+from .device_prefetch import DevicePrefetch
 from .fused_optimizer import FusedOptimizer
 from .loader_workers import LoaderWorkers
 from .malloc import Malloc
+from .pin_memory import PinMemory
 from .threads import Threads
 
 CATALOG: dict[str, type[Technique]] = {
@@ -18,6 +20,8 @@ CATALOG: dict[str, type[Technique]] = {
         DatasetInRam,
         BatchedFetch,
         LoaderWorkers,
+        PinMemory,
+        DevicePrefetch,
         Bf16,
         ChannelsLast,
         FusedOptimizer,
