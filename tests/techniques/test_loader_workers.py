@@ -17,6 +17,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, WeightedRandomSampler
 
+from hasten.bench.base import batches_ahead
 from hasten.inside.columns import same_batch
 from hasten.inside.job import Job
 from hasten.inside.seams import Seams
@@ -398,3 +399,10 @@ def test_the_same_by_hand() -> None:
         {"count": 2, "prefetch_factor": 4}
     )
     assert "num_workers=0" in LoaderWorkers.by_hand({"count": 0})
+
+
+def test_batches_that_lie_ready_after_a_pause_are_known() -> None:
+    assert LoaderWorkers.ahead({"count": 2, "prefetch_factor": 3}) == 6
+    assert LoaderWorkers.ahead({"count": 2}) == 4
+    assert LoaderWorkers.ahead({"count": 0}) == 0
+    assert batches_ahead(Plan({"loader_workers": {"count": 2}, "bf16": {}})) == 4

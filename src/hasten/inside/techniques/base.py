@@ -68,6 +68,11 @@ class Technique:
             raise ValueError(f"{cls.name} takes no settings, found {', '.join(settings)}")
 
     @classmethod
+    def ahead(cls, settings: Settings) -> int:
+        """Batches that may lie ready after a pause: the steps that they feed are not timed."""
+        return 0
+
+    @classmethod
     def environment(cls, settings: Settings) -> dict[str, str]:
         """Variables that must be set before the process starts (process scope)."""
         return {}

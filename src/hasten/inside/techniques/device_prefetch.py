@@ -56,6 +56,10 @@ class DevicePrefetch(Technique):
     def refuse(cls, facts: Facts) -> list[str]:
         return needs_cuda(facts)
 
+    @classmethod
+    def ahead(cls, settings: Settings) -> int:
+        return 1
+
     def start(self, training: Training, settings: Settings) -> None:
         torch = training.torch
         if not torch.cuda.is_available():

@@ -114,6 +114,10 @@ class LoaderWorkers(Technique):
         if not fits:
             raise ValueError(expected)
 
+    @classmethod
+    def ahead(cls, settings: Settings) -> int:
+        return int(settings["count"]) * int(settings.get("prefetch_factor", _PREFETCH))
+
     def start(self, training: Training, settings: Settings) -> None:
         self._settings = settings
         torch = training.torch
