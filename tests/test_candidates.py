@@ -92,5 +92,5 @@ def test_a_cause_names_only_remedies_that_apply_here() -> None:
     without_convolutions = facts(roots=(root(convolutions=0),))
     (told,) = with_remedies_here([COMPUTE], without_convolutions)
     assert told.techniques == ("bf16", "malloc")
-    (told,) = with_remedies_here([Cause("input", 0.7, "", ("loader_workers",))], facts())
+    (told,) = with_remedies_here([Cause("input", 0.7, "", ("made_up",))], facts())
     assert told.techniques == ()

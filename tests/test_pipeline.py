@@ -348,6 +348,7 @@ REAL = """
         train_step(model, optimizer, pictures, labels)
 """
 SLOW_DATA = "for pictures, labels in batches(Pictures(seconds=0.001)):"
+IN_MEMORY = (["dataset_in_ram"], ["batched_fetch"], ["dataset_in_ram", "batched_fetch"])
 NO_LOADER = "while True:\n        pictures, labels = torch.randn(8, 192), torch.randint(0, 4, (8,))"
 
 
@@ -377,7 +378,7 @@ def test_a_training_that_waits_for_its_data_is_made_faster(folder: Path) -> None
     """Each sample takes a millisecond to make and nothing to keep, so the outcome is certain."""
     result = tune_real(folder, SLOW_DATA)
     assert result.outcome == "gain", result.reason
-    assert result.plan == plan_of("dataset_in_ram")
+    assert result.plan in [plan_of(*names) for names in IN_MEMORY]
     assert result.causes[0].name == "input"
     assert result.guard is not None
     assert result.guard.passed
@@ -389,7 +390,8 @@ def test_a_training_that_waits_for_its_data_is_made_faster(folder: Path) -> None
     assert read_plan(PLAN_PATH).plan == result.plan
     states, trials = journal()
     assert states == ["finished"]
-    assert trials == [("search", result.plan.key), ("confirm", result.plan.key)]
+    assert trials[0] == ("search", plan_of("dataset_in_ram").key)
+    assert [plan for purpose, plan in trials if purpose == "confirm"] == [result.plan.key]
     json.dumps(tune_json(result), allow_nan=False)
 
 

@@ -56,6 +56,17 @@ def test_each_worker_is_warmed_up_and_trains_four_blocks() -> None:
         assert worker.log == [f"{name} x {WARMUP}", "paused", *blocks]
 
 
+@pytest.mark.parametrize(("cycle", "untimed"), [(1, 4), (3, 6)])
+def test_batches_made_before_a_pause_are_not_timed(cycle: int, untimed: int) -> None:
+    """Worker processes of a loader fill their queue while the training waits to be stopped."""
+    stage = PaperStage()
+    ahead = Plan({"loader_workers": {"count": 2}})
+    bench_over(stage, Rhythm(0, 0, cycle, 0.01)).compare(BASELINE, ahead, 1)
+    plain, made_ahead = stage.workers
+    assert f"loader_workers x {untimed}" not in [*plain.log, made_ahead.log[0]]
+    assert made_ahead.log[2::3] == [f"loader_workers x {untimed}"] * 4
+
+
 def test_within_a_pair_the_two_take_turns_that_cancel_a_drift() -> None:
     stage = PaperStage()
     bench_over(stage).compare(BASELINE, FAST, 2)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from hasten.inside.hooks import Hooks
 from hasten.inside.loaders import Loaders, batch_bytes, batch_length, tensors_in
@@ -145,3 +145,43 @@ def test_a_batch_has_as_many_samples_as_were_asked_for(workers: int) -> None:
     finally:
         seams.undo_all()
     assert samples == [4, 4, 4, 2]
+
+
+# ---- whether samples are the same each time
+class Noisy(Dataset[torch.Tensor]):
+    def __init__(self, noise: float) -> None:
+        self.noise = noise
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((2,), float(index)) + (self.noise * torch.rand(2) if self.noise else 0)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "trained", "found"),
+    [
+        (Noisy(0.0), True, ""),
+        (Noisy(1.0), True, "sample 0 of Noisy differs when it is drawn twice (random augmentation?)"),
+        (Noisy(1.0), False, None),
+        (TensorDataset(torch.zeros(8, 2)), True, ""),
+    ],
+)
+def test_samples_of_the_training_are_looked_at_when_asked_to(
+    dataset: Any, trained: bool, found: str | None
+) -> None:
+    seams = Seams()
+    hooks = Hooks(Training(torch, seams, 2**32), Observer(lambda step: None), lambda: None)
+    hooks.install()
+    try:
+        for _ in DataLoader(dataset, batch_size=4):
+            if trained:
+                hooks.loaders.batch_trained()
+    finally:
+        seams.undo_all()
+    stream = torch.get_rng_state()
+    assert [record.random for record in hooks.loaders.records()] == [None]
+    hooks.loaders.look_at_sampling()
+    assert [record.random for record in hooks.loaders.records()] == [found]
+    assert torch.equal(torch.get_rng_state(), stream)

@@ -7,6 +7,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from hasten.inside.seams import Seams
+
+from .reading import Reading
+
 
 @pytest.fixture(autouse=True, scope="package")
 def _one_thread() -> Iterator[None]:
@@ -14,3 +18,12 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def reading() -> Iterator[Reading]:
+    seams = Seams()
+    try:
+        yield Reading(seams)
+    finally:
+        seams.undo_all()

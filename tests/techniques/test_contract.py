@@ -1,5 +1,6 @@
 """The contract, over the whole catalogue and every ordered pair of it."""
 
+import sys
 from itertools import permutations
 
 import pytest
@@ -8,16 +9,21 @@ from hypothesis import strategies as st
 
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.machine import this_machine
-from hasten.records.plan import Plan
+from hasten.records.plan import BASELINE, Plan
 from hasten.testing.technique_contract import (
+    CATALOG_SETTINGS,
     LIVE,
+    STARTED,
     check_checkpoints_look_the_same,
     check_proof,
     check_steps_leave_no_trace,
     check_switching_alone_leaves_no_trace,
     check_training_stays_close,
+    trained_from_the_start,
 )
 from hasten.testing.workbench import workbench
+
+from .made_up import facts
 
 TOLERANCES = {"float32": 1e-4, "bfloat16": 3e-2}
 
@@ -78,6 +84,26 @@ def test_the_proof_needs_the_effect(name: str) -> None:
 def test_checkpoints_look_the_same(name: str) -> None:
     with workbench() as bench:
         check_checkpoints_look_the_same(bench, plan_of(name))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="they are refused on other systems")
+@pytest.mark.parametrize("name", STARTED)
+def test_a_process_that_starts_under_it_trains_the_same(name: str) -> None:
+    if refused := CATALOG[name].refuse(facts()):
+        pytest.skip(f"on this CPU: {refused[0]}")
+    with workbench() as bench:
+        expected = trained_from_the_start(bench, BASELINE)
+    with workbench() as bench:
+        assert trained_from_the_start(bench, Plan({name: CATALOG_SETTINGS[name]})) == expected
+
+
+@pytest.mark.parametrize("name", list(CATALOG))
+def test_settings_worth_trying_can_be_carried_out(name: str) -> None:
+    options = CATALOG[name].options(facts(threads=3))
+    assert options
+    for option in options:
+        CATALOG[name].check(option)
+        assert CATALOG[name].by_hand(option)
 
 
 @pytest.mark.parametrize("name", list(CATALOG))

@@ -25,6 +25,11 @@ def process_part(plan: Plan) -> Plan:
     return plan.only({name for name in plan.techniques if CATALOG[name].scope == "process"})
 
 
+def batches_ahead(plan: Plan) -> int:
+    """Batches that the plan's techniques may have ready when a stopped worker goes on."""
+    return sum(CATALOG[name].ahead(settings) for name, settings in plan.techniques.items())
+
+
 def without_effect(proofs: Sequence[Proof]) -> str:
     """Why the proofs do not hold; "" where every technique took effect."""
     return "; ".join(f"{p.technique} had no effect ({p.evidence})" for p in proofs if not p.effective)

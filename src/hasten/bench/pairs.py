@@ -16,7 +16,7 @@ from statistics import median
 from ..errors import WorkerError
 from ..records.plan import Plan
 from ..records.trial import Proof, Trial
-from .base import without_effect
+from .base import batches_ahead, without_effect
 from .ending import PlanRefused, ScriptOver
 from .process import WorkerProcess, wait_all_started
 from .stage import Stage
@@ -121,7 +121,7 @@ class PairsBench:
             blocks: dict[Plan, list[Block]] = {a: [], b: []}
             for _ in range(_TURNS):
                 for plan in (first, second, second, first):
-                    block = self._block(workers[plan])
+                    block = self._block(workers[plan], batches_ahead(plan))
                     if block is not None:
                         blocks[plan].append(block)
             workers[b].resume()
@@ -140,8 +140,11 @@ class PairsBench:
             worker.steps(self._warmup_steps)
         worker.pause()
 
-    def _block(self, worker: WorkerProcess) -> Block | None:
+    def _block(self, worker: WorkerProcess, ahead: int) -> Block | None:
+        """One timed block. ``ahead`` batches may have been made before it was stopped, for nothing."""
         worker.resume()
+        if ahead:
+            worker.steps(self._rhythm.cycle * math.ceil(ahead / self._rhythm.cycle))
         steps = worker.steps(self._block_steps)
         worker.pause()
         why_not = spoilt(steps, self._rhythm)

@@ -23,5 +23,5 @@ def look(facts: Facts) -> Cause | None:
         "input",
         share,
         f"{share:.0%} of a step is waiting for data: {made or 'a loader'}",
-        ("dataset_in_ram",),
+        ("dataset_in_ram", "batched_fetch", "loader_workers", "pin_memory", "device_prefetch"),
     )

@@ -246,8 +246,8 @@ def kept_value(loss: Any) -> Any:
 
 
 class Fetch:
-    """A loader's fetcher that asks the installed providers for the samples first, and the dataset
-    otherwise.
+    """A loader's fetcher that asks the installed providers first, for the batch or its samples, and the
+    dataset otherwise.
     """
 
     def __init__(self, fetcher: Any, training: Training, dataset: Any, collate: Any) -> None:
@@ -257,6 +257,10 @@ class Fetch:
         self._collate = collate
 
     def fetch(self, indices: Sequence[Any]) -> Any:
+        for provide_batch in self._training.batch_providers.values():
+            batch = provide_batch(self._dataset, indices, self._collate)
+            if batch is not None:
+                return batch
         for provide in self._training.fetch_providers.values():
             samples = provide(self._dataset, indices, self._collate)
             if samples is not None:

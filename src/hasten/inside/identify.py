@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..records.observation import Loader, Optimizer, Root
+from .columns import tensors_behind
 
 FUSED_FUNCTIONS = {  # optimizer class: (module of torch.optim, its fused function)
     "Adam": ("adam", "_fused_adam"),
@@ -62,6 +63,7 @@ def why_not_fused(torch: Any, optimizer: Any) -> str:
 
 def describe_loader(iterator: Any, training: bool, sample_bytes: int | None) -> Loader:
     """From a DataLoader's iterator, which knows what the loader was made of."""
+    import torch
     from torch.utils.data.dataloader import _DatasetKind
 
     dataset = iterator._dataset
@@ -76,6 +78,8 @@ def describe_loader(iterator: Any, training: bool, sample_bytes: int | None) -> 
         training=training,
         default_fetch=not iterable and bool(iterator._auto_collation) and takes_items_one_by_one(dataset),
         sample_bytes=sample_bytes,
+        default_collate=iterator._collate_fn is torch.utils.data.default_collate,
+        in_memory=tensors_behind(torch, dataset, ()) is not None,
     )
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 from ..records.observation import Loader
 from .identify import describe_loader, length_of
+from .sampling_proof import prove_deterministic
 from .training import Training
 
+_LOOK_SECONDS = 2.0  # for each dataset
 _MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
 
 
@@ -101,6 +103,18 @@ class Loaders:
             seen.record = replace(seen.record, training=True)
         self._training.training_datasets[id(seen.dataset)] = seen.dataset
         self._latest = None
+
+    def look_at_sampling(self) -> None:
+        """Find out, in a process of its own, whether the training's samples are the same each time."""
+        for seen in self._seen.values():
+            record = seen.record
+            if record.in_memory:
+                seen.record = replace(record, random="")
+            elif record.training and record.random is None and record.default_fetch and record.samples:
+                reason, _ = prove_deterministic(
+                    self._training.torch, seen.dataset, record.samples, _LOOK_SECONDS
+                )
+                seen.record = replace(record, random=reason)
 
     def records(self) -> tuple[Loader, ...]:
         return tuple(seen.record for seen in self._seen.values())

@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -23,14 +23,30 @@ _PATIENCE_SECONDS = 30.0  # after which the child is given up
 _REASON_CHARACTERS = 500  # of an error's message
 
 
-def prove_deterministic(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
-    """("", bytes of the largest sample) where sampling is proven deterministic, else (why not, 0)."""
+def prove_deterministic(
+    torch: Any, dataset: Any, length: int, seconds: float | None = None
+) -> tuple[str, int]:
+    """("", bytes of the largest sample) where sampling is proven deterministic, else (why not, 0).
+
+    ``seconds``: after which it is judged by what was drawn until then.
+    """
+    reason, sample_bytes = answered_apart(
+        torch, type(dataset).__name__, lambda: _examine(torch, dataset, length, seconds)
+    )
+    return reason, sample_bytes
+
+
+def answered_apart(torch: Any, name: str, examine: Callable[[], tuple[str, int]]) -> tuple[str, int]:
+    """What ``examine`` answers in a process of its own; (why there is no answer, 0) where it has none.
+
+    ``name`` is the dataset's, for the reason.
+    """
     read_end, write_end = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
-        _examine_and_exit(torch, dataset, length, write_end)
+        _examine_and_exit(torch, name, examine, write_end)
     os.close(write_end)
     answer = b""
     deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -46,12 +62,12 @@ def prove_deterministic(torch: Any, dataset: Any, length: int) -> tuple[str, int
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
     if not answer:
-        return f"drawing samples of {type(dataset).__name__} in a process of its own did not end", 0
+        return f"drawing samples of {name} in a process of its own did not end", 0
     reason, sample_bytes = json.loads(answer)
     return str(reason), int(sample_bytes)
 
 
-def _examine_and_exit(torch: Any, dataset: Any, length: int, write_end: int) -> None:
+def _examine_and_exit(torch: Any, name: str, examine: Callable[[], tuple[str, int]], write_end: int) -> None:
     """The child's whole life. Like a loader's worker it computes with one thread: OpenMP does not survive a
     fork.
     """
@@ -61,26 +77,24 @@ def _examine_and_exit(torch: Any, dataset: Any, length: int, write_end: int) -> 
         os.dup2(silence, 2)
         sys.stdout = sys.stderr = os.fdopen(silence, "w")  # the script may have put a log file in their place
         torch.set_num_threads(1)
-        os.write(write_end, json.dumps(_answer(torch, dataset, length)).encode())
+        os.write(write_end, json.dumps(_answer(name, examine)).encode())
     finally:
         os._exit(0)
 
 
-def _answer(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
+def _answer(name: str, examine: Callable[[], tuple[str, int]]) -> tuple[str, int]:
     try:
-        return _examine(torch, dataset, length)
+        return examine()
     except BaseException as error:
         what = f"{type(error).__name__}: {error}"[:_REASON_CHARACTERS]
-        return f"drawing a sample of {type(dataset).__name__} again failed: {what}", 0
+        return f"drawing a sample of {name} again failed: {what}", 0
 
 
-def _examine(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
+def _examine(torch: Any, dataset: Any, length: int, seconds: float | None) -> tuple[str, int]:
     name = type(dataset).__name__
-    count = min(length, _SAMPLES)
-    indices = sorted({round(k * (length - 1) / max(1, count - 1)) for k in range(count)})
     streams, state = random_streams(torch), states_of(dataset)
-    began, largest = time.monotonic(), 0
-    for index in indices:
+    largest = 0
+    for index in spread(length, seconds):
         first = dataset[index]
         kind = incomparable(first)
         if kind:
@@ -88,13 +102,21 @@ def _examine(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
         largest = max(largest, sample_nbytes(first))
         if not same_sample(first, dataset[index]):
             return f"sample {index} of {name} differs when it is drawn twice (random augmentation?)", 0
-        if time.monotonic() - began > _CHILD_SECONDS:
-            break
     if random_streams(torch) != streams:
         return f"drawing a sample of {name} draws random numbers", 0
     if states_of(dataset) != state:
         return f"drawing a sample of {name} changes the dataset's own state", 0
     return "", largest
+
+
+def spread(length: int, seconds: float | None = None) -> Iterator[int]:
+    """Indices spread over a dataset, no more than there is time to draw."""
+    count = min(length, _SAMPLES)
+    began = time.monotonic()
+    for index in sorted({round(k * (length - 1) / max(1, count - 1)) for k in range(count)}):
+        yield index
+        if time.monotonic() - began > (_CHILD_SECONDS if seconds is None else seconds):
+            return
 
 
 def random_streams(torch: Any) -> tuple[Any, ...]:
@@ -108,6 +130,20 @@ def random_streams(torch: Any) -> tuple[Any, ...]:
     return (torch.get_rng_state().tolist(), random.getstate(), keys.tobytes(), position)
 
 
+class Marked:
+    """A value in a sample that is not finished."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def is_picture(value: Any) -> bool:
+    """Whether ``value`` is an image of Pillow's that is loaded, of no file any more."""
+    return type(value).__module__ == "PIL.Image" and type(value).__name__ == "Image"
+
+
 def same_sample(a: Any, b: Any) -> bool:
     """Equal in structure and in every byte. Types that cannot be compared so count as different."""
     if type(a) is not type(b):
@@ -117,6 +153,12 @@ def same_sample(a: Any, b: Any) -> bool:
         return bool(alike) and _raw(a) == _raw(b)
     if hasattr(a, "tobytes") and hasattr(a, "dtype"):  # a numpy array or scalar
         return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
+    if is_picture(a):
+        return bool(a.mode == b.mode and a.size == b.size and a.getpalette() == b.getpalette()) and bool(
+            a.tobytes() == b.tobytes()
+        )
+    if isinstance(a, Marked):
+        return same_sample(a.value, b.value)
     if isinstance(a, (tuple, list)):
         return len(a) == len(b) and all(map(same_sample, a, b))
     if isinstance(a, dict):
@@ -128,12 +170,14 @@ def same_sample(a: Any, b: Any) -> bool:
 
 def incomparable(sample: Any) -> str:
     """The name of a type in ``sample`` that ``same_sample`` knows nothing of; "" where there is none."""
+    if isinstance(sample, Marked):
+        return incomparable(sample.value)
     if isinstance(sample, dict):
         sample = list(sample.values())
     if isinstance(sample, (tuple, list)):
         return next((kind for part in sample if (kind := incomparable(part))), "")
     known = hasattr(sample, "element_size") or (hasattr(sample, "tobytes") and hasattr(sample, "dtype"))
-    known = known or isinstance(sample, (float, int, str, bytes, type(None)))
+    known = known or is_picture(sample) or isinstance(sample, (float, int, str, bytes, type(None)))
     return "" if known else type(sample).__qualname__
 
 
@@ -150,6 +194,10 @@ def sample_nbytes(sample: Any) -> int:
         return int(sample.numel() * sample.element_size())
     if hasattr(sample, "nbytes"):
         return int(sample.nbytes)
+    if is_picture(sample):
+        return len(sample.tobytes())
+    if isinstance(sample, Marked):
+        return sample_nbytes(sample.value)
     if isinstance(sample, dict):
         sample = list(sample.values())
     if isinstance(sample, (tuple, list)):

@@ -21,8 +21,26 @@ class Switchboard:
         self._training = training
         self._on: dict[str, Technique] = {}
         self._left_out: dict[str, str] = {}  # technique of the plan: why it applies no longer
+        self._started: dict[str, Technique] = {}  # of process scope: for as long as the process lasts
+        self._not_started: dict[str, str] = {}  # and why others could not be
         self.plan = BASELINE
         self.failed = ""  # the technique that was not applicable at the last switch
+
+    def start(self, plan: Plan) -> None:
+        """Start the plan's techniques of process scope, before the script goes on.
+
+        One that cannot be is told of where the plan is put in force.
+        """
+        for name, settings in plan.techniques.items():
+            if CATALOG[name].scope != "process":
+                continue
+            technique = self._started[name] = CATALOG[name]()
+            try:
+                technique.start(self._training, settings)
+            except NotApplicable as error:
+                self._not_started[name] = str(error)
+            except Exception as error:
+                self._not_started[name] = f"it failed here, by {type(error).__name__}: {error}"
 
     def switch(self, plan: Plan, prepare: bool = False) -> float:
         """Put ``plan`` in force; with ``prepare`` pay its set-up now (fill caches). Returns the seconds
@@ -75,7 +93,9 @@ class Switchboard:
 
     def _install(self, name: str) -> None:
         """Raises NotApplicable, also where the technique fails in a way that it did not foresee."""
-        technique = CATALOG[name]()
+        if name in self._not_started:
+            raise NotApplicable(self._not_started[name])
+        technique = self._started.get(name) or CATALOG[name]()
         try:
             technique.install(self._training, self.plan.techniques[name])
         except NotApplicable:

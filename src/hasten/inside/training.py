@@ -16,6 +16,10 @@ ForwardWrapper = Callable[[Any, Call, tuple[Any, ...], dict[str, Any]], Any]
 """(root, call, args, kwargs) -> output: stands around a root's forward pass and must call ``call``."""
 FetchProvider = Callable[[Any, Sequence[Any], Any], "list[Any] | None"]
 """(dataset, indices, collate function) -> samples, or None to let the dataset answer."""
+BatchProvider = Callable[[Any, Sequence[Any], Any], Any]
+"""(dataset, indices, collate function) -> the batch that the collate function would make, in fresh memory, or
+None. Asked before any FetchProvider.
+"""
 
 
 class NotApplicable(Exception):
@@ -35,6 +39,7 @@ class Training:
         self.available_bytes = available_bytes
         self.forward_wrappers: dict[str, ForwardWrapper] = {}
         self.fetch_providers: dict[str, FetchProvider] = {}
+        self.batch_providers: dict[str, BatchProvider] = {}
         self.datasets: dict[int, Any] = {}  # id -> dataset that a loader read from
         self.training_datasets: dict[int, Any] = {}  # id -> dataset whose samples reached a training step
         self.kept: dict[str, Any] = {}  # what a technique leaves for its next time on: caches, never effects
@@ -82,6 +87,7 @@ class Training:
         """Let nothing of ours stand around a call any more."""
         self.forward_wrappers.clear()
         self.fetch_providers.clear()
+        self.batch_providers.clear()
 
     def forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``call(*args, **kwargs)`` with every installed wrapper around it."""

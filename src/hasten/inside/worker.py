@@ -143,9 +143,7 @@ class Worker:
         self._switchboard = Switchboard(training)
         self._hooks = Hooks(training, observer, self._root_found)
         self._hooks.install()
-        for name, settings in self._job.plan.techniques.items():
-            if CATALOG[name].scope == "process":
-                CATALOG[name]().start(training, settings)
+        self._switchboard.start(self._due)
         self._uses.watch(training)
         self._leftovers = Leftovers(training)
         self._waits = Waits(training) if self._job.waits else None
@@ -293,6 +291,8 @@ class Worker:
         )
 
     def _answer_observation(self, request: Message) -> Message:
+        assert self._hooks is not None
+        self._hooks.loaders.look_at_sampling()
         return {"event": "observation", "observation": to_json(self._observe())}
 
     def _answer_switch(self, request: Message) -> Message:

@@ -38,6 +38,9 @@ class Loader:
     training: bool
     default_fetch: bool  # items are taken one by one with dataset[i]
     sample_bytes: int | None = None
+    default_collate: bool = True  # batches are made by torch's default_collate
+    in_memory: bool = False  # samples are rows of tensors that are in memory already
+    random: str | None = None  # why samples are not the same each time; "" proven so, None not looked at
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
+from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
-from ..records.plan import BASELINE, Plan
+from ..records.plan import BASELINE, Plan, Settings
 from .workbench import Workbench
 
 _STEPS = 4
@@ -61,7 +62,8 @@ def check_proof(bench: Workbench, name: str) -> None:
     """The proof holds after steps under the technique, and fails where none was taken."""
     with CIRCUMSTANCES.get(name, nullcontext)():
         bench.train(2)
-        bench.switchboard.switch(Plan({name: CATALOG_SETTINGS.get(name, {})}))
+        plan = Plan({name: CATALOG_SETTINGS.get(name, {})})
+        bench.switchboard.switch(plan, prepare=True)  # as in a trial
         (idle,) = bench.switchboard.proofs()
         assert not idle.effective, f"{name} claims an effect before any step: {idle.evidence}"
         bench.train(_STEPS)
@@ -89,7 +91,22 @@ def check_checkpoints_look_the_same(bench: Workbench, plan: Plan) -> None:
     bench.switchboard.switch(BASELINE)
 
 
-CATALOG_SETTINGS = {"threads": {"count": 1}}
+def trained_from_the_start(bench: Workbench, plan: Plan) -> tuple[list[float], dict[str, object]]:
+    """Losses and bits of a training whose process started under the plan's techniques of process scope. Of
+    exact ones they are the baseline's, and so is where the random streams are left; the proof holds.
+    """
+    bench.switchboard.start(plan)
+    bench.switchboard.switch(plan)
+    for proof in bench.switchboard.proofs():
+        assert not proof.effective, f"{proof.technique} claims an effect before any step: {proof.evidence}"
+    torch.manual_seed(5)
+    losses = bench.train(2 * _STEPS)
+    for proof in bench.switchboard.proofs():
+        assert proof.effective, f"{proof.technique}: {proof.evidence}"
+    return losses, bench.bits()
+
+
+CATALOG_SETTINGS: dict[str, Settings] = {"threads": {"count": 1}, "loader_workers": {"count": 1}}
 """Settings for techniques that need some."""
 
 CIRCUMSTANCES: dict[str, Callable[[], AbstractContextManager[object]]] = {
@@ -98,6 +115,14 @@ CIRCUMSTANCES: dict[str, Callable[[], AbstractContextManager[object]]] = {
 """Contexts in which a technique finds something to do."""
 
 LIVE = [name for name, technique in CATALOG.items() if technique.scope == "live"]
+STARTED = [
+    name
+    for name, technique in CATALOG.items()
+    if technique.layer == "data" and technique.start is not Technique.start
+]
+"""Techniques that a process starts under and that end with its seams. What those of the environment start
+(thread pools, affinity) stays: their tests have processes of their own.
+"""
 
 
 def _same(before: dict[str, object], after: dict[str, object]) -> None:

@@ -25,6 +25,10 @@ class Technique:
     worker makes one instance each time the technique is switched on, calls ``install``, later ``proof`` and
     ``remove``; the instance keeps what its own removal needs. ``install`` then ``remove`` with no step
     between leaves every bit as it was.
+
+    Of a technique of process scope there is one instance for as long as the process lasts: ``start`` is
+    called before the script goes on, ``install`` with the first training step. What ``start`` puts in place
+    goes through the training's seams and stays when the technique is removed.
     """
 
     name: ClassVar[str]
@@ -65,6 +69,11 @@ class Technique:
             raise ValueError(f"{cls.name} takes no settings, found {', '.join(settings)}")
 
     @classmethod
+    def ahead(cls, settings: Settings) -> int:
+        """Batches that may lie ready after a pause: the steps that they feed are not timed."""
+        return 0
+
+    @classmethod
     def refuse_settings(cls, settings: Settings, machine: Machine) -> list[str]:
         """Reasons why these settings, out of a plan from elsewhere, cannot be carried out on this machine."""
         return []
@@ -80,9 +89,8 @@ class Technique:
         return {}
 
     def start(self, training: Training, settings: Settings) -> None:
-        """Called once, as soon as torch is imported and before the script goes on (process scope).
-
-        The instance is another one than that which ``install`` and ``proof`` are called on. Must not raise.
+        """Take effect in a process whose script has just imported torch (process scope). Raises
+        NotApplicable.
         """
 
     def install(self, training: Training, settings: Settings) -> None:

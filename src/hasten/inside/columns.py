@@ -1,0 +1,145 @@
+"""Samples side by side: one tensor for each part of a sample, from which a batch is gathered at once.
+
+What is gathered equals what torch's ``default_collate`` makes of the samples: values, types, strides and
+containers. Parts that this cannot be said of are refused.
+
+Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.default_collate
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+class Uneven(Exception):
+    """The samples cannot lie side by side. The message says why."""
+
+
+def whole_numbers(indices: Sequence[Any]) -> list[int] | None:
+    """The indices as Python's integers; None where one is something else (a slice, a name, a mask)."""
+    if all(type(index) is int for index in indices):
+        return list(indices)
+    found = []
+    index: Any
+    for index in indices:
+        kind = bool if isinstance(index, bool) else getattr(index, "dtype", "")
+        if kind is bool or str(kind).endswith("bool") or getattr(index, "ndim", None):
+            return None
+        try:
+            found.append(operator.index(index))
+        except TypeError:
+            return None
+    return found
+
+
+def tensors_behind(torch: Any, dataset: Any, indices: Sequence[Any]) -> tuple[tuple[Any, ...], Any] | None:
+    """The tensors whose rows are the samples of ``dataset``, and which rows are asked for by ``indices``.
+
+    None where the samples are something else than rows of a TensorDataset, or of a Subset of one.
+    """
+    data = torch.utils.data
+    while isinstance(dataset, data.Subset):
+        kind = type(dataset)
+        if (
+            kind.__getitem__ is not data.Subset.__getitem__
+            or kind.__getitems__ is not data.Subset.__getitems__
+        ):
+            return None
+        indices = [dataset.indices[index] for index in indices]
+        dataset = dataset.dataset
+    plain = isinstance(dataset, data.TensorDataset) and not hasattr(dataset, "__getitems__")
+    if not plain or type(dataset).__getitem__ is not data.TensorDataset.__getitem__:
+        return None
+    tensors = tuple(dataset.tensors)
+    return (tensors, indices) if all(is_plain(torch, t) and t.dim() for t in tensors) else None
+
+
+def is_plain(torch: Any, tensor: Any) -> bool:
+    """Whether stacking rows of ``tensor`` is copying its bytes: dense, contiguous, without a gradient."""
+    return (
+        type(tensor) is torch.Tensor
+        and tensor.layout is torch.strided
+        and tensor.is_contiguous()
+        and not (tensor.requires_grad or tensor.is_quantized or tensor.is_nested)
+        and not (tensor.is_conj() or tensor.is_neg())
+    )
+
+
+def gather(torch: Any, tensors: Sequence[Any], indices: list[int]) -> list[Any] | None:
+    """Rows ``indices`` of each tensor, in fresh memory; None where one is missing: the dataset says so
+    better.
+    """
+    if not indices or min(indices) < 0 or max(indices) >= min(t.shape[0] for t in tensors):
+        return None
+    where = torch.tensor(indices, dtype=torch.int64, device="cpu")
+    return [tensor.index_select(0, where.to(tensor.device)) for tensor in tensors]
+
+
+class Columns:
+    """Samples of one dataset side by side, in the order of their indices."""
+
+    def __init__(self, torch: Any, samples: Sequence[Any]) -> None:
+        """Raises Uneven where batches could not be gathered from them."""
+        self._torch = torch
+        self._tensors: list[Any] = []
+        self._rebuild = self._lay(list(samples), "")
+
+    def batch(self, indices: list[int]) -> Any | None:
+        """As ``default_collate([samples[i] for i in indices])``; None where an index is out of range."""
+        gathered = gather(self._torch, self._tensors, indices)
+        return None if gathered is None else self._rebuild(gathered)
+
+    def _lay(self, parts: list[Any], where: str) -> Callable[[list[Any]], Any]:
+        """Lay one part of all samples side by side; what makes that part of a batch of gathered tensors."""
+        first, kind = parts[0], type(parts[0])
+        if any(type(part) is not kind for part in parts):
+            raise Uneven(f"samples differ in type{where}")
+        if kind in (tuple, list):
+            if any(len(part) != len(first) for part in parts):
+                raise Uneven(f"samples differ in length{where}")
+            lists = [self._lay([p[n] for p in parts], f"{where} at {n}") for n in range(len(first))]
+            return lambda gathered: [make(gathered) for make in lists]
+        if kind is dict:
+            if any(list(part) != list(first) for part in parts):
+                raise Uneven(f"samples differ in keys{where}")
+            items = {key: self._lay([p[key] for p in parts], f"{where} at {key!r}") for key in first}
+            return lambda gathered: {key: make(gathered) for key, make in items.items()}
+        self._check(parts, where)
+        number = len(self._tensors)
+        self._tensors.append(self._torch.utils.data.default_collate(parts))
+        return lambda gathered: gathered[number]
+
+    def _check(self, parts: list[Any], where: str) -> None:
+        torch, first, kind = self._torch, parts[0], type(parts[0])
+        if kind is torch.Tensor:
+            if any(
+                part.shape != first.shape or part.dtype != first.dtype or part.device != first.device
+                for part in parts
+            ):
+                raise Uneven(f"samples differ in shape or type{where}")
+            if not all(is_plain(torch, part) for part in parts):
+                raise Uneven(f"samples are no plain contiguous tensors{where}")
+        elif kind.__module__ == "numpy" and hasattr(first, "dtype"):
+            if any(part.dtype != first.dtype or part.shape != first.shape for part in parts):
+                raise Uneven(f"samples differ in shape or type{where}")
+            if first.dtype.kind not in "biufc" or not all(part.flags.c_contiguous for part in parts):
+                raise Uneven(f"samples are no plain contiguous arrays{where}")
+        elif kind not in (int, bool, float):
+            raise Uneven(f"samples hold {kind.__name__}{where}, which no tensor can")
+
+
+def same_batch(a: Any, b: Any) -> bool:
+    """Equal in containers, types, shapes, strides and every byte."""
+    from .sampling_proof import same_sample
+
+    if type(a) is not type(b):
+        return False
+    if hasattr(a, "element_size"):
+        return bool(a.stride() == b.stride()) and same_sample(a, b)
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(map(same_batch, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same_batch(a[key], b[key]) for key in a)
+    return same_sample(a, b)

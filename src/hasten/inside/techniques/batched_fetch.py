@@ -1,0 +1,156 @@
+"""Gather a batch at once from samples that lie side by side in memory, instead of one by one in Python.
+
+What it does: rows of tensors in memory are gathered by one index operation a tensor. Samples of other
+datasets are made once, on the same proof as for dataset_in_ram, and laid side by side; this needs room for
+them twice.
+When it helps: small samples, where Python's work a sample and the collate function cost more than copying the
+bytes. When it hurts: large samples gain little, and memory is needed for those that were not in it before.
+
+Sources: https://docs.pytorch.org/docs/stable/generated/torch.index_select.html,
+https://docs.pytorch.org/docs/stable/data.html#disable-automatic-batching
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...records.facts import Facts
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..columns import gather, same_batch, tensors_behind, whole_numbers
+from ..identify import length_of
+from ..sample_cache import MEMORY_SHARE, PYTHON_BYTES, SampleCaches, too_large
+from ..training import NotApplicable, Training
+from .base import Technique
+
+_REHEARSED = 3  # samples of which a batch is made both ways before a dataset is gathered from
+
+
+class BatchedFetch(Technique):
+    name = "batched_fetch"
+    summary = "a batch is gathered at once from samples in memory"
+    layer = "data"
+    risk = "exact"
+    scope = "live"
+
+    def __init__(self) -> None:
+        self._caches: SampleCaches | None = None
+        self._trusted: dict[int, str] = {}  # by dataset of tensors: why it is not gathered from, or ""
+        self._held: list[Any] = []  # the datasets behind the ids
+        self._gathered = 0
+        self._others = 0
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        loaders = [loader for loader in facts.observation.loaders if loader.training]
+        if not loaders:
+            return ["the training reads from no DataLoader"]
+        return [reason for loader in loaders if (reason := _why_not(loader, facts.machine.available_bytes))]
+
+    def install(self, training: Training, settings: Settings) -> None:
+        torch = training.torch
+        collate_module = torch.utils.data._utils.collate
+        default_collate = torch.utils.data.default_collate
+        plain = collate_module.collate_tensor_fn
+        caches = self._caches = SampleCaches.of(training)
+        caches.acquire(self.name)
+        datasets = (training.training_datasets or training.datasets).values()
+        usable = [self._is_trusted(torch, d) if _in_memory(torch, d) else caches.get(d) for d in datasets]
+        if not any(usable):
+            reasons = "; ".join([*filter(None, self._trusted.values()), *caches.reasons])
+            self.remove(training)
+            raise NotApplicable(reasons or "no dataset is read in the training process")
+
+        def provide(dataset: Any, indices: Sequence[Any], collate: Any) -> Any:
+            # a script may have taught default_collate another way with tensors
+            usual = (
+                collate is default_collate and collate_module.default_collate_fn_map[torch.Tensor] is plain
+            )
+            before = self._gathered
+            batch = self._batch(torch, dataset, indices) if usual and len(indices) else None
+            self._others += self._gathered == before
+            return batch
+
+        training.batch_providers[self.name] = provide
+
+    def _batch(self, torch: Any, dataset: Any, indices: Sequence[Any]) -> Any:
+        assert self._caches is not None
+        batch = None
+        if _in_memory(torch, dataset):
+            batch = _rows(torch, dataset, indices) if self._is_trusted(torch, dataset) else None
+        elif (wanted := whole_numbers(indices)) and (cache := self._caches.get(dataset)) is not None:
+            batch = cache.batch(torch, wanted)
+            if batch is None and not (cache.stale or cache.uneven):  # it is not full yet
+                return torch.utils.data.default_collate([cache[index] for index in wanted])
+        self._gathered += batch is not None
+        return batch
+
+    def _is_trusted(self, torch: Any, dataset: Any) -> bool:
+        """Whether a batch of a few samples, made both ways, is the same."""
+        if id(dataset) not in self._trusted:
+            name = type(dataset).__name__
+            indices = list(range(min(_REHEARSED, length_of(dataset) or 0)))
+            expected = (
+                torch.utils.data.default_collate([dataset[index] for index in indices]) if indices else 0
+            )
+            same = bool(indices) and same_batch(_rows(torch, dataset, indices), expected)
+            self._held.append(dataset)
+            self._trusted[id(dataset)] = "" if same else f"gathering from {name} gives another batch"
+        return not self._trusted[id(dataset)]
+
+    def prepare(self, training: Training) -> None:
+        if self._caches is not None:
+            self._caches.fill()
+            for cache in self._caches.caches:
+                cache.columns(training.torch)
+
+    def remove(self, training: Training) -> None:
+        training.batch_providers.pop(self.name, None)
+        if self._caches is not None:
+            self._caches.release(self.name)
+
+    def proof(self, training: Training) -> Proof:
+        evidence = [f"{self._gathered} batches were gathered, {self._others} were not"]
+        for cache in self._caches.caches if self._caches is not None else ():
+            evidence += filter(None, (cache.stale, cache.uneven))
+        return Proof(self.name, self._gathered > 0, "; ".join(evidence))
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        return (
+            "inputs, targets = default_collate([dataset[i] for i in range(len(dataset))])  # once\n"
+            "\n"
+            "order = torch.randperm(len(inputs))  # each epoch\n"
+            "for rows in order.split(batch_size):\n"
+            "    batch = inputs[rows], targets[rows]"
+        )
+
+
+def _in_memory(torch: Any, dataset: Any) -> bool:
+    return tensors_behind(torch, dataset, ()) is not None
+
+
+def _rows(torch: Any, dataset: Any, indices: Sequence[Any]) -> list[Any] | None:
+    found = whole_numbers(indices)
+    behind = tensors_behind(torch, dataset, found) if found is not None else None
+    if behind is None:
+        return None
+    tensors, rows = behind
+    wanted = whole_numbers(rows)
+    return gather(torch, tensors, wanted) if tensors and wanted is not None else None
+
+
+def _why_not(loader: Any, available_bytes: int) -> str:
+    if loader.iterable or loader.samples is None:
+        return f"{loader.dataset} is read as a stream, without indices"
+    if not loader.default_fetch:
+        return f"{loader.dataset} is not read sample by sample"
+    if not loader.default_collate:
+        return f"{loader.dataset} is put into batches by a function of the script's own"
+    if loader.workers:
+        return f"{loader.dataset} is read by {loader.workers} worker processes"
+    needed = 2 * loader.samples * ((loader.sample_bytes or 0) + PYTHON_BYTES)
+    if not loader.in_memory and needed > MEMORY_SHARE * available_bytes:
+        return too_large(needed, available_bytes)
+    return ""

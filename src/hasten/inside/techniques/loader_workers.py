@@ -1,0 +1,213 @@
+"""Make the training's samples in worker processes, more or fewer than the script asks for.
+
+What it does: a loader that is read with gradients enabled is read by ``count`` processes, which make batches
+ahead while the model trains; order and content stay, and the main process draws the same random numbers.
+Loaders of an evaluation under ``no_grad`` stay as they are. When it helps: making samples takes long and a
+core is free. When it hurts: samples are cheap, so that handing them over costs more than making them; workers
+take cores from the training; memory is short.
+
+The risk is ``exact`` where making samples is proven deterministic, else ``draws``: each worker has random
+streams of its own. What ``exact`` cannot cover: a script that gives its loader a generator and leaves an
+epoch within its last few batches draws from it earlier than without workers, and so does a sampler that draws
+from the global streams batch by batch.
+
+Sources: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading,
+https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Mapping
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from ...records.facts import Facts
+from ...records.machine import Machine
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..loader_override import LoaderOverride, context_of, workers
+from ..loaders import tensors_in
+from ..sampling_proof import chain
+from ..training import Training
+from .base import Risk, Technique
+
+_MOST = 16  # workers that options name
+_PREFETCH = 2  # batches a worker makes ahead, as in torch
+_SOCKET_PATH = 107  # bytes that the path of a socket may have (unix(7)) ...
+_SOCKET_NAME = len("/pymp-01234567/listener-01234567")  # ... and those that multiprocessing adds
+_CONTEXTS = ("fork", "forkserver", "spawn")
+_MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
+
+
+class LoaderWorkers(Technique):
+    name = "loader_workers"
+    summary = "another number of worker processes makes the samples"
+    layer = "data"
+    risk = "exact"
+    scope = "process"
+    conflicts = frozenset({"dataset_in_ram", "batched_fetch"})  # which serve the training process alone
+
+    def __init__(self) -> None:
+        self._override: LoaderOverride | None = None
+        self._settings: Settings = {}
+        self._home = os.getpid()
+        self._why_not: dict[str, None] = {}
+
+    @classmethod
+    def risk_for(cls, facts: Facts) -> Risk:
+        loaders = [loader for loader in facts.observation.loaders if loader.training]
+        return "exact" if all(loader.random == "" for loader in loaders) else "draws"
+
+    @classmethod
+    def refuse_machine(cls, machine: Machine) -> list[str]:
+        if machine.system == "Linux":
+            return []
+        return [f"on {machine.system} worker processes import the script anew, which may not be made for it"]
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        reasons = cls.refuse_machine(facts.machine)
+        loaders = [loader for loader in facts.observation.loaders if loader.training]
+        if not loaders:
+            return [*reasons, "the training reads from no DataLoader"]
+        if all(loader.iterable for loader in loaders):
+            reasons.append(
+                f"{loaders[0].dataset} is read as a stream, which every worker would give from its beginning"
+            )
+        elif not cls.options(facts):
+            reasons.append("there is no other number of workers to try")
+        return reasons
+
+    @classmethod
+    def options(cls, facts: Facts) -> list[Settings]:
+        """Half of the usable CPUs, all of them, one; for a script with workers also fewer, and none."""
+        loaders = [loader for loader in facts.observation.loaders if loader.training and not loader.iterable]
+        now = max((loader.workers for loader in loaders), default=0)
+        usable = min(_MOST, facts.machine.usable_cpus)
+        counts = [max(1, usable // 2), usable, 1]
+        if now:
+            counts = [usable, max(1, now // 2), 0]
+        made: list[Settings] = []
+        for count in dict.fromkeys(counts):
+            if count != now:
+                ahead = {"prefetch_factor": _PREFETCH, "persistent_workers": True} if count else {}
+                made.append({"count": count, **ahead})
+        return made
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        known = {"count", "prefetch_factor", "persistent_workers", "context"}
+        expected = (
+            "loader_workers needs count, a whole number from 0 to 256; it may have prefetch_factor, from 1 "
+            f"to 64, persistent_workers, true or false, and context, one of {', '.join(_CONTEXTS)}"
+        )
+        fits = (
+            set(settings) <= known
+            and _is_whole(settings.get("count"), 0, 256)
+            and _is_whole(settings.get("prefetch_factor", 1), 1, 64)
+            and isinstance(settings.get("persistent_workers", True), bool)
+            and settings.get("context", "fork") in _CONTEXTS
+        )
+        if not fits:
+            raise ValueError(expected)
+
+    @classmethod
+    def ahead(cls, settings: Settings) -> int:
+        return int(settings["count"]) * int(settings.get("prefetch_factor", _PREFETCH))
+
+    def start(self, training: Training, settings: Settings) -> None:
+        self._settings = settings
+        torch = training.torch
+
+        def choose(loader: Any) -> Mapping[str, Any] | None:
+            if os.getpid() != self._home or not torch.is_grad_enabled():
+                return None
+            try:
+                reason = self._reason(loader)
+                if not reason:
+                    return self._options(torch, loader)
+            except Exception as error:  # what the script's own objects raise when they are looked at
+                reason = f"{type(error).__name__}: {error}"
+            self._why_not[reason] = None
+            return None
+
+        self._override = LoaderOverride(training, choose)
+
+    def _options(self, torch: Any, loader: Any) -> dict[str, Any]:
+        context = self._context(loader)
+        return workers(
+            int(self._settings["count"]),
+            int(self._settings.get("prefetch_factor", _PREFETCH)),
+            bool(self._settings.get("persistent_workers", True)) or loader.persistent_workers,
+            torch.multiprocessing.get_context(context) if isinstance(context, str) else context,
+        )
+
+    def _context(self, loader: Any) -> Any:
+        """As set; else as the script wants it; else by fork, which needs nothing of the dataset."""
+        own = context_of(loader)
+        return self._settings.get("context", own if own is not None or loader.num_workers else "fork")
+
+    def _reason(self, loader: Any) -> str:
+        """Why a loader is left as it is; "" where it is not."""
+        dataset, count = loader.dataset, int(self._settings["count"])
+        name = type(dataset).__name__
+        if loader._dataset_kind != _MAP:
+            return f"{name} is read as a stream"
+        if count == loader.num_workers:
+            return f"{name} has {count} workers already"
+        if not count:
+            if loader.timeout or loader.worker_init_fn is not None:
+                return f"{name} is read with a timeout or a worker_init_fn, which are for workers"
+            return f"{name} keeps its workers from epoch to epoch" if loader.persistent_workers else ""
+        if multiprocessing.current_process().daemon:
+            return "this process may not start others"
+        if len(os.fsencode(tempfile.gettempdir())) + _SOCKET_NAME > _SOCKET_PATH:
+            return f"the folder for temporary files, {tempfile.gettempdir()}, is too long for a socket's path"
+        if any(tensor.device.type != "cpu" for part in chain(dataset) for tensor in _tensors_of(part)):
+            return f"{name} holds tensors of a device, which worker processes cannot use"
+        context = self._context(loader)
+        method = context if isinstance(context, str) or context is None else context.get_start_method()
+        return "" if (method or multiprocessing.get_start_method()) == "fork" else _unpicklable(loader)
+
+    def proof(self, training: Training) -> Proof:
+        batches = self._override.batches if self._override is not None else 0
+        made_by = f"{self._settings.get('count', 0)} worker processes"
+        evidence = "; ".join([f"{batches} batches came from {made_by}", *self._why_not])
+        return Proof(self.name, batches > 0, evidence)
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        if not settings["count"]:
+            return "loader = DataLoader(dataset, ..., num_workers=0)"
+        ahead = settings.get("prefetch_factor", _PREFETCH)
+        kept = settings.get("persistent_workers", True)
+        context = f', multiprocessing_context="{settings["context"]}"' if "context" in settings else ""
+        return (
+            f"loader = DataLoader(dataset, ..., num_workers={settings['count']}, prefetch_factor={ahead}, "
+            f"persistent_workers={kept}{context})"
+        )
+
+
+def _is_whole(value: Any, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _tensors_of(part: Any) -> list[Any]:
+    """The first tensors that an object holds, in lists and dicts too."""
+    found = []
+    for value in list(vars(part).values())[:64] if hasattr(part, "__dict__") else []:
+        items = list(value.values()) if isinstance(value, dict) else value
+        found += tensors_in(list(items[:4]) if isinstance(items, (list, tuple)) else value)
+    return found
+
+
+def _unpicklable(loader: Any) -> str:
+    """Why what workers need cannot be handed to a process that is not forked."""
+    try:
+        ForkingPickler.dumps((loader.dataset, loader.collate_fn, loader.worker_init_fn))
+    except Exception as error:
+        return f"{type(loader.dataset).__name__} cannot be handed to a new process: {error}"
+    return ""
