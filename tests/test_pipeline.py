@@ -355,8 +355,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder to tune in, with as few pairs as a claim needs. What a tune leaves is checked at the end."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(budget, "PAIRS_MOST", 4)
-    for name, value in {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "8"}.items():
-        monkeypatch.setenv(name, value)  # set by the user, so malloc and threads are refused
+    for name, value in {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "8", "CXX": "none"}.items():
+        monkeypatch.setenv(name, value)  # set by the user, so malloc, threads and compile are refused
     before = children()
     yield tmp_path
     assert children() == before

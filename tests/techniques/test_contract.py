@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hasten.inside.techniques.catalog import CATALOG
-from hasten.records.plan import Plan
 from hasten.testing.technique_contract import (
     LIVE,
     check_checkpoints_look_the_same,
@@ -15,14 +14,11 @@ from hasten.testing.technique_contract import (
     check_steps_leave_no_trace,
     check_switching_alone_leaves_no_trace,
     check_training_stays_close,
+    plan_of,
 )
 from hasten.testing.workbench import workbench
 
 TOLERANCES = {"float32": 1e-4, "bfloat16": 3e-2}
-
-
-def plan_of(*names: str) -> Plan:
-    return Plan({name: {} for name in names})
 
 
 @pytest.mark.parametrize("name", LIVE)

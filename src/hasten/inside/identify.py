@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from typing import Any
 
 from ..records.observation import Loader, Optimizer, Root
+from .blocks import repeated_blocks
 
 FUSED_FUNCTIONS = {  # optimizer class: (module of torch.optim, its fused function)
     "Adam": ("adam", "_fused_adam"),
@@ -29,7 +31,14 @@ def describe_root(torch: Any, module: Any) -> Root:
         dropout=any(isinstance(m, dropout) and m.p > 0 for m in kinds),
         scripted=isinstance(module, torch.jit.ScriptModule),
         compiled=hasattr(module, "_orig_mod") or any(hasattr(m, "_orig_mod") for m in kinds),
+        blocks=len(repeated_blocks(module)),
     )
+
+
+def compile_backends() -> tuple[str, ...]:
+    """Backends of torch.compile that other packages bring, by name; torch's own are not among them."""
+    found = importlib.metadata.entry_points(group="torch_dynamo_backends")
+    return tuple(sorted({entry.name for entry in found}))
 
 
 def describe_optimizer(torch: Any, optimizer: Any) -> Optimizer:

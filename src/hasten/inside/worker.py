@@ -21,7 +21,7 @@ from .containment import die_with_parent
 from .control import Answer, Conversation, stop_here
 from .denied import naming_file
 from .hooks import Hooks
-from .identify import describe_optimizer, describe_root
+from .identify import compile_backends, describe_optimizer, describe_root
 from .job import Job
 from .numerics import Numerics
 from .observer import Observer, RawStep
@@ -272,6 +272,7 @@ class Worker:
             uses=self._uses.names(),
             metrics=dict(self._metrics),
             step_said=self._observer is not None and self._observer.said,
+            backends=compile_backends(),
             obstacles=tuple(self._training.obstacles),
         )
 
@@ -289,7 +290,8 @@ class Worker:
     def _answer_proofs(self, request: Message) -> Message:
         assert self._switchboard is not None
         proofs = to_json(self._switchboard.proofs())
-        return {"event": "proofs", "proofs": proofs, "setup_seconds": self._setup_seconds}
+        setup = self._setup_seconds + self._switchboard.seconds_in_steps()
+        return {"event": "proofs", "proofs": proofs, "setup_seconds": setup}
 
     def _answer_testimony(self, request: Message) -> Message:
         return {"event": "testimony", "steps": self._testimony()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -49,7 +50,14 @@ def this_machine(root: Path = Path("/")) -> Machine:
         python=platform.python_version(),
         accelerators=accelerators(root),
         environment=speed_variables(os.environ),
+        cxx=cxx(os.environ),
     )
+
+
+def cxx(environment: Mapping[str, str]) -> str:
+    """The C++ compiler that torch.compile calls here, by its path: the one named by CXX, or the system's."""
+    usual = "clang++" if platform.system() == "Darwin" else "g++"
+    return shutil.which(environment.get("CXX") or usual) or ""
 
 
 def libc(root: Path = Path("/")) -> str:

@@ -21,6 +21,7 @@ class Root:
     dropout: bool
     scripted: bool = False
     compiled: bool = False
+    blocks: int = 0  # children of one class in a row, as a transformer's layers
 
 
 @dataclass(frozen=True)
@@ -85,4 +86,5 @@ class Observation:
     metrics: Mapping[str, float] = field(default_factory=dict)  # the latest that the script told of
     step_said: bool = False  # the script says itself where a step ends
     uses: tuple[str, ...] = ()  # what the script already does: "autocast", "GradScaler", "compile", ...
+    backends: tuple[str, ...] = ()  # of torch.compile, that other packages bring
     obstacles: tuple[str, ...] = ()  # why nothing can be switched in this training

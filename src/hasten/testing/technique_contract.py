@@ -11,7 +11,7 @@ import math
 import torch
 
 from ..inside.techniques.catalog import CATALOG
-from ..records.plan import BASELINE, Plan
+from ..records.plan import BASELINE, Plan, Settings
 from .workbench import Workbench
 
 _STEPS = 4
@@ -58,7 +58,7 @@ def check_training_stays_close(bench: Workbench, plan: Plan, relative: float) ->
 def check_proof(bench: Workbench, name: str) -> None:
     """The proof holds after steps under the technique, and fails where none was taken."""
     bench.train(2)
-    bench.switchboard.switch(Plan({name: CATALOG_SETTINGS.get(name, {})}))
+    bench.switchboard.switch(plan_of(name))
     (idle,) = bench.switchboard.proofs()
     assert not idle.effective, f"{name} claims an effect before any step: {idle.evidence}"
     bench.train(_STEPS)
@@ -86,8 +86,17 @@ def check_checkpoints_look_the_same(bench: Workbench, plan: Plan) -> None:
     bench.switchboard.switch(BASELINE)
 
 
-CATALOG_SETTINGS = {"threads": {"count": 1}}
+CATALOG_SETTINGS: dict[str, Settings] = {
+    "threads": {"count": 1},
+    "compile": {"backend": "aot_eager"},  # all but the kernels, which take a C++ compiler half a minute
+}
 """Settings for techniques that need some."""
+
+
+def plan_of(*names: str) -> Plan:
+    """The plan of these techniques with the settings that the contract tries them with."""
+    return Plan({name: CATALOG_SETTINGS.get(name, {}) for name in names})
+
 
 LIVE = [name for name, technique in CATALOG.items() if technique.scope == "live"]
 

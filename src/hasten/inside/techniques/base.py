@@ -76,6 +76,12 @@ class Technique:
     def prepare(self, training: Training) -> None:
         """Pay now what would otherwise be paid during the first steps, so that it is not timed as a step."""
 
+    def seconds_in_steps(self) -> float:
+        """Set-up that can only be paid while steps are taken (compiling), in seconds, as far as it was paid
+        in this process. Steps in which it falls must not be timed.
+        """
+        return 0.0
+
     def remove(self, training: Training) -> None:
         """The exact inverse of ``install``."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .base import Technique
 from .bf16 import Bf16
 from .channels_last import ChannelsLast
+from .compile import Compile
 from .dataset_in_ram import DatasetInRam
 from .fused_optimizer import FusedOptimizer
 from .malloc import Malloc
@@ -12,5 +13,5 @@ from .threads import Threads
 
 CATALOG: dict[str, type[Technique]] = {
     technique.name: technique
-    for technique in (DatasetInRam, Bf16, ChannelsLast, FusedOptimizer, Malloc, Threads)
+    for technique in (DatasetInRam, Bf16, Compile, ChannelsLast, FusedOptimizer, Malloc, Threads)
 }
