@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from .bench.guard import drew_otherwise, guard
+from .bench.guard import ROUNDING, drew_otherwise, guard
 from .bench.observe import observe
 from .bench.script_bench import ScriptBench
 from .bench.stage import Stage
@@ -140,8 +140,7 @@ def _hold_accuracy(
     while plan:
         techniques = [CATALOG[name] for name in plan.techniques]
         draws = any(technique.risk_for(facts) == "draws" for technique in techniques)
-        lowered = any(technique.precision == "bfloat16" for technique in techniques)
-        precision = "bfloat16" if lowered else "float32"
+        precision = max((technique.precision for technique in techniques), key=lambda name: ROUNDING[name])
         verdict = guard(stage, plan, draws, precision, request.seed, steps)
         if drew_otherwise(verdict) and RISKS.index("draws") <= RISKS.index(request.risk):
             # a lower precision can draw other numbers, from the same distribution: randn_like of bfloat16

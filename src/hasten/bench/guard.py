@@ -29,6 +29,8 @@ STEPS = 120
 LEAST_STEPS = 20
 ROUNDING = {  # relative, of one output: sums of hundreds of terms taken in another order
     "float32": 2.0**-20,
+    "tfloat32": 2.0**-11,
+    "float16": 2.0**-11,
     "bfloat16": 2.0**-8,
 }
 TOLERANCE = 4.0  # times what the perturbed baseline does

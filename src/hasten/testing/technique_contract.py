@@ -7,10 +7,12 @@ from __future__ import annotations
 import copy
 import io
 import math
+from itertools import permutations
 
 import torch
 
 from ..inside.techniques.catalog import CATALOG
+from ..machine.facts import this_machine
 from ..records.plan import BASELINE, Plan, Settings
 from .workbench import Workbench
 
@@ -98,7 +100,17 @@ def plan_of(*names: str) -> Plan:
     return Plan({name: CATALOG_SETTINGS.get(name, {}) for name in names})
 
 
-LIVE = [name for name, technique in CATALOG.items() if technique.scope == "live"]
+_HERE = this_machine()
+LIVE = [
+    name
+    for name, technique in CATALOG.items()
+    if technique.scope == "live"
+    and "cpu" in (technique.devices or {"cpu"})
+    and not technique.refuse_machine(_HERE)
+]
+"""What can be switched in a training on this machine's CPU. The others have tests of their own."""
+
+PAIRS = [(a, b) for a, b in permutations(LIVE, 2) if b not in CATALOG[a].conflicts | CATALOG[b].conflicts]
 
 
 def _same(before: dict[str, object], after: dict[str, object]) -> None:

@@ -15,6 +15,7 @@ from ..inside.observer import Observer, RawStep
 from ..inside.seams import Seams
 from ..inside.switch import Switchboard
 from ..inside.training import Training
+from ..records.plan import BASELINE
 
 Snapshot = dict[str, Any]
 
@@ -110,10 +111,12 @@ class Workbench:
 def workbench(
     dataset: Dataset[Any] | None = None, make_optimizer: Callable[..., Any] = torch.optim.Adam
 ) -> Iterator[Workbench]:
-    """A workbench whose seams are undone at the end, whatever happened."""
+    """A workbench whose techniques and seams are undone at the end, whatever happened."""
     seams = Seams()
     try:
-        yield Workbench(seams, dataset if dataset is not None else Pictures(), make_optimizer)
+        made = Workbench(seams, dataset if dataset is not None else Pictures(), make_optimizer)
+        yield made
+        made.switchboard.switch(BASELINE)
     finally:
         seams.undo_all()
 

@@ -35,6 +35,8 @@ class Technique:
     conflicts: ClassVar[frozenset[str]] = frozenset()  # names that cannot be in the same plan
     precision: ClassVar[str] = "float32"  # the lowest it computes in; what the guard tolerates
 
+    devices: ClassVar[frozenset[str]] = frozenset()  # kinds of device it is for ("cuda"); empty: every kind
+    for_speed: ClassVar[bool] = True  # tried by tune; otherwise it saves memory, and is there for --use
     steadies: ClassVar[bool] = False  # makes steps more even: on during the search, judged at its end
 
     @classmethod
