@@ -144,15 +144,14 @@ def _reason(trial: Trial, kept: bool, where: str = "") -> str:
     else:
         said = "slower" if trial.ratio.low > 1 else "no gain found"
     remarks = [proof.remark for proof in trial.proofs if proof.remark]
-    return "; ".join([said, *_set_up(trial), *remarks])
+    return "; ".join([said, *_set_up(trial, said.startswith("a gain")), *remarks])
 
 
-def _set_up(trial: Trial) -> list[str]:
+def _set_up(trial: Trial, gains: bool) -> list[str]:
     """What the set-up takes and when it has paid, where it is worth a word."""
     if trial.setup_seconds < _SETUP_WORTH_A_WORD:
         return []
-    text = f"its set-up of {trial.setup_seconds:.3g} s"
-    if trial.breakeven_steps is None:
-        return [f"{text} does not pay"]
-    text += f" pays after {trial.breakeven_steps} steps"
+    if not gains or trial.breakeven_steps is None:
+        return [f"its set-up took {trial.setup_seconds:.3g} s"]
+    text = f"its set-up of {trial.setup_seconds:.3g} s pays after {trial.breakeven_steps} steps"
     return [f"{text}, and the script ends after {trial.script_steps}" if trial.never_pays else text]

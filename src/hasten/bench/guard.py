@@ -29,6 +29,7 @@ STEPS = 120
 LEAST_STEPS = 20
 ROUNDING = {  # relative, of one output: sums of hundreds of terms taken in another order
     "float32": 2.0**-20,
+    "float8": 2.0**-4,
     "tfloat32": 2.0**-11,
     "float16": 2.0**-11,
     "bfloat16": 2.0**-8,

@@ -34,17 +34,20 @@ class Departure:
 
 FLOORS = {  # below these, a departure is rounding, however little the perturbed baseline happens to depart
     "float32": Departure(0.005, 0.02),
+    "float8": Departure(0.05, 0.5),
     "tfloat32": Departure(0.01, 0.1),
     "float16": Departure(0.01, 0.1),
     "bfloat16": Departure(0.02, 0.3),  # seen: 0.13 in a ResNet, 0.04 in a small CNN
 }
 ONE_TENSOR = {
+    "float8": 0.5,
     "float32": 0.05,
     "tfloat32": 0.2,
     "float16": 0.2,
     "bfloat16": 0.5,
 }  # seen: 0.24 in a ResNet, for a bias of few entries
 OVER_STEPS = {
+    "float8": 0.5,
     "float32": 0.1,
     "tfloat32": 0.2,
     "float16": 0.2,

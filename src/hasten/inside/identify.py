@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 from typing import Any
 
@@ -49,7 +50,34 @@ def describe_optimizer(torch: Any, optimizer: Any) -> Optimizer:
         fused=any(bool(group.get("fused")) for group in optimizer.param_groups),
         can_fuse=(why := why_not_fused(torch, optimizer)) == "",
         why_not=why,
+        can_foreach=can_foreach(torch, optimizer),
     )
+
+
+def can_foreach(torch: Any, optimizer: Any) -> bool:
+    """Whether torch's update of all tensors at once (foreach) could serve, and is not chosen by default."""
+    kind = type(optimizer)
+    if kind is not getattr(torch.optim, kind.__name__, None) or foreach_function(optimizer) is None:
+        return False
+    return all(
+        "foreach" in group
+        and group["foreach"] is None
+        and not any(group.get(flag) for flag in ("fused", "capturable", "differentiable"))
+        and all(p.device.type == "cpu" and p.is_floating_point() for p in group["params"])
+        for group in optimizer.param_groups
+    )
+
+
+def foreach_function(optimizer: Any) -> tuple[str, str] | None:
+    """(module of torch.optim, its foreach function) for an optimizer of torch's; None where there is none."""
+    name = type(optimizer).__name__
+    module = FUSED_FUNCTIONS[name][0] if name in FUSED_FUNCTIONS else name.lower()
+    function = f"_multi_tensor_{module}"
+    try:
+        has = hasattr(importlib.import_module(f"torch.optim.{module}"), function)
+    except ImportError:
+        return None
+    return (module, function) if has else None
 
 
 def why_not_fused(torch: Any, optimizer: Any) -> str:

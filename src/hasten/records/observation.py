@@ -50,6 +50,7 @@ class Optimizer:
     fused: bool
     can_fuse: bool
     why_not: str = ""
+    can_foreach: bool = False  # it now goes tensor by tensor, and could take all at once
 
 
 @dataclass(frozen=True)

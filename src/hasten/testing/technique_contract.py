@@ -59,6 +59,7 @@ def check_training_stays_close(bench: Workbench, plan: Plan, relative: float) ->
 
 def check_proof(bench: Workbench, name: str) -> None:
     """The proof holds after steps under the technique, and fails where none was taken."""
+    bench.set_to_none = False  # as some techniques need it, and as none must mind
     bench.train(2)
     bench.switchboard.switch(plan_of(name))
     (idle,) = bench.switchboard.proofs()

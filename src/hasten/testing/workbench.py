@@ -36,10 +36,8 @@ class Pictures(Dataset[tuple[torch.Tensor, int]]):
 
 def small_cnn() -> torch.nn.Module:
     return torch.nn.Sequential(
-        torch.nn.Conv2d(3, 8, 3, padding=1),
-        torch.nn.ReLU(),
-        torch.nn.Conv2d(8, 8, 3, padding=1),
-        torch.nn.ReLU(),
+        torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU()),
+        torch.nn.Sequential(torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.ReLU()),
         torch.nn.Flatten(),
         torch.nn.Linear(8 * 8 * 8, 4),
     )
@@ -62,13 +60,14 @@ class Workbench:
         self.optimizer = make_optimizer(self.model.parameters())
         self.loader = DataLoader(dataset, batch_size=8, shuffle=True)
         self.losses: list[float] = []
+        self.set_to_none = True  # what the script asks of zero_grad: torch's default
 
     def train(self, steps: int) -> list[float]:
         """Take ``steps`` steps from the beginning of an epoch; the losses."""
         losses: list[float] = []
         while len(losses) < steps:
             for inputs, labels in self.loader:
-                self.optimizer.zero_grad()
+                self.optimizer.zero_grad(set_to_none=self.set_to_none)
                 loss = torch.nn.functional.cross_entropy(self.model(inputs), labels)
                 torch.autograd.backward(loss)
                 self.optimizer.step()

@@ -41,6 +41,7 @@ class Compile(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
+    conflicts = frozenset({"checkpointing", "fp8"})
 
     def __init__(self) -> None:
         self._work: _Work | None = None

@@ -31,7 +31,7 @@ class Fp16(Technique):
     layer = "application"
     risk = "close"
     scope = "live"
-    conflicts = frozenset({"bf16"})
+    conflicts = frozenset({"bf16", "optimizer_in_backward"})
     precision = "float16"
 
     def __init__(self) -> None:
