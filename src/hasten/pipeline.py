@@ -124,7 +124,9 @@ def _tune(
         if plan:
             progress.stage("confirming in fresh processes")
             left = request.budget - (time.monotonic() - began)
-            trial = logged.confirm(plan, costs.confirmation_pairs(left, bench.pairs.pair_seconds))
+            setup = max((row.setup_seconds for row in search.tried if row.kept), default=0.0)
+            pair = (bench.pairs.pair_seconds or costs.pair) + setup
+            trial = logged.confirm(plan, costs.confirmation_pairs(left, pair))
     spent = time.monotonic() - began
     result = conclude(
         facts, stage.protection, trial, verdict, search.tried, search.untried, refused, causes, spent

@@ -277,9 +277,11 @@ def test_blocks_share_what_is_compiled(bench: Workbench) -> None:
 
 
 def test_a_model_without_blocks_has_none_to_compile(bench: Workbench) -> None:
-    bench.train(1)
+    environment = dict(os.environ)
+    model = nn.Linear(4, 4)
     with pytest.raises(NotApplicable, match="children of one class"):
-        bench.switchboard.switch(plan(regions="blocks"))
+        under(bench, model, plan(regions="blocks"))
+    assert dict(os.environ) == environment
 
 
 @of_torch_itself

@@ -30,6 +30,7 @@ def check_switching_alone_leaves_no_trace(bench: Workbench, plan: Plan) -> None:
 
 def check_steps_leave_no_trace(bench: Workbench, *plans: Plan) -> None:
     """Steps under the plans, one after the other, then a snapshot restored: training goes on bit for bit."""
+    bench.set_to_none = False  # as some techniques need it, and as none must mind
     bench.train(2)
     start = bench.snapshot()
     expected = bench.train(_STEPS)
@@ -46,6 +47,7 @@ def check_steps_leave_no_trace(bench: Workbench, *plans: Plan) -> None:
 
 def check_training_stays_close(bench: Workbench, plan: Plan, relative: float) -> None:
     """Losses under the plan follow the baseline's within ``relative``, from the same start."""
+    bench.set_to_none = False
     bench.train(2)
     start = bench.snapshot()
     expected = bench.train(_STEPS)
@@ -59,7 +61,7 @@ def check_training_stays_close(bench: Workbench, plan: Plan, relative: float) ->
 
 def check_proof(bench: Workbench, name: str) -> None:
     """The proof holds after steps under the technique, and fails where none was taken."""
-    bench.set_to_none = False  # as some techniques need it, and as none must mind
+    bench.set_to_none = False
     bench.train(2)
     bench.switchboard.switch(plan_of(name))
     (idle,) = bench.switchboard.proofs()

@@ -92,8 +92,8 @@ class Compile(Technique):
     def install(self, training: Training, settings: Settings) -> None:
         torch = training.torch
         _check_roots(training)
+        self._undo.append(keep_compiled_code())  # before inductor is imported, which settles for a folder
         how = _how(torch, settings)
-        self._undo.append(keep_compiled_code())
         works = training.kept.setdefault(self.name, {})
         self._work = work = works.setdefault(tuple(sorted(settings.items())), _Work())
         self._began = tally()
@@ -137,6 +137,7 @@ class Compile(Technique):
                     put_call(block, BlockSlot(block, in_block))
                     self._undo.append(_taking_out(weakref.ref(block)))
         if len(self._undo) < 2:
+            self.remove(training)
             raise NotApplicable("no root has children of one class to compile one by one")
 
     def remove(self, training: Training) -> None:

@@ -26,7 +26,7 @@ class OptimizerInBackward(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
-    conflicts = frozenset({"fp16"})
+    conflicts = frozenset({"fp16", "zero_grad_to_none"})
     for_speed = False
 
     def __init__(self) -> None:
