@@ -342,7 +342,7 @@ REAL = """
 
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 64), torch.nn.Linear(64, 4))
-    optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-4)
+    optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-4, foreach=False)
     {batches}
         train_step(model, optimizer, pictures, labels)
 """

@@ -309,6 +309,20 @@ def test_compiled_code_is_kept_for_later_processes(bench: Workbench, home: Path)
     assert "TORCHINDUCTOR_CACHE_DIR" not in os.environ
 
 
+def test_the_folder_that_torch_names_itself_is_no_wish_of_the_users(
+    bench: Workbench, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It puts its default into the environment as soon as it is asked, which any optimizer makes it be."""
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())
+    bench.train(1)
+    bench.switchboard.switch(plan())
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(home / "hasten" / "inductor")
+    bench.switchboard.switch(BASELINE)
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == default_cache_dir()
+
+
 def test_the_users_own_folder_stands(bench: Workbench, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/elsewhere")
     bench.train(1)

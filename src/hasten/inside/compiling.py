@@ -129,9 +129,11 @@ def keep_compiled_code() -> Callable[[], None]:
     """Let inductor keep what it compiles where later processes find it; returns the undo.
 
     Not below the script's folders, where nothing that a trial writes lasts, and not in /tmp, which does not
-    outlast a restart. A folder that the user or the script has named stands.
+    outlast a restart. A folder that the user or the script has named stands; torch names its usual one by
+    itself.
     """
-    if _CACHE_VARIABLE in os.environ:
+    before = os.environ.get(_CACHE_VARIABLE)
+    if before not in (None, _usual_folder()):
         return lambda: None
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.path.join(base, "hasten", "inductor")
@@ -144,7 +146,17 @@ def keep_compiled_code() -> Callable[[], None]:
     os.environ[_CACHE_VARIABLE] = folder
 
     def undo() -> None:
-        if os.environ.get(_CACHE_VARIABLE) == folder:
+        if os.environ.get(_CACHE_VARIABLE) != folder:
+            return
+        if before is None:
             del os.environ[_CACHE_VARIABLE]
+        else:
+            os.environ[_CACHE_VARIABLE] = before
 
     return undo
+
+
+def _usual_folder() -> str:
+    """Where inductor keeps its code unless told otherwise. Asking it must not import the rest of it."""
+    utils: Any = importlib.import_module("torch._inductor.runtime.cache_dir_utils")
+    return str(os.path.abspath(utils.default_cache_dir()))
