@@ -343,7 +343,7 @@ REAL = """
 
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 64), torch.nn.Linear(64, 4))
-    optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-4)
+    optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-4, foreach=False)
     {batches}
         train_step(model, optimizer, pictures, labels)
 """
@@ -357,8 +357,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder to tune in, with as few pairs as a claim needs. What a tune leaves is checked at the end."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(budget, "PAIRS_MOST", 4)
-    for name, value in {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "8"}.items():
-        monkeypatch.setenv(name, value)  # set by the user, so malloc and threads are refused
+    for name, value in {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "8", "CXX": "none"}.items():
+        monkeypatch.setenv(name, value)  # set by the user, so malloc, threads and compile are refused
     for technique in CATALOG.values():
         if technique.jointly:  # which of them apply is a matter of the machine
             monkeypatch.setattr(technique, "refuse", classmethod(lambda cls, facts: ["not in this test"]))

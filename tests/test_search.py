@@ -42,6 +42,43 @@ def test_what_wins_is_kept_and_what_does_not_is_dropped() -> None:
     ]
 
 
+class WithSetUp(ScriptedBench):
+    """Every plan takes ten seconds to set up; steps take 20 ms without it."""
+
+    script_steps: int | None = None
+    proofs: tuple[Proof, ...] = ()
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        found = super().compare(a, b, seconds)
+        return replace(found, setup_seconds=10.0, script_steps=self.script_steps, proofs=self.proofs)
+
+
+def test_a_row_says_when_the_set_up_has_paid() -> None:
+    search = search_over(WithSetUp({"fast": 0.5, "idle": 1.0}))
+    assert search.run([candidate("idle"), candidate("fast")]) == plan_of("fast")
+    assert rows(search) == [
+        ("idle", False, "no gain found; its set-up took 10 s"),
+        ("fast", True, "a gain; its set-up of 10 s pays after 1000 steps"),
+    ]
+
+
+@pytest.mark.parametrize(("steps", "kept"), [(999, False), (1000, True)])
+def test_what_cannot_pay_before_the_script_ends_is_not_kept(steps: int, kept: bool) -> None:
+    bench = WithSetUp({"fast": 0.5})
+    bench.script_steps = steps
+    search = search_over(bench)
+    assert ("fast" in search.run([candidate("fast")]).techniques) is kept
+    assert search.tried[0].reason.endswith("and the script ends after 999") is not kept
+
+
+def test_a_row_says_what_a_proof_remarks() -> None:
+    bench = WithSetUp({"fast": 0.5})
+    bench.proofs = (Proof("fast", True, "", "2 graph breaks"), Proof("other", True, ""))
+    search = search_over(bench)
+    search.run([candidate("fast")])
+    assert search.tried[0].reason.endswith("pays after 1000 steps; 2 graph breaks")
+
+
 def test_each_is_tried_beside_what_was_kept_before() -> None:
     bench = ScriptedBench({"first": 0.7, "second": 0.8, "third": 0.9})
     plan = search_over(bench).run([candidate("first"), candidate("second"), candidate("third")])

@@ -22,6 +22,8 @@ def choose(facts: Facts, causes: Sequence[Cause], risk: Risk) -> tuple[list[Cand
     refused: list[Refused] = []
     for name, technique in CATALOG.items():
         reasons = technique.refuse(facts)
+        if not technique.for_speed:
+            reasons = [*reasons, "it saves memory and costs time: where memory is short, name it by --use"]
         found = technique.risk_for(facts)
         if RISKS.index(found) > RISKS.index(risk):
             reasons = [*reasons, f"its risk here is {found!r}, above --risk {risk}"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Sequence
 from datetime import date
@@ -55,7 +54,8 @@ def conclude(
         refused=(*refused, *late),
         guard=verdict,
         setup_seconds=trial.setup_seconds if trial is not None and claimed else 0.0,
-        breakeven_steps=_breakeven(trial) if claimed else None,
+        breakeven_steps=trial.breakeven_steps if trial is not None and claimed else None,
+        script_steps=trial.script_steps if trial is not None else None,
         causes=tuple(causes),
         protection=protection,
         machine=facts.machine.identity,
@@ -96,19 +96,6 @@ def _reason(
         "what looked faster was not confirmed in fresh processes: it is within the noise"
         f"{confirmation_words(trial, spent)}"
     )
-
-
-def _breakeven(trial: Trial | None) -> int | None:
-    """Steps after which the set-up has paid for itself."""
-    if (
-        trial is None
-        or not trial.setup_seconds
-        or trial.step_seconds_a is None
-        or trial.step_seconds_b is None
-    ):
-        return None
-    gained = trial.step_seconds_a - trial.step_seconds_b
-    return math.ceil(trial.setup_seconds / gained) if gained > 0 else None
 
 
 def save_plan(workspace: Workspace, result: TuneResult) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from .bench.guard import drew_otherwise, guard
+from .bench.numerics import ROUNDING
 from .bench.observe import observe
 from .bench.script_bench import ScriptBench
 from .bench.stage import Stage
@@ -127,7 +128,9 @@ def _tune(
         if plan:
             progress.stage("confirming in fresh processes")
             left = request.budget - (time.monotonic() - began)
-            trial = logged.confirm(plan, costs.confirmation_pairs(left, bench.pairs.pair_seconds))
+            setup = max((row.setup_seconds for row in search.tried if row.kept), default=0.0)
+            pair = (bench.pairs.pair_seconds or costs.pair) + setup
+            trial = logged.confirm(plan, costs.confirmation_pairs(left, pair))
     spent = time.monotonic() - began
 
     def search_budget(times: float) -> float:
@@ -156,8 +159,7 @@ def _hold_accuracy(
     while plan:
         techniques = [CATALOG[name] for name in plan.techniques]
         draws = any(technique.risk_for(facts) == "draws" for technique in techniques)
-        lowered = any(technique.precision == "bfloat16" for technique in techniques)
-        precision = "bfloat16" if lowered else "float32"
+        precision = max((technique.precision for technique in techniques), key=lambda name: ROUNDING[name])
         verdict = guard(stage, plan, draws, precision, request.seed, steps)
         if drew_otherwise(verdict) and RISKS.index("draws") <= RISKS.index(request.risk):
             # a lower precision can draw other numbers, from the same distribution: randn_like of bfloat16

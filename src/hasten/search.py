@@ -22,6 +22,8 @@ from .resolution import trial_words
 
 TOGETHER = "environment"  # how the row of what was tried together is called
 
+_SETUP_WORTH_A_WORD = 1.0  # seconds
+
 Notify = Callable[[Tried], None]
 Announce = Callable[[str, Plan], None]
 
@@ -192,7 +194,7 @@ class Search:
         best, best_upper = plan, KEEP_BELOW
         for settings in candidate.options:
             trial = self._compare(name, plan, plan.adding(name, settings), seconds / len(candidate.options))
-            kept = trial.upper() < best_upper
+            kept = trial.upper() < best_upper and not trial.never_pays
             if kept:
                 best, best_upper = trial.b, trial.upper()
             self._record(name, settings, trial, kept, _reason(trial, kept))
@@ -201,8 +203,8 @@ class Search:
     def _ablate(self, plan: Plan, name: str) -> Plan:
         """``plan``, or ``plan`` without a technique that does not earn its place beside the others."""
         trial = self._compare(name, plan.without(name), plan, max(0.0, self._deadline.left))
-        kept = trial.upper() < KEEP_BELOW
-        reason = "a gain beside the others" if kept else f"{_reason(trial, kept)}: not kept"
+        kept = trial.upper() < KEEP_BELOW and not trial.never_pays
+        reason = f"{_reason(trial, kept, ' beside the others')}{'' if kept else ': not kept'}"
         self._record(name, plan.techniques[name], trial, kept, reason, ablation=True)
         return plan if kept else plan.without(name)
 
@@ -264,13 +266,27 @@ def _words(settings: Settings) -> str:
     return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
-def _reason(trial: Trial, kept: bool) -> str:
+def _reason(trial: Trial, kept: bool, where: str = "") -> str:
+    """In words, with what a reader of the number should know. ``where`` a kept one is a gain."""
     if trial.failure is not None:
         return trial.failure
-    if kept:
-        return "a gain"
-    if trial.ratio is None:
-        return "could not be measured"
-    if trial.ratio.low > 1:
-        return "slower"
-    return f"no gain found{trial_words(trial.ratio)}"
+    if kept or trial.never_pays:
+        said = f"a gain{where}"
+    elif trial.ratio is None:
+        said = "could not be measured"
+    elif trial.ratio.low > 1:
+        said = "slower"
+    else:
+        said = f"no gain found{trial_words(trial.ratio)}"
+    remarks = [proof.remark for proof in trial.proofs if proof.remark]
+    return "; ".join([said, *_set_up(trial, said.startswith("a gain")), *remarks])
+
+
+def _set_up(trial: Trial, gains: bool) -> list[str]:
+    """What the set-up takes and when it has paid, where it is worth a word."""
+    if trial.setup_seconds < _SETUP_WORTH_A_WORD:
+        return []
+    if not gains or trial.breakeven_steps is None:
+        return [f"its set-up took {trial.setup_seconds:.3g} s"]
+    text = f"its set-up of {trial.setup_seconds:.3g} s pays after {trial.breakeven_steps} steps"
+    return [f"{text}, and the script ends after {trial.script_steps}" if trial.never_pays else text]

@@ -155,7 +155,7 @@ def test_how_far_the_training_had_departed_is_told(files: Files) -> None:
         departed = files.load(numerics)
         assert set(departed["since"]) == {"parameters", "buffers", "exp_avg", "exp_avg_sq"}
         assert apart(departed["since"])["exp_avg"] > 0.01
-        assert departed["counts"][0] == "step of 0.weight"
+        assert departed["counts"][0] == "step of 0.0.weight"
 
 
 def test_an_optimizer_that_began_again_is_told(files: Files) -> None:
@@ -163,7 +163,7 @@ def test_an_optimizer_that_began_again_is_told(files: Files) -> None:
     with workbench(make_optimizer=OPTIMIZERS["SGD"]) as bench:
         bench.train(3)
         bench.optimizer.state.clear()
-        assert files.load(Numerics(bench.training))["counts"][0] == "momentum_buffer of 0.weight"
+        assert files.load(Numerics(bench.training))["counts"][0] == "momentum_buffer of 0.0.weight"
 
 
 def test_gradients_that_a_scaler_leaves_to_the_optimizer_are_compared_as_they_are(files: Files) -> None:

@@ -24,6 +24,7 @@ def machine(**other: Any) -> Machine:
         cpu_flags=("avx2", "avx512f", "avx512_bf16"),
         libc="glibc 2.36",
         python="3.11.7",
+        cxx="/usr/bin/g++",
     )
     return replace(usual, **other)
 

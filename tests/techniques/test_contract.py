@@ -1,7 +1,6 @@
 """The contract, over the whole catalogue and every ordered pair of it."""
 
 import sys
-from itertools import permutations
 
 import pytest
 from hypothesis import given, settings
@@ -13,23 +12,25 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.testing.technique_contract import (
     CATALOG_SETTINGS,
     LIVE,
+    PAIRS,
     STARTED,
     check_checkpoints_look_the_same,
     check_proof,
     check_steps_leave_no_trace,
     check_switching_alone_leaves_no_trace,
     check_training_stays_close,
+    plan_of,
     trained_from_the_start,
 )
 from hasten.testing.workbench import workbench
 
 from .made_up import facts
 
-TOLERANCES = {"float32": 1e-4, "bfloat16": 3e-2}
+TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 3e-2}
 
 
-def plan_of(*names: str) -> Plan:
-    return Plan({name: {} for name in names})
+def compatible(names: list[str]) -> bool:
+    return not any(CATALOG[name].conflicts & set(names) for name in names)
 
 
 @pytest.mark.parametrize("name", LIVE)
@@ -44,7 +45,7 @@ def test_steps_under_it_leave_no_trace(name: str) -> None:
         check_steps_leave_no_trace(bench, plan_of(name))
 
 
-@pytest.mark.parametrize(("first", "second"), list(permutations(LIVE, 2)))
+@pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_every_ordered_pair_leaves_no_trace(first: str, second: str) -> None:
     with workbench() as bench:
         check_switching_alone_leaves_no_trace(bench, plan_of(first, second))
@@ -52,7 +53,7 @@ def test_every_ordered_pair_leaves_no_trace(first: str, second: str) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.lists(st.sampled_from(LIVE), unique=True), min_size=1, max_size=4))
+@given(st.lists(st.lists(st.sampled_from(LIVE), unique=True).filter(compatible), min_size=1, max_size=4))
 def test_any_sequence_of_plans_leaves_no_trace(sequence: list[list[str]]) -> None:
     with workbench() as bench:
         check_steps_leave_no_trace(bench, *(plan_of(*names) for names in sequence))
@@ -64,11 +65,11 @@ def test_training_stays_close(name: str) -> None:
         check_training_stays_close(bench, plan_of(name), TOLERANCES[CATALOG[name].precision])
 
 
-@pytest.mark.parametrize(("first", "second"), list(permutations(LIVE, 2)))
+@pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_training_stays_close_under_every_ordered_pair(first: str, second: str) -> None:
-    precision = min(CATALOG[first].precision, CATALOG[second].precision)  # "bfloat16" sorts before "float32"
+    tolerance = max(TOLERANCES[CATALOG[name].precision] for name in (first, second))
     with workbench() as bench:
-        check_training_stays_close(bench, plan_of(first, second), TOLERANCES[precision])
+        check_training_stays_close(bench, plan_of(first, second), tolerance)
 
 
 @pytest.mark.parametrize("name", LIVE)

@@ -188,6 +188,50 @@ def test_a_loaded_state_is_laid_out_as_its_parameters() -> None:
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
+# ---- all tensors at once, where there is no fused form
+FOREACH = Plan({"fused_optimizer": {"form": "foreach"}})
+WITHOUT_FUSED = ["RMSprop", "Adadelta", "NAdam", "RAdam", "Adamax", "ASGD", "Rprop"]
+
+
+@pytest.mark.parametrize("name", WITHOUT_FUSED)
+def test_losses_stay_when_all_tensors_go_at_once(name: str) -> None:
+    with workbench(make_optimizer=lambda p: getattr(torch.optim, name)(p, lr=1e-3)) as bench:
+        bench.train(2)
+        before = bench.bits()
+        start = bench.snapshot()
+        plain = bench.train(5)
+        bench.restore(start)
+        bench.switchboard.switch(FOREACH)
+        assert bench.train(5) == pytest.approx(plain, rel=1e-5)
+        assert bench.optimizer.state_dict()["param_groups"][0]["foreach"] is None
+        assert bench.switchboard.proofs()[0].evidence == "5 foreach updates"
+        bench.switchboard.switch(BASELINE)
+        assert bench.bits()["groups"] == before["groups"]
+        assert bench.bits()["optimizer attributes"] == before["optimizer attributes"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda p: torch.optim.RMSprop(p, foreach=True), id="the script's own"),
+        pytest.param(lambda p: torch.optim.RMSprop(p, foreach=False), id="the script's wish"),
+        pytest.param(torch.optim.LBFGS, id="no such form"),
+    ],
+)
+def test_an_optimizer_that_cannot_take_all_at_once_is_left_alone(make: Callable[..., Any]) -> None:
+    with workbench(make_optimizer=make) as bench, pytest.raises(NotApplicable, match="foreach"):
+        bench.switchboard.switch(FOREACH)
+
+
+def test_which_form_is_worth_a_trial() -> None:
+    without = optimizer(name="RMSprop", can_fuse=False, can_foreach=True)
+    assert FusedOptimizer.refuse(facts(optimizers=(without,))) == []
+    assert FusedOptimizer.options(facts(optimizers=(without,))) == [{"form": "foreach"}]
+    assert FusedOptimizer.options(facts(optimizers=(without, optimizer()))) == [{}]
+    with pytest.raises(ValueError, match="fused or foreach"):
+        FusedOptimizer.check({"form": "quick"})
+
+
 # ---- where it does not apply
 @pytest.mark.parametrize(
     "make",

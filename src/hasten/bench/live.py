@@ -17,7 +17,7 @@ from ..records.plan import Plan
 from ..records.trial import Proof, Trial
 from .base import process_part, without_effect
 from .ending import PlanRefused, ScriptOver
-from .process import WorkerProcess
+from .process import START_SECONDS, WorkerProcess
 from .stage import Stage
 from .statistics import interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
@@ -52,7 +52,7 @@ class LiveBench:
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         """``b`` against ``a``; they may differ in live techniques only."""
         began = time.monotonic()
-        comparison = _Comparison()
+        comparison = _Comparison(self._rhythm.steps_in_all)
         failure = None
         gathered = empty = 0
         try:
@@ -63,6 +63,7 @@ class LiveBench:
                     self.close()
                     if over.ended.how != "completed":
                         raise TrialFailed(str(over)) from None
+                    comparison.script_steps = over.ended.steps_in_all
                     empty = 0 if len(comparison.log_ratios) > gathered else empty + 1
                     if empty and self._rhythm.steps_in_all is None:  # now it is known
                         self._take(replace(self._rhythm, steps_in_all=over.ended.steps_in_all))
@@ -113,30 +114,38 @@ class LiveBench:
         if why_not:
             raise TrialFailed(why_not)
         if plan not in self._settled:
-            if is_b:
-                comparison.setup_seconds = worker.setup_seconds
-            worker.steps(_SETTLING_CYCLES * self._rhythm.cycle)
+            worker.steps(_SETTLING_CYCLES * self._rhythm.cycle, timeout=START_SECONDS)  # it may compile
             self._settled.add(plan)
         steps = worker.steps(self._block_steps)
         why_not = spoilt(steps, self._rhythm)
         if why_not:
             self.close()  # its weights are of no use to the trials that follow
             raise TrialFailed(why_not)
+        proofs = worker.proofs()
+        comparison.took_up(worker.setup_seconds, is_b)
         if is_b:
-            comparison.proofs = worker.proofs()
+            comparison.proofs = proofs
         return measure(steps, self._rhythm)
 
 
 class _Comparison:
     """What has been gathered for one trial."""
 
-    def __init__(self) -> None:
+    def __init__(self, script_steps: int | None = None) -> None:
+        self.script_steps = script_steps  # where they are known
         self.log_ratios: list[float] = []
         self.blocks_a: list[Block] = []
         self.blocks_b: list[Block] = []
         self.proofs: tuple[Proof, ...] = ()
-        self.setup_seconds = 0.0
+        self._setup_a = self._setup_b = 0.0
         self._untimed = 0
+
+    def took_up(self, setup_seconds: float, is_b: bool) -> None:
+        """What a worker has spent on the set-up of a plan so far; the first time takes the longest."""
+        if is_b:
+            self._setup_b = max(self._setup_b, setup_seconds)
+        else:
+            self._setup_a = max(self._setup_a, setup_seconds)
 
     def add(self, log_ratio: float | None) -> None:
         """A quad; None is one that could not be timed. Raises TrialFailed where hardly any can."""
@@ -174,7 +183,8 @@ class _Comparison:
             step_seconds_a=median(block.step_seconds for block in self.blocks_a) if self.blocks_a else None,
             step_seconds_b=median(block.step_seconds for block in self.blocks_b) if self.blocks_b else None,
             seconds=seconds,
-            setup_seconds=self.setup_seconds,
+            setup_seconds=max(0.0, self._setup_b - self._setup_a),
             proofs=self.proofs,
             failure=failure,
+            script_steps=self.script_steps,
         )

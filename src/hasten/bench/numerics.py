@@ -21,7 +21,10 @@ from .checked_steps import Check, Sums
 
 ROUNDING = {  # relative, of one output: sums of hundreds of terms taken in another order
     "float32": 2.0**-20,
+    "tfloat32": 2.0**-11,
+    "float16": 2.0**-11,
     "bfloat16": 2.0**-8,
+    "float8": 2.0**-4,
 }
 # A candidate may depart as far as this many times a perturbed baseline. Seen: bfloat16 up to 4 times, planted
 # faults 20 times and more in what catches them, or their scale as below.

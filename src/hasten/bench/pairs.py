@@ -97,6 +97,7 @@ class PairsBench:
             setup_seconds=median(p.setup_seconds for p in done) if done else 0.0,
             proofs=done[-1].proofs if done else (),
             failure=failure,
+            script_steps=self._rhythm.steps_in_all,
         )
 
     def _fitting_pair(self, a: Plan, b: Plan, a_first: bool) -> _Pair:
@@ -126,11 +127,14 @@ class PairsBench:
                         blocks[plan].append(block)
             workers[b].resume()
             proofs = workers[b].proofs()
+            workers[b].pause()
+            workers[a].resume()
+            workers[a].proofs()  # of use for what its set-up took
             return _Pair(
                 log_ratio=math.log(_median_time(blocks[b]) / _median_time(blocks[a])),
                 step_seconds_a=median(block.step_seconds for block in blocks[a]),
                 step_seconds_b=median(block.step_seconds for block in blocks[b]),
-                setup_seconds=workers[b].setup_seconds,
+                setup_seconds=max(0.0, workers[b].setup_seconds - workers[a].setup_seconds),
                 proofs=proofs,
             )
 

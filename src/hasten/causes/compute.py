@@ -17,4 +17,4 @@ def look(facts: Facts) -> Cause | None:
     evidence = (
         f"{share:.0%} of a step is forward, loss and backward, in {', '.join(dtypes) or 'unknown precision'}"
     )
-    return Cause("compute", share, evidence, ("bf16", "channels_last", "malloc"))
+    return Cause("compute", share, evidence, ("bf16", "channels_last", "compile", "malloc"))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
 from typing import Any
 
 from ..records.observation import Loader, Optimizer, Root
+from .blocks import repeated_blocks
 from .columns import tensors_behind
 
 FUSED_FUNCTIONS = {  # optimizer class: (module of torch.optim, its fused function)
@@ -30,7 +33,14 @@ def describe_root(torch: Any, module: Any) -> Root:
         dropout=any(isinstance(m, dropout) and m.p > 0 for m in kinds),
         scripted=isinstance(module, torch.jit.ScriptModule),
         compiled=hasattr(module, "_orig_mod") or any(hasattr(m, "_orig_mod") for m in kinds),
+        blocks=len(repeated_blocks(module)),
     )
+
+
+def compile_backends() -> tuple[str, ...]:
+    """Backends of torch.compile that other packages bring, by name; torch's own are not among them."""
+    found = importlib.metadata.entry_points(group="torch_dynamo_backends")
+    return tuple(sorted({entry.name for entry in found}))
 
 
 def describe_optimizer(torch: Any, optimizer: Any) -> Optimizer:
@@ -41,7 +51,34 @@ def describe_optimizer(torch: Any, optimizer: Any) -> Optimizer:
         fused=any(bool(group.get("fused")) for group in optimizer.param_groups),
         can_fuse=(why := why_not_fused(torch, optimizer)) == "",
         why_not=why,
+        can_foreach=can_foreach(torch, optimizer),
     )
+
+
+def can_foreach(torch: Any, optimizer: Any) -> bool:
+    """Whether torch's update of all tensors at once (foreach) could serve, and is not chosen by default."""
+    kind = type(optimizer)
+    if kind is not getattr(torch.optim, kind.__name__, None) or foreach_function(optimizer) is None:
+        return False
+    return all(
+        "foreach" in group
+        and group["foreach"] is None
+        and not any(group.get(flag) for flag in ("fused", "capturable", "differentiable"))
+        and all(p.device.type == "cpu" and p.is_floating_point() for p in group["params"])
+        for group in optimizer.param_groups
+    )
+
+
+def foreach_function(optimizer: Any) -> tuple[str, str] | None:
+    """(module of torch.optim, its foreach function) for an optimizer of torch's; None where there is none."""
+    name = type(optimizer).__name__
+    module = FUSED_FUNCTIONS[name][0] if name in FUSED_FUNCTIONS else name.lower()
+    function = f"_multi_tensor_{module}"
+    try:
+        has = hasattr(importlib.import_module(f"torch.optim.{module}"), function)
+    except ImportError:
+        return None
+    return (module, function) if has else None
 
 
 def why_not_fused(torch: Any, optimizer: Any) -> str:

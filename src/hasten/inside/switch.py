@@ -91,6 +91,10 @@ class Switchboard:
         left_out = [Proof(name, False, reason) for name, reason in self._left_out.items()]
         return [technique.proof(self._training) for technique in self._on.values()] + left_out
 
+    def seconds_in_steps(self) -> float:
+        """Set-up that the techniques in force could only pay while steps were taken."""
+        return sum(technique.seconds_in_steps() for technique in self._on.values())
+
     def _install(self, name: str) -> None:
         """Raises NotApplicable, also where the technique fails in a way that it did not foresee."""
         if name in self._not_started:

@@ -83,6 +83,12 @@ class Training:
             self._optimizers.append(weakref.ref(optimizer))
             self.changed = True
 
+    def wrap_innermost(self, name: str, wrapper: ForwardWrapper) -> None:
+        """Install ``wrapper`` beneath all others: what it is given to call is the root's own."""
+        others = dict(self.forward_wrappers)
+        self.forward_wrappers.clear()
+        self.forward_wrappers.update({name: wrapper, **others})
+
     def forget(self) -> None:
         """Let nothing of ours stand around a call any more."""
         self.forward_wrappers.clear()

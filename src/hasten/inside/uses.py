@@ -25,17 +25,25 @@ class Uses:
         replace(torch, "compile", self._noting("compile"))
         for name in ("set_num_interop_threads", "set_flush_denormal"):
             replace(torch, name, self._noting(name))
+        for owner in (torch.optim.Optimizer, torch.nn.Module):
+            replace(owner, "zero_grad", self._noting("zero_grad(set_to_none=False)", _to_zeros))
+        for name in ("clip_grad_norm_", "clip_grad_value_", "get_total_norm"):
+            replace(torch.nn.utils, name, self._noting("clipping"))
 
-    def _noting(self, name: str, counts: Any = lambda *_: True) -> Any:
+    def _noting(self, name: str, counts: Any = lambda *_, **__: True) -> Any:
         def make(original: Any) -> Any:
             def noted(*args: Any, **kwargs: Any) -> Any:
-                if counts(*args):
+                if counts(*args, **kwargs):
                     self._names[name] = None
                 return original(*args, **kwargs)
 
             return noted
 
         return make
+
+
+def _to_zeros(owner: Any, set_to_none: bool = True) -> bool:
+    return not set_to_none
 
 
 def _enabled_by_script(autocast: Any, *_: Any) -> bool:

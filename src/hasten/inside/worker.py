@@ -21,7 +21,7 @@ from .containment import die_with_parent
 from .control import Answer, Conversation, stop_here
 from .denied import naming_file
 from .hooks import Hooks
-from .identify import describe_optimizer, describe_root
+from .identify import compile_backends, describe_optimizer, describe_root
 from .job import Job
 from .leftovers import Leftovers, Waits
 from .numerics import Numerics
@@ -287,6 +287,7 @@ class Worker:
             step_said=self._observer is not None and self._observer.said,
             leftovers=self._leftovers.found() if self._leftovers is not None else (),
             waits=self._waits.found(self._steps - 1) if self._waits is not None else (),
+            backends=compile_backends(),
             obstacles=tuple(self._training.obstacles),
         )
 
@@ -306,7 +307,8 @@ class Worker:
     def _answer_proofs(self, request: Message) -> Message:
         assert self._switchboard is not None
         proofs = to_json(self._switchboard.proofs())
-        return {"event": "proofs", "proofs": proofs, "setup_seconds": self._setup_seconds}
+        setup = self._setup_seconds + self._switchboard.seconds_in_steps()
+        return {"event": "proofs", "proofs": proofs, "setup_seconds": setup}
 
     def _answer_testimony(self, request: Message) -> Message:
         return {"event": "testimony", "steps": self._testimony()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -59,7 +60,14 @@ def this_machine(root: Path = Path("/")) -> Machine:
         libraries=libraries(root),
         packages=packages(),
         huge_pages=memory.huge_pages(root),
+        cxx=cxx(os.environ),
     )
+
+
+def cxx(environment: Mapping[str, str]) -> str:
+    """The C++ compiler that torch.compile calls here, by its path: the one named by CXX, or the system's."""
+    usual = "clang++" if platform.system() == "Darwin" else "g++"
+    return shutil.which(environment.get("CXX") or usual) or ""
 
 
 def libc(root: Path = Path("/")) -> str:

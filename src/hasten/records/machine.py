@@ -38,6 +38,7 @@ class Machine:
     libc: str  # "glibc 2.36", "musl", ""
     python: str  # "3.11.7"
     accelerators: tuple[str, ...] = ()
+    cxx: str = ""  # the C++ compiler that torch.compile would call, "" where there is none
     environment: Mapping[str, str] = field(default_factory=dict)
     cores: tuple[Core, ...] = ()
     libraries: Mapping[str, str] = field(default_factory=dict)

@@ -21,6 +21,7 @@ class Root:
     dropout: bool
     scripted: bool = False
     compiled: bool = False
+    blocks: int = 0  # children of one class in a row, as a transformer's layers
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Optimizer:
     fused: bool
     can_fuse: bool
     why_not: str = ""
+    can_foreach: bool = False  # it now goes tensor by tensor, and could take all at once
 
 
 @dataclass(frozen=True)
@@ -111,4 +113,5 @@ class Observation:
     uses: tuple[str, ...] = ()  # what the script already does: "autocast", "GradScaler", "compile", ...
     leftovers: tuple[Leftover, ...] = ()
     waits: tuple[Wait, ...] = ()  # the longest first
+    backends: tuple[str, ...] = ()  # of torch.compile, that other packages bring
     obstacles: tuple[str, ...] = ()  # why nothing can be switched in this training

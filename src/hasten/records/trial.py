@@ -4,6 +4,7 @@ alone.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from .plan import Plan
@@ -33,6 +34,7 @@ class Proof:
     technique: str
     effective: bool
     evidence: str
+    remark: str = ""  # what a reader of the measured number should know
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,22 @@ class Trial:
     setup_seconds: float = 0.0  # paid once by b before timing: filling a cache, compiling
     proofs: tuple[Proof, ...] = ()
     failure: str | None = None
+    script_steps: int | None = None  # of the whole script, where it came to its end
+
+    @property
+    def breakeven_steps(self) -> int | None:
+        """Steps after which b has earned its set-up back; None without set-up, or where b gains nothing."""
+        if not self.setup_seconds or self.step_seconds_a is None or self.step_seconds_b is None:
+            return None
+        gained = self.step_seconds_a - self.step_seconds_b
+        return math.ceil(self.setup_seconds / gained) if gained > 0 else None
+
+    @property
+    def never_pays(self) -> bool:
+        """Whether the script is known to end before b has earned its set-up back."""
+        if self.breakeven_steps is None or self.script_steps is None:
+            return False
+        return self.breakeven_steps > self.script_steps
 
     def upper(self) -> float:
         """The pessimistic end of the ratio: infinite for a failed trial."""

@@ -69,6 +69,7 @@ class TuneResult:
     tune_seconds: float = 0.0
     setup_seconds: float = 0.0  # paid once by the plan, before it gains
     breakeven_steps: int | None = None  # steps after which that has paid
+    script_steps: int | None = None  # of the whole script, where it came to its end
     causes: tuple[Cause, ...] = ()
     protection: str = ""  # "overlay", "landlock", or "off" where the user allowed writes
     warnings: tuple[str, ...] = ()

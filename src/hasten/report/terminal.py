@@ -89,6 +89,11 @@ def _details(result: TuneResult) -> list[str]:
             f"It pays {seconds_words(result.setup_seconds)} once to set up, earned back after "
             f"{result.breakeven_steps} steps."
         )
+        if result.script_steps is not None and result.script_steps < result.breakeven_steps:
+            lines.append(
+                f"The script takes {result.script_steps} steps in all, too few for that: train as before, or "
+                "longer."
+            )
     if result.guard is not None:
         lines.append(_guard_words(result))
     if result.protection == "off":

@@ -9,11 +9,13 @@ import io
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from itertools import permutations
 
 import torch
 
 from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
+from ..machine.facts import this_machine
 from ..records.plan import BASELINE, Plan, Settings
 from .workbench import Workbench
 
@@ -31,6 +33,7 @@ def check_switching_alone_leaves_no_trace(bench: Workbench, plan: Plan) -> None:
 
 def check_steps_leave_no_trace(bench: Workbench, *plans: Plan) -> None:
     """Steps under the plans, one after the other, then a snapshot restored: training goes on bit for bit."""
+    bench.set_to_none = False  # as some techniques need it, and as none must mind
     bench.train(2)
     start = bench.snapshot()
     expected = bench.train(_STEPS)
@@ -47,6 +50,7 @@ def check_steps_leave_no_trace(bench: Workbench, *plans: Plan) -> None:
 
 def check_training_stays_close(bench: Workbench, plan: Plan, relative: float) -> None:
     """Losses under the plan follow the baseline's within ``relative``, from the same start."""
+    bench.set_to_none = False
     bench.train(2)
     start = bench.snapshot()
     expected = bench.train(_STEPS)
@@ -60,10 +64,10 @@ def check_training_stays_close(bench: Workbench, plan: Plan, relative: float) ->
 
 def check_proof(bench: Workbench, name: str) -> None:
     """The proof holds after steps under the technique, and fails where none was taken."""
+    bench.set_to_none = False
     with CIRCUMSTANCES.get(name, nullcontext)():
         bench.train(2)
-        plan = Plan({name: CATALOG_SETTINGS.get(name, {})})
-        bench.switchboard.switch(plan, prepare=True)  # as in a trial
+        bench.switchboard.switch(plan_of(name), prepare=True)  # as in a trial
         (idle,) = bench.switchboard.proofs()
         assert not idle.effective, f"{name} claims an effect before any step: {idle.evidence}"
         bench.train(_STEPS)
@@ -106,7 +110,11 @@ def trained_from_the_start(bench: Workbench, plan: Plan) -> tuple[list[float], d
     return losses, bench.bits()
 
 
-CATALOG_SETTINGS: dict[str, Settings] = {"threads": {"count": 1}, "loader_workers": {"count": 1}}
+CATALOG_SETTINGS: dict[str, Settings] = {
+    "threads": {"count": 1},
+    "loader_workers": {"count": 1},
+    "compile": {"backend": "aot_eager"},  # all but the kernels, which take a C++ compiler half a minute
+}
 """Settings for techniques that need some."""
 
 CIRCUMSTANCES: dict[str, Callable[[], AbstractContextManager[object]]] = {
@@ -114,7 +122,24 @@ CIRCUMSTANCES: dict[str, Callable[[], AbstractContextManager[object]]] = {
 }
 """Contexts in which a technique finds something to do."""
 
-LIVE = [name for name, technique in CATALOG.items() if technique.scope == "live"]
+
+def plan_of(*names: str) -> Plan:
+    """The plan of these techniques with the settings that the contract tries them with."""
+    return Plan({name: CATALOG_SETTINGS.get(name, {}) for name in names})
+
+
+_HERE = this_machine()
+LIVE = [
+    name
+    for name, technique in CATALOG.items()
+    if technique.scope == "live"
+    and "cpu" in (technique.devices or {"cpu"})
+    and not technique.refuse_machine(_HERE)
+]
+"""What can be switched in a training on this machine's CPU. The others have tests of their own."""
+
+PAIRS = [(a, b) for a, b in permutations(LIVE, 2) if b not in CATALOG[a].conflicts | CATALOG[b].conflicts]
+
 STARTED = [
     name
     for name, technique in CATALOG.items()

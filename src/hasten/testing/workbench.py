@@ -15,6 +15,7 @@ from ..inside.observer import Observer, RawStep
 from ..inside.seams import Seams
 from ..inside.switch import Switchboard
 from ..inside.training import Training
+from ..records.plan import BASELINE
 
 Snapshot = dict[str, Any]
 
@@ -35,10 +36,8 @@ class Pictures(Dataset[tuple[torch.Tensor, int]]):
 
 def small_cnn() -> torch.nn.Module:
     return torch.nn.Sequential(
-        torch.nn.Conv2d(3, 8, 3, padding=1),
-        torch.nn.ReLU(),
-        torch.nn.Conv2d(8, 8, 3, padding=1),
-        torch.nn.ReLU(),
+        torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU()),
+        torch.nn.Sequential(torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.ReLU()),
         torch.nn.Flatten(),
         torch.nn.Linear(8 * 8 * 8, 4),
     )
@@ -61,13 +60,14 @@ class Workbench:
         self.optimizer = make_optimizer(self.model.parameters())
         self.loader = DataLoader(dataset, batch_size=8, shuffle=True)
         self.losses: list[float] = []
+        self.set_to_none = True  # what the script asks of zero_grad: torch's default
 
     def train(self, steps: int) -> list[float]:
         """Take ``steps`` steps from the beginning of an epoch; the losses."""
         losses: list[float] = []
         while len(losses) < steps:
             for inputs, labels in self.loader:
-                self.optimizer.zero_grad()
+                self.optimizer.zero_grad(set_to_none=self.set_to_none)
                 loss = torch.nn.functional.cross_entropy(self.model(inputs), labels)
                 torch.autograd.backward(loss)
                 self.optimizer.step()
@@ -110,10 +110,12 @@ class Workbench:
 def workbench(
     dataset: Dataset[Any] | None = None, make_optimizer: Callable[..., Any] = torch.optim.Adam
 ) -> Iterator[Workbench]:
-    """A workbench whose seams are undone at the end, whatever happened."""
+    """A workbench whose techniques and seams are undone at the end, whatever happened."""
     seams = Seams()
     try:
-        yield Workbench(seams, dataset if dataset is not None else Pictures(), make_optimizer)
+        made = Workbench(seams, dataset if dataset is not None else Pictures(), make_optimizer)
+        yield made
+        made.switchboard.switch(BASELINE)
     finally:
         seams.undo_all()
 

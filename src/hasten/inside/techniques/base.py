@@ -39,6 +39,8 @@ class Technique:
     conflicts: ClassVar[frozenset[str]] = frozenset()  # names that cannot be in the same plan
     precision: ClassVar[str] = "float32"  # the lowest it computes in; what the guard tolerates
 
+    devices: ClassVar[frozenset[str]] = frozenset()  # kinds of device it is for ("cuda"); empty: every kind
+    for_speed: ClassVar[bool] = True  # tried by tune; otherwise it saves memory, and is there for --use
     steadies: ClassVar[bool] = False  # makes steps more even: on during the search, judged at its end
     jointly: ClassVar[bool] = False  # costs little where it does not help: tried first with its like, as one
 
@@ -100,6 +102,12 @@ class Technique:
 
     def prepare(self, training: Training) -> None:
         """Pay now what would otherwise be paid during the first steps, so that it is not timed as a step."""
+
+    def seconds_in_steps(self) -> float:
+        """Set-up that can only be paid while steps are taken (compiling), in seconds, as far as it was paid
+        in this process. Steps in which it falls must not be timed.
+        """
+        return 0.0
 
     def remove(self, training: Training) -> None:
         """The exact inverse of ``install``."""

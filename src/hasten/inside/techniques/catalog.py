@@ -7,41 +7,58 @@ from .base import Technique
 from .batched_fetch import BatchedFetch
 from .bf16 import Bf16
 from .channels_last import ChannelsLast
+from .checkpointing import Checkpointing
+from .compile import Compile
+from .cudnn_benchmark import CudnnBenchmark
 from .dataset_in_ram import DatasetInRam
 from .debugging_off import DebuggingOff
 from .denormals import Denormals
 from .device_prefetch import DevicePrefetch
+from .fp8 import Fp8
+from .fp16 import Fp16
 from .fused_optimizer import FusedOptimizer
 from .huge_pages import HugePages
 from .intel_extension import IntelExtension
 from .interop_threads import InteropThreads
 from .loader_workers import LoaderWorkers
 from .malloc import Malloc
+from .matmul_precision import MatmulPrecision
 from .onednn_fpmath import OnednnFpmath
 from .openmp_runtime import OpenmpRuntime
+from .optimizer_in_backward import OptimizerInBackward
 from .pin_memory import PinMemory
+from .tf32 import Tf32
 from .threads import Threads
+from .zero_grad_to_none import ZeroGradToNone
 
-CATALOG: dict[str, type[Technique]] = {
-    technique.name: technique
-    for technique in (
-        DatasetInRam,
-        BatchedFetch,
-        LoaderWorkers,
-        PinMemory,
-        DevicePrefetch,
-        DebuggingOff,
-        Bf16,
-        ChannelsLast,
-        FusedOptimizer,
-        OnednnFpmath,
-        Malloc,
-        Threads,
-        OpenmpRuntime,
-        Affinity,
-        HugePages,
-        InteropThreads,
-        Denormals,
-        IntelExtension,
-    )
-}
+_ALL: tuple[type[Technique], ...] = (
+    DatasetInRam,
+    BatchedFetch,
+    LoaderWorkers,
+    PinMemory,
+    DevicePrefetch,
+    DebuggingOff,
+    Bf16,
+    Fp16,
+    Fp8,
+    Tf32,
+    MatmulPrecision,
+    OnednnFpmath,
+    Compile,
+    ChannelsLast,
+    CudnnBenchmark,
+    FusedOptimizer,
+    ZeroGradToNone,
+    OptimizerInBackward,
+    Checkpointing,
+    Malloc,
+    Threads,
+    OpenmpRuntime,
+    Affinity,
+    HugePages,
+    InteropThreads,
+    Denormals,
+    IntelExtension,
+)
+
+CATALOG: dict[str, type[Technique]] = {technique.name: technique for technique in _ALL}

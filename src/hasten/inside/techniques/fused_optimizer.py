@@ -1,6 +1,11 @@
 """One fused kernel for the whole optimizer update instead of several passes over every tensor.
 
-Source: https://docs.pytorch.org/docs/stable/optim.html (the ``fused`` argument)
+It helps where the update takes a good part of a step: many parameters, small batches. It gains little where
+forward and backward pass take nearly all of it. Where torch has no fused form of an optimizer, ``form``
+``foreach`` takes all tensors in one call for each operation, which saves the calls and wants memory for a
+copy of the gradients.
+
+Source: https://docs.pytorch.org/docs/stable/optim.html (the ``fused`` and ``foreach`` arguments)
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from typing import Any
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..identify import FUSED_FUNCTIONS, why_not_fused
+from ..identify import FUSED_FUNCTIONS, can_foreach, foreach_function, why_not_fused
 from ..layout import companions, lie_alike, restore_strides
 from ..training import NotApplicable, Training
 from .base import Technique
@@ -28,6 +33,17 @@ class FusedOptimizer(Technique):
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
         self._updates = 0
+        self._form = "fused"
+
+    @classmethod
+    def options(cls, facts: Facts) -> list[Settings]:
+        found = facts.observation.optimizers
+        return [{}] if any(o.can_fuse and not o.fused for o in found) else [{"form": "foreach"}]
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        if set(settings) - {"form"} or settings.get("form", "fused") not in ("fused", "foreach"):
+            raise ValueError("fused_optimizer takes form, fused or foreach")
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
@@ -36,12 +52,15 @@ class FusedOptimizer(Technique):
             return ["the script has no torch optimizer"]
         if all(optimizer.fused for optimizer in optimizers):
             return ["the script already asks for the fused form"]
-        if not any(optimizer.can_fuse and not optimizer.fused for optimizer in optimizers):
+        if not any((o.can_fuse and not o.fused) or o.can_foreach for o in optimizers):
             return sorted({optimizer.why_not for optimizer in optimizers if optimizer.why_not})
         return []
 
     def install(self, training: Training, settings: Settings) -> None:
         torch = training.torch
+        if settings.get("form") == "foreach":
+            self._install_foreach(training)
+            return
         suitable = [
             o
             for o in training.optimizers
@@ -52,13 +71,25 @@ class FusedOptimizer(Technique):
         chosen = [o for o in suitable if not any(_lying_otherwise(torch, o))]
         if not chosen:
             raise NotApplicable("the optimizer's state has other strides than its parameters")
-        for module, function in {FUSED_FUNCTIONS[type(o).__name__] for o in chosen}:
+        self._count(training, {FUSED_FUNCTIONS[type(o).__name__] for o in chosen})
+        for optimizer in chosen:
+            self._fuse(torch, optimizer)
+
+    def _install_foreach(self, training: Training) -> None:
+        chosen = [o for o in training.optimizers if can_foreach(training.torch, o)]
+        if not chosen:
+            raise NotApplicable("no optimizer of the script's has a foreach form that it does not use")
+        self._form = "foreach"
+        self._count(training, {found for o in chosen if (found := foreach_function(o)) is not None})
+        for optimizer in chosen:
+            self._fuse(training.torch, optimizer)
+
+    def _count(self, training: Training, functions: set[tuple[str, str]]) -> None:
+        for module, function in functions:
             counted = training.seams.replace(
                 importlib.import_module(f"torch.optim.{module}"), function, self._counting
             )
             self._undo.append(counted)
-        for optimizer in chosen:
-            self._fuse(torch, optimizer)
 
     def _counting(self, original: Any) -> Any:
         def fused(*args: Any, **kwargs: Any) -> Any:
@@ -68,20 +99,23 @@ class FusedOptimizer(Technique):
         return fused
 
     def _fuse(self, torch: Any, optimizer: Any) -> None:
-        before = [group.get("fused") for group in optimizer.param_groups]
+        flag, fused = self._form, self._form == "fused"
+        before = [group.get(flag) for group in optimizer.param_groups]
         scaling = optimizer.__dict__.get("_step_supports_amp_scaling")
 
         def set_fused() -> None:
             for group in optimizer.param_groups:
-                group["fused"] = True
+                group[flag] = True
 
         def as_the_script_set_it(groups: list[Any]) -> list[Any]:
             """The groups without our flag; one that was added since has the optimizer's default."""
-            flags = [*before, *[optimizer.defaults.get("fused")] * (len(groups) - len(before))]
-            return [{**group, "fused": flag} for group, flag in zip(groups, flags, strict=False)]
+            flags = [*before, *[optimizer.defaults.get(flag)] * (len(groups) - len(before))]
+            return [{**group, flag: own} for group, own in zip(groups, flags, strict=False)]
 
         def loaded(_: Any) -> None:
             set_fused()
+            if not fused:
+                return
             for tensor, strides in _lying_otherwise(torch, optimizer):  # a checkpoint brings its own strides
                 restore_strides(torch, tensor, strides)
 
@@ -93,7 +127,8 @@ class FusedOptimizer(Technique):
             optimizer.register_state_dict_post_hook(saved),
         ]
         set_fused()
-        optimizer._step_supports_amp_scaling = True
+        if fused:
+            optimizer._step_supports_amp_scaling = True
 
         def undo() -> None:
             for hook in hooks:
@@ -101,7 +136,9 @@ class FusedOptimizer(Technique):
             for group, plain in zip(
                 optimizer.param_groups, as_the_script_set_it(optimizer.param_groups), strict=True
             ):
-                group["fused"] = plain["fused"]
+                group[flag] = plain[flag]
+            if not fused:
+                return
             if scaling is None:
                 optimizer.__dict__.pop("_step_supports_amp_scaling", None)
             else:
@@ -114,11 +151,12 @@ class FusedOptimizer(Technique):
             self._undo.pop()()
 
     def proof(self, training: Training) -> Proof:
-        return Proof(self.name, self._updates > 0, f"{self._updates} fused updates")
+        return Proof(self.name, self._updates > 0, f"{self._updates} {self._form} updates")
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
-        return "optimizer = torch.optim.Adam(model.parameters(), ..., fused=True)"
+        form = settings.get("form", "fused")
+        return f"optimizer = torch.optim.Adam(model.parameters(), ..., {form}=True)"
 
 
 def _lying_otherwise(torch: Any, optimizer: Any) -> Iterator[tuple[Any, tuple[int, ...]]]:

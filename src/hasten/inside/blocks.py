@@ -1,0 +1,26 @@
+"""The repeated blocks of a model: children of one class that stand in a row, as a transformer's layers do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+LEAST = 2  # in a row
+
+
+def repeated_blocks(root: Any) -> list[Any]:
+    """The blocks of the outermost row that holds the most parameters; [] where nothing repeats.
+
+    A block is no single layer: it has children of its own, and parameters. All blocks are of one class.
+    """
+    best: list[Any] = []
+    most = 0
+    for module in root.modules():
+        alike: dict[type, list[Any]] = {}
+        for child in module.children():
+            if next(child.children(), None) is not None:
+                alike.setdefault(type(child), []).append(child)
+        for row in alike.values():
+            size = sum(p.numel() for block in row for p in block.parameters())
+            if len(row) >= LEAST and size > most:
+                best, most = row, size
+    return best

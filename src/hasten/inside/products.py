@@ -1,0 +1,32 @@
+"""How precisely float32 matrices are multiplied: seen by multiplying two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_SIZE = 512  # small products are not worth lowering to oneDNN
+
+
+def product_changes(
+    torch: Any, device: Any, put_back: Callable[[], None], put_on: Callable[[], None]
+) -> bool:
+    """Whether a product of two float32 matrices on ``device`` has other bits than after ``put_back``.
+
+    ``put_on`` follows. No random numbers are drawn.
+    """
+    numbers = torch.arange(_SIZE * _SIZE, device=device, dtype=torch.float32).reshape(_SIZE, _SIZE)
+    a, b = torch.sin(numbers), torch.cos(numbers)
+    with torch.no_grad(), torch.autocast(a.device.type, enabled=False):
+        now = a @ b
+        put_back()
+        try:
+            before = a @ b
+        finally:
+            put_on()
+    return not torch.equal(now, before)
+
+
+def device_of(training: Any) -> Any:
+    """Where the first root's first parameter is; None where there is none."""
+    return next((p.device for root in training.roots for p in root.parameters()), None)

@@ -1,0 +1,227 @@
+"""The forward pass, and with it the backward pass, compiled by torch.compile: fewer and larger kernels.
+
+It helps where a step is many small operations, elementwise ones above all, and where Python itself takes
+the time. It hurts where training is short (compiling takes seconds to minutes), where shapes keep changing,
+where Python code in the model breaks the graph into pieces, and it gains little where large matrix products
+or convolutions take nearly all of the time.
+
+Random numbers are drawn as without it (inductor's ``fallback_random``). Evaluation is not compiled, nor are
+shapes that come rarely. What was compiled is kept in ~/.cache/hasten for later processes.
+
+Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ...records.facts import Facts
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..blocks import repeated_blocks
+from ..compiling import BlockSlot, CompiledCall, Tally, keep_compiled_code, tally
+from ..slot import put_call
+from ..structures import map_tensors
+from ..training import Call, NotApplicable, Training
+from .base import Technique
+
+MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+_CHOICES = {"mode": MODES, "shapes": ("static", "dynamic"), "regions": ("whole", "blocks")}
+_WORTH_BLOCKS = 4  # so many make the region option worth a trial
+_RARELY_USEFUL = ("cudagraphs", "openxla", "tvm", "tensorrt", "onnxrt")  # not for training, or elsewhere
+
+
+class Compile(Technique):
+    name = "compile"
+    summary = "forward and backward pass compiled by torch.compile"
+    layer = "application"
+    risk = "exact"
+    scope = "live"
+    conflicts = frozenset({"checkpointing", "fp8"})
+
+    def __init__(self) -> None:
+        self._work: _Work | None = None
+        self._began = Tally()
+        self._undo: list[Callable[[], None]] = []
+        self._calls: list[CompiledCall] = []
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        reasons = []
+        roots = facts.observation.roots
+        if "compile" in facts.observation.uses or any(root.compiled for root in roots):
+            reasons.append("the script already compiles its model")
+        if any(root.scripted for root in roots):
+            reasons.append("the model is TorchScript, which torch.compile does not take")
+        if facts.on_cpu and not facts.machine.cxx:
+            reasons.append(
+                "there is no C++ compiler, which torch.compile needs on a CPU: install g++ or set CXX"
+            )
+        return reasons
+
+    @classmethod
+    def options(cls, facts: Facts) -> list[Settings]:
+        """The default mode; on a GPU those that remove launches and that choose kernels by timing them; the
+        blocks alone where there are several; then what else is installed.
+        """
+        found: list[Settings] = [{"mode": "default"}]
+        if not facts.on_cpu:
+            found += [{"mode": mode} for mode in MODES[1:3]]
+        if any(root.blocks >= _WORTH_BLOCKS for root in facts.observation.roots):
+            found.append({"mode": "default", "regions": "blocks"})
+        others = (name for name in facts.observation.backends if name not in _RARELY_USEFUL)
+        return [*found, *({"backend": name} for name in others)]
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        for key, value in settings.items():
+            if key == "backend":
+                if not isinstance(value, str) or not value.isidentifier():
+                    raise ValueError("compile: backend is a name that torch._dynamo.list_backends() gives")
+            elif key not in _CHOICES:
+                raise ValueError(f"compile takes backend, {', '.join(_CHOICES)}, found {key}")
+            elif value not in _CHOICES[key]:
+                raise ValueError(f"compile: {key} is one of {', '.join(_CHOICES[key])}, found {value}")
+        if "mode" in settings and settings.get("backend", "inductor") != "inductor":
+            raise ValueError("compile: modes are inductor's, and another backend is asked for")
+
+    def install(self, training: Training, settings: Settings) -> None:
+        torch = training.torch
+        _check_roots(training)
+        self._undo.append(keep_compiled_code())  # before inductor is imported, which settles for a folder
+        how = _how(torch, settings)
+        works = training.kept.setdefault(self.name, {})
+        self._work = work = works.setdefault(tuple(sorted(settings.items())), _Work())
+        self._began = tally()
+        graphs = how.get("options", {}).get("triton.cudagraphs", False)
+
+        def compiled(owner: Any) -> CompiledCall:
+            if owner not in work.calls:
+                static = settings.get("shapes", "static") == "static"
+                work.calls[owner] = CompiledCall(torch, f"compiled_{len(work.calls)}", static, **how)
+            found: CompiledCall = work.calls[owner]
+            if all(found is not call for call in self._calls):
+                self._calls.append(found)
+                found.begin()
+            return found
+
+        def around(owner: Any, module: Any, call: Call, args: Any, kwargs: Any) -> Any:
+            if not torch.is_grad_enabled():
+                return call(*args, **kwargs)
+            if not graphs:
+                return compiled(owner)(module, call, args, kwargs)
+            torch.compiler.cudagraph_mark_step_begin()  # the next run overwrites what this one returns
+            return map_tensors(torch, compiled(owner)(module, call, args, kwargs), lambda t: t.clone())
+
+        if settings.get("regions", "whole") == "blocks":
+            self._put_into_blocks(training, around)
+        else:
+            training.wrap_innermost(
+                self.name, lambda root, call, args, kwargs: around(root, root, call, args, kwargs)
+            )
+
+    def _put_into_blocks(self, training: Training, around: Callable[..., Any]) -> None:
+        """All blocks of a root share what is compiled for the first."""
+        for root in training.roots:
+            owner = weakref.ref(root)
+
+            def in_block(block: Any, args: Any, kwargs: Any, owner: Any = owner) -> Any:
+                return around(owner(), block, block._call_impl, args, kwargs)
+
+            for block in repeated_blocks(root):
+                if block._compiled_call_impl is None:
+                    put_call(block, BlockSlot(block, in_block))
+                    self._undo.append(_taking_out(weakref.ref(block)))
+        if len(self._undo) < 2:
+            self.remove(training)
+            raise NotApplicable("no root has children of one class to compile one by one")
+
+    def remove(self, training: Training) -> None:
+        training.forward_wrappers.pop(self.name, None)
+        if self._work is not None:
+            self._work.tally = self._so_far()
+            self._work = None
+        while self._undo:
+            self._undo.pop()()
+
+    def _so_far(self) -> Tally:
+        """What compiling has taken with these settings in this process, earlier times included."""
+        assert self._work is not None
+        return self._work.tally.plus(tally().since(self._began))
+
+    def seconds_in_steps(self) -> float:
+        return self._so_far().seconds if self._work is not None else 0.0
+
+    def proof(self, training: Training) -> Proof:
+        calls = sum(call.compiled_calls for call in self._calls)
+        found, late = self._so_far(), sum(call.late_graphs for call in self._calls)
+        left = sum(call.left_calls for call in self._calls)
+        failure = next((call.failure for call in self._calls if call.failure), "")
+        parts = [f"{calls} compiled calls of {found.graphs} graphs with {found.breaks} graph breaks"]
+        parts += [f"{late} graphs compiled anew later"] if late else []
+        parts += [f"{left} calls with rare shapes not compiled"] if left else []
+        parts += [failure] if failure else []
+        remarks = [_counted(found.breaks, "graph break")] if found.breaks else []
+        remarks += [f"{_counted(late, 'graph')} compiled anew while it trained"] if late else []
+        effective = calls > 0 and found.graphs > 0 and not failure
+        return Proof(self.name, effective, "; ".join(parts), ", ".join(remarks))
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        arguments = [f"{key}={value!r}" for key, value in settings.items() if key in ("backend", "mode")]
+        arguments.append(f"dynamic={settings.get('shapes') == 'dynamic'}")
+        if settings.get("regions") == "blocks":
+            compiled = f"block.compile({', '.join(arguments)})"
+            return f"for block in model.blocks:    # the repeated layers\n    {compiled}"
+        return f"model.compile({', '.join(arguments)})    # before the first step"
+
+
+class _Work:
+    """What was compiled with one choice of settings, for the next time it is on."""
+
+    def __init__(self) -> None:
+        self.calls: weakref.WeakKeyDictionary[Any, CompiledCall] = weakref.WeakKeyDictionary()
+        self.tally = Tally()
+
+
+def _how(torch: Any, settings: Settings) -> dict[str, Any]:
+    """Arguments of torch.compile."""
+    backend = settings.get("backend", "inductor")
+    if backend != "inductor":
+        return {"backend": backend}
+    inductor = importlib.import_module("torch._inductor")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch's own modules, as they are imported
+        importlib.import_module("torch._inductor.compile_fx")
+    mode = str(settings.get("mode", "default"))
+    return {"options": {**inductor.list_mode_options(mode), "fallback_random": True}}
+
+
+def _check_roots(training: Training) -> None:
+    for root in training.roots:
+        slot = root._compiled_call_impl
+        if hasattr(root, "_orig_mod") or getattr(slot, "compiled_by_script", slot) is not None:
+            raise NotApplicable("the script already compiles its model")
+    on_gpu = any(p.device.type == "cuda" for root in training.roots for p in root.parameters())
+    if on_gpu:
+        from torch.utils._triton import has_triton
+
+        if not has_triton():
+            raise NotApplicable("there is no working Triton, which torch.compile needs on a GPU")
+
+
+def _taking_out(ref: weakref.ref[Any]) -> Callable[[], None]:
+    def undo() -> None:
+        block = ref()
+        if block is not None and isinstance(block._compiled_call_impl, BlockSlot):
+            put_call(block, None)
+
+    return undo
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"

@@ -1,0 +1,113 @@
+"""The forward pass in float16 by autocast, with the loss scaled so that small gradients do not vanish.
+
+It helps on GPUs that are fast in float16 and not in bfloat16 (before Ampere, many consumer cards), and where
+bfloat16's 8 bits of mantissa are too few. It hurts where activations pass float16's range of 65504, and steps
+whose gradients overflow are skipped; on a CPU it is slower than float32 without instructions for it.
+
+Parameters, gradients and optimizer state stay in float32. See ``loss_scale`` for where the scale goes.
+
+Source: https://docs.pytorch.org/docs/stable/amp.html
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+from ...records.facts import Facts
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..loss_scale import LossScaling, Scale
+from ..structures import map_tensors
+from ..training import Call, NotApplicable, Training
+from .base import Technique
+
+_CPU_FLAGS = {"avx512_fp16", "amx_fp16"}
+
+
+class Fp16(Technique):
+    name = "fp16"
+    summary = "forward pass under float16 autocast, with a scaled loss"
+    layer = "application"
+    risk = "close"
+    scope = "live"
+    conflicts = frozenset({"bf16", "optimizer_in_backward"})
+    precision = "float16"
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._lowered = 0
+        self._scaling: LossScaling | None = None
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        reasons = []
+        if facts.on_cpu and not _CPU_FLAGS & set(facts.machine.cpu_flags):
+            reasons.append(
+                "this CPU has no float16 arithmetic (avx512_fp16, amx_fp16): emulated, it is slower"
+            )
+        if any(dtype != "float32" for root in facts.observation.roots for dtype in root.dtypes):
+            reasons.append("parameters are not all float32")
+        for name in ("autocast", "GradScaler"):
+            if name in facts.observation.uses:
+                reasons.append(f"the script already uses {name}")
+        if not facts.observation.optimizers:
+            reasons.append("the script has no torch optimizer, whose overflowing steps could be skipped")
+        return reasons
+
+    def install(self, training: Training, settings: Settings) -> None:
+        torch = training.torch
+        reduced = torch.float16
+        if training.roots and not training.optimizers:
+            raise NotApplicable("the script has no torch optimizer")
+        self._scaling = LossScaling(training, training.kept.setdefault(self.name, Scale()))
+        self._scaling.install()
+
+        def kept(tensor: Any) -> Any:
+            """What autocast lowered is kept in float16 for the backward pass: seen here, it is the proof."""
+            self._lowered += tensor.dtype == reduced
+            return tensor
+
+        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            device = next(root.parameters()).device.type
+            if not torch.is_grad_enabled() or torch.is_autocast_enabled(device):
+                return call(*args, **kwargs)
+            autocast = torch.autocast(device, dtype=reduced)
+            autocast._by_hasten = True
+            watching = torch.autograd.graph.saved_tensors_hooks(kept, lambda tensor: tensor)
+            with nullcontext() if self._calls else watching, autocast:
+                output = call(*args, **kwargs)
+            self._calls += 1
+            return map_tensors(torch, output, lambda t: t.float() if t.dtype == reduced else t)
+
+        training.forward_wrappers[self.name] = forward
+
+    def remove(self, training: Training) -> None:
+        training.forward_wrappers.pop(self.name, None)
+        if self._scaling is not None:
+            self._scaling.remove()
+
+    def proof(self, training: Training) -> Proof:
+        scaling = self._scaling
+        assert scaling is not None
+        evidence = (
+            f"{self._calls} forward passes under autocast, {scaling.backwards} backward passes scaled by "
+            f"{scaling.scale.value:g} now; tensors kept in float16 by the first: {self._lowered}"
+        )
+        evidence += f"; {scaling.left_alone}" if scaling.left_alone else ""
+        effective = self._calls > 0 and self._lowered > 0 and scaling.backwards > 0
+        skipped = f"{scaling.skipped} steps skipped, whose gradients overflowed" if scaling.skipped else ""
+        return Proof(self.name, effective and not scaling.left_alone, evidence, skipped)
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        return (
+            'scaler = torch.amp.GradScaler("cuda")\n'
+            'with torch.autocast("cuda", dtype=torch.float16):\n'
+            "    output = model(inputs)\n"
+            "loss = criterion(output.float(), targets)\n"
+            "scaler.scale(loss).backward()\n"
+            "scaler.unscale_(optimizer)    # before clipping\n"
+            "scaler.step(optimizer)\n"
+            "scaler.update()"
+        )

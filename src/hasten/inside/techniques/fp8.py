@@ -1,0 +1,125 @@
+"""Linear layers computed in float8 by torchao, each with scales of its own; weights stay as they are.
+
+It helps large linear layers (from about 4096 on a side) on GPUs with float8 arithmetic, best when compiled
+around. It hurts small ones: finding the scales takes longer than the product saves. Layers whose sides are
+not divisible by 16 are left alone.
+
+Source: https://github.com/pytorch/ao (torchao.float8) and Micikevicius et al., FP8 Formats for Deep Learning,
+2022.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ...records.facts import Facts
+from ...records.machine import Machine
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..compiling import BlockSlot
+from ..slot import put_call
+from ..training import NotApplicable, Training
+from .base import Technique
+
+_LEAST_CAPABILITY = (8, 9)  # Ada and Hopper
+_DIVISOR = 16  # of both sides, for the kernels
+
+
+class Fp8(Technique):
+    name = "fp8"
+    summary = "linear layers in float8, scaled tensor by tensor"
+    layer = "application"
+    risk = "close"
+    scope = "live"
+    conflicts = frozenset({"compile"})
+    precision = "float8"
+    devices = frozenset({"cuda"})
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+        self._layers = 0
+        self._calls = 0
+
+    @classmethod
+    def refuse_machine(cls, machine: Machine) -> list[str]:
+        return [] if machine.accelerators else ["this machine has no GPU with float8 arithmetic"]
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        reasons = cls.refuse_machine(facts.machine)
+        if not reasons and facts.devices != {"cuda"}:
+            reasons.append("the training is not on a CUDA GPU")
+        return reasons
+
+    def install(self, training: Training, settings: Settings) -> None:
+        torch = training.torch
+        if not training.roots:
+            return
+        if not _installed("torchao"):
+            raise NotApplicable("torchao is not installed, which has the float8 layers: pip install torchao")
+        layers = [
+            module
+            for root in training.roots
+            for module in root.modules()
+            if type(module) is torch.nn.Linear and not any(side % _DIVISOR for side in module.weight.shape)
+        ]
+        if not all(_computes(torch, device) for device in {layer.weight.device for layer in layers}):
+            raise NotApplicable("float8 arithmetic came with compute capability 8.9")
+        kind: Any = importlib.import_module("torchao.float8.float8_linear").Float8Linear
+        for layer in layers:
+            if layer._compiled_call_impl is None:
+                self._put_twin(torch, kind, layer)
+        if not self._layers:
+            raise NotApplicable(f"no linear layer has sides divisible by {_DIVISOR}")
+
+    def _put_twin(self, torch: Any, kind: Any, layer: Any) -> None:
+        """The twin holds the layer's own parameters and is registered nowhere."""
+        twin = kind.from_float(layer)
+        twin.weight, twin.bias = layer.weight, layer.bias
+
+        def around(own: Any, args: Any, kwargs: Any) -> Any:
+            if not torch.is_grad_enabled():
+                return own._call_impl(*args, **kwargs)
+            self._calls += 1
+            return twin(*args, **kwargs)
+
+        put_call(layer, BlockSlot(layer, around))
+        ref = weakref.ref(layer)
+
+        def undo() -> None:
+            own = ref()
+            if own is not None and isinstance(own._compiled_call_impl, BlockSlot):
+                put_call(own, None)
+
+        self._undo.append(undo)
+        self._layers += 1
+
+    def remove(self, training: Training) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+    def proof(self, training: Training) -> Proof:
+        return Proof(self.name, self._calls > 0, f"{self._calls} float8 calls of {self._layers} layers")
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        return (
+            "from torchao.float8 import convert_to_float8_training\n"
+            "convert_to_float8_training(model)    # before model.compile() and the optimizer"
+        )
+
+
+def _computes(torch: Any, device: Any) -> bool:
+    """Whether the device has float8 arithmetic."""
+    return bool(device.type == "cuda" and torch.cuda.get_device_capability(device) >= _LEAST_CAPABILITY)
+
+
+def _installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # of a module that was put there without a spec
+        return False

@@ -1,0 +1,92 @@
+"""Products of float32 matrices, and convolutions, by TensorFloat-32: 10 bits of mantissa, sums in float32.
+
+It helps on NVIDIA GPUs since Ampere wherever float32 products take the time: they are several times as fast.
+It does nothing for what autocast lowers anyway, and hurts where a script needs float32's last digits
+(linear solvers, large sums with cancellation).
+
+Source: https://docs.pytorch.org/docs/stable/notes/cuda.html (TensorFloat-32)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...records.facts import Facts
+from ...records.machine import Machine
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..products import device_of, product_changes
+from ..training import Call, NotApplicable, Training
+from .base import Technique
+
+_LEAST_CAPABILITY = (8, 0)  # Ampere
+
+
+class Tf32(Technique):
+    name = "tf32"
+    summary = "float32 products and convolutions by TensorFloat-32"
+    layer = "application"
+    risk = "close"
+    scope = "live"
+    precision = "tfloat32"
+    devices = frozenset({"cuda"})
+
+    def __init__(self) -> None:
+        self._before: tuple[bool, bool] | None = None
+        self._changes = False
+        self._calls = 0
+
+    @classmethod
+    def refuse_machine(cls, machine: Machine) -> list[str]:
+        return [] if machine.accelerators else ["this machine has no NVIDIA GPU"]
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        reasons = cls.refuse_machine(facts.machine)
+        if not reasons and facts.devices != {"cuda"}:
+            reasons.append("the training is not on a CUDA GPU")
+        if all("float32" not in root.dtypes for root in facts.observation.roots):
+            reasons.append("there are no float32 parameters")
+        return reasons
+
+    def install(self, training: Training, settings: Settings) -> None:
+        torch = training.torch
+        device = device_of(training)
+        if device is not None and device.type != "cuda":
+            raise NotApplicable(f"the training is on {device}, and TensorFloat-32 is for CUDA")
+        if device is not None and torch.cuda.get_device_capability(device) < _LEAST_CAPABILITY:
+            raise NotApplicable("this GPU has no TensorFloat-32: it came with compute capability 8.0")
+        matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+        before = self._before = (matmul.allow_tf32, cudnn.allow_tf32)
+        if all(before):
+            self._before = None
+            raise NotApplicable("the script allows TensorFloat-32 itself")
+
+        def put(flags: tuple[bool, bool]) -> None:
+            matmul.allow_tf32, cudnn.allow_tf32 = flags
+
+        put((True, True))
+        if device is not None:
+            self._changes = product_changes(torch, device, lambda: put(before), lambda: put((True, True)))
+
+        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            self._calls += torch.is_grad_enabled() and matmul.allow_tf32
+            return call(*args, **kwargs)
+
+        training.forward_wrappers[self.name] = forward
+
+    def remove(self, training: Training) -> None:
+        training.forward_wrappers.pop(self.name, None)
+        backends = training.torch.backends
+        if self._before is not None:
+            backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32 = self._before
+        self._before = None
+
+    def proof(self, training: Training) -> Proof:
+        changed = "differs" if self._changes else "does not differ"
+        evidence = f"{self._calls} forward passes; a product {changed} from float32's"
+        return Proof(self.name, self._changes and self._calls > 0, evidence)
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        return "torch.backends.cuda.matmul.allow_tf32 = True\ntorch.backends.cudnn.allow_tf32 = True"

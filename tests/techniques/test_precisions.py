@@ -1,0 +1,139 @@
+"""Flags for float32 products: what they change is seen, and what was set comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from hasten.inside.products import product_changes
+from hasten.inside.techniques.cudnn_benchmark import CudnnBenchmark
+from hasten.inside.techniques.matmul_precision import MatmulPrecision
+from hasten.inside.techniques.tf32 import Tf32
+from hasten.inside.training import NotApplicable
+from hasten.records.plan import BASELINE, Plan
+from hasten.testing.workbench import Workbench, workbench
+
+from .made_up import facts, machine, root
+
+MEDIUM = Plan({"matmul_precision": {"precision": "medium"}})
+GPU = machine(accelerators=("NVIDIA H200",))
+ON_GPU = (root(devices=("cuda:0",)),)
+
+
+@pytest.fixture
+def bench() -> Iterator[Workbench]:
+    with workbench() as made:
+        yield made
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_the_precision_is_on_and_comes_back(bench: Workbench) -> None:
+    bench.train(1)
+    bench.switchboard.switch(MEDIUM)
+    assert torch.get_float32_matmul_precision() == "medium"
+    bench.train(2)
+    assert "2 forward passes at medium" in bench.switchboard.proofs()[0].evidence
+    bench.switchboard.switch(BASELINE)
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_a_script_that_sets_the_precision_is_left_alone(bench: Workbench) -> None:
+    bench.train(1)
+    torch.set_float32_matmul_precision("high")
+    try:
+        with pytest.raises(NotApplicable, match="set the precision itself"):
+            bench.switchboard.switch(MEDIUM)
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+def test_the_proof_fails_where_products_are_as_before(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hasten.inside.techniques import matmul_precision
+
+    monkeypatch.setattr(matmul_precision, "product_changes", lambda *_: False)
+    bench.train(1)
+    bench.switchboard.switch(MEDIUM)
+    bench.train(1)
+    (proof,) = bench.switchboard.proofs()
+    assert not proof.effective
+    assert "does not differ" in proof.evidence
+
+
+def test_a_product_is_compared_with_itself() -> None:
+    calls: list[str] = []
+    stream = torch.get_rng_state()
+    changed = product_changes(torch, "cpu", lambda: calls.append("back"), lambda: calls.append("on"))
+    assert not changed
+    assert calls == ["back", "on"]
+    assert torch.equal(torch.get_rng_state(), stream)
+
+
+@pytest.mark.parametrize("technique", ["tf32", "cudnn_benchmark"])
+def test_what_is_for_gpus_leaves_a_training_on_the_cpu_alone(bench: Workbench, technique: str) -> None:
+    bench.train(1)
+    flags = (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.benchmark)
+    with pytest.raises(NotApplicable, match="is for CUDA"):
+        bench.switchboard.switch(Plan({technique: {}}))
+    assert flags == (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.benchmark)
+
+
+@pytest.mark.parametrize("technique", ["tf32", "cudnn_benchmark"])
+def test_flags_come_back(technique: str) -> None:
+    """Before a root is found nothing tells that the training is on a CPU, so flags can be set here."""
+    backends = torch.backends
+
+    def flags() -> tuple[bool, ...]:
+        return (backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32, backends.cudnn.benchmark)
+
+    with workbench() as bench:
+        before = flags()
+        bench.switchboard.switch(Plan({technique: {}}))
+        assert flags() != before
+        (proof,) = bench.switchboard.proofs()
+        assert not proof.effective
+        bench.switchboard.switch(BASELINE)
+        assert flags() == before
+
+
+# ---- on paper
+def test_where_they_apply() -> None:
+    assert MatmulPrecision.refuse(facts()) == []
+    assert Tf32.refuse(facts(GPU, roots=ON_GPU)) == []
+    assert CudnnBenchmark.refuse(facts(GPU, roots=ON_GPU)) == []
+
+
+@pytest.mark.parametrize(
+    ("technique", "found", "reason"),
+    [
+        (MatmulPrecision, facts(machine(cpu_flags=("avx2",))), "no bfloat16 instructions"),
+        (MatmulPrecision, facts(GPU, roots=ON_GPU), "tf32 does this"),
+        (MatmulPrecision, facts(roots=(root(dtypes=("float64",)),)), "no float32 parameters"),
+        (Tf32, facts(), "no NVIDIA GPU"),
+        (Tf32, facts(GPU), "not on a CUDA GPU"),
+        (Tf32, facts(GPU, roots=(root(devices=("cuda:0",), dtypes=("bfloat16",)),)), "no float32 parameters"),
+        (CudnnBenchmark, facts(), "no NVIDIA GPU"),
+        (CudnnBenchmark, facts(GPU), "not on a CUDA GPU"),
+        (CudnnBenchmark, facts(GPU, roots=(root(devices=("cuda:0",), convolutions=0),)), "no 2-d conv"),
+    ],
+)
+def test_what_they_refuse(technique: Any, found: Any, reason: str) -> None:
+    (said,) = technique.refuse(found)
+    assert reason in said
+
+
+@pytest.mark.parametrize("settings", [{"precision": "low"}, {"bits": 8}])
+def test_settings_that_there_are_none_of(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="high, medium"):
+        MatmulPrecision.check(settings)
+
+
+def test_the_same_by_hand() -> None:
+    assert MatmulPrecision.by_hand({}) == 'torch.set_float32_matmul_precision("medium")'
+    assert "allow_tf32 = True" in Tf32.by_hand({})
+    assert "benchmark = True" in CudnnBenchmark.by_hand({})

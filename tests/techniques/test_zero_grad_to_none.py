@@ -1,0 +1,80 @@
+"""Gradients set to None where the script asks for zeros, and parameters that move as if they had zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from hasten.inside.techniques.zero_grad_to_none import ZeroGradToNone
+from hasten.inside.uses import Uses
+from hasten.records.plan import BASELINE, Plan
+from hasten.testing.workbench import workbench
+
+from .made_up import facts
+
+PLAN = Plan({"zero_grad_to_none": {}})
+
+
+@pytest.mark.parametrize("owner", ["optimizer", "model"])
+def test_zeros_become_none(owner: str) -> None:
+    with workbench() as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        getattr(bench, owner).zero_grad(set_to_none=False)
+        assert all(p.grad is None for p in bench.model.parameters())
+        (proof,) = bench.switchboard.proofs()
+        assert proof.effective
+
+
+def test_after_removal_zeros_are_zeros_again() -> None:
+    with workbench() as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        bench.optimizer.zero_grad(set_to_none=False)
+        bench.switchboard.switch(BASELINE)
+        assert all(p.grad is not None and not p.grad.any() for p in bench.model.parameters())
+
+
+def test_a_parameter_that_takes_no_part_moves_on_as_before() -> None:
+    """Momentum moves what had a gradient of zero, and leaves alone what had none."""
+
+    def train(on: Plan) -> list[torch.Tensor]:
+        with workbench() as bench:
+            torch.manual_seed(0)
+            used, idle = nn.Linear(2, 2), nn.Linear(2, 2)
+            model = nn.ModuleList([used, idle])
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+            bench.switchboard.switch(on)
+            for layers in ((used, idle), (used,), (used,)):
+                optimizer.zero_grad(set_to_none=False)
+                sum(layer(torch.ones(1, 2)).sum() for layer in layers).backward()
+                optimizer.step()
+            return [p.detach() for p in model.parameters()]
+
+    for plain, none in zip(train(BASELINE), train(PLAN), strict=True):
+        assert torch.equal(plain, none)
+
+
+@pytest.mark.parametrize(("arguments", "noted"), [({}, False), ({"set_to_none": False}, True)])
+def test_what_a_script_asks_for_is_noted(arguments: dict[str, Any], noted: bool) -> None:
+    with workbench() as bench:
+        uses = Uses()
+        uses.watch(bench.training)
+        bench.optimizer.zero_grad(**arguments)
+        assert ("zero_grad(set_to_none=False)" in uses.names()) is noted
+
+
+def test_clipping_is_noted() -> None:
+    with workbench() as bench:
+        uses = Uses()
+        uses.watch(bench.training)
+        torch.nn.utils.clip_grad_norm_(bench.model.parameters(), 1.0)
+        assert uses.names() == ("clipping",)
+
+
+def test_a_script_that_leaves_the_default_is_refused() -> None:
+    assert ZeroGradToNone.refuse(facts()) == ["the script does not call zero_grad(set_to_none=False)"]
+    assert ZeroGradToNone.refuse(facts(uses=("zero_grad(set_to_none=False)",))) == []
