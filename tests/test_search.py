@@ -57,7 +57,7 @@ def test_a_row_says_when_the_set_up_has_paid() -> None:
     search = search_over(WithSetUp({"fast": 0.5, "idle": 1.0}))
     assert search.run([candidate("idle"), candidate("fast")]) == plan_of("fast")
     assert rows(search) == [
-        ("idle", False, "no gain found; its set-up took 10 s"),
+        ("idle", False, "no gain found (cannot tell under 2%); its set-up took 10 s"),
         ("fast", True, "a gain; its set-up of 10 s pays after 1000 steps"),
     ]
 
