@@ -110,6 +110,7 @@ def one_tune(number: int, budget: float) -> dict[str, Any]:
         "number": number,
         "began": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "loaded": loaded,
+        "load_average": os.getloadavg()[0],
         "budget": budget,
         "machine": this_machine().identity,
         "torch": version("torch"),

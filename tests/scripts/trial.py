@@ -18,7 +18,7 @@ from hasten.inside.techniques.catalog import CATALOG
 from hasten.machine import this_machine
 from hasten.records.facts import Facts
 from hasten.records.observation import Observation, Step
-from hasten.records.plan import BASELINE, Plan
+from hasten.records.plan import BASELINE, Plan, Settings
 
 WARMUP_STEPS = 8
 WATCHED_STEPS = 30
@@ -47,7 +47,12 @@ class Outcome:
         assert self.observation is not None
         facts = Facts(this_machine(), self.observation)
         names = [name for name, (what, _) in self.techniques.items() if what == "applied"]
-        return Plan({name: CATALOG[name].options(facts)[0] for name in names})
+        return Plan({name: settings_for(name, facts) for name in names})
+
+
+def settings_for(name: str, facts: Facts) -> Settings:
+    """The most promising ones; but of ``compile`` all except its kernels, which take half a minute each."""
+    return {"backend": "aot_eager"} if name == "compile" else CATALOG[name].options(facts)[0]
 
 
 @contextmanager
@@ -138,7 +143,7 @@ def _try_all(outcome: Outcome, worker: WorkerProcess, stage: Stage) -> None:
 
 def _try(worker: WorkerProcess, name: str, facts: Facts, cycle: int) -> tuple[str, str]:
     """Switch one technique on, train under it, ask for its proof, switch it off."""
-    why_not = worker.switch(Plan({name: CATALOG[name].options(facts)[0]}))
+    why_not = worker.switch(Plan({name: settings_for(name, facts)}))
     if why_not:
         return "refused", why_not.removeprefix(f"{name}: ")
     worker.steps(UNDER_A_TECHNIQUE * cycle)
