@@ -250,6 +250,8 @@ class Worker:
             self._witness.step_ended(step)
         if self._training is not None and self._training.changed:
             self._switchboard.refresh()
+        if self._training is not None:
+            self._training.step_ended()
         if self._account is not None:
             self._account.step_ended(step)
         if self._conversation is not None and self._account is None:

@@ -38,6 +38,7 @@ def small_cnn() -> torch.nn.Module:
         torch.nn.Conv2d(3, 8, 3, padding=1),
         torch.nn.ReLU(),
         torch.nn.Conv2d(8, 8, 3, padding=1),
+        torch.nn.BatchNorm2d(8),
         torch.nn.ReLU(),
         torch.nn.Flatten(),
         torch.nn.Linear(8 * 8 * 8, 4),
@@ -53,7 +54,7 @@ class Workbench:
         self.steps: list[RawStep] = []
         self.training = Training(torch, seams, available_bytes=2**32)
         self.switchboard = Switchboard(self.training)
-        observer = Observer(self.steps.append)
+        observer = Observer(self._step_ended)
         self.hooks = Hooks(self.training, observer, self.switchboard.refresh)
         self.hooks.install()
         torch.manual_seed(3)
@@ -61,6 +62,10 @@ class Workbench:
         self.optimizer = make_optimizer(self.model.parameters())
         self.loader = DataLoader(dataset, batch_size=8, shuffle=True)
         self.losses: list[float] = []
+
+    def _step_ended(self, step: RawStep) -> None:
+        self.steps.append(step)
+        self.training.step_ended()
 
     def train(self, steps: int) -> list[float]:
         """Take ``steps`` steps from the beginning of an epoch; the losses."""

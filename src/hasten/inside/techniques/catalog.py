@@ -7,11 +7,21 @@ from .bf16 import Bf16
 from .channels_last import ChannelsLast
 from .dataset_in_ram import DatasetInRam
 from .debugging_off import DebuggingOff
+from .drop_bias import DropBias
 from .fused_optimizer import FusedOptimizer
 from .malloc import Malloc
 from .threads import Threads
 
 CATALOG: dict[str, type[Technique]] = {
     technique.name: technique
-    for technique in (DatasetInRam, DebuggingOff, Bf16, ChannelsLast, FusedOptimizer, Malloc, Threads)
+    for technique in (
+        DatasetInRam,
+        DebuggingOff,
+        Bf16,
+        ChannelsLast,
+        DropBias,
+        FusedOptimizer,
+        Malloc,
+        Threads,
+    )
 }
