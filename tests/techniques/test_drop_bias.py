@@ -22,7 +22,7 @@ PLAN = Plan({"drop_bias": {}})
 
 def network(**norm: Any) -> Any:
     torch.manual_seed(5)
-    model = nn.Sequential(
+    model: Any = nn.Sequential(
         nn.Conv2d(3, 6, 3, stride=2),
         nn.BatchNorm2d(6, **norm),
         nn.ReLU(),

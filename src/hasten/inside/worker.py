@@ -30,7 +30,7 @@ from .run_script import die_as_python_does, hide_our_frames, run
 from .seams import ImportSeam, Seams
 from .shelter import take_shelter
 from .switch import Switchboard
-from .techniques.catalog import CATALOG
+from .techniques.catalog import CATALOG, starts_after
 from .training import NotApplicable, Training
 from .uses import Uses
 from .wire import Message, Wire
@@ -143,6 +143,8 @@ class Worker:
         self._hooks = Hooks(training, observer, self._root_found)
         self._hooks.install()
         self._uses.watch(training)
+        for name, settings in self._job.plan.techniques.items():
+            CATALOG[name].begin(training, settings)
         self._leftovers = Leftovers(training)
         self._waits = Waits(training) if self._job.waits else None
         if self._job.witness:
@@ -256,7 +258,7 @@ class Worker:
             self._account.step_ended(step)
         if self._conversation is not None and self._account is None:
             self._conversation.step_ended(step)
-        elif self._steps == _PROOF_AFTER_STEPS:
+        elif self._steps == _PROOF_AFTER_STEPS + starts_after(self._job.plan):
             for proof in self._switchboard.proofs():
                 if not proof.effective:
                     self._say(f"{proof.technique} has no effect here: {proof.evidence}")

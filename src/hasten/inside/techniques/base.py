@@ -68,6 +68,18 @@ class Technique:
         """Variables that must be set before the process starts (process scope)."""
         return {}
 
+    @classmethod
+    def starts_after(cls, settings: Settings) -> int:
+        """Steps that are first taken as they are; what times, judges or asks for proofs waits for them."""
+        return 0
+
+    @classmethod
+    def begin(cls, training: Training, settings: Settings) -> None:
+        """Act before the script has made anything of torch's, which was imported just now (process scope).
+
+        ``install`` follows at the first forward pass; ``training.kept`` takes what it needs to know.
+        """
+
     def install(self, training: Training, settings: Settings) -> None:
         """Switch on between two steps (live scope). Raises NotApplicable where it finds that it cannot
         work.

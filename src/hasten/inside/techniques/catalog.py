@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ...records.plan import Plan
 from .base import Technique
+from .batch_size import BatchSize
 from .bf16 import Bf16
 from .channels_last import ChannelsLast
 from .dataset_in_ram import DatasetInRam
@@ -23,5 +25,13 @@ CATALOG: dict[str, type[Technique]] = {
         FusedOptimizer,
         Malloc,
         Threads,
+        BatchSize,
     )
 }
+
+
+def starts_after(plan: Plan) -> int:
+    """Steps until all of the plan is in force."""
+    return max(
+        (CATALOG[name].starts_after(settings) for name, settings in plan.techniques.items()), default=0
+    )
