@@ -12,6 +12,7 @@ from .debugging_off import DebuggingOff
 from .drop_bias import DropBias
 from .fused_optimizer import FusedOptimizer
 from .malloc import Malloc
+from .prune import Prune
 from .threads import Threads
 
 CATALOG: dict[str, type[Technique]] = {
@@ -26,6 +27,7 @@ CATALOG: dict[str, type[Technique]] = {
         Malloc,
         Threads,
         BatchSize,
+        Prune,
     )
 }
 
