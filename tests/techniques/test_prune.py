@@ -320,3 +320,22 @@ def test_settings_that_can_be_carried_out(settings: dict[str, Any], after: int) 
 def test_settings_that_cannot(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Prune.check(settings)
+
+
+def test_the_lines_by_hand_do_as_they_say() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.head = nn.Linear(6, 20), nn.Linear(20, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = self.head(torch.relu(self.body(x)))
+            return out
+
+    model, inputs = Model(), torch.rand(3, 6)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.5)
+    names = {"step": 100, "model": model, "inputs": inputs, "optimizer": optimizer, "torch": torch}
+    exec(Prune.by_hand({"ratio": 0.5}), names)
+    assert model.body.out_features == 10
+    assert model(inputs).shape == (3, 4)
+    assert names["optimizer"].param_groups[0]["params"][0] is model.body.weight  # type: ignore[attr-defined]
