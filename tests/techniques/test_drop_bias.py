@@ -13,7 +13,7 @@ from torch import nn
 
 from hasten.inside.techniques.drop_bias import DropBias
 from hasten.records.plan import BASELINE, Plan
-from hasten.testing.workbench import Workbench, workbench
+from hasten.testing.workbench import Workbench, normed_cnn, workbench
 
 from .made_up import facts, root
 
@@ -70,7 +70,7 @@ def test_the_bias_is_really_left_out_and_gets_a_gradient_of_zero(monkeypatch: py
         return plain(inputs, weight, bias, *more)
 
     monkeypatch.setattr(nn.functional, "conv2d", conv2d)
-    with workbench() as bench:
+    with workbench(make_model=normed_cnn) as bench:
         bench.train(1)
         bench.switchboard.switch(PLAN)
         seen.clear()
@@ -86,7 +86,7 @@ def test_the_bias_is_really_left_out_and_gets_a_gradient_of_zero(monkeypatch: py
 
 
 def test_switched_on_again_it_need_not_look_again() -> None:
-    with workbench() as bench:
+    with workbench(make_model=normed_cnn) as bench:
         bench.train(1)
         for expected in ("2 times", "3 times"):  # of three steps; the first of all was watched
             bench.switchboard.switch(PLAN)
@@ -98,7 +98,7 @@ def test_switched_on_again_it_need_not_look_again() -> None:
 
 def test_two_passes_before_one_backward_pass() -> None:
     """As a discriminator takes real and generated pictures."""
-    with workbench() as bench:
+    with workbench(make_model=normed_cnn) as bench:
         bench.switchboard.switch(PLAN)
         bench.train(2)
         loss = bench.model(torch.rand(4, 3, 8, 8)).sum() - bench.model(torch.rand(4, 3, 8, 8)).sum()
@@ -119,7 +119,7 @@ class Wayward(nn.Module):
 
 
 def test_where_the_output_later_goes_elsewhere_the_proof_fails_and_the_bias_is_back() -> None:
-    with workbench() as bench:
+    with workbench(make_model=normed_cnn) as bench:
         bench.model = Wayward()
         bench.optimizer = torch.optim.Adam(bench.model.parameters())
         bench.switchboard.switch(PLAN)
@@ -135,7 +135,7 @@ def test_where_the_output_later_goes_elsewhere_the_proof_fails_and_the_bias_is_b
 
 
 def test_without_such_a_layer_the_proof_says_so() -> None:
-    with workbench() as bench:
+    with workbench(make_model=normed_cnn) as bench:
         bench.model = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(192, 4))
         bench.optimizer = torch.optim.Adam(bench.model.parameters())
         bench.switchboard.switch(PLAN)
@@ -155,7 +155,7 @@ def saved(bench: Workbench) -> nn.Module:
 
 
 def test_copies_and_pickles_are_plain_models() -> None:
-    with workbench() as bench:
+    with workbench(make_model=normed_cnn) as bench:
         bench.switchboard.switch(PLAN)
         bench.train(2)
         for other in (copy.deepcopy(bench.model), saved(bench)):

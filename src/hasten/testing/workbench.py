@@ -38,11 +38,17 @@ def small_cnn() -> torch.nn.Module:
         torch.nn.Conv2d(3, 8, 3, padding=1),
         torch.nn.ReLU(),
         torch.nn.Conv2d(8, 8, 3, padding=1),
-        torch.nn.BatchNorm2d(8),
         torch.nn.ReLU(),
         torch.nn.Flatten(),
         torch.nn.Linear(8 * 8 * 8, 4),
     )
+
+
+def normed_cnn() -> torch.nn.Module:
+    """The same with a batch norm after its second convolution."""
+    model = small_cnn()
+    assert isinstance(model, torch.nn.Sequential)
+    return model.insert(3, torch.nn.BatchNorm2d(8))
 
 
 class Workbench:
@@ -50,7 +56,13 @@ class Workbench:
     included.
     """
 
-    def __init__(self, seams: Seams, dataset: Dataset[Any], make_optimizer: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        seams: Seams,
+        dataset: Dataset[Any],
+        make_optimizer: Callable[..., Any],
+        make_model: Callable[[], torch.nn.Module],
+    ) -> None:
         self.steps: list[RawStep] = []
         self.training = Training(torch, seams, available_bytes=2**32)
         self.switchboard = Switchboard(self.training)
@@ -58,7 +70,7 @@ class Workbench:
         self.hooks = Hooks(self.training, observer, self.switchboard.refresh)
         self.hooks.install()
         torch.manual_seed(3)
-        self.model = small_cnn()
+        self.model = make_model()
         self.optimizer = make_optimizer(self.model.parameters())
         self.loader = DataLoader(dataset, batch_size=8, shuffle=True)
         self.losses: list[float] = []
@@ -113,12 +125,14 @@ class Workbench:
 
 @contextmanager
 def workbench(
-    dataset: Dataset[Any] | None = None, make_optimizer: Callable[..., Any] = torch.optim.Adam
+    dataset: Dataset[Any] | None = None,
+    make_optimizer: Callable[..., Any] = torch.optim.Adam,
+    make_model: Callable[[], torch.nn.Module] = small_cnn,
 ) -> Iterator[Workbench]:
     """A workbench whose seams are undone at the end, whatever happened."""
     seams = Seams()
     try:
-        yield Workbench(seams, dataset if dataset is not None else Pictures(), make_optimizer)
+        yield Workbench(seams, dataset if dataset is not None else Pictures(), make_optimizer, make_model)
     finally:
         seams.undo_all()
 
