@@ -73,3 +73,17 @@ def test_on_a_real_training(tmp_path: Path, rate: str, steps: str, reason: str) 
         verdict = guard_change(stage, PLAN, CHANGING, seed=1, steps=25)
     assert verdict.passed == (not reason), verdict.reasons
     assert not reason or verdict.reasons[0].startswith(reason)
+
+
+def test_a_model_that_becomes_smaller_keeps_the_shapes_of_its_checkpoints(tmp_path: Path) -> None:
+    pytest.importorskip("torch_pruning", reason="torch-pruning is not installed: pip install 'hasten[prune]'")
+    plan = Plan({"prune": {"ratio": 0.5, "after": 4}})
+    with stage_for(tmp_path, TRAINING.format(rate="0.01", steps="200")) as stage:
+        verdict = guard_change(stage, plan, ["prune"], seed=1, steps=25)
+        with stage.worker(plan) as worker:
+            worker.wait_started()
+            worker.steps(8)
+            (proof,) = worker.proofs()
+    assert verdict.passed, verdict.reasons
+    assert verdict.steps == 31  # 6 until it is in force and settled, then 25
+    assert proof.effective, proof.evidence
