@@ -31,7 +31,11 @@ SCOPES = {
     "process": "decided before a process starts",
     "launch": "changes how many processes there are",
 }
-TRIED_WITH: dict[str, dict[str, Any]] = {"threads": {"count": 4}}
+TRIED_WITH: dict[str, dict[str, Any]] = {
+    "threads": {"count": 4},
+    "batch_size": {"factor": 2},
+    "prune": {"ratio": 0.3},
+}
 """Settings for the lines by hand, where a technique needs some."""
 
 

@@ -8,7 +8,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from hasten.launch import local
 from hasten.pipeline import TuneRequest, tune
 from hasten.plan_file import read_plan
 from hasten.records.observation import Observation
-from hasten.records.plan import BASELINE, Plan
+from hasten.records.plan import BASELINE, Plan, Value
 from hasten.records.trial import Trial
 from hasten.records.verdict import GuardVerdict, TuneResult
 from hasten.report.machine_readable import tune_json
@@ -51,6 +51,7 @@ class Paper:
     failure: Exception | None = None
     draws_otherwise: bool = False
     guarded: list[tuple[Plan, bool, str, int, int]] = field(default_factory=list)
+    seen_changing: list[tuple[Plan, list[str]]] = field(default_factory=list)
     confirmed: list[tuple[Plan, int]] = field(default_factory=list)
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
 
@@ -68,6 +69,12 @@ class Paper:
         if self.draws_otherwise and not draws:
             found.invariants["differing"].append("other random numbers were drawn (from step 1)")
         return found
+
+    def guard_change(
+        self, stage: Stage, plan: Plan, changing: list[str], seed: int, steps: int
+    ) -> GuardVerdict:
+        self.seen_changing.append((plan, list(changing)))
+        return replace(verdict(self.allowed(plan)), changes=tuple(changing))
 
     def bench(self, stage: Stage, rhythm: Rhythm) -> PaperBench:
         return PaperBench(self)
@@ -110,6 +117,7 @@ def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paper:
     monkeypatch.setattr(pipeline, "observe", made.observe)
     monkeypatch.setattr(pipeline, "ScriptBench", made.bench)
     monkeypatch.setattr(pipeline, "guard", made.guard)
+    monkeypatch.setattr(pipeline, "guard_change", made.guard_change)
     return made
 
 
@@ -252,6 +260,51 @@ def test_the_risk_bounds_what_is_tried(paper: Paper) -> None:
     assert result.outcome == "no-gain"
     assert "bf16" not in {row.technique for row in result.tried}
     assert "bf16" in {row.technique for row in result.refused}
+
+
+BATCHES: dict[str, Value] = {"factor": 2, "rate": "linear"}
+
+
+def test_what_changes_the_training_is_tried_only_where_that_was_asked_for(paper: Paper) -> None:
+    paper.effects = {"batch_size": 0.5, "prune": 0.5}
+    result = tune(request(risk="close"), Progress())
+    assert {"batch_size", "prune"} <= {row.technique for row in result.refused}
+    assert result.outcome == "no-gain"
+    assert paper.seen_changing == []
+
+
+def test_what_changes_the_training_is_guarded_apart_and_said_not_to_be_judged(paper: Paper) -> None:
+    paper.effects = {"dataset_in_ram": 0.5, "batch_size": 0.5}
+    result = tune(request(risk="training", budget=300.0), Progress())
+    whole = plan_of("dataset_in_ram").adding("batch_size", BATCHES)
+    assert result.plan == whole
+    assert [plan for plan, *_ in paper.guarded] == [plan_of("dataset_in_ram")]
+    assert paper.seen_changing == [(whole, ["batch_size"])]
+    assert result.guard is not None
+    assert result.guard.changes == ("batch_size",)
+    assert result.reason.endswith("was not judged: hasten verify does that")
+    assert "hasten verify" in read_plan(PLAN_PATH).measured["quality"]
+
+
+def test_what_breaks_the_training_goes_and_the_rest_keeps_its_verdict(paper: Paper) -> None:
+    paper.effects = {"dataset_in_ram": 0.5, "batch_size": 0.5}
+    paper.allowed = lambda plan: "batch_size" not in plan.techniques
+    result = tune(request(risk="training", budget=300.0), Progress())
+    assert result.plan == plan_of("dataset_in_ram")
+    assert result.guard is not None
+    assert (result.guard.passed, result.guard.changes) == (True, ())
+    (row,) = [row for row in result.tried if row.method == "guard"]
+    assert (row.technique, row.kept) == ("batch_size", False)
+    assert "quality" not in read_plan(PLAN_PATH).measured
+
+
+def test_where_nothing_else_is_left_the_verdict_is_that_of_what_went(paper: Paper) -> None:
+    paper.effects = {"batch_size": 0.5}
+    paper.allowed = lambda plan: False
+    result = tune(request(risk="training", budget=300.0), Progress())
+    assert (result.outcome, result.reason) == ("no-gain", "what was faster did not hold accuracy")
+    assert paper.guarded == []
+    assert paper.confirmed == []
 
 
 @pytest.mark.parametrize(("pair_seconds", "pairs"), [(1e9, 4), (1e-3, 10), (20.0, 7), (None, 10)])

@@ -18,6 +18,8 @@ from .records.verdict import GuardVerdict, Refused, Tried, TuneResult
 from .resolution import SearchBudget, confirmation_words, search_words
 from .workspace import Workspace
 
+QUALITY_UNKNOWN = "whether the quality of the model is held was not judged: hasten verify does that"
+
 
 def conclude(
     facts: Facts,
@@ -76,6 +78,8 @@ def _reason(
     spent: float,
     search_budget: SearchBudget | None,
 ) -> str:
+    if claimed and verdict is not None and verdict.changes:
+        return f"the gain in speed is confirmed in fresh processes; {QUALITY_UNKNOWN}"
     if claimed:
         return "the gain is confirmed in fresh processes"
     if trial is None and verdict is not None and not verdict.passed:
@@ -112,6 +116,8 @@ def save_plan(workspace: Workspace, result: TuneResult) -> None:
             "high": round(speedup.high, 3),
             "processes": speedup.count,
         }
+        if result.guard is not None and result.guard.changes:
+            measured["quality"] = QUALITY_UNKNOWN
     made_for = {
         "script": script.label,
         "digest": script.digest(),

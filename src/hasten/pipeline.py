@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from .bench.change_guard import guard_change
 from .bench.guard import drew_otherwise, guard
 from .bench.numerics import ROUNDING
 from .bench.observe import observe
@@ -154,7 +155,30 @@ def _tune(
 def _hold_accuracy(
     plan: Plan, facts: Facts, stage: Stage, request: TuneRequest, steps: int, search: Search
 ) -> tuple[Plan, GuardVerdict | None]:
-    """The largest part of ``plan`` that passes the guard: while it does not, its riskiest technique goes."""
+    """The largest part of ``plan`` that passes the guard: while it does not, its riskiest technique goes.
+
+    What changes the training itself has no baseline to be compared with: the rest of the plan is guarded
+    without it, and then the whole for what must hold of any training.
+    """
+    changing = [name for name in plan.techniques if CATALOG[name].risk_for(facts) == "training"]
+    same = plan.only(set(plan.techniques) - set(changing))
+    rest, verdict = _hold_the_same(same, facts, stage, request, steps, search)
+    plan = plan.only({*changing, *rest.techniques})
+    while changing:
+        found = guard_change(stage, plan, changing, request.seed, steps)
+        if found.passed:
+            return plan, found
+        name = changing.pop()
+        _stopped(name, plan, found, search)
+        plan = plan.without(name)
+        verdict = verdict if rest else found
+    return plan, verdict
+
+
+def _hold_the_same(
+    plan: Plan, facts: Facts, stage: Stage, request: TuneRequest, steps: int, search: Search
+) -> tuple[Plan, GuardVerdict | None]:
+    """As ``_hold_accuracy``, for what must train the same."""
     verdict = None
     while plan:
         techniques = [CATALOG[name] for name in plan.techniques]
@@ -167,10 +191,14 @@ def _hold_accuracy(
         if verdict.passed:
             break
         riskiest = max(techniques, key=lambda technique: RISKS.index(technique.risk_for(facts))).name
-        reason = f"the guard stopped it: {verdict.reasons[0]}"
-        search.record(Tried(riskiest, plan.techniques[riskiest], None, plan, False, reason, "guard"))
+        _stopped(riskiest, plan, verdict, search)
         plan = plan.without(riskiest)
     return plan, verdict
+
+
+def _stopped(name: str, plan: Plan, verdict: GuardVerdict, search: Search) -> None:
+    reason = f"the guard stopped it: {verdict.reasons[0]}"
+    search.record(Tried(name, plan.techniques[name], None, plan, False, reason, "guard"))
 
 
 def _too_slow(request: TuneRequest, step_seconds: float, needed: float) -> str:

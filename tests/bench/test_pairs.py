@@ -211,3 +211,15 @@ def test_the_seconds_a_pair_takes_are_known_after_the_first() -> None:
     bench.compare(BASELINE, FAST, 1)
     assert bench.pair_seconds is not None
     assert bench.pair_seconds > 0
+
+
+def test_what_begins_late_is_timed_only_once_it_is_in_force() -> None:
+    stage = PaperStage()
+    bench = bench_over(stage)
+    usual = bench.steps_needed
+    late = Plan({"prune": {"ratio": 0.3, "after": 50}})
+    bench.compare(BASELINE, late, 1)
+    assert bench.steps_needed == usual + 50
+    assert {worker.taken for worker in stage.workers} == {usual + 50}
+    bench.compare(BASELINE, Plan({"bf16": {}}), 1)
+    assert bench.steps_needed == usual

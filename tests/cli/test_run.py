@@ -200,10 +200,10 @@ def test_techniques_can_be_put_in_and_taken_out_by_hand(project: Project) -> Non
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--use", "fp4"], "--use fp4: there is no technique 'fp4'; there are bf16, "),
+        (["--use", "fp4"], "--use fp4: there is no technique 'fp4'; there are "),
         (["--use", "threads"], "--use threads: threads needs count, a whole number"),
         (["--use", "threads:2"], "--use threads:2: settings are KEY=VALUE, found '2'"),
-        (["--without", "fp4"], "--without fp4: there is no technique 'fp4'; there are bf16, "),
+        (["--without", "fp4"], "--without fp4: there is no technique 'fp4'; there are "),
         (["--no-plan", "--use", "bf16"], "--no-plan trains as without hasten: leave out --use and --without"),
     ],
 )
@@ -251,3 +251,59 @@ def test_strict_stops_where_a_technique_does_not_apply(project: Project) -> None
     done = run_what_cannot_be_fused(project, "--strict")
     assert done.stderr == LEFT_OUT + "hasten: stopping, as --strict asks\n"
     assert (done.returncode, done.stdout) == (2, "")
+
+
+LOADED = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(80, 6), torch.randn(80, 1))
+loader = DataLoader(data, batch_size=4, shuffle=True)
+model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for epoch in range(4):
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+live = sum(p.numel() for p in model.parameters())
+print(len(loader), live, sum(v.numel() for v in model.state_dict().values()))
+"""
+
+
+def quality(options: str) -> str:
+    """What is said of a plan that changes the training."""
+    name = options.partition(":")[0]
+    return (
+        f"hasten: training under the techniques named by --use: {name}\n"
+        f"hasten: {name} changes the training itself. Whether the model is as good is seen by: "
+        f"hasten verify --use {options} train.py --lr 0.1\n"
+    )
+
+
+def test_what_changes_the_training_says_so_and_what_it_did(project: Project) -> None:
+    project.write("train.py", LOADED)
+    done = project.hasten("run", "--use", "batch_size:factor=2", "train.py", "--lr", "0.1")
+    assert done.stdout == "10 65 65\n"
+    assert done.stderr.startswith(quality("batch_size:factor=2"))
+    assert "hasten: batch_size: batches of 8 in place of 4; " in done.stderr
+
+
+def test_a_pruned_model_is_smaller_and_its_checkpoint_is_not(project: Project) -> None:
+    pytest.importorskip("torch_pruning", reason="torch-pruning is not installed: pip install 'hasten[prune]'")
+    project.write("train.py", LOADED)
+    use = "prune:ratio=0.5,after=5"
+    done = project.hasten("run", "--use", use, "train.py", "--lr", "0.1")
+    cut = "prune: parameters 65 to 33, multiply-accumulates of a pass 224 to 112"
+    assert done.stderr == f"{quality(use)}hasten: {cut}\n"
+    assert done.stdout == "20 33 65\n"
+
+
+def test_a_training_too_short_for_its_plan_is_told(project: Project) -> None:
+    pytest.importorskip("torch_pruning", reason="torch-pruning is not installed: pip install 'hasten[prune]'")
+    project.write("train.py", LOADED)
+    use = "prune:ratio=0.5,after=500"
+    done = project.hasten("run", "--use", use, "train.py", "--lr", "0.1")
+    late = "prune has no effect here: nothing is cut before step 500, and 80 were taken"
+    assert done.stderr == f"{quality(use)}hasten: {late}\n"
+    assert done.stdout == "20 65 65\n"

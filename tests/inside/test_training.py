@@ -81,3 +81,21 @@ def test_a_wrapper_is_told_the_root_and_may_change_inputs_and_output(training: T
 
 def test_without_wrappers_the_call_is_the_scripts_own(training: Training) -> None:
     assert training.forward(None, lambda *args, **kwargs: (args, kwargs), (1,), {"b": 2}) == ((1,), {"b": 2})
+
+
+def test_techniques_may_act_between_steps_and_leave(training: Training) -> None:
+    acted: list[int] = []
+
+    def act() -> None:
+        acted.append(len(acted))
+        if len(acted) == 2:
+            del training.after_steps["some"]
+
+    training.after_steps["some"] = act
+    for _ in range(4):
+        training.step_ended()
+    assert acted == [0, 1]
+    training.after_steps["some"] = act
+    training.forget()
+    training.step_ended()
+    assert acted == [0, 1]

@@ -64,6 +64,7 @@ def test_the_guard() -> None:
         "loss_curve": HELD.loss_curve,
         "numerics": HELD.numerics,
         "reasons": [],
+        "changes": [],
     }
     assert as_read(tune_json(GUARD_FAILED))["guard"]["passed"] is False
 

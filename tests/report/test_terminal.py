@@ -13,7 +13,7 @@ from rich.console import Console
 
 from hasten.records.cause import Cause
 from hasten.records.observation import Observation
-from hasten.records.verdict import TuneResult
+from hasten.records.verdict import GuardVerdict, TuneResult
 from hasten.report.terminal import print_profile, print_tune
 
 from ..bench.made_up import loader, observation, step
@@ -203,3 +203,20 @@ def test_an_evaluation_that_falls_into_a_step_is_left_out() -> None:
 def test_a_cause_without_a_remedy_names_none() -> None:
     report = profile_report(observation(), Cause("input", 0.5, "50% of a step is waiting for data", ()))
     assert "  50% of a step is waiting for data\n" in report
+
+
+def test_a_plan_that_changes_the_training_is_not_said_to_hold_accuracy() -> None:
+    verdict = GuardVerdict(True, 45, {"compared": [], "differing": []}, {}, changes=("prune",))
+    report = tune_report(replace(GAIN, guard=verdict))
+    assert (
+        "Accuracy was not judged: prune changes the training itself. Losses stayed finite over 45 steps, and "
+        "checkpoints keep their shapes. Faster means more samples in the same time, not how soon the model "
+        "is as good."
+    ) in " ".join(report.split())
+    assert "Accuracy held" not in report
+    assert [line.rstrip() for line in report.splitlines()[-4:]] == [
+        "The plan is in .hasten/train/plan.toml. See first whether the quality of the model is held:",
+        "  hasten verify train.py",
+        "Then train under it:",
+        "  hasten run train.py",
+    ]

@@ -22,7 +22,7 @@ from hasten.testing.technique_contract import (
     plan_of,
     trained_from_the_start,
 )
-from hasten.testing.workbench import workbench
+from hasten.testing.workbench import normed_cnn, workbench
 
 from .made_up import facts
 
@@ -35,19 +35,19 @@ def compatible(names: list[str]) -> bool:
 
 @pytest.mark.parametrize("name", LIVE)
 def test_switching_alone_leaves_no_trace(name: str) -> None:
-    with workbench() as bench:
+    with workbench(make_model=normed_cnn) as bench:
         check_switching_alone_leaves_no_trace(bench, plan_of(name))
 
 
 @pytest.mark.parametrize("name", LIVE)
 def test_steps_under_it_leave_no_trace(name: str) -> None:
-    with workbench() as bench:
+    with workbench(make_model=normed_cnn) as bench:
         check_steps_leave_no_trace(bench, plan_of(name))
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_every_ordered_pair_leaves_no_trace(first: str, second: str) -> None:
-    with workbench() as bench:
+    with workbench(make_model=normed_cnn) as bench:
         check_switching_alone_leaves_no_trace(bench, plan_of(first, second))
         check_steps_leave_no_trace(bench, plan_of(first), plan_of(first, second), plan_of(second))
 
@@ -55,20 +55,20 @@ def test_every_ordered_pair_leaves_no_trace(first: str, second: str) -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(st.sampled_from(LIVE), unique=True).filter(compatible), min_size=1, max_size=4))
 def test_any_sequence_of_plans_leaves_no_trace(sequence: list[list[str]]) -> None:
-    with workbench() as bench:
+    with workbench(make_model=normed_cnn) as bench:
         check_steps_leave_no_trace(bench, *(plan_of(*names) for names in sequence))
 
 
 @pytest.mark.parametrize("name", LIVE)
 def test_training_stays_close(name: str) -> None:
-    with workbench() as bench:
+    with workbench(make_model=normed_cnn) as bench:
         check_training_stays_close(bench, plan_of(name), TOLERANCES[CATALOG[name].precision])
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_training_stays_close_under_every_ordered_pair(first: str, second: str) -> None:
     tolerance = max(TOLERANCES[CATALOG[name].precision] for name in (first, second))
-    with workbench() as bench:
+    with workbench(make_model=normed_cnn) as bench:
         check_training_stays_close(bench, plan_of(first, second), tolerance)
 
 
@@ -77,13 +77,13 @@ def test_the_proof_needs_the_effect(name: str) -> None:
     reasons = CATALOG[name].refuse_machine(this_machine())
     if reasons:
         pytest.skip(f"{name} cannot take effect on this machine: {'; '.join(reasons)}")
-    with workbench() as bench:
+    with workbench(make_model=normed_cnn) as bench:
         check_proof(bench, name)
 
 
 @pytest.mark.parametrize("name", LIVE)
 def test_checkpoints_look_the_same(name: str) -> None:
-    with workbench() as bench:
+    with workbench(make_model=normed_cnn) as bench:
         check_checkpoints_look_the_same(bench, plan_of(name))
 
 

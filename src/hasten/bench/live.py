@@ -13,6 +13,7 @@ from dataclasses import replace
 from statistics import median
 
 from ..errors import WorkerError
+from ..inside.techniques.catalog import starts_after
 from ..records.plan import Plan
 from ..records.trial import Proof, Trial
 from .base import process_part, without_effect
@@ -90,8 +91,9 @@ class LiveBench:
             self.close()
             self._worker = self._stage.worker(process_plan)
             self._worker.wait_started()
-            if self._warmup_steps:
-                self._worker.steps(self._warmup_steps)
+            untimed = self._warmup_steps + starts_after(process_plan)
+            if untimed:
+                self._worker.steps(untimed)
         return self._worker
 
     def _quad(self, a: Plan, b: Plan, comparison: _Comparison) -> float | None:

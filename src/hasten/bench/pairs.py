@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from ..errors import WorkerError
+from ..inside.techniques.catalog import starts_after
 from ..records.plan import Plan
 from ..records.trial import Proof, Trial
 from .base import batches_ahead, without_effect
@@ -47,13 +48,14 @@ class PairsBench:
 
     def __init__(self, stage: Stage, rhythm: Rhythm) -> None:
         self._stage = stage
+        self._late = 0  # steps until both plans are in force
         self._take(rhythm)
         self.pair_seconds: float | None = None  # what a pair takes here, known after the first
 
     def _take(self, rhythm: Rhythm) -> None:
         self._rhythm = rhythm
         warmup = max(_WARMUP_STEPS, min(40, math.ceil(_WARMUP_SECONDS / rhythm.cycle_seconds)))
-        self._warmup_steps = rhythm.warmup_steps(warmup * rhythm.cycle)
+        self._warmup_steps = self._late + rhythm.warmup_steps(warmup * rhythm.cycle)
         self._block_steps = rhythm.block_steps(_BLOCKS, 1 + self._warmup_steps)
 
     @property
@@ -64,6 +66,8 @@ class PairsBench:
     def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
         """``b`` against ``a`` over ``pairs`` pairs, or fewer once ``enough(log ratios)``."""
         began = time.monotonic()
+        self._late = max(starts_after(a), starts_after(b))
+        self._take(self._rhythm)
         done: list[_Pair] = []
         failure = None
         try:

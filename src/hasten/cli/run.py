@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from .common import add_script, add_techniques, require_platform, script_of
 
 if TYPE_CHECKING:
     from ..plan_file import SavedPlan
+    from ..records.plan import Plan
     from ..workspace import Script
 
 NAME = "run"
@@ -49,6 +51,8 @@ def execute(arguments: argparse.Namespace) -> int:
         raise UsageError("stopping before the script starts, as --strict asks")
     if plan:
         say(f"training under {source}: {plan.label}")
+        for line in _about_quality(plan, arguments, script):
+            say(line)
     elif source:
         say(f"the plan in {source} is empty: the script runs unchanged")
     if not plan and not script.is_notebook:
@@ -85,6 +89,23 @@ def _plan(arguments: argparse.Namespace, script: Script) -> tuple[SavedPlan, str
         raise UsageError(f"there is no plan for {script.label}. Make one with: hasten tune {script.label}")
     say(f"no plan for {script.label} yet, so it runs unchanged; make one with: hasten tune {script.label}")
     return empty, ""
+
+
+def _about_quality(plan: Plan, arguments: argparse.Namespace, script: Script) -> list[str]:
+    """What to say where the plan changes the training itself, with the command that judges it."""
+    from ..inside.techniques.catalog import CATALOG
+
+    changing = [name for name in plan.techniques if CATALOG[name].risk == "training"]
+    if not changing:
+        return []
+    options = ["--plan", arguments.plan] if arguments.plan else []
+    options += [word for text in arguments.use for word in ("--use", text)]
+    options += [word for name in arguments.without for word in ("--without", name)]
+    words = [*map(shlex.quote, options), script.label, *map(shlex.quote, script.arguments)]
+    return [
+        f"{', '.join(changing)} changes the training itself. Whether the model is as good is seen by: "
+        f"hasten verify {' '.join(words)}"
+    ]
 
 
 def become(argv: list[str], environment: dict[str, str]) -> None:

@@ -28,7 +28,8 @@ class Numerics:
 
     save {state}: the next step is one to be checked, and this is the reference. record {made, optimizer}:
     write what that step made. load {state, made}: take the reference's state up for the step to come, and
-    tell how far ours had departed from it. compare {made}: our step against the reference's.
+    tell how far ours had departed from it. compare {made}: our step against the reference's. shapes: of what
+    the script would save now.
     """
 
     def __init__(self, training: Training) -> None:
@@ -41,11 +42,30 @@ class Numerics:
     def answer(self, request: Message) -> Message:
         what: dict[str, Callable[[Message], Message]] = {
             "save": self._save, "record": self._record, "load": self._load, "compare": self._compare,
+            "shapes": self._shapes,
         }  # fmt: skip
         try:
             return {"event": "numerics", "failed": "", **what[request["what"]](request)}
         except (KeyError, ValueError, OSError, RuntimeError) as error:  # the two do not hold the same tensors
             return {"event": "numerics", "failed": f"{type(error).__name__}: {error}"}
+
+    def _shapes(self, request: Message) -> Message:
+        """Of every tensor in the state dicts of roots and optimizers, by name."""
+        roots, optimizers = self._training.roots, self._training.optimizers
+        shapes = {
+            f"model {number}: {name}": list(value.shape)
+            for number, root in enumerate(roots)
+            for name, value in root.state_dict().items()
+            if self._torch.is_tensor(value)
+        }
+        shapes |= {
+            f"optimizer {number}: {name} of parameter {index}": list(value.shape)
+            for number, optimizer in enumerate(optimizers)
+            for index, kept in optimizer.state_dict()["state"].items()
+            for name, value in kept.items()
+            if self._torch.is_tensor(value)
+        }
+        return {"shapes": shapes}
 
     # ---- the reference
     def _save(self, request: Message) -> Message:

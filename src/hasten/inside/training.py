@@ -1,5 +1,5 @@
-"""The training as techniques see it: the modules that are trained, their optimizers, and two places to step
-in.
+"""The training as techniques see it: the modules that are trained, their optimizers, and three places to
+step in.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Training:
         self.forward_wrappers: dict[str, ForwardWrapper] = {}
         self.fetch_providers: dict[str, FetchProvider] = {}
         self.batch_providers: dict[str, BatchProvider] = {}
+        self.after_steps: dict[str, Callable[[], None]] = {}  # called at the end of every step
         self.datasets: dict[int, Any] = {}  # id -> dataset that a loader read from
         self.training_datasets: dict[int, Any] = {}  # id -> dataset whose samples reached a training step
         self.kept: dict[str, Any] = {}  # what a technique leaves for its next time on: caches, never effects
@@ -94,6 +95,12 @@ class Training:
         self.forward_wrappers.clear()
         self.fetch_providers.clear()
         self.batch_providers.clear()
+        self.after_steps.clear()
+
+    def step_ended(self) -> None:
+        """Let techniques act between two steps."""
+        for act in list(self.after_steps.values()):
+            act()
 
     def forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``call(*args, **kwargs)`` with every installed wrapper around it."""

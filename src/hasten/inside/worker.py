@@ -31,7 +31,7 @@ from .run_script import die_as_python_does, hide_our_frames, run
 from .seams import ImportSeam, Seams
 from .shelter import take_shelter
 from .switch import Switchboard
-from .techniques.catalog import CATALOG
+from .techniques.catalog import CATALOG, starts_after
 from .training import NotApplicable, Training
 from .uses import Uses
 from .wire import Message, Wire
@@ -90,6 +90,9 @@ class Worker:
         except BaseException as error:
             self._tell_failure(error)
             die_as_python_does(error)
+        alone = self._conversation is None or self._account is not None
+        if alone and self._switchboard is not None and 0 < self._steps <= starts_after(self._job.plan):
+            self._tell_proofs(self._switchboard)  # it was over before all of the plan was in force
         self._tell_end("completed")
 
     def _about_to_fork(self) -> None:
@@ -233,10 +236,14 @@ class Worker:
             wire.send({"event": "refused", "technique": self._switchboard.failed, "reason": str(error)})
             stop_here()
 
-    def _say(self, text: str) -> None:
+    def _note(self, text: str) -> None:
         if self._account is not None:
             self._account.remark(text)
         print(f"hasten: {text}", file=sys.stderr, flush=True)
+
+    def _say(self, text: str) -> None:
+        """Of what is not as the plan wants it."""
+        self._note(text)
         if self._job.strict:
             print("hasten: stopping, as --strict asks", file=sys.stderr, flush=True)
             sys.stdout.flush()
@@ -252,14 +259,22 @@ class Worker:
             self._witness.step_ended(step)
         if self._training is not None and self._training.changed:
             self._switchboard.refresh()
+        if self._training is not None:
+            self._training.step_ended()
         if self._account is not None:
             self._account.step_ended(step)
         if self._conversation is not None and self._account is None:
             self._conversation.step_ended(step)
-        elif self._steps == _PROOF_AFTER_STEPS:
-            for proof in self._switchboard.proofs():
-                if not proof.effective:
-                    self._say(f"{proof.technique} has no effect here: {proof.evidence}")
+        elif self._steps == _PROOF_AFTER_STEPS + starts_after(self._job.plan):
+            self._tell_proofs(self._switchboard)
+
+    def _tell_proofs(self, switchboard: Switchboard) -> None:
+        """In a run under a plan: what has no effect, and what was done to the training itself."""
+        for proof in switchboard.proofs():
+            if not proof.effective:
+                self._say(f"{proof.technique} has no effect here: {proof.evidence}")
+            elif CATALOG[proof.technique].risk == "training":
+                self._note(f"{proof.technique}: {proof.evidence}")
 
     def _training_begins(self) -> None:
         for watching in (self._leftovers, self._waits):

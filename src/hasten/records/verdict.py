@@ -24,6 +24,7 @@ class GuardVerdict:
     loss_curve: Mapping[str, Any]
     reasons: tuple[str, ...] = ()
     numerics: Mapping[str, Any] = field(default_factory=dict)  # single steps; empty where none was compared
+    changes: tuple[str, ...] = ()  # techniques that change the training itself: accuracy was not judged then
 
 
 @dataclass(frozen=True)

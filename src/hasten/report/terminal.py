@@ -117,6 +117,12 @@ def _guard_words(result: TuneResult) -> str:
     assert guard is not None
     if not guard.passed:
         return f"Accuracy is not held: {'; '.join(guard.reasons)}."
+    if guard.changes:
+        return (
+            f"Accuracy was not judged: {', '.join(guard.changes)} changes the training itself. "
+            f"Losses stayed finite over {guard.steps} steps, and checkpoints keep their shapes. Faster means "
+            "more samples in the same time, not how soon the model is as good."
+        )
     curve = guard.loss_curve
     same = "batches, flags, learning rates and random draws"
     if "streams" not in guard.invariants["compared"]:
@@ -145,6 +151,13 @@ def _single_steps(numerics: Mapping[str, Any]) -> str:
 
 
 def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:
+    if result.plan and result.guard is not None and result.guard.changes:
+        return [
+            f"The plan is in {plan_path}. See first whether the quality of the model is held:",
+            f"  hasten verify {script}",
+            "Then train under it:",
+            f"  hasten run {script}",
+        ]
     if result.plan:
         return [f"The plan is in {plan_path}. Train under it:", f"  hasten run {script}"]
     return ["Train as before; nothing found here makes it faster within what --risk allows."]

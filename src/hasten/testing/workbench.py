@@ -43,24 +43,41 @@ def small_cnn() -> torch.nn.Module:
     )
 
 
+def normed_cnn() -> torch.nn.Module:
+    """The same with a batch norm after its second convolution."""
+    model = small_cnn()
+    assert isinstance(model, torch.nn.Sequential)
+    return model.insert(3, torch.nn.BatchNorm2d(8))
+
+
 class Workbench:
     """``train(k)`` takes k steps; ``snapshot`` and ``restore`` go back to where it was, random streams
     included.
     """
 
-    def __init__(self, seams: Seams, dataset: Dataset[Any], make_optimizer: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        seams: Seams,
+        dataset: Dataset[Any],
+        make_optimizer: Callable[..., Any],
+        make_model: Callable[[], torch.nn.Module],
+    ) -> None:
         self.steps: list[RawStep] = []
         self.training = Training(torch, seams, available_bytes=2**32)
         self.switchboard = Switchboard(self.training)
-        observer = Observer(self.steps.append)
+        observer = Observer(self._step_ended)
         self.hooks = Hooks(self.training, observer, self.switchboard.refresh)
         self.hooks.install()
         torch.manual_seed(3)
-        self.model = small_cnn()
+        self.model = make_model()
         self.optimizer = make_optimizer(self.model.parameters())
         self.loader = DataLoader(dataset, batch_size=8, shuffle=True)
         self.losses: list[float] = []
         self.set_to_none = True  # what the script asks of zero_grad: torch's default
+
+    def _step_ended(self, step: RawStep) -> None:
+        self.steps.append(step)
+        self.training.step_ended()
 
     def train(self, steps: int) -> list[float]:
         """Take ``steps`` steps from the beginning of an epoch; the losses."""
@@ -108,12 +125,15 @@ class Workbench:
 
 @contextmanager
 def workbench(
-    dataset: Dataset[Any] | None = None, make_optimizer: Callable[..., Any] = torch.optim.Adam
+    dataset: Dataset[Any] | None = None,
+    make_optimizer: Callable[..., Any] = torch.optim.Adam,
+    make_model: Callable[[], torch.nn.Module] = small_cnn,
 ) -> Iterator[Workbench]:
     """A workbench whose techniques and seams are undone at the end, whatever happened."""
     seams = Seams()
     try:
-        made = Workbench(seams, dataset if dataset is not None else Pictures(), make_optimizer)
+        data = dataset if dataset is not None else Pictures()
+        made = Workbench(seams, data, make_optimizer, make_model)
         yield made
         made.switchboard.switch(BASELINE)
     finally:

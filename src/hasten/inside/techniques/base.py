@@ -90,6 +90,11 @@ class Technique:
         """
         return {}
 
+    @classmethod
+    def starts_after(cls, settings: Settings) -> int:
+        """Steps that are first taken as they are; what times, judges or asks for proofs waits for them."""
+        return 0
+
     def start(self, training: Training, settings: Settings) -> None:
         """Take effect in a process whose script has just imported torch (process scope). Raises
         NotApplicable.

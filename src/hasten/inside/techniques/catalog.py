@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ...records.plan import Plan
 from .affinity import Affinity
 from .base import Technique
+from .batch_size import BatchSize
 from .batched_fetch import BatchedFetch
 from .bf16 import Bf16
 from .channels_last import ChannelsLast
@@ -14,6 +16,7 @@ from .dataset_in_ram import DatasetInRam
 from .debugging_off import DebuggingOff
 from .denormals import Denormals
 from .device_prefetch import DevicePrefetch
+from .drop_bias import DropBias
 from .fp8 import Fp8
 from .fp16 import Fp16
 from .fused_optimizer import FusedOptimizer
@@ -27,6 +30,7 @@ from .onednn_fpmath import OnednnFpmath
 from .openmp_runtime import OpenmpRuntime
 from .optimizer_in_backward import OptimizerInBackward
 from .pin_memory import PinMemory
+from .prune import Prune
 from .tf32 import Tf32
 from .threads import Threads
 from .zero_grad_to_none import ZeroGradToNone
@@ -46,6 +50,7 @@ _ALL: tuple[type[Technique], ...] = (
     OnednnFpmath,
     Compile,
     ChannelsLast,
+    DropBias,
     CudnnBenchmark,
     FusedOptimizer,
     ZeroGradToNone,
@@ -59,6 +64,15 @@ _ALL: tuple[type[Technique], ...] = (
     InteropThreads,
     Denormals,
     IntelExtension,
+    BatchSize,
+    Prune,
 )
 
 CATALOG: dict[str, type[Technique]] = {technique.name: technique for technique in _ALL}
+
+
+def starts_after(plan: Plan) -> int:
+    """Steps until all of the plan is in force."""
+    return max(
+        (CATALOG[name].starts_after(settings) for name, settings in plan.techniques.items()), default=0
+    )

@@ -1,0 +1,99 @@
+"""The guard of plans that change the training itself: of what must still hold, whatever they do to it.
+
+There is no baseline that such a training could be compared with, so nothing here says that accuracy is held;
+``hasten verify`` trains both to the end for that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+from ..errors import WorkerError
+from ..inside.techniques.catalog import starts_after
+from ..records.plan import BASELINE, Plan
+from ..records.verdict import GuardVerdict
+from .checked_steps import Testimony
+from .ending import PlanRefused, ScriptOver
+from .guard import LEAST_STEPS
+from .process import WorkerProcess, wait_all_started
+from .stage import Stage
+
+Shapes = Mapping[str, Sequence[int]]
+
+_SETTLED = 2  # steps after which the state of any optimizer is there
+
+
+def guard_change(stage: Stage, plan: Plan, changing: Sequence[str], seed: int, steps: int) -> GuardVerdict:
+    """Train ``steps`` steps under ``plan``, once it is all in force: are the losses numbers, and would the
+    script save tensors of the baseline's shapes?
+
+    ``changing``: the plan's techniques that change the training.
+    """
+    try:
+        with ExitStack() as stack:
+            reference = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True))
+            candidate = stack.enter_context(stage.worker(plan, seed=seed, witness=True))
+            wait_all_started([reference, candidate])
+            reference.steps(_SETTLED - 1)
+            plain = _shapes_in(reference)
+            candidate.steps(starts_after(plan) + _SETTLED - 1)
+            return judge_change(plain, _shapes_in(candidate), _trained(candidate, steps), changing)
+    except (PlanRefused, ScriptOver, WorkerError) as error:
+        unseen = judge_change({}, {}, [], changing)
+        return GuardVerdict(
+            False,
+            0,
+            unseen.invariants,
+            {},
+            (f"the training could not be watched: {error}",),
+            {},
+            unseen.changes,
+        )
+
+
+def _shapes_in(worker: WorkerProcess) -> Shapes:
+    answer = worker.numerics("shapes")
+    if answer["failed"]:
+        raise WorkerError(f"what the script would save could not be looked at: {answer['failed']}")
+    shapes: Shapes = answer["shapes"]
+    return shapes
+
+
+def _trained(worker: WorkerProcess, steps: int) -> Testimony:
+    try:
+        worker.steps(steps)
+    except ScriptOver as over:
+        if over.ended.how != "completed":
+            raise
+        return over.ended.testimony
+    return worker.testimony()
+
+
+def judge_change(
+    plain: Shapes, planned: Shapes, testimony: Testimony, changing: Sequence[str]
+) -> GuardVerdict:
+    """The verdict on the shapes of both trainings' state and on what was seen of the plan's."""
+    reasons: list[str] = []
+    differing = [name for name, shape in plain.items() if list(planned.get(name, ())) != list(shape)]
+    differing += [name for name in planned if name not in plain and name.startswith("model")]
+    if differing:
+        reasons.append(f"checkpoints have other shapes: {', '.join(differing[:3])}")
+    if len(testimony) < LEAST_STEPS:
+        reasons.append(f"only {len(testimony)} steps could be seen, and {LEAST_STEPS} are needed")
+    if not all(step["losses"] for step in testimony):
+        reasons.append("losses are missing")
+    lost = next(
+        (n for n, step in enumerate(testimony, 1) if not all(map(math.isfinite, step["losses"]))), None
+    )
+    if lost is not None:
+        reasons.append(f"the loss is no number in step {lost}")
+    return GuardVerdict(
+        passed=not reasons,
+        steps=len(testimony),
+        invariants={"compared": ["shapes of checkpoints", "finite losses"], "differing": differing},
+        loss_curve={},
+        reasons=tuple(reasons),
+        changes=tuple(changing),
+    )

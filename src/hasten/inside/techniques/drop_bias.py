@@ -1,0 +1,195 @@
+"""No bias where a batch norm follows. The norm subtracts the mean of its input, the bias with it, so in
+training the bias changes no output and gets no gradient but rounding. It is left out of the layer, and its
+gradient is zero; what it adds to the norm's running mean is added there, so that evaluation and checkpoints
+are as ever, the bias itself included. Which layers these are is seen in one real forward pass: the very
+output of the layer is the input of the norm, and nothing else reads it. The optimizer still steps (and
+decays) the bias. Only rounding differs; under Adam, that includes the bias itself, which Adam moves by
+nothing but rounding otherwise.
+
+It helps where adding the bias and summing its gradient over large feature maps costs something: convolutions
+with few channels and many pixels. It costs a little Python for each such layer, so small feature maps can
+become slower. Models whose authors already wrote bias=False have nothing to drop.
+
+Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html (disable bias for convolutions
+directly followed by a batch norm)
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from ...records.facts import Facts
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..flow import Pair, Watched
+from ..slot import put_call
+from ..training import Call, NotApplicable, Training
+from .base import Technique
+
+
+class DropBias(Technique):
+    name = "drop_bias"
+    summary = "no bias in convolutions and linear layers that a batch norm follows"
+    layer = "application"
+    risk = "exact"
+    scope = "live"
+
+    def __init__(self) -> None:
+        self._watched: dict[int, tuple[Any, list[Pair]]] = {}  # root: its weak reference, what was found
+        self._slots: list[_Layer] = []
+        self._attach: Any = None
+        self._stopped = ""
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        roots = facts.observation.roots
+        if not any(root.batch_norm for root in roots):
+            return ["the model has no batch norm"]
+        if "compile" in facts.observation.uses or any(root.compiled for root in roots):
+            return ["the script compiles its model, and layers cannot be stepped into"]
+        return []
+
+    def install(self, training: Training, settings: Settings) -> None:
+        torch = training.torch
+        for root in training.roots:
+            if any(isinstance(module, torch.nn.DataParallel) for module in root.modules()):
+                raise NotApplicable("DataParallel copies the model at every step")
+        self._attach = _with_zero_gradient(torch)
+        for key, (ref, pairs) in training.kept.pop(self.name, {}).items():
+            if ref() is not None and all(_alive(pair) for pair in pairs):
+                self._take_up(key, ref, pairs)
+
+        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            known = id(root) in self._watched and self._watched[id(root)][0]() is root
+            if known or not (root.training and torch.is_grad_enabled()):
+                return call(*args, **kwargs)
+            watched = Watched(torch, root)
+            output = watched.run(call, args, kwargs)
+            pairs = [(weakref.ref(layer), weakref.ref(norm)) for layer, norm in watched.pairs]
+            self._take_up(id(root), weakref.ref(root), pairs)
+            return output
+
+        training.forward_wrappers[self.name] = forward
+        training.seams.on_undo(self._take_out)
+
+    def _take_up(self, key: int, root: Any, pairs: list[Pair]) -> None:
+        self._watched[key] = (root, pairs)
+        for layer, norm in pairs:
+            slot = _Layer(layer, norm, self)
+            put_call(layer(), slot)
+            put_call(norm(), _Norm(norm, slot))
+            self._slots.append(slot)
+
+    def attach(self, output: Any, bias: Any) -> Any:
+        return self._attach(output, bias)
+
+    def stop(self, reason: str) -> None:
+        """From the next pass on, every bias is where the script has it."""
+        self._stopped = reason
+
+    @property
+    def stopped(self) -> bool:
+        return bool(self._stopped)
+
+    def _take_out(self) -> None:
+        for slot in self._slots:
+            for ref in (slot.layer, slot.norm):
+                if (module := ref()) is not None and isinstance(module._compiled_call_impl, (_Layer, _Norm)):
+                    put_call(module, None)
+        self._slots.clear()
+
+    def remove(self, training: Training) -> None:
+        training.forward_wrappers.pop(self.name, None)
+        self._take_out()
+        if not self._stopped:
+            training.kept[self.name] = self._watched
+
+    def proof(self, training: Training) -> Proof:
+        """The calls of layers that were computed without their bias are counted, once each had handed its
+        output to its norm. Should an output ever go elsewhere, the proof fails.
+        """
+        calls = sum(slot.calls for slot in self._slots)
+        evidence = f"{len(self._slots)} layers computed without their bias, {calls} times"
+        if self._watched and not self._slots:
+            evidence = "no layer with a bias gives its output to a batch norm and nowhere else"
+        return Proof(self.name, calls > 0 and not self._stopped, self._stopped or evidence)
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        return (
+            "self.conv = nn.Conv2d(64, 128, 3, padding=1, bias=False)    # self.norm follows directly\n"
+            "self.norm = nn.BatchNorm2d(128)"
+        )
+
+
+class _Layer:
+    """In the ``_compiled_call_impl`` of a layer: the layer without its bias while its norm trains."""
+
+    def __init__(self, layer: Any, norm: Any, technique: DropBias) -> None:
+        self.layer, self.norm = layer, norm  # weak references: the modules hold us
+        self.pending: Any = None  # an output on its way to the norm
+        self.calls = 0
+        self._technique = technique
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        layer, norm = self.layer(), self.norm()
+        bias = layer._parameters["bias"]
+        if self.pending is not None:
+            self.pending = None
+            self._technique.stop("the output of a layer did not go into its batch norm in every pass")
+        hooked = layer._forward_hooks or layer._forward_pre_hooks
+        if self._technique.stopped or not norm.training or bias is None or hooked:
+            return layer._call_impl(*args, **kwargs)
+        layer._parameters["bias"] = None
+        try:
+            output = layer._call_impl(*args, **kwargs)
+        finally:
+            layer._parameters["bias"] = bias
+        self.pending = self._technique.attach(output, bias)
+        return self.pending
+
+
+class _Norm:
+    """In the ``_compiled_call_impl`` of a norm: its running mean gets what the bias would have added."""
+
+    def __init__(self, norm: Any, slot: _Layer) -> None:
+        self._norm, self._slot = norm, slot
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        norm, slot = self._norm(), self._slot
+        output = norm._call_impl(*args, **kwargs)
+        if slot.pending is not None and args and args[0] is slot.pending:
+            slot.pending = None
+            slot.calls += 1
+            if norm.running_mean is not None:
+                bias = slot.layer()._parameters["bias"].detach()
+                if norm.momentum is None:
+                    bias, share = bias / norm.num_batches_tracked, 1.0
+                else:
+                    share = norm.momentum
+                # past the version counter: the norm's backward pass saved this buffer and does not read it
+                norm.running_mean.data.add_(bias, alpha=share)
+        return output
+
+
+def _alive(pair: Pair) -> bool:
+    return all(ref() is not None and ref()._compiled_call_impl is None for ref in pair)
+
+
+def _with_zero_gradient(torch: Any) -> Any:
+    """A function that hands its first argument on, and gives its second, on which it does not depend, a
+    gradient of zero: the script finds a gradient where it expects one.
+    """
+
+    class Attach(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(context: Any, output: Any, bias: Any) -> Any:
+            context.bias = bias
+            return output.view_as(output)
+
+        @staticmethod
+        def backward(context: Any, gradient: Any) -> Any:
+            return gradient, torch.zeros_like(context.bias)
+
+    return Attach.apply

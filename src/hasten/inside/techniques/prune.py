@@ -1,0 +1,221 @@
+"""Whole channels of convolutions and whole rows of linear layers removed once, after some steps of training;
+the smaller model trains on, with the optimizer's state cut alike. torch-pruning finds which layers depend on
+each other; a channel's worth is the size of its weights. Layers that make the model's output are never cut,
+nor are channels that a layer norm, a group norm, an attention or a recurrent layer mixes. Before the model is
+touched, copies of it prove that zeros in place of what goes compute the same. So checkpoints keep the shapes
+of the script's own model, with zeros where something is gone (ones in a batch norm's running variance), and
+load into it and into the smaller one.
+
+It helps where layers are large enough for their size to matter: below a few dozen channels, kernels take as
+long for fewer. It always costs quality at first, and how much is won back depends on how long training goes
+on: that is for `hasten verify` to say. A script that compares its weights with a copy of its own (an average
+made by hand) meets other shapes; a copied module is seen, and nothing is cut.
+
+Source: https://arxiv.org/abs/2301.12900 (DepGraph), https://arxiv.org/abs/1608.08710 (filters by L1 norm)
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...records.facts import Facts
+from ...records.machine import Machine
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..cutting import CannotCut, Cut, Wish, cut
+from ..full_size import FullSize, can_be_cut
+from ..training import Call, NotApplicable, Training
+from .base import Technique
+
+_AFTER = 100  # steps
+_ABSENT = "torch-pruning is not installed here: pip install 'hasten[prune]'"
+
+
+class Prune(Technique):
+    name = "prune"
+    summary = "channels of little weight removed after some steps"
+    layer = "application"
+    risk = "training"
+    scope = "process"
+    conflicts = frozenset({"channels_last"})  # it remembers the strides of the weights it converted
+
+    def __init__(self) -> None:
+        self._done: _Done | None = None
+        self._wish = Wish(0.0, "l1", "local")
+        self._after = _AFTER
+
+    @classmethod
+    def refuse_machine(cls, machine: Machine) -> list[str]:
+        return [] if importlib.util.find_spec("torch_pruning") is not None else [_ABSENT]
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        reasons = cls.refuse_machine(facts.machine)
+        roots = facts.observation.roots
+        if "compile" in facts.observation.uses or any(root.compiled for root in roots):
+            reasons.append("the script compiles its model, whose layers cannot be exchanged then")
+        return reasons
+
+    @classmethod
+    def options(cls, facts: Facts) -> list[Settings]:
+        return [{"ratio": 0.3}, {"ratio": 0.5}]
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        ratio, after = settings.get("ratio"), settings.get("after", _AFTER)
+        if not isinstance(ratio, float) or not 0 < ratio < 1:
+            raise ValueError("prune needs ratio, the share of channels to remove, above 0 and below 1")
+        if not isinstance(after, int) or isinstance(after, bool) or after < 1:
+            raise ValueError("after must be a number of steps, 1 at least")
+        for key, known in (("criterion", ("l1", "l2")), ("scope", ("local", "global"))):
+            if settings.get(key, known[0]) not in known:
+                raise ValueError(f"{key} must be one of {', '.join(known)}, found {settings[key]!r}")
+        unknown = set(settings) - {"ratio", "after", "criterion", "scope"}
+        if unknown:
+            raise ValueError(
+                f"prune takes ratio, after, criterion and scope, found {', '.join(sorted(unknown))}"
+            )
+
+    @classmethod
+    def starts_after(cls, settings: Settings) -> int:
+        return int(settings.get("after", _AFTER))
+
+    def install(self, training: Training, settings: Settings) -> None:
+        torch = training.torch
+        if importlib.util.find_spec("torch_pruning") is None:
+            raise NotApplicable(_ABSENT)
+        copying = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
+        for root in training.roots:
+            if any(isinstance(module, copying) for module in root.modules()):
+                raise NotApplicable(
+                    "the model is one of several copies, which would all have to be cut alike"
+                )
+            if any(hasattr(module, "_orig_mod") for module in root.modules()):
+                raise NotApplicable("the model is compiled, and its layers cannot be exchanged")
+        self._after = self.starts_after(settings)
+        self._wish = Wish(
+            float(settings["ratio"]),
+            str(settings.get("criterion", "l1")),
+            str(settings.get("scope", "local")),
+        )
+        if self.name not in training.kept:
+            training.kept[self.name] = _Done(FullSize(training))
+        self._done = done = training.kept[self.name]
+        for optimizer in training.optimizers:
+            done.full_size.watch_optimizer(optimizer)
+
+        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if done.steps < self._after and torch.is_grad_enabled():
+                done.inputs[id(root)] = (weakref.ref(root), args, kwargs)
+            return call(*args, **kwargs)
+
+        def step_ended() -> None:
+            done.steps += 1
+            if done.steps == self._after:
+                self._cut_all(training, done)
+
+        training.forward_wrappers[self.name] = forward
+        training.after_steps[self.name] = step_ended
+
+    def _cut_all(self, training: Training, done: _Done) -> None:
+        inputs, done.inputs = done.inputs, {}
+        for ref, args, kwargs in inputs.values():
+            root = ref()
+            if root is None:
+                continue
+            try:
+                reason = why_not(training, root)
+                if reason:
+                    raise CannotCut(reason)
+                found = cut(training.torch, root, args, kwargs, self._wish)
+                done.full_size.make_smaller(root, found)
+                done.cuts.append(found)
+            except Exception as error:  # of torch-pruning, or of a copy: the model was not touched yet
+                known = isinstance(error, CannotCut)
+                done.why_not.append(str(error) if known else f"{type(error).__name__}: {error}")
+
+    def remove(self, training: Training) -> None:
+        """What was cut stays cut, and so do the places where checkpoints come to their full size."""
+        training.forward_wrappers.pop(self.name, None)
+        training.after_steps.pop(self.name, None)
+
+    def proof(self, training: Training) -> Proof:
+        """Parameters, and multiply-accumulates of one pass in its layers, are counted before and after; a
+        step must have followed.
+        """
+        done = self._done
+        if done is None or done.steps < self._after:
+            taken = done.steps if done is not None else 0
+            evidence = f"nothing is cut before step {self._after}, and {taken} were taken"
+            return Proof(self.name, False, evidence)
+        words = [
+            f"parameters {c.parameters[0]:,} to {c.parameters[1]:,}, multiply-accumulates of a pass "
+            f"{c.operations[0]:,} to {c.operations[1]:,}"
+            for c in done.cuts
+        ]
+        effective = bool(done.cuts) and done.steps > self._after
+        return Proof(self.name, effective, "; ".join([*words, *done.why_not]) or "no model was trained")
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        ratio, after = settings.get("ratio", 0.3), settings.get("after", _AFTER)
+        p = 2 if settings.get("criterion") == "l2" else 1
+        together = settings.get("scope") == "global"
+        return (
+            "import torch_pruning as tp                         # pip install torch-pruning\n"
+            "\n"
+            f"if step == {after}:\n"
+            "    pruner = tp.pruner.BasePruner(\n"
+            "        model,\n"
+            "        example_inputs=inputs,\n"
+            f"        importance=tp.importance.GroupMagnitudeImportance(p={p}),\n"
+            f"        global_pruning={together},\n"
+            f"        pruning_ratio={ratio},\n"
+            "        ignored_layers=[model.head],               # what makes the output\n"
+            "    )\n"
+            "    model.eval()\n"
+            "    pruner.step()\n"
+            "    model.train()\n"
+            "    # its parameters are new ones: the optimizer starts anew, without the state it had\n"
+            "    optimizer = torch.optim.Adam(model.parameters(), lr=optimizer.param_groups[0]['lr'])"
+        )
+
+
+@dataclass
+class _Done:
+    """What outlasts a switch: steps taken, the inputs of the roots' last passes until then, and cuts made."""
+
+    full_size: FullSize
+    steps: int = 0
+    inputs: dict[int, tuple[Any, Any, Any]] = field(default_factory=dict)
+    cuts: list[Cut] = field(default_factory=list)
+    why_not: list[str] = field(default_factory=list)
+
+
+def why_not(training: Training, root: Any) -> str:
+    """Why ``root`` must stay as it is, though it could be cut; "" where it need not."""
+    mine = {id(parameter) for parameter in root.parameters()}
+    owned = {
+        id(p): optimizer
+        for optimizer in training.optimizers
+        for group in optimizer.param_groups
+        for p in group["params"]
+    }
+    for optimizer in {id(owned[key]): owned[key] for key in mine & owned.keys()}.values():
+        if not can_be_cut(training.torch, optimizer):
+            return (
+                f"what {type(optimizer).__name__} keeps for a parameter does not have the parameter's shape"
+            )
+    shapes = [p.shape for p in root.parameters()]
+    gc.collect()  # a model that is given up is no copy
+    for other in gc.get_objects():
+        if type(other) is not type(root) or other is root:
+            continue
+        parameters = list(other.parameters())
+        if [p.shape for p in parameters] == shapes and not {id(p) for p in parameters} & {*owned, *mine}:
+            return "the script keeps a copy of the model (an average of its weights?), of the full size"
+    return ""

@@ -1,0 +1,168 @@
+"""Larger batches from the script's own loaders, and the learning rate that each step uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.optim.lr_scheduler import StepLR
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, Subset
+
+from hasten.inside.techniques.batch_size import BatchSize
+from hasten.records.plan import BASELINE, Plan
+from hasten.testing.workbench import Pictures, Workbench, workbench
+
+from .made_up import facts, loader
+
+TWICE = {"factor": 2}
+
+
+@pytest.fixture
+def bench() -> Iterator[Workbench]:
+    """As in a process that was started for twice the batch: what follows comes after torch."""
+    with workbench(make_optimizer=lambda p: torch.optim.SGD(p, lr=0.1)) as made:
+        BatchSize().start(made.training, TWICE)
+        made.loader = DataLoader(Pictures(), batch_size=8, shuffle=True)
+        yield made
+
+
+def test_the_loader_is_built_with_larger_batches(bench: Workbench) -> None:
+    assert bench.loader.batch_size == 16
+    assert len(bench.loader) == 3  # of 40 pictures
+    assert [len(labels) for _, labels in bench.loader] == [16, 16, 8]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"shuffle": False},
+        {"sampler": SequentialSampler(range(40))},
+        {"shuffle": True, "batch_size": None},
+        {"shuffle": True, "batch_size": 24},
+    ],
+    ids=["in order", "a sampler in order", "no batches", "more than there are"],
+)
+def test_other_loaders_stay_as_they_are(bench: Workbench, arguments: dict[str, Any]) -> None:
+    made: Any = DataLoader(range(40), **{"batch_size": 8, **arguments})  # type: ignore[arg-type]
+    assert made.batch_size == arguments.get("batch_size", 8)
+
+
+def test_a_sampler_that_draws_at_random_is_one_of_a_training(bench: Workbench) -> None:
+    data = Pictures()
+    assert DataLoader(data, 8, sampler=RandomSampler(data)).batch_size == 16
+
+
+def test_a_stream_stays_as_it_is(bench: Workbench) -> None:
+    class Stream(IterableDataset[int]):
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(40))
+
+    assert DataLoader(Stream(), batch_size=8).batch_size == 8
+
+
+def test_a_loader_built_anew_from_an_enlarged_one_is_not_enlarged_twice(bench: Workbench) -> None:
+    again = DataLoader(bench.loader.dataset, batch_size=bench.loader.batch_size, shuffle=True)
+    assert again.batch_size == 16
+
+
+def test_wrong_arguments_are_told_by_torch(bench: Workbench) -> None:
+    with pytest.raises(TypeError, match="batchsize"):
+        DataLoader(Pictures(), batchsize=8)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(("rate", "scale"), [("linear", 2.0), ("sqrt", 2**0.5), ("none", 1.0)])
+def test_each_step_uses_the_rate_of_the_rule_and_the_script_sees_its_own(
+    bench: Workbench, rate: str, scale: float
+) -> None:
+    bench.switchboard.switch(Plan({"batch_size": {**TWICE, "rate": rate}}))
+    for _ in range(2):
+        weight: Any = bench.model[0].weight  # type: ignore[index]
+        before = weight.detach().clone()
+        bench.train(1)
+        torch.testing.assert_close(before - weight, 0.1 * scale * weight.grad)
+        assert bench.optimizer.param_groups[0]["lr"] == 0.1
+        assert bench.optimizer.state_dict()["param_groups"][0]["lr"] == 0.1
+    bench.switchboard.switch(BASELINE)
+    before = weight.detach().clone()
+    bench.train(1)
+    torch.testing.assert_close(before - weight, 0.1 * weight.grad)
+
+
+def test_the_proof_needs_larger_batches_in_the_training_and_a_step(bench: Workbench) -> None:
+    bench.switchboard.switch(Plan({"batch_size": TWICE}))
+    assert not bench.switchboard.proofs()[0].effective
+    bench.train(3)
+    (proof,) = bench.switchboard.proofs()
+    assert proof.effective
+    assert proof.evidence == "batches of 16 in place of 8; 3 steps at 2 times the script's learning rate"
+
+
+def test_a_loader_that_feeds_no_training_is_no_proof(bench: Workbench) -> None:
+    few: Any = Subset(Pictures(), range(12))
+    bench.loader = DataLoader(few, batch_size=8, shuffle=True)
+    bench.switchboard.switch(Plan({"batch_size": TWICE}))
+    bench.train(3)
+    (proof,) = bench.switchboard.proofs()
+    assert not proof.effective
+    assert proof.evidence.startswith("a batch of 16 is more than the 12 samples there are; 3 steps")
+
+
+@pytest.mark.parametrize(("every", "words"), [(1, "stepped with every step"), (3, "stepped by the epoch")])
+def test_schedules_by_the_step_are_told_from_those_by_the_epoch(
+    bench: Workbench, every: int, words: str
+) -> None:
+    bench.switchboard.switch(Plan({"batch_size": TWICE}))
+    schedule = StepLR(bench.optimizer, step_size=1, gamma=0.5)
+    for _ in range(2):
+        for _ in range(3 // every):
+            bench.train(every)
+            schedule.step()
+    assert bench.optimizer.param_groups[0]["lr"] == pytest.approx(0.1 * 0.5 ** (6 // every))
+    assert words in bench.switchboard.proofs()[0].evidence
+
+
+@pytest.mark.parametrize(
+    ("other", "reasons"),
+    [
+        ({}, []),
+        ({"loaders": ()}, ["the training reads from no DataLoader"]),
+        ({"loaders": (loader(training=False),)}, ["the training reads from no DataLoader"]),
+        ({"loaders": (loader(iterable=True, samples=None),)}, ["Pictures is read as a stream"]),
+        (
+            {"loaders": (loader(batch_size=None),)},
+            ["Pictures is read by a batch sampler of the script's own"],
+        ),
+        ({"loaders": (loader(samples=60),)}, ["Pictures has 60 samples, fewer than 2 batches of 32"]),
+        (
+            {"optimizers": ()},
+            ["the script has no torch optimizer whose learning rate could follow"],
+        ),
+    ],
+)
+def test_where_it_applies(other: dict[str, Any], reasons: list[str]) -> None:
+    assert BatchSize.refuse(facts(**other)) == reasons
+
+
+def test_what_is_worth_trying() -> None:
+    pairs = [(o["factor"], o["rate"]) for o in BatchSize.options(facts())]
+    assert pairs == [(2, "linear"), (2, "sqrt"), (4, "linear"), (4, "sqrt")]
+    few = facts(loaders=(loader(samples=100),))
+    assert {o["factor"] for o in BatchSize.options(few)} == {2}
+
+
+@pytest.mark.parametrize("settings", [{"factor": 2}, {"factor": 64, "rate": "none"}])
+def test_settings_that_can_be_carried_out(settings: dict[str, Any]) -> None:
+    BatchSize.check(settings)
+    BatchSize.by_hand(settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"factor": 1}, {"factor": 65}, {"factor": True}, {"factor": 2.0}, {"factor": 2, "rate": "log"},
+     {"factor": 2, "more": 1}],
+)  # fmt: skip
+def test_settings_that_cannot(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"batch_size needs|rate must be"):
+        BatchSize.check(settings)

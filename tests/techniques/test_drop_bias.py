@@ -1,0 +1,178 @@
+"""Without the bias before a batch norm: the same training, evaluation and checkpoints."""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from hasten.inside.techniques.drop_bias import DropBias
+from hasten.records.plan import BASELINE, Plan
+from hasten.testing.workbench import Workbench, normed_cnn, workbench
+
+from .made_up import facts, root
+
+PLAN = Plan({"drop_bias": {}})
+
+
+def network(**norm: Any) -> Any:
+    torch.manual_seed(5)
+    model: Any = nn.Sequential(
+        nn.Conv2d(3, 6, 3, stride=2),
+        nn.BatchNorm2d(6, **norm),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(54, 5),
+        nn.BatchNorm1d(5, **norm),
+        nn.Linear(5, 4),
+    )
+    with torch.no_grad():
+        model[0].bias.uniform_(-3, 3)
+        model[4].bias.uniform_(-3, 3)
+    return model
+
+
+def trained(plan: Plan, steps: int = 6, **norm: Any) -> tuple[Any, list[float]]:
+    with workbench(make_optimizer=lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9)) as bench:
+        bench.model = network(**norm)
+        bench.optimizer = torch.optim.SGD(bench.model.parameters(), 0.05, momentum=0.9, weight_decay=0.1)
+        torch.manual_seed(1)
+        bench.switchboard.switch(plan)
+        losses = bench.train(steps)
+        if plan:
+            (proof,) = bench.switchboard.proofs()
+            assert proof.effective, proof.evidence
+        return bench.model, losses
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_training_checkpoint_and_evaluation_are_the_baselines(momentum: float | None) -> None:
+    plain, expected = trained(BASELINE, momentum=momentum)
+    under, found = trained(PLAN, momentum=momentum)
+    assert found == pytest.approx(expected, rel=1e-4)
+    for name, value in plain.state_dict().items():
+        torch.testing.assert_close(under.state_dict()[name], value, rtol=1e-3, atol=1e-4, msg=name)
+    pictures = torch.randn(4, 3, 8, 8)
+    torch.testing.assert_close(under.eval()(pictures), plain.eval()(pictures), rtol=1e-3, atol=1e-3)
+
+
+def test_the_bias_is_really_left_out_and_gets_a_gradient_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    plain = nn.functional.conv2d
+
+    def conv2d(inputs: Any, weight: Any, bias: Any = None, *more: Any) -> Any:
+        seen.append(bias is not None)
+        return plain(inputs, weight, bias, *more)
+
+    monkeypatch.setattr(nn.functional, "conv2d", conv2d)
+    with workbench(make_model=normed_cnn) as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        seen.clear()
+        bench.train(3)
+        assert seen == [True, True, True, False, True, False]  # the first pass is watched
+        assert bench.model[2].bias.grad.eq(0).all()  # type: ignore[index]
+        assert bench.model[0].bias.grad.ne(0).any()  # type: ignore[index]
+        seen.clear()
+        bench.model.eval()
+        with torch.no_grad():
+            bench.model(torch.zeros(1, 3, 8, 8))
+        assert seen == [True, True]
+
+
+def test_switched_on_again_it_need_not_look_again() -> None:
+    with workbench(make_model=normed_cnn) as bench:
+        bench.train(1)
+        for expected in ("2 times", "3 times"):  # of three steps; the first of all was watched
+            bench.switchboard.switch(PLAN)
+            bench.train(3)
+            assert expected in bench.switchboard.proofs()[0].evidence
+            bench.switchboard.switch(BASELINE)
+        assert all(m._compiled_call_impl is None for m in list(bench.model.modules())[1:])
+
+
+def test_two_passes_before_one_backward_pass() -> None:
+    """As a discriminator takes real and generated pictures."""
+    with workbench(make_model=normed_cnn) as bench:
+        bench.switchboard.switch(PLAN)
+        bench.train(2)
+        loss = bench.model(torch.rand(4, 3, 8, 8)).sum() - bench.model(torch.rand(4, 3, 8, 8)).sum()
+        loss.backward()
+        assert bench.switchboard.proofs()[0].effective
+
+
+class Wayward(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.head = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Linear(144, 4)
+        self.passes = itertools.count()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.conv(x)
+        out: torch.Tensor = self.head((self.norm(x) if next(self.passes) < 3 else x).flatten(1))
+        return out
+
+
+def test_where_the_output_later_goes_elsewhere_the_proof_fails_and_the_bias_is_back() -> None:
+    with workbench(make_model=normed_cnn) as bench:
+        bench.model = Wayward()
+        bench.optimizer = torch.optim.Adam(bench.model.parameters())
+        bench.switchboard.switch(PLAN)
+        bench.train(3)
+        assert bench.switchboard.proofs()[0].effective
+        bench.train(3)
+        (proof,) = bench.switchboard.proofs()
+        assert not proof.effective
+        assert "did not go into its batch norm" in proof.evidence
+        conv: Any = bench.model.conv
+        pictures = torch.rand(1, 3, 8, 8)
+        torch.testing.assert_close(conv(pictures), nn.functional.conv2d(pictures, conv.weight, conv.bias))
+
+
+def test_without_such_a_layer_the_proof_says_so() -> None:
+    with workbench(make_model=normed_cnn) as bench:
+        bench.model = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(192, 4))
+        bench.optimizer = torch.optim.Adam(bench.model.parameters())
+        bench.switchboard.switch(PLAN)
+        bench.train(2)
+        (proof,) = bench.switchboard.proofs()
+        assert (proof.effective, proof.evidence) == (
+            False,
+            "no layer with a bias gives its output to a batch norm and nowhere else",
+        )
+
+
+def saved(bench: Workbench) -> nn.Module:
+    buffer = io.BytesIO()
+    torch.save(bench.model, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=False)  # type: ignore[no-any-return]
+
+
+def test_copies_and_pickles_are_plain_models() -> None:
+    with workbench(make_model=normed_cnn) as bench:
+        bench.switchboard.switch(PLAN)
+        bench.train(2)
+        for other in (copy.deepcopy(bench.model), saved(bench)):
+            assert all(module._compiled_call_impl is None for module in other.modules())
+            assert other(torch.zeros(2, 3, 8, 8)).shape == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("other", "reasons"),
+    [
+        ({"roots": (root(batch_norm=True),)}, []),
+        ({}, ["the model has no batch norm"]),
+        (
+            {"roots": (root(batch_norm=True),), "uses": ("compile",)},
+            ["the script compiles its model, and layers cannot be stepped into"],
+        ),
+    ],
+)
+def test_where_it_applies(other: dict[str, Any], reasons: list[str]) -> None:
+    assert DropBias.refuse(facts(**other)) == reasons
