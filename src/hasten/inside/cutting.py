@@ -58,7 +58,7 @@ def cut(torch: Any, root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wi
     """
     full, small = _copied(root), _copied(root)
     with _undisturbed(torch, root):
-        expected, operations = _outputs(torch, full, args, kwargs)
+        _, operations = _outputs(torch, full, args, kwargs)
         groups = _chosen(torch, small, args, kwargs, wish)
         kept, attributes = _take_out(torch, small, root, groups)
         if not kept:
