@@ -78,7 +78,7 @@ def test_each_step_uses_the_rate_of_the_rule_and_the_script_sees_its_own(
 ) -> None:
     bench.switchboard.switch(Plan({"batch_size": {**TWICE, "rate": rate}}))
     for _ in range(2):
-        weight: Any = bench.model[0].weight  # type: ignore[index]
+        weight: Any = bench.model[0][0].weight  # type: ignore[index]
         before = weight.detach().clone()
         bench.train(1)
         torch.testing.assert_close(before - weight, 0.1 * scale * weight.grad)

@@ -76,8 +76,8 @@ def test_the_bias_is_really_left_out_and_gets_a_gradient_of_zero(monkeypatch: py
         seen.clear()
         bench.train(3)
         assert seen == [True, True, True, False, True, False]  # the first pass is watched
-        assert bench.model[2].bias.grad.eq(0).all()  # type: ignore[index]
-        assert bench.model[0].bias.grad.ne(0).any()  # type: ignore[index]
+        assert bench.model[1][0].bias.grad.eq(0).all()  # type: ignore[index]
+        assert bench.model[0][0].bias.grad.ne(0).any()  # type: ignore[index]
         seen.clear()
         bench.model.eval()
         with torch.no_grad():

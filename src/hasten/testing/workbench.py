@@ -46,8 +46,10 @@ def small_cnn() -> torch.nn.Module:
 def normed_cnn() -> torch.nn.Module:
     """The same with a batch norm after its second convolution."""
     model = small_cnn()
-    assert isinstance(model, torch.nn.Sequential)
-    return model.insert(3, torch.nn.BatchNorm2d(8))
+    second = model.get_submodule("1")
+    assert isinstance(second, torch.nn.Sequential)
+    second.insert(1, torch.nn.BatchNorm2d(8))
+    return model
 
 
 class Workbench:
