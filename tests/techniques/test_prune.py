@@ -339,3 +339,25 @@ def test_the_lines_by_hand_do_as_they_say() -> None:
     assert model.body.out_features == 10
     assert model(inputs).shape == (3, 4)
     assert names["optimizer"].param_groups[0]["params"][0] is model.body.weight  # type: ignore[attr-defined]
+
+
+def test_a_loop_under_autocast_is_no_obstacle() -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16), pruned() as bench:
+        assert proof(bench).effective, proof(bench).evidence
+
+
+def test_an_error_in_a_copy_leaves_the_model_as_it_is_and_is_told() -> None:
+    class Fragile(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.wide, self.head = nn.Linear(192, 32), nn.Linear(32, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if not self.training:
+                raise RuntimeError("not in evaluation mode")
+            out: torch.Tensor = self.head(self.wide(x.flatten(1)))
+            return out
+
+    with pruned(Fragile) as bench:
+        assert proof(bench).evidence == "RuntimeError: not in evaluation mode"
+        assert shapes(dict(bench.model.named_parameters())) == shapes(dict(Fragile().named_parameters()))
