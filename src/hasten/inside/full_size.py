@@ -38,6 +38,7 @@ class FullSize:
                     buffers[name].data = kept.sliced(buffers[name])
         for path, attributes in cut.attributes.items():
             modules[path].__dict__.update(attributes)
+        torch.clear_autocast_cache()  # of weights as they were
 
     def _cut_parameter(self, torch: Any, parameter: Any, kept: Kept) -> None:
         gradient, small = parameter.grad, kept.sliced(parameter.data)

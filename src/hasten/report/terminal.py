@@ -120,8 +120,8 @@ def _guard_words(result: TuneResult) -> str:
     if guard.changes:
         return (
             f"Accuracy was not judged: {', '.join(guard.changes)} changes the training itself. "
-            f"Losses stayed finite over {guard.steps} steps, and checkpoints keep their shapes. Faster means "
-            "more samples in the same time, not how soon the model is as good."
+            f"Losses stayed finite over {guard.steps} steps, and checkpoints keep their shapes. "
+            "Faster means more samples in the same time, not how soon the model is as good."
         )
     curve = guard.loss_curve
     same = "batches, flags, learning rates and random draws"

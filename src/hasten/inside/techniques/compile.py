@@ -41,7 +41,7 @@ class Compile(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
-    conflicts = frozenset({"checkpointing", "fp8"})
+    conflicts = frozenset({"checkpointing", "fp8", "drop_bias", "prune"})
 
     def __init__(self) -> None:
         self._work: _Work | None = None
