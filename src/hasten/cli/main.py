@@ -34,15 +34,10 @@ What follows the script's name belongs to the script. hasten VERB --help lists a
 """
 
 
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Room for the longest verb's name."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=18)
-
-
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="hasten", description=_DESCRIPTION, formatter_class=_HelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="hasten", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--version", action="version", version=f"hasten {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=VerbParser)
     for verb in _VERBS:
