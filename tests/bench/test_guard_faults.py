@@ -23,6 +23,7 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.records.verdict import GuardVerdict
 from tests.bench import faulty_techniques
 from tests.bench.faulty_techniques import PLANTED, TRAINING, TRAININGS
+from tests.bench.made_up import PRECISIONS
 from tests.bench.workers import stage_for
 
 STEPS = 60
@@ -101,7 +102,7 @@ def test_every_planted_fault_has_its_name() -> None:
     assert {(kind, name) for kind, names in PLANTED.items() for name in names} == set(CAUGHT)
 
 
-@pytest.mark.parametrize("precision", ROUNDING)
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(("kind", "name"), CAUGHT)
 def test_a_fault_is_caught_by_its_name(trainings: Trainings, kind: str, name: str, precision: str) -> None:
     found = verdict(trainings, kind, name, precision)

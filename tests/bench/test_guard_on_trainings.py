@@ -17,6 +17,7 @@ from hasten.inside.job import Perturbation
 from hasten.machine import this_machine
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.verdict import GuardVerdict
+from tests.bench.made_up import PRECISIONS
 from tests.bench.workers import one_thread, stage_for
 
 # The first argument plants a fault into an otherwise equal training.
@@ -94,7 +95,7 @@ def test_bf16_passes_by_its_own_measure_and_not_by_that_of_float32(testimonies: 
     assert not verdict_on(testimonies, "bf16", "float32").passed
 
 
-@pytest.mark.parametrize("precision", ROUNDING)
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_caught(testimonies: Testimonies, fault: str, precision: str) -> None:
     verdict = verdict_on(testimonies, fault, precision)

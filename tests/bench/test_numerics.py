@@ -11,7 +11,8 @@ import pytest
 
 from hasten.bench.checked_steps import Check, checked_steps
 from hasten.bench.guard import LEAST_STEPS, STEPS
-from hasten.bench.numerics import MEAN_TIMES, ROUNDING, ROUNDING_TIMES, SAME_GRADIENT, TURNED, judge_steps
+from hasten.bench.numerics import MEAN_TIMES, ROUNDING_TIMES, SAME_GRADIENT, TURNED, judge_steps
+from tests.bench.made_up import PRECISIONS
 
 
 def sums(scale: float = 1.0, noise: float = 0.0, size: float = 4.0) -> list[float]:
@@ -40,7 +41,7 @@ def judged(
     return found
 
 
-@pytest.mark.parametrize("precision", ROUNDING)
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_the_same_step_passes(precision: str) -> None:
     found = judged(checks(), precision=precision)
     assert found["held"]
@@ -49,7 +50,7 @@ def test_the_same_step_passes(precision: str) -> None:
     assert set(found["compared"]) == {"gradient", "update", "buffers", "since parameters"}
 
 
-@pytest.mark.parametrize("precision", ROUNDING)
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("factor", [1.05, 0.95])
 def test_a_gradient_of_another_scale_is_caught(precision: str, factor: float) -> None:
     (reason, *_) = judged(checks(factor), precision=precision)["reasons"]
@@ -126,7 +127,7 @@ def test_what_other_draws_do_not_reach_may_be_rounding() -> None:
 
 
 @pytest.mark.parametrize("draws", [False, True])
-@pytest.mark.parametrize("precision", ROUNDING)
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_an_update_from_the_same_gradient_has_a_tolerance_of_its_own(precision: str, draws: bool) -> None:
     longer = checks(update={"weight": sums(1 + 2 * SAME_GRADIENT.scale)})
     perturbed = checks(noise=0.3, update={"weight": sums(1.2)})
@@ -179,7 +180,7 @@ def test_a_tensor_without_gradient_may_get_some_by_rounding() -> None:
     assert not judged(with_gradient(0.1))["held"]
 
 
-@pytest.mark.parametrize("precision", ROUNDING)
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_over_several_steps_the_whole_counts(precision: str) -> None:
     rounded = checks(since={"exp_avg": sums(noise=0.05)})
     most = 0.05 * ROUNDING_TIMES
