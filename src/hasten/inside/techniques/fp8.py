@@ -2,8 +2,8 @@
 
 It helps large linear layers (from about 4096 on a side) on GPUs with float8 arithmetic, best when compiled
 around. It hurts small ones: finding the scales takes longer than the product saves. Layers whose sides are
-not divisible by 16 are left alone. Its rounding is so coarse that the guard cannot tell a gradient five percent
-too large from it: judge the trained model by ``hasten verify``.
+not divisible by 16 are left alone. Its rounding is so coarse that the guard cannot tell a gradient that is
+five percent too large from it: judge the trained model by ``hasten verify``.
 
 Source: https://github.com/pytorch/ao (torchao.float8) and Micikevicius et al., FP8 Formats for Deep Learning,
 2022.
