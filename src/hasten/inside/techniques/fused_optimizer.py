@@ -67,7 +67,8 @@ class FusedOptimizer(Technique):
             if not why_not_fused(torch, o) and not o.param_groups[0].get("fused")
         ]
         if not suitable:
-            raise NotApplicable("no optimizer of the script's has a fused form")
+            reasons = {why_not_fused(torch, o) or "the script asks for it" for o in training.optimizers}
+            raise NotApplicable("; ".join(sorted(reasons)) or "the script has no torch optimizer")
         chosen = [o for o in suitable if not any(_lying_otherwise(torch, o))]
         if not chosen:
             raise NotApplicable("the optimizer's state has other strides than its parameters")
