@@ -33,8 +33,14 @@ SCOPES = {
 }
 TRIED_WITH: dict[str, dict[str, Any]] = {
     "threads": {"count": 4},
+    "interop_threads": {"count": 1},
+    "loader_workers": {"count": 2},
+    "openmp_runtime": {"kind": "libgomp", "wait": "active"},
+    "affinity": {"bind": "compact"},
+    "huge_pages": {"by": "glibc"},
     "batch_size": {"factor": 2},
     "prune": {"ratio": 0.3},
+    "matmul_precision": {"precision": "high"},
 }
 """Settings for the lines by hand, where a technique needs some."""
 

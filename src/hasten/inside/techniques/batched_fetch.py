@@ -111,6 +111,7 @@ class BatchedFetch(Technique):
             self._caches.release(self.name)
 
     def proof(self, training: Training) -> Proof:
+        """Counts the batches that were gathered at once, and those that were not."""
         evidence = [f"{self._gathered} batches were gathered, {self._others} were not"]
         for cache in self._caches.caches if self._caches is not None else ():
             evidence += filter(None, (cache.stale, cache.uneven))

@@ -1,5 +1,9 @@
 """The forward pass in bfloat16 by autocast; its outputs come back in float32, so that the loss is as written.
 
+It helps where large products and convolutions take most of a step, on processors and GPUs with bfloat16
+instructions. It hurts small layers, whose casts cost more than the products save; where the instructions are
+missing it is emulated, which is slow.
+
 Source: https://docs.pytorch.org/docs/stable/amp.html
 """
 
@@ -71,6 +75,9 @@ class Bf16(Technique):
         training.forward_wrappers.pop(self.name, None)
 
     def proof(self, training: Training) -> Proof:
+        """Counts the forward passes under autocast; and of what autograd keeps of the first for its backward
+        pass, a part must be in bfloat16.
+        """
         lowered = f"tensors kept in bfloat16 by the first: {self._lowered}"
         evidence = f"{self._calls} forward passes under autocast; {lowered}"
         return Proof(self.name, self._calls > 0 and self._lowered > 0, evidence)

@@ -1,5 +1,8 @@
 """Convolution weights and inputs stored channels last (NHWC), the order that fast convolution kernels read.
 
+It helps convolutional networks, whose kernels would reorder their inputs otherwise, most under a lower
+precision. It hurts where convolutions are few and operators that want channels first stand between them.
+
 Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html
 """
 
@@ -101,6 +104,7 @@ class ChannelsLast(Technique):
         self._odd.clear()
 
     def proof(self, training: Training) -> Proof:
+        """Counts the weights that lie channels last now and the inputs that were converted: both must be."""
         last = sum(is_channels_last(p) for root in training.roots for p in root.parameters() if p.dim() == 4)
         return Proof(
             self.name,

@@ -157,6 +157,9 @@ class Compile(Technique):
         return self._so_far().seconds if self._work is not None else 0.0
 
     def proof(self, training: Training) -> Proof:
+        """Counts the calls of compiled graphs, the graph breaks, and the graphs that were compiled anew while
+        it trained.
+        """
         calls = sum(call.compiled_calls for call in self._calls)
         found, late = self._so_far(), sum(call.late_graphs for call in self._calls)
         left = sum(call.left_calls for call in self._calls)

@@ -67,6 +67,7 @@ class CudnnBenchmark(Technique):
             training.torch.backends.cudnn.benchmark = self._installed = False
 
     def proof(self, training: Training) -> Proof:
+        """Counts the forward passes during which cuDNN chose its kernels by timing them."""
         evidence = f"{self._calls} forward passes with cuDNN's choice by timing"
         return Proof(self.name, self._calls > 0, evidence)
 

@@ -75,6 +75,9 @@ class DatasetInRam(Technique):
             self._caches.release(self.name)
 
     def proof(self, training: Training) -> Proof:
+        """Counts the samples that came from memory and those that were made; a cache that the script made
+        stale does not count.
+        """
         assert self._caches is not None
         hits, made = (now - then for now, then in zip(self._caches.counts(), self._before, strict=True))
         remarks = [remark for cache in self._caches.caches if (remark := cache.remark)]

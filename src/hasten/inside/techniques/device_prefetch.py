@@ -86,6 +86,7 @@ class DevicePrefetch(Technique):
         sending(training, send)
 
     def proof(self, training: Training) -> Proof:
+        """Counts the tensors that were copied ahead and then used."""
         made, taken = (self._copies.made, self._copies.taken) if self._copies is not None else (0, 0)
         evidence = f"{made} tensors were copied ahead, {taken} of them were used"
         return Proof(self.name, taken > 0, evidence)

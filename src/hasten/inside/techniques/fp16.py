@@ -88,6 +88,9 @@ class Fp16(Technique):
             self._scaling.remove()
 
     def proof(self, training: Training) -> Proof:
+        """Counts the forward passes under autocast and the backward passes of a scaled loss; of what autograd
+        keeps of the first, a part must be in float16. Steps skipped for an overflow are told.
+        """
         scaling = self._scaling
         assert scaling is not None
         evidence = (

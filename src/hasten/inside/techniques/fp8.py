@@ -104,6 +104,7 @@ class Fp8(Technique):
             self._undo.pop()()
 
     def proof(self, training: Training) -> Proof:
+        """Counts the calls of the float8 layers."""
         return Proof(self.name, self._calls > 0, f"{self._calls} float8 calls of {self._layers} layers")
 
     @classmethod

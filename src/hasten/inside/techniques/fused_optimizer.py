@@ -152,6 +152,7 @@ class FusedOptimizer(Technique):
             self._undo.pop()()
 
     def proof(self, training: Training) -> Proof:
+        """Counts the calls of torch's fused (or foreach) update function."""
         return Proof(self.name, self._updates > 0, f"{self._updates} {self._form} updates")
 
     @classmethod

@@ -5,7 +5,7 @@ with version 2.8, and a version works with the torch of the same number only. It
 layers that it replaces without need. It exchanges parts of the model and there is no way back: it needs a
 process of its own.
 
-Sources: https://intel.github.io/intel-extension-for-pytorch/cpu/latest/ (optimize);
+Source: https://intel.github.io/intel-extension-for-pytorch/cpu/latest/ (optimize);
 https://github.com/intel/intel-extension-for-pytorch/issues/867 (its end)
 """
 

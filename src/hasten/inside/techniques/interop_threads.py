@@ -70,6 +70,7 @@ class InteropThreads(Technique):
         self._wanted = int(settings["count"])
 
     def proof(self, training: Training) -> Proof:
+        """Asks torch how many inter-op threads it keeps, and whether the script asks for another number."""
         found, own = training.torch.get_num_interop_threads(), training.kept.get(_SETTER)
         evidence = f"torch keeps {found} inter-op threads, {self._wanted} were asked for"
         if own is not None:

@@ -173,6 +173,7 @@ class LoaderWorkers(Technique):
         return "" if (method or multiprocessing.get_start_method()) == "fork" else _unpicklable(loader)
 
     def proof(self, training: Training) -> Proof:
+        """Counts the batches that came from worker processes as they were asked for."""
         batches = self._override.batches if self._override is not None else 0
         made_by = f"{self._settings.get('count', 0)} worker processes"
         evidence = "; ".join([f"{batches} batches came from {made_by}", *self._why_not])

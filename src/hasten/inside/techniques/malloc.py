@@ -124,6 +124,9 @@ class Malloc(Technique):
         self._kind = str(settings.get("kind", "glibc"))
 
     def proof(self, training: Training) -> Proof:
+        """Asks the allocator itself: which library answers ``malloc``; of glibc, whether large blocks come
+        from a heap that keeps them when they are freed.
+        """
         return self._proof_of_thresholds() if self._kind == "glibc" else self._proof_of_library()
 
     def _proof_of_library(self) -> Proof:

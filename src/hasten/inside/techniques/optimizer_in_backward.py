@@ -69,6 +69,7 @@ class OptimizerInBackward(Technique):
             self._undo.pop()()
 
     def proof(self, training: Training) -> Proof:
+        """Counts the parameters that were updated during backward passes."""
         updates = sum(watch.updates for watch in self._watches)
         reason = next((watch.reason for watch in self._watches if watch.reason), "")
         evidence = f"{updates} parameters updated during backward passes"

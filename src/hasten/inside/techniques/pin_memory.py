@@ -71,6 +71,7 @@ class PinMemory(Technique):
         sending(training, send)
 
     def proof(self, training: Training) -> Proof:
+        """Counts the batches that came pinned and the copies that were not waited for: it needs both."""
         batches = self._override.batches if self._override is not None else 0
         evidence = f"{batches} batches were pinned; {self._sent} copies to the GPU were not waited for"
         return Proof(self.name, batches > 0 and self._sent > 0, evidence)

@@ -83,6 +83,7 @@ class Tf32(Technique):
         self._before = None
 
     def proof(self, training: Training) -> Proof:
+        """Counts the forward passes; and a product computed under the setting must differ from float32's."""
         changed = "differs" if self._changes else "does not differ"
         evidence = f"{self._calls} forward passes; a product {changed} from float32's"
         return Proof(self.name, self._changes and self._calls > 0, evidence)

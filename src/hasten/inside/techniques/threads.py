@@ -73,6 +73,7 @@ class Threads(Technique):
         self._wanted = int(settings["count"])
 
     def proof(self, training: Training) -> Proof:
+        """Asks torch how many threads it uses."""
         found = training.torch.get_num_threads()
         return Proof(
             self.name, found == self._wanted, f"torch uses {found} threads, {self._wanted} were asked for"
