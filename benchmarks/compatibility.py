@@ -25,7 +25,7 @@ from typing import Any
 
 from tests.scripts.libraries import LIBRARY_SCRIPTS, LibraryScript
 from tests.scripts.shapes import REFUSED, TUNABLE, Shape
-from tests.scripts.trial import Outcome, follow, stage_for
+from tests.scripts.trial import Outcome, follow, live_techniques, stage_for
 
 from hasten.bench.ending import ScriptOver
 from hasten.bench.guard import drew_otherwise, guard
@@ -108,7 +108,7 @@ def _fill(row: Row, shape: Shape, arguments: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory() as base:
         plain = run_plain(shape.path, Path(base), arguments)
     with fresh_stage(shape, arguments) as stage:
-        outcome = follow(stage)
+        outcome = follow(stage, live_techniques())
     row.steps_seen = len(outcome.steps)
     row.steps_printed = len(_losses_in(plain))
     row.techniques = dict(outcome.techniques)

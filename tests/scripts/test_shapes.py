@@ -38,6 +38,9 @@ OTHER_LOSSES = {
 }
 
 
+# All others, too, are switched on and off by benchmarks/compatibility.py.
+SWITCHED = ("dataset_in_ram", "batched_fetch", "bf16", "channels_last", "fused_optimizer")
+
 FOLLOWED = [shape for shape in (*TUNABLE, *LIBRARY_SCRIPTS) if shape.name not in SLOW]
 
 
@@ -48,7 +51,7 @@ def test_it_is_seen_rightly_and_each_technique_proven_on_it(shape: Shape, tmp_pa
     folder = tmp_path / "work"
     folder.mkdir()
     with stage_for(shape.path, folder, shape.arguments) as stage:
-        outcome = follow(stage)
+        outcome = follow(stage, SWITCHED)
     for holds in (
         it_runs_to_its_end_and_every_step_is_seen,
         what_is_seen_is_what_there_is,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -78,8 +78,13 @@ def stage_for(
         os.chdir(here)
 
 
-def follow(stage: Stage) -> Outcome:
-    """Watch a script, switch every live technique that applies on and off, let it run to its end.
+def live_techniques() -> list[str]:
+    return [name for name, technique in CATALOG.items() if technique.scope == "live"]
+
+
+def follow(stage: Stage, names: Sequence[str]) -> Outcome:
+    """Watch a script, switch each of the live techniques ``names`` that applies on and off, let it run to its
+    end.
 
     A script that ends before all of that, or that a technique makes fail, is started again and goes on with
     the techniques that are left. What the script raises of its own accord is in ``ended``.
@@ -90,7 +95,7 @@ def follow(stage: Stage) -> Outcome:
             worker.wait_started()
             watched = worker.steps(WARMUP_STEPS + WATCHED_STEPS)
             _see(outcome, watched[WARMUP_STEPS:], worker.observation())
-            _try_all(outcome, worker, stage)
+            _try_all(outcome, worker, stage, names)
             worker.switch(BASELINE)
             worker.steps(END, timeout=120)
         except ScriptOver as over:
@@ -101,11 +106,11 @@ def follow(stage: Stage) -> Outcome:
                 _see(outcome, outcome.steps[len(outcome.steps) // 4 :], seen)
     assert stage.trial_folder is not None
     outcome.printed = (stage.trial_folder / "worker-001.stdout").read_text()
-    while outcome.observation is not None and len(outcome.techniques) < len(_live()):
+    while outcome.observation is not None and len(outcome.techniques) < len(names):
         before = len(outcome.techniques)
         with stage.worker(BASELINE) as worker, suppress(ScriptOver):
             worker.wait_started()
-            _try_all(outcome, worker, stage)
+            _try_all(outcome, worker, stage, names)
         assert len(outcome.techniques) > before, "the script is too short for one technique"
     return outcome
 
@@ -117,15 +122,11 @@ def _see(outcome: Outcome, watched: list[Step], seen: Observation) -> None:
     outcome.observation = replace(seen, steps=tuple(watched), cycle=rhythm.cycle, batch_size=size)
 
 
-def _live() -> list[str]:
-    return [name for name, technique in CATALOG.items() if technique.scope == "live"]
-
-
-def _try_all(outcome: Outcome, worker: WorkerProcess, stage: Stage) -> None:
+def _try_all(outcome: Outcome, worker: WorkerProcess, stage: Stage, names: Sequence[str]) -> None:
     assert outcome.observation is not None
     assert outcome.rhythm is not None
     facts = Facts(stage.machine, outcome.observation)
-    for name in _live():
+    for name in names:
         if name in outcome.techniques:
             continue
         reasons = [*outcome.observation.obstacles, *CATALOG[name].refuse(facts)]
