@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from hasten.inside.techniques.bf16 import Bf16, in_float32
+from hasten.inside.lowering import in_float32
+from hasten.inside.techniques.bf16 import Bf16
 from hasten.records.plan import BASELINE, Plan
 from hasten.testing.workbench import Workbench, workbench
 
@@ -130,16 +131,18 @@ def test_outputs_come_back_in_float32(bench: Workbench, form: str) -> None:
 
 def test_outputs_of_other_types_are_handed_on_as_they_are() -> None:
     indices, half, words = torch.arange(3), torch.ones(2, dtype=torch.float16), Output(INPUTS)
-    output = in_float32(torch, {"indices": indices, "half": half, "text": "a", "none": None, "kind": Output})
+    output = in_float32(
+        torch, {"indices": indices, "half": half, "text": "a", "none": None, "kind": Output}, torch.bfloat16
+    )
     assert output["indices"] is indices
     assert output["half"] is half
     assert (output["text"], output["none"], output["kind"]) == ("a", None, Output)
-    assert in_float32(torch, words).logits is INPUTS
+    assert in_float32(torch, words, torch.bfloat16).logits is INPUTS
 
 
 def test_a_models_own_record_is_not_written_into() -> None:
     own = Output(INPUTS.bfloat16())
-    assert in_float32(torch, own).logits.dtype is torch.float32
+    assert in_float32(torch, own, torch.bfloat16).logits.dtype is torch.float32
     assert own.logits.dtype is torch.bfloat16
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from ..errors import Refusal
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..bench.stage import Stage
     from ..workspace import Script
 
 
@@ -74,6 +76,22 @@ def script_of(arguments: argparse.Namespace) -> Script:
     if arguments.module is not None:
         return find_module(arguments.module, arguments.arguments)
     return find_script(arguments.script, arguments.arguments)
+
+
+def stage_of(script: Script, arguments: argparse.Namespace) -> Stage:
+    """Where the script is watched, its output shown, as --allow-writes and --json say."""
+    from ..bench.stage import Stage
+    from ..machine import this_machine
+
+    return Stage(
+        argv=script.argv,
+        machine=this_machine(),
+        environment=dict(os.environ),
+        folders=script.folders,
+        module=script.module is not None,
+        protect=not arguments.allow_writes,
+        stdout_to_stderr=arguments.json == "-",
+    )
 
 
 def add_techniques(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from .common import (
     add_allow_writes,
@@ -12,6 +11,7 @@ from .common import (
     console_for,
     require_platform,
     script_of,
+    stage_of,
     whole_number,
 )
 
@@ -33,26 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     from ..bench.observe import observe
-    from ..bench.stage import Stage
     from ..candidates import with_remedies_here
     from ..causes import find_causes
-    from ..machine import this_machine
     from ..records.facts import Facts
     from ..report.machine_readable import profile_json, write_json
     from ..report.terminal import print_profile
 
     require_platform()
     script = script_of(arguments)
-    stage = Stage(
-        argv=script.argv,
-        machine=this_machine(),
-        environment=dict(os.environ),
-        folders=script.folders,
-        module=script.module is not None,
-        protect=not arguments.allow_writes,
-        stdout_to_stderr=arguments.json == "-",
-    )
-    with stage:
+    with stage_of(script, arguments) as stage:
         observation, _ = observe(stage, arguments.steps, arguments.warmup)
     facts = Facts(stage.machine, observation)
     causes = with_remedies_here(find_causes(facts), facts)

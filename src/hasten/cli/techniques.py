@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 
-from .common import add_allow_writes, add_json, add_script, console_for, require_platform, script_of
+from .common import add_allow_writes, add_json, add_script, console_for, require_platform, script_of, stage_of
 
 NAME = "techniques"
 HELP = "list the techniques, and say which apply to this machine and, if one is named, to a script"
@@ -29,20 +28,10 @@ def execute(arguments: argparse.Namespace) -> int:
         listing = list_for_machine(this_machine())
     else:
         from ..bench.observe import observe
-        from ..bench.stage import Stage
         from ..records.facts import Facts
 
         script = script_of(arguments)
-        stage = Stage(
-            argv=script.argv,
-            machine=this_machine(),
-            environment=dict(os.environ),
-            folders=script.folders,
-            module=script.module is not None,
-            protect=not arguments.allow_writes,
-            stdout_to_stderr=arguments.json == "-",
-        )
-        with stage:
+        with stage_of(script, arguments) as stage:
             observation, _ = observe(stage)
         listing = list_for_script(script.label, Facts(stage.machine, observation))
     print_techniques(listing, console_for(arguments.json))

@@ -9,14 +9,11 @@ Source: https://docs.pytorch.org/docs/stable/amp.html
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from typing import Any
-
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..structures import map_tensors
-from ..training import Call, Training
+from ..lowering import LoweredForward
+from ..training import Training
 from .base import Technique
 
 _CPU_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
@@ -32,8 +29,7 @@ class Bf16(Technique):
     precision = "bfloat16"
 
     def __init__(self) -> None:
-        self._calls = 0
-        self._lowered = 0
+        self._forward: LoweredForward | None = None
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
@@ -49,27 +45,8 @@ class Bf16(Technique):
         return reasons
 
     def install(self, training: Training, settings: Settings) -> None:
-        torch = training.torch
-        reduced = torch.bfloat16
-
-        def kept(tensor: Any) -> Any:
-            """What autocast lowered is kept in bfloat16 for the backward pass: seen here, it is the proof."""
-            self._lowered += tensor.dtype == reduced
-            return tensor
-
-        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            device = next(root.parameters()).device.type
-            if not torch.is_grad_enabled() or torch.is_autocast_enabled(device):
-                return call(*args, **kwargs)
-            autocast = torch.autocast(device, dtype=reduced)
-            autocast._by_hasten = True
-            watching = torch.autograd.graph.saved_tensors_hooks(kept, lambda tensor: tensor)
-            with nullcontext() if self._calls else watching, autocast:
-                output = call(*args, **kwargs)
-            self._calls += 1
-            return in_float32(torch, output)
-
-        training.forward_wrappers[self.name] = forward
+        self._forward = LoweredForward(training.torch, training.torch.bfloat16)
+        training.forward_wrappers[self.name] = self._forward
 
     def remove(self, training: Training) -> None:
         training.forward_wrappers.pop(self.name, None)
@@ -78,9 +55,10 @@ class Bf16(Technique):
         """Counts the forward passes under autocast; and of what autograd keeps of the first for its backward
         pass, a part must be in bfloat16.
         """
-        lowered = f"tensors kept in bfloat16 by the first: {self._lowered}"
-        evidence = f"{self._calls} forward passes under autocast; {lowered}"
-        return Proof(self.name, self._calls > 0 and self._lowered > 0, evidence)
+        assert self._forward is not None
+        calls, lowered = self._forward.calls, self._forward.lowered
+        evidence = f"{calls} forward passes under autocast; tensors kept in bfloat16 by the first: {lowered}"
+        return Proof(self.name, calls > 0 and lowered > 0, evidence)
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
@@ -89,8 +67,3 @@ class Bf16(Technique):
             "    output = model(inputs)\n"
             "loss = criterion(output.float(), targets)"
         )
-
-
-def in_float32(torch: Any, output: Any) -> Any:
-    """``output`` with float32 in place of bfloat16, in containers too."""
-    return map_tensors(torch, output, lambda t: t.float() if t.dtype == torch.bfloat16 else t)

@@ -11,15 +11,12 @@ Source: https://docs.pytorch.org/docs/stable/amp.html
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from typing import Any
-
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..loss_scale import LossScaling, Scale
-from ..structures import map_tensors
-from ..training import Call, NotApplicable, Training
+from ..lowering import LoweredForward
+from ..training import NotApplicable, Training
 from .base import Technique
 
 _CPU_FLAGS = {"avx512_fp16", "amx_fp16"}
@@ -35,8 +32,7 @@ class Fp16(Technique):
     precision = "float16"
 
     def __init__(self) -> None:
-        self._calls = 0
-        self._lowered = 0
+        self._forward: LoweredForward | None = None
         self._scaling: LossScaling | None = None
 
     @classmethod
@@ -57,30 +53,13 @@ class Fp16(Technique):
 
     def install(self, training: Training, settings: Settings) -> None:
         torch = training.torch
-        reduced = torch.float16
         if training.roots and not training.optimizers:
             raise NotApplicable("the script has no torch optimizer")
         self._scaling = LossScaling(training, training.kept.setdefault(self.name, Scale()))
         self._scaling.install()
 
-        def kept(tensor: Any) -> Any:
-            """What autocast lowered is kept in float16 for the backward pass: seen here, it is the proof."""
-            self._lowered += tensor.dtype == reduced
-            return tensor
-
-        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            device = next(root.parameters()).device.type
-            if not torch.is_grad_enabled() or torch.is_autocast_enabled(device):
-                return call(*args, **kwargs)
-            autocast = torch.autocast(device, dtype=reduced)
-            autocast._by_hasten = True
-            watching = torch.autograd.graph.saved_tensors_hooks(kept, lambda tensor: tensor)
-            with nullcontext() if self._calls else watching, autocast:
-                output = call(*args, **kwargs)
-            self._calls += 1
-            return map_tensors(torch, output, lambda t: t.float() if t.dtype == reduced else t)
-
-        training.forward_wrappers[self.name] = forward
+        self._forward = LoweredForward(torch, torch.float16)
+        training.forward_wrappers[self.name] = self._forward
 
     def remove(self, training: Training) -> None:
         training.forward_wrappers.pop(self.name, None)
@@ -91,14 +70,15 @@ class Fp16(Technique):
         """Counts the forward passes under autocast and the backward passes of a scaled loss; of what autograd
         keeps of the first, a part must be in float16. Steps skipped for an overflow are told.
         """
-        scaling = self._scaling
+        scaling, forward = self._scaling, self._forward
         assert scaling is not None
+        assert forward is not None
         evidence = (
-            f"{self._calls} forward passes under autocast, {scaling.backwards} backward passes scaled by "
-            f"{scaling.scale.value:g} now; tensors kept in float16 by the first: {self._lowered}"
+            f"{forward.calls} forward passes under autocast, {scaling.backwards} backward passes scaled by "
+            f"{scaling.scale.value:g} now; tensors kept in float16 by the first: {forward.lowered}"
         )
         evidence += f"; {scaling.left_alone}" if scaling.left_alone else ""
-        effective = self._calls > 0 and self._lowered > 0 and scaling.backwards > 0
+        effective = forward.calls > 0 and forward.lowered > 0 and scaling.backwards > 0
         skipped = f"{scaling.skipped} steps skipped, whose gradients overflowed" if scaling.skipped else ""
         return Proof(self.name, effective and not scaling.left_alone, evidence, skipped)
 
