@@ -18,8 +18,8 @@ from hasten.records.verdict import GuardVerdict
 from hasten.search import Candidate
 
 PRECISIONS = ("float32", "bfloat16")
-"""The finest, and the coarsest under which planted faults must be caught: float8's rounding is as large as some
-of them.
+"""The finest, and the coarsest under which planted faults must be caught: float8's rounding is as large as
+some of them.
 """
 
 
