@@ -68,7 +68,7 @@ class FusedOptimizer(Technique):
         ]
         if not suitable:
             reasons = {why_not_fused(torch, o) or "the script asks for it" for o in training.optimizers}
-            raise NotApplicable("; ".join(sorted(reasons)) or "the script has no torch optimizer")
+            raise NotApplicable(f"no optimizer of the script's can be fused: {'; '.join(sorted(reasons))}")
         chosen = [o for o in suitable if not any(_lying_otherwise(torch, o))]
         if not chosen:
             raise NotApplicable("the optimizer's state has other strides than its parameters")
