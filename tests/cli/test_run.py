@@ -231,8 +231,8 @@ def test_a_notebook_runs_as_one_program(project: Project, options: list[str]) ->
 
 LEFT_OUT = """\
 hasten: training under plan.toml: fused_optimizer
-hasten: fused_optimizer does not apply here and is left out: no optimizer of the script's can be fused: Rprop has \
-no fused form in torch
+hasten: fused_optimizer does not apply here and is left out: no optimizer of the script's can be fused: \
+Rprop has no fused form in torch
 """
 
 
