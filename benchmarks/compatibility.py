@@ -25,10 +25,11 @@ from typing import Any
 
 from tests.scripts.libraries import LIBRARY_SCRIPTS, LibraryScript
 from tests.scripts.shapes import REFUSED, TUNABLE, Shape
-from tests.scripts.trial import Outcome, follow, live_techniques, stage_for
+from tests.scripts.trial import Outcome, follow, live_techniques, stage_for, together
 
 from hasten.bench.ending import ScriptOver
 from hasten.bench.guard import drew_otherwise, guard
+from hasten.bench.numerics import ROUNDING
 from hasten.bench.observe import observe
 from hasten.bench.stage import Stage
 from hasten.errors import HastenError
@@ -37,11 +38,13 @@ from hasten.machine import this_machine
 from hasten.records.facts import Facts
 from hasten.records.observation import Observation
 from hasten.records.plan import Plan
+from hasten.records.trial import Proof
 from hasten.report.words import step_words
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
 GUARD_STEPS = 60
+_STEPS_UNDER_A_PLAN = 6
 PLAIN_SECONDS = 600
 AT_ONCE = 2
 LONG = {"long_steps": ("--seconds", "0.1")}  # its 20 s a step are a test of patience
@@ -152,22 +155,33 @@ def _losses_in(printed: str) -> list[str]:
 def _process_techniques(
     shape: Shape, arguments: tuple[str, ...], observation: Observation
 ) -> dict[str, tuple[str, str]]:
+    """Those that do not change the training in one process; in one of its own what did not go there."""
     facts = Facts(this_machine(), observation)
     found: dict[str, tuple[str, str]] = {}
+    names = []
     for name, technique in CATALOG.items():
         if technique.scope == "live":
             continue
         reasons = technique.refuse(facts)
         if reasons:
             found[name] = ("refused", "; ".join(reasons))
-            continue
-        with fresh_stage(shape, arguments) as stage:
-            plan = Plan({name: technique.options(facts)[0]})
-            with stage.worker(plan) as worker:
-                worker.wait_started()
-                (proof,) = worker.proofs()
+        else:
+            names.append(name)
+    many = together([name for name in names if CATALOG[name].risk != "training"], facts)
+    proofs = _proofs_under(many, shape, arguments)
+    for name in names:
+        proof = proofs.get(name)
+        if proof is None or not proof.effective:
+            proof = _proofs_under(together([name], facts), shape, arguments)[name]
         found[name] = ("applied" if proof.effective else "no effect", proof.evidence)
-    return found
+    return {name: found[name] for name in CATALOG if name in found}
+
+
+def _proofs_under(plan: Plan, shape: Shape, arguments: tuple[str, ...]) -> dict[str, Proof]:
+    with fresh_stage(shape, arguments) as stage, stage.worker(plan) as worker:
+        worker.wait_started()
+        worker.steps(_STEPS_UNDER_A_PLAN)
+        return {proof.technique: proof for proof in worker.proofs()}
 
 
 def _guard(shape: Shape, arguments: tuple[str, ...], outcome: Outcome) -> str:
@@ -179,8 +193,7 @@ def _guard(shape: Shape, arguments: tuple[str, ...], outcome: Outcome) -> str:
     facts = Facts(this_machine(), outcome.observation)
     techniques = [CATALOG[name] for name in plan.techniques]
     draws = any(technique.risk_for(facts) == "draws" for technique in techniques)
-    lowered = any(technique.precision == "bfloat16" for technique in techniques)
-    precision = "bfloat16" if lowered else "float32"
+    precision = max((technique.precision for technique in techniques), key=lambda name: ROUNDING[name])
     with fresh_stage(shape, arguments) as stage:
         steps = min(GUARD_STEPS, len(outcome.steps))
         verdict = guard(stage, plan, draws, precision, 0, steps)

@@ -43,16 +43,31 @@ class Outcome:
 
     @property
     def applied(self) -> Plan:
-        """Every live technique that took effect, together."""
+        """The live techniques that took effect, together, as far as a tune would put them into one plan."""
         assert self.observation is not None
         facts = Facts(this_machine(), self.observation)
         names = [name for name, (what, _) in self.techniques.items() if what == "applied"]
-        return Plan({name: settings_for(name, facts) for name in names})
+        return together([name for name in names if CATALOG[name].for_speed], facts)
+
+
+def together(names: Sequence[str], facts: Facts) -> Plan:
+    """The techniques in one plan; of two that exclude each other, the first."""
+    plan = BASELINE
+    for name in names:
+        excluded = {other for other in plan.techniques if name in CATALOG[other].conflicts}
+        if not excluded | (CATALOG[name].conflicts & set(plan.techniques)):
+            plan = plan.adding(name, settings_for(name, facts))
+    return plan
 
 
 def settings_for(name: str, facts: Facts) -> Settings:
-    """The most promising ones; but of ``compile`` all except its kernels, which take half a minute each."""
-    return {"backend": "aot_eager"} if name == "compile" else CATALOG[name].options(facts)[0]
+    """The most promising ones; but of ``compile`` all except its kernels, which take half a minute each, and
+    ``prune`` within the few steps that a test has.
+    """
+    if name == "compile":
+        return {"backend": "aot_eager"}
+    settings = CATALOG[name].options(facts)[0]
+    return {**settings, "after": 3} if name == "prune" else settings
 
 
 @contextmanager
