@@ -27,7 +27,7 @@ from tests.scripts.libraries import LIBRARY_SCRIPTS, LibraryScript
 from tests.scripts.shapes import REFUSED, TUNABLE, Shape
 from tests.scripts.trial import Outcome, follow, live_techniques, stage_for, together
 
-from hasten.bench.ending import ScriptOver
+from hasten.bench.ending import PlanRefused, ScriptOver
 from hasten.bench.guard import drew_otherwise, guard
 from hasten.bench.numerics import ROUNDING
 from hasten.bench.observe import observe
@@ -38,7 +38,6 @@ from hasten.machine import this_machine
 from hasten.records.facts import Facts
 from hasten.records.observation import Observation
 from hasten.records.plan import Plan
-from hasten.records.trial import Proof
 from hasten.report.words import step_words
 
 RESULTS = Path(__file__).parent / "results"
@@ -168,20 +167,22 @@ def _process_techniques(
         else:
             names.append(name)
     many = together([name for name in names if CATALOG[name].risk != "training"], facts)
-    proofs = _proofs_under(many, shape, arguments)
+    found |= _answers_under(many, shape, arguments)
     for name in names:
-        proof = proofs.get(name)
-        if proof is None or not proof.effective:
-            proof = _proofs_under(together([name], facts), shape, arguments)[name]
-        found[name] = ("applied" if proof.effective else "no effect", proof.evidence)
+        if found.get(name, ("", ""))[0] != "applied":
+            found |= _answers_under(together([name], facts), shape, arguments)
     return {name: found[name] for name in CATALOG if name in found}
 
 
-def _proofs_under(plan: Plan, shape: Shape, arguments: tuple[str, ...]) -> dict[str, Proof]:
+def _answers_under(plan: Plan, shape: Shape, arguments: tuple[str, ...]) -> dict[str, tuple[str, str]]:
     with fresh_stage(shape, arguments) as stage, stage.worker(plan) as worker:
-        worker.wait_started()
-        worker.steps(_STEPS_UNDER_A_PLAN)
-        return {proof.technique: proof for proof in worker.proofs()}
+        try:
+            worker.wait_started()
+            worker.steps(_STEPS_UNDER_A_PLAN)
+            proofs = worker.proofs()
+        except (ScriptOver, PlanRefused) as over:
+            return dict.fromkeys(plan.techniques, ("fails", str(over)))
+    return {p.technique: ("applied" if p.effective else "no effect", p.evidence) for p in proofs}
 
 
 def _guard(shape: Shape, arguments: tuple[str, ...], outcome: Outcome) -> str:
