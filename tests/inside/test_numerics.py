@@ -207,3 +207,30 @@ def test_a_model_of_other_parameters_cannot_be_compared(files: Files) -> None:
         bench.model.add_module("more", torch.nn.Linear(4, 4))
         answer = Numerics(bench.training).answer({"what": "load", "state": files.state, "made": files.made})
     assert answer["failed"]
+
+
+def test_a_root_that_came_since_the_checked_step_is_left_out_of_the_departure(
+    files: Files, tmp_path: Path
+) -> None:
+    """Models that are trained later have no start to depart from."""
+    later, then = torch.nn.Linear(2, 2), str(tmp_path / "then")
+    with workbench() as bench:
+        numerics = Numerics(bench.training)
+        bench.train(3)
+        asked(numerics, "save", state=files.state)
+        bench.train(1)
+        asked(numerics, "record", made=files.made, optimizer=0)
+        bench.training.add_root(later)
+        bench.train(2)
+        asked(numerics, "save", state=then)
+    with workbench() as bench:
+        numerics = Numerics(bench.training)
+        bench.train(3)
+        files.load(numerics)
+        bench.train(1)
+        files.compare(numerics)
+        bench.training.add_root(later)
+        bench.train(2)
+        departed = asked(numerics, "load", state=then, made=files.made)
+    assert departed["counts"] == []
+    assert departed["since"]["parameters"][2] == 0.0

@@ -142,7 +142,7 @@ class Numerics:
                 since[kind] = [
                     _sums(torch, _change(tensor, start[name]), _change(state[kind][name], start[name]))
                     for name, tensor in tensors.items()
-                    if tensor.is_floating_point()
+                    if tensor.is_floating_point() and name in start  # not of a root that came since
                 ]
         for optimizer, kept in zip(self._training.optimizers, state["optimizers"], strict=True):
             for name, parameter in parameters.items():
@@ -206,7 +206,7 @@ class Numerics:
             kind: {
                 name: _change(tensor, start[name])
                 for name, tensor in tensors.items()
-                if tensor.is_floating_point()
+                if tensor.is_floating_point() and name in start  # not of a root that came since
             }
             for kind, tensors in (
                 ("update", parameters_of(self._training)),
