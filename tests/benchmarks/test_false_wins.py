@@ -20,6 +20,7 @@ def row(outcome: str, loaded: bool = False, purposes: tuple[str, ...] = ("search
         "loaded": loaded,
         "reason": "-",
         "seconds": 20.0,
+        "budget": 20.0,
         "trials": [{"purpose": purpose} for purpose in purposes],
     }
 
@@ -34,6 +35,10 @@ def test_the_summary_counts() -> None:
         "1 more were refused or failed. That excludes, with 95% confidence, a share of false gains above 5.0%"
     )
     assert summary([row("gain"), row("no-gain")]).startswith("1 gains claimed in 2 tunes")
+    longer = {**row("no-gain"), "budget": 80.0}
+    assert "; 1 times a budget of 20 s was refused as too short, and up to 80 s were given. That" in summary(
+        [row("no-gain"), longer]
+    )
 
 
 def test_a_file_is_filled_up_to_the_number_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
