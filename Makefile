@@ -10,8 +10,8 @@ demo: $(VENV)/.with-examples  ## tune a real example on real data, then train un
 	$(BIN)/hasten demo
 
 test: lint  ## everything that must hold before a change lands
-	$(BIN)/python -m pytest -n 2 --ignore tests/cli --ignore tests/test_pipeline.py
-	$(BIN)/python -m pytest tests/cli tests/test_pipeline.py
+	$(BIN)/python -m pytest -n 2 --ignore tests/test_pipeline.py
+	$(BIN)/python -m pytest tests/test_pipeline.py
 
 lint: $(VENV)/.with-dev
 	$(BIN)/ruff format --check

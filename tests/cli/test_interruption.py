@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import re
@@ -223,12 +224,22 @@ def test_killed_at_fifty_moments_it_leaves_nothing(tmp_path_factory: pytest.Temp
     assert everywhere() == before
 
 
+def is_locked(path: Path) -> bool:
+    with path.open("r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 def test_the_next_tune_removes_the_layers_that_a_killed_one_left(project: Project) -> None:
     tune = Tune(project)
     tune.until_its_worker_prints()
     assert tune.end(signal.SIGKILL) == -signal.SIGKILL
     wait_until(lambda: project.processes() == [])
     (left,) = project.left_over()
+    wait_until(lambda: not is_locked(project.temporary / left / ".in-use"))  # by a process that is ending
     next_tune = Tune(project)
     next_tune.until_it_starts()
     wait_until(lambda: left not in project.layers())
