@@ -284,7 +284,7 @@ def _reason(trial: Trial, kept: bool, where: str = "") -> str:
 
 def _set_up(trial: Trial, gains: bool) -> list[str]:
     """What the set-up takes and when it has paid, where it is worth a word."""
-    if trial.setup_seconds < _SETUP_WORTH_A_WORD:
+    if trial.setup_seconds < _SETUP_WORTH_A_WORD and not trial.never_pays:
         return []
     if not gains or trial.breakeven_steps is None:
         return [f"its set-up took {trial.setup_seconds:.3g} s"]
