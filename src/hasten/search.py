@@ -270,7 +270,7 @@ def _reason(trial: Trial, kept: bool, where: str = "") -> str:
     """In words, with what a reader of the number should know. ``where`` a kept one is a gain."""
     if trial.failure is not None:
         return trial.failure
-    if kept or trial.never_pays:
+    if kept or (trial.never_pays and trial.ratio is not None and trial.ratio.high < KEEP_BELOW):
         said = f"a gain{where}"
     elif trial.ratio is None:
         said = "could not be measured"
@@ -284,7 +284,7 @@ def _reason(trial: Trial, kept: bool, where: str = "") -> str:
 
 def _set_up(trial: Trial, gains: bool) -> list[str]:
     """What the set-up takes and when it has paid, where it is worth a word."""
-    if trial.setup_seconds < _SETUP_WORTH_A_WORD and not trial.never_pays:
+    if trial.setup_seconds < _SETUP_WORTH_A_WORD and not (gains and trial.never_pays):
         return []
     if not gains or trial.breakeven_steps is None:
         return [f"its set-up took {trial.setup_seconds:.3g} s"]
