@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,9 +26,9 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "project"
-        self.temporary = folder / "temporary"  # where layers are put
+        self.temporary = Path(tempfile.mkdtemp())  # for layers, and sockets, whose paths must be short
+        weakref.finalize(self, shutil.rmtree, self.temporary, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self.temporary.mkdir()
         plain = {key: value for key, value in os.environ.items() if not key.startswith(_HIS_OWN)}
         self.environment = {**plain, "TMPDIR": str(self.temporary), _MARK: str(folder)}
 
