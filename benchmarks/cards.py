@@ -16,7 +16,7 @@ from hasten.inside.techniques.catalog import CATALOG
 
 from .measuring import newest
 from .results import FOLDER as RESULTS
-from .techniques import GAIN, REFUSED
+from .techniques import REFUSED
 
 FOLDER = Path(__file__).parent.parent / "docs" / "techniques"
 LAYERS = ("application", "data", "environment", "resources")
@@ -119,11 +119,12 @@ def _numbers(name: str, measured: dict[str, Any]) -> list[str]:
         "|---|---|---|",
     ]
     for row in rows:
-        link = f"[{row['workload']}](../../benchmarks/workloads/{row['workload']}.py)"
+        script = row["workload"].split()[0]
+        link = f"[{row['workload']}](../../benchmarks/workloads/{script}.py)"
         if row["found"] == REFUSED:
             found = f"refused: {'; '.join(row['reasons'])}"
         else:
-            found = f"{'a gain' if row['found'] == GAIN else 'no gain'}: {row['failure'] or row['speedup']}"
+            found = f"{row['found']}: {row['failure'] or row['speedup']}"
         lines.append(f"| {link} | {row['expected']}: {row['why']} | {found} |")
     return lines
 
