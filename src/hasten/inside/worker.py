@@ -6,7 +6,6 @@ import os
 import sys
 import time
 import traceback
-from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -20,22 +19,15 @@ from .children import Children
 from .containment import die_with_parent
 from .control import Answer, Conversation, stop_here
 from .denied import naming_file
-from .hooks import Hooks
-from .identify import compile_backends, describe_optimizer, describe_root
 from .job import Job
-from .leftovers import Leftovers, Waits
-from .numerics import Numerics
-from .observer import Observer, RawStep
-from .perturber import Perturber
+from .observer import RawStep
 from .run_script import die_as_python_does, hide_our_frames, run
 from .seams import ImportSeam, Seams
 from .shelter import take_shelter
-from .switch import Switchboard
+from .sight import Sight
 from .techniques.catalog import CATALOG, starts_after
-from .training import NotApplicable, Training
-from .uses import Uses
+from .training import NotApplicable
 from .wire import Message, Wire
-from .witness import Witness
 
 _PROOF_AFTER_STEPS = 20  # a run under a plan asks for its proofs once, this many steps in
 
@@ -49,17 +41,10 @@ class Worker:
         self._first_step_seconds = 0.0
         self._steps = 0
         self._seams = Seams(self._lost_sight)
-        self._training: Training | None = None
-        self._switchboard: Switchboard | None = None
-        self._hooks: Hooks | None = None
-        self._uses = Uses()
-        self._leftovers: Leftovers | None = None
-        self._waits: Waits | None = None
-        self._witness: Witness | None = None
-        self._numerics: Numerics | None = None
+        self._sight: Sight | None = None
         self._due = job.plan  # to be put in force as soon as there is something to train
         self._setup_seconds = 0.0
-        self._observer: Observer | None = None
+        self._delay = starts_after(job.plan)  # steps until all of the plan is in force
         self._metrics: dict[str, float] = {}
         self._account = Account() if job.whole else None
         self._forking = 0  # the process that forked last
@@ -91,8 +76,8 @@ class Worker:
             self._tell_failure(error)
             die_as_python_does(error)
         alone = self._conversation is None or self._account is not None
-        if alone and self._switchboard is not None and 0 < self._steps <= starts_after(self._job.plan):
-            self._tell_proofs(self._switchboard)  # it was over before all of the plan was in force
+        if alone and 0 < self._steps <= self._delay:
+            self._tell_proofs()  # it was over before all of the plan was in force
         self._tell_end("completed")
 
     def _about_to_fork(self) -> None:
@@ -105,8 +90,8 @@ class Worker:
             os._exit(1)
         if self._wire is not None:
             self._seams.undo_all()  # what a child trains is not the training that is measured
-            if self._training is not None:
-                self._training.forget()
+            if self._sight is not None:
+                self._sight.training.forget()
             self._wire.close()
 
     def _tell_failure(self, error: BaseException) -> None:
@@ -123,7 +108,8 @@ class Worker:
             self._conversation.ended(how, detail, self._testimony(), seen, account)
 
     def _testimony(self) -> list[dict[str, Any]]:
-        return self._witness.testimony() if self._witness is not None else []
+        witness = self._sight.witness if self._sight is not None else None
+        return witness.testimony() if witness is not None else []
 
     def _seed_at_import(self) -> None:
         seed = self._job.seed
@@ -138,35 +124,12 @@ class Worker:
         self._seams.watching(self._watch)(torch)
 
     def _watch(self, torch: ModuleType) -> None:
-        self._observer = observer = Observer(self._step_ended)
-        training = Training(torch, self._seams, self._job.machine.available_bytes)
-        if self._job.seed is not None:
-            training.torch.manual_seed(self._job.seed)
-        self._training = training
-        self._switchboard = Switchboard(training)
-        self._hooks = Hooks(training, observer, self._root_found)
-        self._hooks.install()
-        self._switchboard.start(self._due)
-        self._uses.watch(training)
-        self._leftovers = Leftovers(training)
-        self._waits = Waits(training) if self._job.waits else None
-        if self._job.witness:
-            self._witness = Witness(training)
-            self._hooks.on_batch.append(self._witness.batch_came)
-            self._numerics = Numerics(training)
-        if self._job.perturbation is not None:
-            noise = self._job.perturbation
-            perturber = Perturber(training, noise.relative, noise.redraw, noise.seed)
-            if self._numerics is not None:
-                self._numerics.on_load = perturber.draw_anew
+        self._sight = Sight(torch, self._job, self._seams, self._step_ended, self._root_found)
 
     def _lost_sight(self, error: BaseException) -> None:
         """Our own watching failed, and everything in torch is as it was again: the script runs on alone."""
-        if self._switchboard is not None:
-            with suppress(Exception):
-                self._switchboard.switch(BASELINE)
-        if self._training is not None:
-            self._training.forget()
+        if self._sight is not None:
+            self._sight.lose()
         detail = "".join(traceback.format_exception(error))
         if self._conversation is not None:
             self._conversation.lost_sight(detail)
@@ -182,8 +145,8 @@ class Worker:
 
     # ---- what the script says
     def step_said(self) -> None:
-        if self._observer is not None:
-            self._seams.watching(self._observer.step_said)()
+        if self._sight is not None:
+            self._seams.watching(self._sight.observer.step_said)()
 
     def metric_said(self, values: dict[str, float]) -> None:
         self._metrics.update(values)
@@ -192,21 +155,20 @@ class Worker:
 
     # ---- during training
     def _root_found(self) -> None:
-        assert self._switchboard is not None
-        assert self._hooks is not None
-        self._hooks.loaders.batch_trained()  # the batch at hand is about to go into this root
+        sight = self._seen()
+        sight.hooks.loaders.batch_trained()  # the batch at hand is about to go into this root
         if self._due:
             plan, self._due = self._due, BASELINE
             self._put_in_force(plan)
         else:
-            self._switchboard.refresh()
+            sight.switchboard.refresh()
 
     def _put_in_force(self, plan: Plan) -> None:
         """Take up what applies to the training before us; in a run under a plan, say what does not."""
-        assert self._switchboard is not None
         if self._wire is not None and self._account is None:
             self._start_trial_under(plan, self._wire)
             return
+        switchboard = self._seen().switchboard
         facts = Facts(self._job.machine, self._observe())
         if facts.observation.obstacles:
             self._say(f"the plan is not applied: {'; '.join(facts.observation.obstacles)}")
@@ -220,21 +182,28 @@ class Worker:
             plan = plan.without(name)
         while plan:
             try:
-                self._switchboard.switch(plan, prepare=True)  # as it was when its trial was timed
+                switchboard.switch(plan, prepare=True)  # as it was when its trial was timed
                 return
             except NotApplicable as error:
-                name = self._switchboard.failed
+                name = switchboard.failed
                 self._say(f"{name} does not apply here and is left out: {error}")
                 plan = plan.without(name)
 
     def _start_trial_under(self, plan: Plan, wire: Wire) -> None:
         """As in a run under the plan; but here a technique that does not apply fails the trial."""
-        assert self._switchboard is not None
-        try:
-            self._setup_seconds = self._switchboard.switch(plan, prepare=True)
-        except NotApplicable as error:
-            wire.send({"event": "refused", "technique": self._switchboard.failed, "reason": str(error)})
+        refused = self._switch(plan)
+        if refused is not None:
+            wire.send(refused)
             stop_here()
+
+    def _switch(self, plan: Plan) -> Message | None:
+        """Put the plan in force, its set-up paid for; what to answer where one of its techniques refuses."""
+        switchboard = self._seen().switchboard
+        try:
+            self._setup_seconds = switchboard.switch(plan, prepare=True)
+        except NotApplicable as error:
+            return {"event": "refused", "technique": switchboard.failed, "reason": str(error)}
+        return None
 
     def _note(self, text: str) -> None:
         if self._account is not None:
@@ -250,84 +219,57 @@ class Worker:
             os._exit(2)
 
     def _step_ended(self, step: RawStep) -> None:
-        assert self._switchboard is not None
+        sight = self._seen()
         self._steps += 1
         if self._steps == 1:
             self._first_step_seconds = time.time() - self._started
-            self._training_begins()
-        if self._witness is not None:
-            self._witness.step_ended(step)
-        if self._training is not None and self._training.changed:
-            self._switchboard.refresh()
-        if self._training is not None:
-            self._training.step_ended()
+            sight.training_begins()
+        if sight.witness is not None:
+            sight.witness.step_ended(step)
+        if sight.training.changed:
+            sight.switchboard.refresh()
+        sight.training.step_ended()
         if self._account is not None:
             self._account.step_ended(step)
         if self._conversation is not None and self._account is None:
             self._conversation.step_ended(step)
-        elif self._steps == _PROOF_AFTER_STEPS + starts_after(self._job.plan):
-            self._tell_proofs(self._switchboard)
+        elif self._steps == _PROOF_AFTER_STEPS + self._delay:
+            self._tell_proofs()
 
-    def _tell_proofs(self, switchboard: Switchboard) -> None:
+    def _tell_proofs(self) -> None:
         """In a run under a plan: what has no effect, and what was done to the training itself."""
-        for proof in switchboard.proofs():
+        for proof in self._seen().switchboard.proofs():
             if not proof.effective:
                 self._say(f"{proof.technique} has no effect here: {proof.evidence}")
             elif CATALOG[proof.technique].risk == "training":
                 self._note(f"{proof.technique}: {proof.evidence}")
 
-    def _training_begins(self) -> None:
-        for watching in (self._leftovers, self._waits):
-            if watching is not None:
-                watching.training_begins()
+    def _seen(self) -> Sight:
+        """Once torch was imported."""
+        assert self._sight is not None
+        return self._sight
 
     # ---- answers
     def _observe(self) -> Observation:
-        assert self._training is not None
-        assert self._hooks is not None
-        torch = self._training.torch
-        return Observation(
-            steps=(),
-            warmup_steps=0,
-            cycle=1,
-            roots=tuple(describe_root(torch, root) for root in self._training.roots),
-            loaders=self._hooks.loaders.records(),
-            optimizers=tuple(describe_optimizer(torch, optimizer) for optimizer in self._training.optimizers),
-            batch_size=None,
-            threads=torch.get_num_threads(),
-            torch=str(torch.__version__),
-            start_seconds=self._first_step_seconds,
-            uses=self._uses.names(),
-            metrics=dict(self._metrics),
-            step_said=self._observer is not None and self._observer.said,
-            leftovers=self._leftovers.found() if self._leftovers is not None else (),
-            waits=self._waits.found(self._steps - 1) if self._waits is not None else (),
-            backends=compile_backends(),
-            obstacles=tuple(self._training.obstacles),
-        )
+        return self._seen().observation(self._steps, self._first_step_seconds, self._metrics)
 
     def _answer_observation(self, request: Message) -> Message:
-        assert self._hooks is not None
-        self._hooks.loaders.look_at_sampling()
+        self._seen().hooks.loaders.look_at_sampling()
         return {"event": "observation", "observation": to_json(self._observe())}
 
     def _answer_switch(self, request: Message) -> Message:
-        assert self._switchboard is not None
-        try:
-            self._setup_seconds = self._switchboard.switch(Plan.from_json(request["plan"]), prepare=True)
-        except NotApplicable as error:
-            return {"event": "refused", "technique": self._switchboard.failed, "reason": str(error)}
-        return {"event": "switched", "setup_seconds": self._setup_seconds}
+        refused = self._switch(Plan.from_json(request["plan"]))
+        return refused or {"event": "switched", "setup_seconds": self._setup_seconds}
 
     def _answer_proofs(self, request: Message) -> Message:
-        assert self._switchboard is not None
-        proofs = to_json(self._switchboard.proofs())
-        setup = self._setup_seconds + self._switchboard.seconds_in_steps()
-        return {"event": "proofs", "proofs": proofs, "setup_seconds": setup}
+        switchboard = self._seen().switchboard
+        setup = self._setup_seconds + switchboard.seconds_in_steps()
+        return {"event": "proofs", "proofs": to_json(switchboard.proofs()), "setup_seconds": setup}
 
     def _answer_testimony(self, request: Message) -> Message:
         return {"event": "testimony", "steps": self._testimony()}
 
     def _answer_numerics(self, request: Message) -> Message:
-        assert self._numerics is not None
-        return self._numerics.answer(request)
+        numerics = self._seen().numerics
+        assert numerics is not None
+        return numerics.answer(request)

@@ -1,0 +1,97 @@
+"""Everything that watches one training, and the switchboard of its techniques."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from ..records.observation import Observation
+from ..records.plan import BASELINE
+from .hooks import Hooks
+from .identify import compile_backends, describe_optimizer, describe_root
+from .job import Job
+from .leftovers import Leftovers, Waits
+from .numerics import Numerics
+from .observer import Observer, RawStep
+from .perturber import Perturber
+from .seams import Seams
+from .switch import Switchboard
+from .training import Training
+from .uses import Uses
+from .witness import Witness
+
+
+class Sight:
+    """Made as soon as the script has imported torch, before it goes on. ``on_root`` is called when a root was
+    found, before its first forward pass runs; ``on_step`` at the end of each step.
+    """
+
+    def __init__(
+        self,
+        torch: Any,
+        job: Job,
+        seams: Seams,
+        on_step: Callable[[RawStep], None],
+        on_root: Callable[[], None],
+    ) -> None:
+        self.observer = Observer(on_step)
+        self.training = training = Training(torch, seams, job.machine.available_bytes)
+        if job.seed is not None:
+            torch.manual_seed(job.seed)
+        self.switchboard = Switchboard(training)
+        self.hooks = Hooks(training, self.observer, on_root)
+        self.hooks.install()
+        self.switchboard.start(job.plan)
+        self._uses = Uses()
+        self._uses.watch(training)
+        self._leftovers = Leftovers(training)
+        self._waits = Waits(training) if job.waits else None
+        self.witness: Witness | None = None
+        self.numerics: Numerics | None = None
+        if job.witness:
+            self.witness = Witness(training)
+            self.hooks.on_batch.append(self.witness.batch_came)
+            self.numerics = Numerics(training)
+        if job.perturbation is not None:
+            noise = job.perturbation
+            perturber = Perturber(training, noise.relative, noise.redraw, noise.seed)
+            if self.numerics is not None:
+                self.numerics.on_load = perturber.draw_anew
+
+    def training_begins(self) -> None:
+        """The first step has ended."""
+        self._leftovers.training_begins()
+        if self._waits is not None:
+            self._waits.training_begins()
+
+    def lose(self) -> None:
+        """Let go of everything that is not a seam; those are undone elsewhere."""
+        with suppress(Exception):
+            self.switchboard.switch(BASELINE)
+        self.training.forget()
+
+    def observation(self, steps: int, start_seconds: float, metrics: Mapping[str, float]) -> Observation:
+        """What was seen so far, apart from the steps. ``steps``: so many have ended; ``start_seconds``: from
+        the process's start to the end of the first.
+        """
+        torch, training = self.training.torch, self.training
+        return Observation(
+            steps=(),
+            warmup_steps=0,
+            cycle=1,
+            roots=tuple(describe_root(torch, root) for root in training.roots),
+            loaders=self.hooks.loaders.records(),
+            optimizers=tuple(describe_optimizer(torch, optimizer) for optimizer in training.optimizers),
+            batch_size=None,
+            threads=torch.get_num_threads(),
+            torch=str(torch.__version__),
+            start_seconds=start_seconds,
+            uses=self._uses.names(),
+            metrics=dict(metrics),
+            step_said=self.observer.said,
+            leftovers=self._leftovers.found(),
+            waits=self._waits.found(steps - 1) if self._waits is not None else (),
+            backends=compile_backends(),
+            obstacles=tuple(training.obstacles),
+        )
