@@ -19,10 +19,11 @@ from statistics import fmean, median
 from typing import Any
 
 from hasten.bench.statistics import interval
-from hasten.inside.hooks import Hooks
-from hasten.inside.observer import Observer, RawStep
+from hasten.inside.job import Job
+from hasten.inside.observer import RawStep
 from hasten.inside.seams import Seams
-from hasten.inside.training import Training
+from hasten.inside.sight import Sight
+from hasten.machine import this_machine
 
 from .results import write_result
 
@@ -79,6 +80,7 @@ def one_process(kind: str) -> None:
     """Print the quads of one process as JSON: seconds a step, watched and not."""
     import torch
 
+    job = Job(("train.py",), this_machine())
     train, optimizer = training(kind)
     train(30)
     began = time.perf_counter()
@@ -89,9 +91,8 @@ def one_process(kind: str) -> None:
         seams = Seams()
         steps: list[RawStep] = []
         if watched:
-            seen = Training(torch, seams, 2**32)
-            seen.add_optimizer(optimizer)  # as if its making had been watched
-            Hooks(seen, Observer(steps.append), lambda: None).install()
+            sight = Sight(torch, job, seams, steps.append, lambda: None)
+            sight.training.add_optimizer(optimizer)  # as if its making had been watched
         try:
             train(2)  # in which roots are found
             began = time.perf_counter()

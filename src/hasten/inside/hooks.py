@@ -17,6 +17,8 @@ from .training import Training
 class Hooks:
     """All seams of one worker. ``on_root`` is called when a root was found, before its first forward pass
     runs.
+
+    What runs in every step catches its own failures rather than by ``Seams.watching``: one call less each.
     """
 
     def __init__(self, training: Training, observer: Observer, on_root: Callable[[], None]) -> None:
@@ -36,9 +38,10 @@ class Hooks:
     # ---- optimizers
     def _watch_optimizers(self) -> None:
         torch, training, observer = self._training.torch, self._training, self._observer
+        seams = training.seams
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-        @training.seams.watching
+        @seams.watching
         def came(optimizer: Any) -> None:
             training.add_optimizer(optimizer)
             if not self._all_found():
@@ -53,27 +56,28 @@ class Hooks:
 
         at_work: list[int] = []  # the step of one optimizer may call another's: together they are one step
 
-        def leave(optimizer: Any) -> None:
-            if id(optimizer) in at_work:
-                del at_work[at_work.index(id(optimizer)) :]
-
-        @training.seams.watching
         def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if at_work:
-                leave(optimizer)  # a step that raised never ended
-            if not at_work:
-                observer.update_begins()
-            at_work.append(id(optimizer))
+            try:
+                if id(optimizer) in at_work:  # a step that raised never ended
+                    del at_work[at_work.index(id(optimizer)) :]
+                if not at_work:
+                    observer.update_begins()
+                at_work.append(id(optimizer))
+            except Exception as error:
+                seams.give_up(error)
 
-        @training.seams.watching
         def ends(optimizer: Any, args: Any, kwargs: Any) -> None:
-            leave(optimizer)
-            if not at_work:
-                observer.update_ends(training.number_of(optimizer))
+            try:
+                if id(optimizer) in at_work:
+                    del at_work[at_work.index(id(optimizer)) :]
+                if not at_work:
+                    observer.update_ends(training.number_of(optimizer))
+            except Exception as error:
+                seams.give_up(error)
 
-        training.seams.replace(torch.optim.Optimizer, "__init__", initialised)
-        training.seams.on_undo(register_optimizer_step_pre_hook(begins).remove)
-        training.seams.on_undo(register_optimizer_step_post_hook(ends).remove)
+        seams.replace(torch.optim.Optimizer, "__init__", initialised)
+        seams.on_undo(register_optimizer_step_pre_hook(begins).remove)
+        seams.on_undo(register_optimizer_step_post_hook(ends).remove)
 
     # ---- roots
     def _discover_roots(self) -> None:
@@ -132,58 +136,53 @@ class Hooks:
     # ---- backward
     def _watch_backward(self) -> None:
         torch, training, observer = self._training.torch, self._training, self._observer
+        seams, is_tensor = training.seams, torch.is_tensor
 
-        @training.seams.watching
-        def begins(losses: Sequence[Any]) -> tuple[float, list[Any]]:
-            began = observer.backward_begins()
-            return began, [kept_value(t) for t in losses if isinstance(t, torch.Tensor) and t.numel() == 1]
+        def watched(original: Any) -> Any:
+            def backward(*args: Any, **kwargs: Any) -> Any:
+                apart = kwargs.get("create_graph") and original is plain_grad  # a term of the loss
+                if observer.in_backward or observer.in_forward or apart or seams.given_up:
+                    return original(*args, **kwargs)
+                began, losses, failed = 0.0, [], True
+                try:
+                    began = observer.backward_begins()
+                    first = args[0] if args else ()
+                    for loss in first if isinstance(first, (list, tuple)) else (first,):
+                        if is_tensor(loss) and loss.numel() == 1:
+                            losses.append(loss.item() if loss.is_cpu else kept(loss))
+                except Exception as error:
+                    seams.give_up(error)
+                try:
+                    result = original(*args, **kwargs)
+                    failed = False
+                    return result
+                finally:
+                    if not seams.given_up:
+                        try:
+                            observer.backward_ends(began, losses)
+                            if not (failed or training.has_optimizers):
+                                observer.step_ends(-1)
+                        except Exception as error:
+                            seams.give_up(error)
 
-        @training.seams.watching
-        def ends(began: float, losses: list[Any], failed: bool) -> None:
-            observer.backward_ends(began, losses)
-            if not (failed or training.has_optimizers):
-                observer.step_ends(-1)
-
-        def around(losses_of: Callable[[tuple[Any, ...]], Sequence[Any]]) -> Callable[[Any], Any]:
-            def make(original: Any) -> Any:
-                def backward(*args: Any, **kwargs: Any) -> Any:
-                    apart = kwargs.get("create_graph") and original is plain_grad  # a term of the loss
-                    if observer.in_backward or observer.in_forward or apart or training.seams.given_up:
-                        return original(*args, **kwargs)
-                    began = begins(losses_of(args))
-                    failed = True
-                    try:
-                        result = original(*args, **kwargs)
-                        failed = False
-                        return result
-                    finally:
-                        if began is not None:
-                            ends(*began, failed)
-
-                return backward
-
-            return make
-
-        def of_tensors(args: tuple[Any, ...]) -> Sequence[Any]:
-            return args[0] if args and isinstance(args[0], (list, tuple)) else args[:1]
+            return backward
 
         plain_grad = torch.autograd.grad
-        training.seams.replace(torch.Tensor, "backward", around(lambda args: args[:1]))
-        training.seams.replace(torch.autograd, "backward", around(of_tensors))
-        training.seams.replace(torch.autograd, "grad", around(of_tensors))
+        seams.replace(torch.Tensor, "backward", watched)
+        seams.replace(torch.autograd, "backward", watched)
+        seams.replace(torch.autograd, "grad", watched)
 
     # ---- data
     def _watch_data(self) -> None:
-        training, observer = self._training, self._observer
+        training, observer, loaders, seams = (
+            self._training,
+            self._observer,
+            self.loaders,
+            self._training.seams,
+        )
         from torch.utils.data import DataLoader, dataloader
 
-        @training.seams.watching
-        def came(iterator: Any, batch: Any, seconds: float) -> None:
-            observer.data_waited(seconds, self.loaders.batch_came(iterator, batch))
-            for notice in self.on_batch:
-                notice(batch, iterator)
-
-        epoch_began = training.seams.watching(observer.epoch_began)
+        epoch_began = seams.watching(observer.epoch_began)
 
         def begun(original: Any) -> Any:
             def __iter__(loader: Any) -> Any:
@@ -194,13 +193,15 @@ class Hooks:
 
             return __iter__
 
-        ordered = training.seams.watching(self.loaders.batch_ordered)
-        begins = training.seams.watching(self.loaders.epoch_begins)
+        begins = seams.watching(loaders.epoch_begins)
 
         def ordering(original: Any) -> Any:
             def _next_index(iterator: Any) -> Any:
                 indices = original(iterator)
-                ordered(iterator, indices)
+                try:
+                    loaders.batch_ordered(iterator, indices)
+                except Exception as error:
+                    seams.give_up(error)
                 return indices
 
             return _next_index
@@ -216,7 +217,15 @@ class Hooks:
             def __next__(iterator: Any) -> Any:
                 began = clock()
                 batch = original(iterator)
-                came(iterator, batch, clock() - began)
+                if seams.given_up:
+                    return batch
+                try:
+                    waited = clock() - began
+                    observer.data_waited(waited, loaders.batch_came(iterator, batch))
+                    for notice in self.on_batch:
+                        notice(batch, iterator)
+                except Exception as error:
+                    seams.give_up(error)
                 return batch
 
             return __next__
@@ -233,16 +242,16 @@ class Hooks:
 
             return create_fetcher
 
-        training.seams.replace(DataLoader, "__iter__", begun)
-        training.seams.replace(dataloader._BaseDataLoaderIter, "__next__", fetched)
-        training.seams.replace(dataloader._BaseDataLoaderIter, "_next_index", ordering)
-        training.seams.replace(dataloader._BaseDataLoaderIter, "_reset", resetting)
-        training.seams.replace(dataloader._DatasetKind, "create_fetcher", created)
+        seams.replace(DataLoader, "__iter__", begun)
+        seams.replace(dataloader._BaseDataLoaderIter, "__next__", fetched)
+        seams.replace(dataloader._BaseDataLoaderIter, "_next_index", ordering)
+        seams.replace(dataloader._BaseDataLoaderIter, "_reset", resetting)
+        seams.replace(dataloader._DatasetKind, "create_fetcher", created)
 
 
-def kept_value(loss: Any) -> Any:
-    """A number or a tensor of one, which nobody changes later. A GPU is not waited for."""
-    return loss.item() if loss.is_cpu else loss.detach().clone()
+def kept(loss: Any) -> Any:
+    """A copy that nobody changes later. A GPU is not waited for."""
+    return loss.detach().clone()
 
 
 class Fetch:

@@ -34,6 +34,7 @@ class _Reading:
 
     counts_exactly: bool  # what is asked for is what comes
     key: _Key | None = None  # of the loader, once a batch came
+    trained: bool = False  # one of its batches went into a training step
     ordered: deque[int] = field(default_factory=deque)  # samples in each batch asked for that has not come
 
 
@@ -43,9 +44,12 @@ class Loaders:
     def __init__(self, training: Training) -> None:
         self._training = training
         self._seen: dict[_Key, _Seen] = {}
-        self._latest: _Key | None = None
+        self.latest: _Reading | None = None  # that the last batch is of; None once it is known to be trained
         self._readings: weakref.WeakKeyDictionary[Any, _Reading] = weakref.WeakKeyDictionary()
-        self._last: tuple[Callable[[], Any], _Reading] | None = None  # asked several times a step
+        self._last: Callable[[], Any] = lambda: (
+            None
+        )  # the iterator last asked for: it is, several times a step
+        self._last_reading = _Reading(False)
 
     def epoch_begins(self, iterator: Any) -> None:
         """What was ordered before and never came will not come."""
@@ -53,29 +57,28 @@ class Loaders:
 
     def batch_ordered(self, iterator: Any, indices: Any) -> None:
         """The samples with ``indices`` will be one batch; batches come in the order they are asked for."""
-        self._reading(iterator).ordered.append(len(indices) if isinstance(indices, (list, tuple)) else 0)
+        reading = self._last_reading if self._last() is iterator else self._reading(iterator)
+        reading.ordered.append(len(indices) if isinstance(indices, (list, tuple)) else 0)
 
     def batch_came(self, iterator: Any, batch: Any) -> int:
         """How many samples the batch that just came holds: as many as were asked for where that is known.
 
         A batch's first dimension need not count them: time may come first.
         """
-        reading = self._reading(iterator)
+        reading = self._last_reading if self._last() is iterator else self._reading(iterator)
         asked = reading.ordered.popleft() if reading.ordered else 0
         length = asked if asked and reading.counts_exactly else batch_length(batch)
         if reading.key is None:
             reading.key = self._meet(iterator, batch, length)
-        self._latest = reading.key
+        self.latest = None if reading.trained else reading
         return length
 
     def _reading(self, iterator: Any) -> _Reading:
-        if self._last is not None and self._last[0]() is iterator:
-            return self._last[1]
         reading = self._readings.get(iterator)
         if reading is None:
             exact = iterator._dataset_kind == _MAP and iterator._auto_collation
             reading = self._readings[iterator] = _Reading(exact)
-        self._last = weakref.ref(iterator), reading
+        self._last, self._last_reading = weakref.ref(iterator), reading
         return reading
 
     def _meet(self, iterator: Any, batch: Any, length: int) -> _Key:
@@ -96,13 +99,14 @@ class Loaders:
 
     def batch_trained(self) -> None:
         """The latest batch went into a forward pass that records gradients."""
-        if self._latest is None:
+        if self.latest is None or self.latest.key is None:
             return
-        seen = self._seen[self._latest]
+        self.latest.trained = True
+        seen = self._seen[self.latest.key]
         if not seen.record.training:
             seen.record = replace(seen.record, training=True)
         self._training.training_datasets[id(seen.dataset)] = seen.dataset
-        self._latest = None
+        self.latest = None
 
     def look_at_sampling(self) -> None:
         """Find out, in a process of its own, whether the training's samples are the same each time."""

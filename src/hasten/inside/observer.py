@@ -30,12 +30,9 @@ class RawStep:
     restarts: int = 0
     losses: list[Any] = field(default_factory=list)
 
-    def watched(self) -> float:
-        """Seconds accounted for so far, the optimizer's apart."""
-        return self.data + self.forward + self.loss + self.backward
-
     def phases(self) -> dict[str, float]:
-        known = self.watched() + self.update
+        """Seconds of each; what no seam accounts for is "other"."""
+        known = self.data + self.forward + self.loss + self.backward + self.update
         return {
             "data": self.data, "forward": self.forward, "loss": self.loss, "backward": self.backward,
             "optimizer": self.update, "other": max(0.0, self.seconds - known),
@@ -47,6 +44,9 @@ class Observer:
 
     A step ends with an optimizer's step; where the script has no optimizer, with a backward pass. What
     ``on_step`` itself takes is in no step's time.
+
+    Its methods run once a step each, when the script's own work has filled the caches: what a step pays is
+    not their arithmetic but the number of functions fetched from memory, so they call hardly any.
     """
 
     def __init__(self, on_step: Callable[[RawStep], None]) -> None:
@@ -58,15 +58,11 @@ class Observer:
         self._watched_before_update = 0.0
         self._pending_samples = 0
         self._saw_loader = False
+        self.counts_inputs = True  # no loader tells how many samples came: what goes into a module must
         self.in_forward = False
         self.in_backward = False
         self.said = False  # whether the script says itself where a step ends
         self.synchronize: Callable[[], None] | None = None  # on a GPU the step's end must wait for it
-
-    @property
-    def counts_inputs(self) -> bool:
-        """Whether a step's samples must be told from what goes into a module: no loader tells."""
-        return not self._saw_loader and self._step.forwards == 0
 
     # ---- forward
     def forward_begins(self) -> float:
@@ -79,16 +75,18 @@ class Observer:
         """
         self.in_forward = False
         now = clock()
+        step = self._step
         if not training:
-            self._step.evaluations += 1
+            step.evaluations += 1
             self._pending_samples = 0
             return
         if self.counts_inputs:
-            self._step.samples = input_samples
-        self._step.samples += self._pending_samples
+            step.samples = input_samples
+            self.counts_inputs = False
+        step.samples += self._pending_samples
         self._pending_samples = 0
-        self._step.forwards += 1
-        self._step.forward += now - began
+        step.forwards += 1
+        step.forward += now - began
         self._forward_ended = now
 
     # ---- backward
@@ -102,37 +100,40 @@ class Observer:
 
     def backward_ends(self, began: float, losses: list[Any]) -> None:
         self.in_backward = False
-        self._step.backward += clock() - began
-        self._step.backwards += 1
-        self._step.losses += losses
+        step = self._step
+        step.backward += clock() - began
+        step.backwards += 1
+        step.losses += losses
 
     # ---- data
     def data_waited(self, seconds: float, samples: int) -> None:
-        self._wait(seconds)
-        self._saw_loader = True
+        self._saw_loader, self.counts_inputs = True, False
         self._pending_samples += samples
-
-    def epoch_began(self, seconds: float) -> None:
-        self._wait(seconds)
-        self._step.restarts += 1
-
-    def _wait(self, seconds: float) -> None:
         self._step.data += seconds
         if self._forward_ended is not None:  # the next batch is fetched before the loss: not the loss's time
             self._forward_ended += seconds
 
+    def epoch_began(self, seconds: float) -> None:
+        self._step.restarts += 1
+        self._step.data += seconds
+        if self._forward_ended is not None:
+            self._forward_ended += seconds
+
     # ---- optimizer and the step's end
     def update_begins(self) -> None:
-        self._watched_before_update = self._step.watched()
+        step = self._step
+        self._watched_before_update = step.data + step.forward + step.loss + step.backward
         self._update_began = clock()
 
     def update_ends(self, optimizer: int) -> None:
         """A closure's forward and backward passes run inside the optimizer's step and are not the update's
         time.
         """
-        inside = self._step.watched() - self._watched_before_update
-        self._step.update += clock() - self._update_began - inside
-        self.step_ends(optimizer)
+        step = self._step
+        inside = step.data + step.forward + step.loss + step.backward - self._watched_before_update
+        step.update += clock() - self._update_began - inside
+        if not self.said:
+            self._end_step(optimizer)
 
     def step_said(self) -> None:
         """The script itself says where its steps end; from now on nothing else does."""
@@ -151,6 +152,7 @@ class Observer:
         step.seconds = clock() - self._began
         self._step = RawStep()
         self._forward_ended = None
+        self.counts_inputs = not self._saw_loader
         self._on_step(step)
         self._began = clock()
 

@@ -19,8 +19,6 @@ class ForwardSlot:
         self._training = training
         self._observer = observer
         self._loaders = loaders
-        self._begins = training.seams.watching(self._forward_begins)
-        self._ends = training.seams.watching(self._forward_ends)
         self.compiled_by_script = root._compiled_call_impl
         self._time_first = any(getattr(module, "batch_first", True) is False for module in root.modules())
 
@@ -28,27 +26,34 @@ class ForwardSlot:
         root = self._root()
         assert root is not None
         call = self.compiled_by_script or root._call_impl
-        if self._observer.in_forward or self._training.seams.given_up:
+        training, observer = self._training, self._observer
+        if observer.in_forward or training.seams.given_up:
             return call(*args, **kwargs)
-        began = self._begins()
-        output = None
+        began, recording, output = 0.0, training.torch.is_grad_enabled(), None
         try:
-            output = self._training.forward(root, call, args, kwargs)
+            if recording and self._loaders.latest is not None:
+                self._loaders.batch_trained()
+            began = observer.forward_begins()
+        except Exception as error:
+            training.seams.give_up(error)
+        try:
+            wrapped = training.forward_wrappers
+            output = training.forward(root, call, args, kwargs) if wrapped else call(*args, **kwargs)
             return output
         finally:
-            self._ends(began, (args, kwargs), output)
+            if not training.seams.given_up:
+                try:
+                    counted = recording and observer.counts_inputs and not self._time_first
+                    samples = samples_through((args, kwargs), output) if counted else 0
+                    observer.forward_ends(began, recording, samples)
+                except Exception as error:
+                    training.seams.give_up(error)
 
-    def _forward_begins(self) -> float:
-        if self._training.torch.is_grad_enabled():
-            self._loaders.batch_trained()
-        return self._observer.forward_begins()
 
-    def _forward_ends(self, began: float, inputs: Any, output: Any) -> None:
-        samples = 0
-        if self._observer.counts_inputs and not self._time_first:
-            came, went = batch_length(inputs), batch_length(output)
-            samples = came if went in (came, 0) else 0  # otherwise rows may have been merged
-        self._observer.forward_ends(began, self._training.torch.is_grad_enabled(), samples)
+def samples_through(inputs: Any, output: Any) -> int:
+    """How many samples went into and came out of a forward pass; 0 where rows may have been merged."""
+    came, went = batch_length(inputs), batch_length(output)
+    return came if went in (came, 0) else 0
 
 
 def put_call(module: Any, call: Any) -> None:

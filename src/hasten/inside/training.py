@@ -47,7 +47,7 @@ class Training:
         self.obstacles: dict[str, None] = {}  # why what is trained cannot be followed
         self.changed = False  # a root or an optimizer came since this was cleared
         self._roots: list[weakref.ref[Any]] = []
-        self._optimizers: list[weakref.ref[Any]] = []
+        self._optimizers: list[weakref.ref[Any]] = []  # of living ones
 
     @property
     def roots(self) -> list[Any]:
@@ -62,7 +62,7 @@ class Training:
     @property
     def has_optimizers(self) -> bool:
         """Whether any is alive."""
-        return any(ref() is not None for ref in self._optimizers)
+        return bool(self._optimizers)
 
     def add_root(self, module: Any) -> None:
         self._roots.append(weakref.ref(module))
@@ -70,18 +70,15 @@ class Training:
 
     def number_of(self, optimizer: Any) -> int:
         """Which of ``optimizers`` it is; one that is met for the first time is added."""
-        number = 0
-        for ref in self._optimizers:
-            known = ref()
-            if known is optimizer:
+        for number, ref in enumerate(self._optimizers):
+            if ref() is optimizer:
                 return number
-            number += known is not None
         self.add_optimizer(optimizer)
-        return number
+        return len(self._optimizers) - 1
 
     def add_optimizer(self, optimizer: Any) -> None:
         if all(ref() is not optimizer for ref in self._optimizers):
-            self._optimizers.append(weakref.ref(optimizer))
+            self._optimizers.append(weakref.ref(optimizer, self._optimizers.remove))
             self.changed = True
 
     def wrap_innermost(self, name: str, wrapper: ForwardWrapper) -> None:
@@ -99,8 +96,9 @@ class Training:
 
     def step_ended(self) -> None:
         """Let techniques act between two steps."""
-        for act in list(self.after_steps.values()):
-            act()
+        if self.after_steps:
+            for act in list(self.after_steps.values()):
+                act()
 
     def forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``call(*args, **kwargs)`` with every installed wrapper around it."""

@@ -219,7 +219,8 @@ class Worker:
             os._exit(2)
 
     def _step_ended(self, step: RawStep) -> None:
-        sight = self._seen()
+        sight = self._sight
+        assert sight is not None
         self._steps += 1
         if self._steps == 1:
             self._first_step_seconds = time.time() - self._started
