@@ -46,9 +46,7 @@ class Loaders:
         self._seen: dict[_Key, _Seen] = {}
         self.latest: _Reading | None = None  # that the last batch is of; None once it is known to be trained
         self._readings: weakref.WeakKeyDictionary[Any, _Reading] = weakref.WeakKeyDictionary()
-        self._last: Callable[[], Any] = lambda: (
-            None
-        )  # the iterator last asked for: it is, several times a step
+        self._last: Callable[[], Any] = lambda: None  # the iterator of the last reading
         self._last_reading = _Reading(False)
 
     def epoch_begins(self, iterator: Any) -> None:
