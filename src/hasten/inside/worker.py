@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import traceback
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -103,6 +104,8 @@ class Worker:
 
     def _tell_end(self, how: str, detail: str = "") -> None:
         if self._conversation is not None:
+            with suppress(Exception):  # the script may have closed it
+                sys.stdout.flush()  # who hears of the end need not wait for the interpreter's
             seen = to_json(self._observe()) if self._steps else None
             account = self._account.told() if self._account is not None else None
             self._conversation.ended(how, detail, self._testimony(), seen, account)
