@@ -11,7 +11,8 @@ from torch.optim.lr_scheduler import StepLR
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, Subset
 
 from hasten.inside.techniques.batch_size import BatchSize
-from hasten.records.plan import BASELINE, Plan
+from hasten.inside.training import NotApplicable
+from hasten.records.plan import BASELINE, Plan, Settings
 from hasten.testing.workbench import Pictures, Workbench, workbench
 
 from .made_up import facts, loader
@@ -123,31 +124,111 @@ def test_schedules_by_the_step_are_told_from_those_by_the_epoch(
     assert words in bench.switchboard.proofs()[0].evidence
 
 
+def test_where_it_applies() -> None:
+    assert BatchSize.refuse(facts()) == BatchSize.refuse(facts(loaders=())) == []
+    (reason,) = BatchSize.refuse(facts(optimizers=()))
+    assert reason == "the script has no torch optimizer whose learning rate could follow"
+
+
 @pytest.mark.parametrize(
-    ("other", "reasons"),
+    "loaders",
     [
-        ({}, []),
-        ({"loaders": ()}, ["the training reads from no DataLoader"]),
-        ({"loaders": (loader(training=False),)}, ["the training reads from no DataLoader"]),
-        ({"loaders": (loader(iterable=True, samples=None),)}, ["Pictures is read as a stream"]),
-        (
-            {"loaders": (loader(batch_size=None),)},
-            ["Pictures is read by a batch sampler of the script's own"],
-        ),
-        ({"loaders": (loader(samples=60),)}, ["Pictures has 60 samples, fewer than 2 batches of 32"]),
-        (
-            {"optimizers": ()},
-            ["the script has no torch optimizer whose learning rate could follow"],
-        ),
+        (),
+        (loader(training=False),),
+        (loader(iterable=True, samples=None),),
+        (loader(batch_size=None),),
+        (loader(samples=60),),
     ],
+    ids=["none", "none that trains", "a stream", "a batch sampler", "too few samples"],
 )
-def test_where_it_applies(other: dict[str, Any], reasons: list[str]) -> None:
-    assert BatchSize.refuse(facts(**other)) == reasons
+def test_where_no_loader_can_give_more_it_accumulates(loaders: tuple[Any, ...]) -> None:
+    ways = [(o["factor"], o["by"]) for o in BatchSize.options(facts(loaders=loaders))]
+    assert ways == [(2, "accumulation")] * 2 + [(4, "accumulation")] * 2
 
 
 def test_what_is_worth_trying() -> None:
-    pairs = [(o["factor"], o["rate"]) for o in BatchSize.options(facts())]
+    options = BatchSize.options(facts())
+    pairs = [(o["factor"], o["rate"]) for o in options]
     assert pairs == [(2, "linear"), (2, "sqrt"), (4, "linear"), (4, "sqrt")]
+    assert all("by" not in option for option in options)
+
+
+THREE: Settings = {"factor": 3, "rate": "none", "by": "accumulation"}
+
+
+def trained(steps: int, plan: Plan, before_step: Any = None, to_none: bool = True, **more: Any) -> list[Any]:
+    """Weights after each of ``steps`` calls of a usual loop's body, batches of 4 in a fixed order."""
+    with workbench(make_optimizer=lambda p: torch.optim.Adam(p, lr=0.01, weight_decay=0.1), **more) as bench:
+        bench.switchboard.switch(plan)
+        weights = []
+        pictures = Pictures()
+        for number in range(steps):
+            images, labels = zip(*(pictures[(4 * number + i) % 40] for i in range(4)), strict=True)
+            bench.optimizer.zero_grad(set_to_none=to_none)
+            loss = torch.nn.functional.cross_entropy(bench.model(torch.stack(images)), torch.tensor(labels))
+            torch.autograd.backward(loss)
+            if before_step is not None:
+                before_step(bench)
+            bench.optimizer.step()
+            weights.append([p.detach().clone() for p in bench.model.parameters()])
+        return weights
+
+
+@pytest.mark.parametrize("to_none", [True, False])
+def test_accumulation_is_the_loop_that_a_person_would_write(to_none: bool) -> None:
+    found = trained(9, Plan({"batch_size": THREE}), to_none=to_none)
+    sums: list[Any] = []
+
+    def by_hand(bench: Workbench) -> None:
+        """The mean of three, at every third; nothing at the others."""
+        sums.append([p.grad.clone() for p in bench.model.parameters() if p.grad is not None])
+        for index, parameter in enumerate(bench.model.parameters()):
+            mean = sum(each[index] for each in sums[-3:]) / 3
+            parameter.grad = mean if len(sums) % 3 == 0 else None
+
+    expected = trained(9, BASELINE, by_hand)
+    for number, (a, b) in enumerate(zip(found, expected, strict=True)):
+        torch.testing.assert_close(a, b, msg=f"step {number}")
+    assert all(torch.equal(a, b) for a, b in zip(found[0], found[1], strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(found[1], found[2], strict=True))
+
+
+def test_the_script_keeps_its_own_gradients(bench: Workbench) -> None:
+    bench.switchboard.switch(Plan({"batch_size": THREE}))
+    seen = []
+    for _ in range(6):
+        bench.train(1)
+        weight: Any = bench.model[0][0].weight  # type: ignore[index]
+        seen.append(weight.grad.clone())
+        for known in seen[:-1]:
+            assert not torch.equal(known, seen[-1])
+    (proof,) = bench.switchboard.proofs()
+    assert proof.effective
+    assert proof.evidence == (
+        "gradients of 6 batches gathered; 2 steps at 1 times the script's learning rate"
+    )
+
+
+def test_before_the_first_whole_group_nothing_is_proven(bench: Workbench) -> None:
+    bench.switchboard.switch(Plan({"batch_size": THREE}))
+    bench.train(2)
+    assert not bench.switchboard.proofs()[0].effective
+
+
+def test_an_optimizer_that_computes_gradients_itself_is_refused() -> None:
+    with (
+        workbench(make_optimizer=lambda p: torch.optim.LBFGS(p)) as bench,
+        pytest.raises(NotApplicable, match="LBFGS computes its gradients within its step"),
+    ):
+        bench.switchboard.switch(Plan({"batch_size": THREE}))
+
+
+@pytest.mark.parametrize(
+    "settings", [{"factor": 2, "by": "magic"}, {"factor": 2, "by": 1}, {"factor": 1, "by": "accumulation"}]
+)
+def test_a_way_that_does_not_exist_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"by must be one of loader, accumulation|factor, a whole number"):
+        BatchSize.check(settings)
     few = facts(loaders=(loader(samples=100),))
     assert {o["factor"] for o in BatchSize.options(few)} == {2}
 

@@ -1,14 +1,22 @@
-"""A global batch ``factor`` times as large. Every DataLoader that draws its samples in random order is built
-with so many times its batch size, so the script's own loop takes fewer, larger steps: ``len(loader)`` says
-so, and schedules made from it still end where they should. The learning rate that each step uses is the
-script's times ``factor`` (rate "linear"), its square root ("sqrt"), or 1 ("none"); between steps, and in
-checkpoints, it is the script's own. What the script counts in steps without asking the loader (a warm-up of
-500 steps, a loop of 10,000 steps) then sees ``factor`` times the samples. Other loaders, of validation say,
-stay as they are, and so does one whose dataset is smaller than the larger batch.
+"""A global batch ``factor`` times as large, in one of two ways.
 
-It helps where a step does too little work to keep the machine busy. It needs more memory for activations:
-whether there is enough is found by trying. Fewer steps an epoch can cost quality, and no rule for the rate
-holds for every model: that is for `hasten verify` to say.
+by "loader": every DataLoader that draws its samples in random order is built with so many times its batch
+size, so the script's own loop takes fewer, larger steps: ``len(loader)`` says so, and schedules made from it
+still end where they should. What the script counts in steps without asking the loader (a warm-up of 500
+steps, a loop of 10,000 steps) then sees ``factor`` times the samples. Other loaders, of validation say, stay
+as they are, and so does one whose dataset is smaller than the larger batch.
+
+by "accumulation": the script's loop stays as it is. Of ``factor`` calls of an optimizer's step, all but the
+last find no gradient and change nothing; the last finds the mean of all. Clipping is done by the script
+before that, batch by batch. What is left over when the script ends is not used.
+
+The learning rate that each step uses is the script's times ``factor`` (rate "linear"), its square root
+("sqrt"), or 1 ("none"); between steps, and in checkpoints, it is the script's own.
+
+A larger batch from the loader helps where a step does too little work to keep the machine busy. It needs more
+memory for activations: whether there is enough is found by trying. Accumulation needs that of one more
+gradient, and helps where the optimizer's own work is much of a step. Fewer steps an epoch can cost quality,
+and no rule for the rate holds for every model: that is for `hasten verify` to say.
 
 Source: https://arxiv.org/abs/1706.02677 (linear), https://arxiv.org/abs/1404.5997 (square root)
 """
@@ -22,10 +30,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...records.facts import Facts
+from ...records.observation import Loader
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..identify import length_of
-from ..training import Training
+from ..training import NotApplicable, Training
 from .base import Technique
 
 _RATES: dict[str, Callable[[float], float]] = {
@@ -34,6 +43,7 @@ _RATES: dict[str, Callable[[float], float]] = {
     "none": lambda _: 1.0,
 }
 _MOST = 64
+_WAYS = ("loader", "accumulation")
 
 
 class BatchSize(Technique):
@@ -42,43 +52,51 @@ class BatchSize(Technique):
     layer = "application"
     risk = "training"
     scope = "process"
+    conflicts = frozenset({"optimizer_in_backward"})  # which leaves no gradient to accumulate
 
     def __init__(self) -> None:
         self._scale = 1.0
+        self._sums: dict[int, _Sum] | None = None  # by optimizer; None: batches come larger from the loader
         self._steps = 0
         self._schedules = 0
         self._undo: list[Callable[[], None]] = []
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        loaders = [loader for loader in facts.observation.loaders if loader.training]
-        if not loaders:
-            return ["the training reads from no DataLoader"]
-        reasons = [reason for loader in loaders if (reason := _why_not(loader, 2))]
         if not facts.observation.optimizers:
-            reasons.append("the script has no torch optimizer whose learning rate could follow")
-        return reasons
+            return ["the script has no torch optimizer whose learning rate could follow"]
+        return []
 
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:
-        """Four times and twice the batch, as far as the dataset reaches."""
+        """Twice and four times the batch, as far as the dataset reaches; by accumulation where no loader can
+        give it.
+        """
         loaders = [loader for loader in facts.observation.loaders if loader.training]
-        factors = [factor for factor in (2, 4) if not any(_why_not(loader, factor) for loader in loaders)]
-        return [{"factor": factor, "rate": rate} for factor in factors for rate in ("linear", "sqrt")]
+        factors = [
+            factor for factor in (2, 4) if loaders and all(is_large_enough(one, factor) for one in loaders)
+        ]
+        ways: list[Settings] = [{"factor": factor} for factor in factors]
+        ways = ways or [{"factor": factor, "by": "accumulation"} for factor in (2, 4)]
+        return [{**way, "rate": rate} for way in ways for rate in ("linear", "sqrt")]
 
     @classmethod
     def check(cls, settings: Settings) -> None:
         factor, rate = settings.get("factor"), settings.get("rate", "linear")
         whole = isinstance(factor, int) and not isinstance(factor, bool) and 2 <= factor <= _MOST
-        if not whole or set(settings) - {"factor", "rate"}:
+        if not whole or set(settings) - {"factor", "rate", "by"}:
             raise ValueError(
-                f"batch_size needs factor, a whole number from 2 to {_MOST}, and takes rate besides"
+                f"batch_size needs factor, a whole number from 2 to {_MOST}, and takes rate and by besides"
             )
         if rate not in _RATES:
             raise ValueError(f"rate must be one of {', '.join(_RATES)}, found {rate!r}")
+        if settings.get("by", _WAYS[0]) not in _WAYS:
+            raise ValueError(f"by must be one of {', '.join(_WAYS)}, found {settings['by']!r}")
 
     def start(self, training: Training, settings: Settings) -> None:
         """Loaders are enlarged as they are built: only then does the script see the right length."""
+        if settings.get("by") == "accumulation":
+            return
         from torch.utils.data import DataLoader
 
         enlarged: _Enlarged = training.kept.setdefault(self.name, _Enlarged(int(settings["factor"])))
@@ -99,19 +117,28 @@ class BatchSize(Technique):
         training.seams.replace(DataLoader, "__init__", building)
 
     def install(self, training: Training, settings: Settings) -> None:
-        self._scale = _RATES[str(settings.get("rate", "linear"))](int(settings["factor"]))
+        factor = int(settings["factor"])
+        self._scale = _RATES[str(settings.get("rate", "linear"))](factor)
+        if settings.get("by") == "accumulation":
+            if any(isinstance(optimizer, training.torch.optim.LBFGS) for optimizer in training.optimizers):
+                raise NotApplicable("LBFGS computes its gradients within its step")
+            self._sums = {}
+        sums = self._sums
         rates: dict[int, list[Any]] = {}
 
         def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
             if id(optimizer) in rates:
                 return  # a step within its own step
+            if sums is not None:
+                sums.setdefault(id(optimizer), _Sum(factor)).begin(optimizer)
             rates[id(optimizer)] = [group.get("lr") for group in optimizer.param_groups]
             for group in optimizer.param_groups:
                 if group.get("lr") is not None:
                     group["lr"] = group["lr"] * self._scale
 
         def ends(optimizer: Any, args: Any, kwargs: Any) -> None:
-            self._steps += 1
+            waits = sums is not None and sums[id(optimizer)].end()
+            self._steps += not waits
             for group, rate in zip(optimizer.param_groups, rates.pop(id(optimizer), []), strict=False):
                 if rate is not None:
                     group["lr"] = rate
@@ -137,12 +164,17 @@ class BatchSize(Technique):
         steps that used the other learning rate are counted. It also tells whether schedules are stepped
         with every step or once in a while.
         """
-        enlarged: _Enlarged = training.kept.get(self.name) or _Enlarged(1)
-        read = [sizes for key, sizes in enlarged.sizes.items() if key in training.training_datasets]
-        changed = ", ".join(f"batches of {after} in place of {before}" for before, after in read)
-        found = changed or enlarged.why_not or "no loader of the training draws in random order"
+        if self._sums is not None:
+            batches = sum(each.batches for each in self._sums.values())
+            effective, found = self._steps > 0, f"gradients of {batches} batches gathered"
+        else:
+            enlarged: _Enlarged = training.kept.get(self.name) or _Enlarged(1)
+            read = [sizes for key, sizes in enlarged.sizes.items() if key in training.training_datasets]
+            changed = ", ".join(f"batches of {after} in place of {before}" for before, after in read)
+            none = "no loader of the training draws in random order, by=accumulation needs none"
+            effective, found = bool(read) and self._steps > 0, changed or enlarged.why_not or none
         evidence = f"{found}; {self._steps} steps at {self._scale:.3g} times the script's learning rate"
-        if self._schedules:
+        if self._schedules and self._sums is None:
             often = self._schedules > self._steps / 2
             evidence += (
                 "; schedules are stepped with every step: one whose length was not taken from the loader "
@@ -150,17 +182,62 @@ class BatchSize(Technique):
                 if often
                 else "; schedules are stepped by the epoch, and stay as they are"
             )
-        return Proof(self.name, bool(read) and self._steps > 0, evidence)
+        return Proof(self.name, effective, evidence)
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
         factor = settings.get("factor", 2)
         rates = {"linear": f" * {factor}", "sqrt": f" * {factor} ** 0.5", "none": ""}
         rate = rates[str(settings.get("rate", "linear"))]
+        if settings.get("by") == "accumulation":
+            return (
+                f"optimizer = torch.optim.SGD(model.parameters(), lr=LR{rate})\n"
+                "for number, (inputs, labels) in enumerate(loader, start=1):\n"
+                f"    (criterion(model(inputs), labels) / {factor}).backward()\n"
+                f"    if number % {factor} == 0:\n"
+                "        optimizer.step()\n"
+                "        optimizer.zero_grad()"
+            )
         return (
             f"loader = DataLoader(dataset, batch_size=BATCH_SIZE * {factor}, shuffle=True)\n"
             f"optimizer = torch.optim.SGD(model.parameters(), lr=LR{rate})"
         )
+
+
+@dataclass
+class _Sum:
+    """The gradients of one optimizer, gathered over ``factor`` calls of its step."""
+
+    factor: int
+    batches: int = 0
+    _sums: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # parameter's id: it and its sum
+    _hidden: list[tuple[Any, Any]] = field(default_factory=list)  # parameters and the gradients taken away
+
+    def begin(self, optimizer: Any) -> None:
+        """Let the step find the mean of ``factor`` gradients, or nothing where it must wait."""
+        self.batches += 1
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        waits = self.batches % self.factor != 0
+        for parameter in parameters:
+            gradient = parameter.grad
+            known = self._sums.get(id(parameter))
+            if known is not None and (known[0] is not parameter or known[1].shape != parameter.shape):
+                known = None  # cut smaller meanwhile, say
+            if gradient is not None:
+                total = gradient.clone() if known is None else known[1].add_(gradient)
+                self._sums[id(parameter)] = known = (parameter, total)
+            if waits or known is not None:
+                self._hidden.append((parameter, gradient))
+                parameter.grad = None if waits or known is None else known[1].div_(self.factor)
+        if not waits:
+            self._sums.clear()
+
+    def end(self) -> bool:
+        """Give the script its own gradients back; whether the step was one that waits."""
+        for parameter, gradient in self._hidden:
+            parameter.grad = gradient
+        self._hidden.clear()
+        return self.batches % self.factor != 0
 
 
 @dataclass
@@ -207,12 +284,7 @@ def _around_steps(optimizer: Any, begins: Any, ends: Any) -> tuple[Any, Any]:
     return optimizer.register_step_pre_hook(begins), optimizer.register_step_post_hook(ends)
 
 
-def _why_not(loader: Any, factor: int) -> str:
-    if loader.iterable or loader.samples is None:
-        return f"{loader.dataset} is read as a stream"
-    if loader.batch_size is None:
-        return f"{loader.dataset} is read by a batch sampler of the script's own"
-    if loader.batch_size * factor > loader.samples:
-        few = f"{loader.dataset} has {loader.samples} samples"
-        return f"{few}, fewer than {factor} batches of {loader.batch_size}"
-    return ""
+def is_large_enough(loader: Loader, factor: int) -> bool:
+    """Whether its batches can be ``factor`` times as large: no stream, no batch sampler of the script's."""
+    known = loader.samples is not None and not loader.iterable and loader.batch_size is not None
+    return known and loader.batch_size * factor <= loader.samples  # type: ignore[operator]
