@@ -18,6 +18,8 @@ from ..inside.training import Training
 from ..records.plan import BASELINE
 
 Snapshot = dict[str, Any]
+LossOf = Callable[[torch.nn.Module, Any, Any], Any]
+"""(model, inputs, labels) -> the loss of a batch"""
 
 
 class Pictures(Dataset[tuple[torch.Tensor, int]]):
@@ -52,6 +54,10 @@ def normed_cnn() -> torch.nn.Module:
     return model
 
 
+def of_classes(model: torch.nn.Module, inputs: Any, labels: Any) -> Any:
+    return torch.nn.functional.cross_entropy(model(inputs), labels)
+
+
 class Workbench:
     """``train(k)`` takes k steps; ``snapshot`` and ``restore`` go back to where it was, random streams
     included.
@@ -63,6 +69,7 @@ class Workbench:
         dataset: Dataset[Any],
         make_optimizer: Callable[..., Any],
         make_model: Callable[[], torch.nn.Module],
+        loss_of: LossOf,
     ) -> None:
         self.steps: list[RawStep] = []
         self.training = Training(torch, seams, available_bytes=2**32)
@@ -75,6 +82,7 @@ class Workbench:
         self.optimizer = make_optimizer(self.model.parameters())
         self.loader = DataLoader(dataset, batch_size=8, shuffle=True)
         self.losses: list[float] = []
+        self.loss_of = loss_of
         self.set_to_none = True  # what the script asks of zero_grad: torch's default
 
     def _step_ended(self, step: RawStep) -> None:
@@ -87,7 +95,7 @@ class Workbench:
         while len(losses) < steps:
             for inputs, labels in self.loader:
                 self.optimizer.zero_grad(set_to_none=self.set_to_none)
-                loss = torch.nn.functional.cross_entropy(self.model(inputs), labels)
+                loss = self.loss_of(self.model, inputs, labels)
                 torch.autograd.backward(loss)
                 self.optimizer.step()
                 losses.append(loss.item())
@@ -130,12 +138,13 @@ def workbench(
     dataset: Dataset[Any] | None = None,
     make_optimizer: Callable[..., Any] = torch.optim.Adam,
     make_model: Callable[[], torch.nn.Module] = small_cnn,
+    loss_of: LossOf = of_classes,
 ) -> Iterator[Workbench]:
     """A workbench whose techniques and seams are undone at the end, whatever happened."""
     seams = Seams()
     try:
         data = dataset if dataset is not None else Pictures()
-        made = Workbench(seams, data, make_optimizer, make_model)
+        made = Workbench(seams, data, make_optimizer, make_model, loss_of)
         yield made
         made.switchboard.switch(BASELINE)
     finally:

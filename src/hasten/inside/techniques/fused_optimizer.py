@@ -22,6 +22,8 @@ from ..layout import companions, lie_alike, restore_strides
 from ..training import NotApplicable, Training
 from .base import Technique
 
+_ATTRIBUTES = ("_step_supports_amp_scaling", "_need_device_dtype_check_for_fused")  # set by us, or by a step
+
 
 class FusedOptimizer(Technique):
     name = "fused_optimizer"
@@ -102,7 +104,7 @@ class FusedOptimizer(Technique):
     def _fuse(self, torch: Any, optimizer: Any) -> None:
         flag, fused = self._form, self._form == "fused"
         before = [group.get(flag) for group in optimizer.param_groups]
-        scaling = optimizer.__dict__.get("_step_supports_amp_scaling")
+        own = {name: vars(optimizer)[name] for name in _ATTRIBUTES if name in vars(optimizer)}
 
         def set_fused() -> None:
             for group in optimizer.param_groups:
@@ -140,10 +142,9 @@ class FusedOptimizer(Technique):
                 group[flag] = plain[flag]
             if not fused:
                 return
-            if scaling is None:
-                optimizer.__dict__.pop("_step_supports_amp_scaling", None)
-            else:
-                optimizer._step_supports_amp_scaling = scaling
+            for name in _ATTRIBUTES:
+                vars(optimizer).pop(name, None)
+            vars(optimizer).update(own)
 
         self._undo.append(undo)
 
