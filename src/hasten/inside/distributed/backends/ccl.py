@@ -1,0 +1,121 @@
+"""oneCCL's own C interface, of the library in the package ``oneccl``, without its retired torch bindings.
+
+It is erratic on some machines, a rank that dies leaves the others waiting for ever, and it leaves files in
+/dev/shm: nobody should choose it without having measured it there.
+
+Source: https://uxlfoundation.github.io/oneCCL/ (C API); ccl.h of release 2022.1
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .engine import reduce_scatter_by_all_reduce
+
+_ID_BYTES = 4096
+_ENVIRONMENT = {
+    "CCL_PLUGIN": "ONECCL_LEGACY_CPU", "CCL_ATL_TRANSPORT": "ofi", "CCL_PROCESS_LAUNCHER": "none",
+    "CCL_WORKER_OFFLOAD": "0", "CCL_ATL_SHM": "1",
+}  # fmt: skip
+_NEEDED = (  # in this order: what is loaded finds what it needs loaded already
+    *("libintlc.so.5", "libimf.so", "libsvml.so", "libirng.so", "libccl.so.2", "libumf.so.1"),
+    *("libur_loader.so.0", "libsycl.so.9", "libccl.so.1", "libccl_legacy_cpu.so"),
+)
+_TYPES = {
+    torch.int8: 0, torch.uint8: 1, torch.bool: 1, torch.int32: 2, torch.int64: 4, torch.float16: 6,
+    torch.float32: 7, torch.float64: 8, torch.bfloat16: 9,
+}  # fmt: skip
+_OPS = {"sum": 0, "avg": 0, "product": 1, "max": 2, "min": 3}
+_BYTES = 0  # as int8
+
+
+class _Id(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_char * _ID_BYTES),)
+
+
+class Ccl:
+    """An ``Engine``."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+        self.rank, self._size, self._library = rank, size, library()
+        name = _Id()
+        if rank == 0:
+            self._check(self._library.onecclGetUniqueId(ctypes.byref(name)))
+            store.set("ccl/id", bytes(name))
+        told = store.get("ccl/id")
+        ctypes.memmove(ctypes.byref(name), told, len(told))
+        self._group = ctypes.c_void_p()
+        self._check(self._library.onecclCommInitRank(ctypes.byref(self._group), size, name, rank))
+
+    def all_reduce(self, tensor: Any, op: str) -> None:
+        if op not in _OPS or tensor.dtype not in _TYPES:
+            raise NotImplementedError(f"oneCCL has no {op} of {tensor.dtype}: use gloo or shm")
+        if tensor.numel() == 0:
+            return
+        where = tensor.data_ptr()
+        kind = _TYPES[tensor.dtype]
+        self._check(
+            self._library.onecclAllReduce(where, where, tensor.numel(), kind, _OPS[op], self._group, None)
+        )
+        if op == "avg":
+            tensor.div_(self._size)
+
+    def reduce_scatter(self, output: Any, tensor: Any, op: str) -> None:
+        reduce_scatter_by_all_reduce(self, output, tensor, op)
+
+    def broadcast(self, tensor: Any, root: int) -> None:
+        where, many = tensor.data_ptr(), tensor.numel() * tensor.element_size()
+        if many:
+            self._check(self._library.onecclBroadcast(where, where, many, _BYTES, root, self._group, None))
+
+    def all_gather(self, output: Any, tensor: Any) -> None:
+        many = tensor.numel() * tensor.element_size()
+        if many:
+            self._check(
+                self._library.onecclAllGather(
+                    tensor.data_ptr(), output.data_ptr(), many, _BYTES, self._group, None
+                )
+            )
+
+    def barrier(self) -> None:
+        self.all_reduce(torch.zeros(1), "sum")
+
+    def close(self) -> None:
+        """The communicator goes with the process: destroying it would wait for all ranks."""
+
+    @staticmethod
+    def _check(code: int) -> None:
+        if code:
+            raise RuntimeError(f"oneCCL failed with error {code}; CCL_LOG_LEVEL=info tells more")
+
+
+@cache
+def library() -> Any:
+    """libccl.so.2 with all that it needs. Raises RuntimeError where it is not installed."""
+    folder = Path(sys.prefix, "lib")
+    for name, value in {**_ENVIRONMENT, "FI_PROVIDER_PATH": str(folder), "CCL_ROOT": sys.prefix}.items():
+        os.environ.setdefault(name, value)
+    try:
+        for name in _NEEDED:
+            if (folder / name).exists():
+                ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)
+        found: Any = ctypes.CDLL(str(folder / "libccl.so.2"))
+    except OSError as error:
+        raise RuntimeError(
+            f"the backend ccl needs oneCCL ({error}): pip install 'hasten[ccl]', or use shm or gloo"
+        ) from error
+    pointer, many, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    found.onecclGetUniqueId.argtypes = [pointer]
+    found.onecclCommInitRank.argtypes = [pointer, many, _Id, number]
+    found.onecclAllReduce.argtypes = [pointer, pointer, many, number, number, pointer, pointer]
+    found.onecclBroadcast.argtypes = [pointer, pointer, many, number, number, pointer, pointer]
+    found.onecclAllGather.argtypes = [pointer, pointer, many, number, pointer, pointer]
+    return found

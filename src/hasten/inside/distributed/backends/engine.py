@@ -1,0 +1,36 @@
+"""What a backend must be able to do; everything else of a process group is made of it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Engine(Protocol):
+    """Collectives over contiguous CPU tensors. Every rank calls the same ones in the same order."""
+
+    rank: int
+
+    def all_reduce(self, tensor: Any, op: str) -> None:
+        """In place. ``op``: "sum", "avg", "max", "min", "product", "band", "bor" or "bxor"."""
+
+    def reduce_scatter(self, output: Any, tensor: Any, op: str) -> None:
+        """``tensor``: as many times ``output`` as there are ranks; ``output``: the part of this rank."""
+
+    def broadcast(self, tensor: Any, root: int) -> None:
+        """In place, from rank ``root``."""
+
+    def all_gather(self, output: Any, tensor: Any) -> None:
+        """``output``: one ``tensor`` of each rank after the other."""
+
+    def barrier(self) -> None:
+        """Return once all ranks have come."""
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+
+
+def reduce_scatter_by_all_reduce(engine: Engine, output: Any, tensor: Any, op: str) -> None:
+    """For an engine without one of its own: more is sent than needed."""
+    whole = tensor.clone()
+    engine.all_reduce(whole, op)
+    output.copy_(whole.view(-1, output.numel())[engine.rank].view(output.shape))

@@ -1,0 +1,151 @@
+"""How ranks that share memory wait for each other, and what they say when one does not come."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from .kernel import WATCH, kernel
+from .segment import Segment
+
+WORDS = 4  # of what a rank says it is about to do
+LINE_BYTES = 128  # in a line of its own for each rank: processors pass memory on by lines
+_LINE_WORDS = LINE_BYTES // 8
+_SPINS = 2000  # looks at a rank's line before the core is offered to others
+_LOOK_SECONDS = 0.05  # how often a rank that waits looks whether the other lives
+_SEMAPHORE_BYTES = 64  # sem_t has 32 on Linux, and is to lie alone
+
+
+class RankGone(RuntimeError):
+    """A rank ended, stopped or never came: the group cannot go on."""
+
+
+class Disagreement(RuntimeError):
+    """Ranks called different collectives, or the same with tensors that do not fit."""
+
+
+def header_bytes(size: int) -> int:
+    """What ``size`` ranks need before their slots: lines, then semaphores from each rank to each."""
+    return (1 + size) * LINE_BYTES + size * size * _SEMAPHORE_BYTES
+
+
+class Lockstep:
+    """``meet`` returns once every rank has called it: by the kernel's atomic lines, or by semaphores of the C
+    library, which order memory on every processor (POSIX.1, 4.12) and need no compiler.
+    """
+
+    def __init__(self, segment: Segment, size: int, timeout_seconds: float) -> None:
+        self._segment, self._size = segment, size
+        self.rank = segment.rank
+        self._timeout = timeout_seconds
+        words = memoryview(segment.memory)[: (1 + size) * LINE_BYTES].cast("q")
+        self._lines = words[_LINE_WORDS:]
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(segment.memory))
+        self.lines_address = self.address + LINE_BYTES
+        self.library: Any = kernel() if "kernel" in segment.common else None
+        self.steps = ctypes.c_int64(0)
+        self.side = 0
+        self.spins = _SPINS if size <= len(os.sched_getaffinity(0)) else 0
+        self.watch = WATCH(self._watch)
+        self._waits_since: float | None = None
+        self._why: BaseException | None = None
+        self._semaphores = None if self.library is not None else Semaphores(self, size)
+
+    # ---- one collective
+    def begins(self, said: Sequence[int]) -> None:
+        """Say what this rank is about to do; ``agree`` compares it, after the next meeting."""
+        self._waits_since = None
+        self.side ^= 1
+        start = self.rank * _LINE_WORDS + 1 + self.side * WORDS
+        for word, value in enumerate(said):
+            self._lines[start + word] = value
+
+    def said(self, rank: int) -> list[int]:
+        start = rank * _LINE_WORDS + 1 + self.side * WORDS
+        return list(self._lines[start : start + WORDS])
+
+    def agree(self) -> int | None:
+        """A rank that is about to do something else; None where all agree."""
+        mine = self.said(self.rank)
+        return next((rank for rank in range(self._size) if self.said(rank) != mine), None)
+
+    def meet(self) -> None:
+        """Wait until all ranks are here. Raises RankGone."""
+        self.steps.value += 1
+        if self._semaphores is not None:
+            self._semaphores.meet()
+        elif self.library.hasten_meet(
+            self.lines_address, self.rank, self._size, self.steps.value, self.spins, self.watch
+        ):
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Raise why the waiting ended."""
+        why, self._why = self._why, None
+        assert why is not None
+        raise why
+
+    # ---- while waiting
+    def _watch(self, peer: int) -> int:
+        """Called by the kernel; an exception cannot pass through it."""
+        try:
+            self.look_after(peer)
+        except BaseException as error:  # an interrupt of the user's, too
+            self._why = error
+            return 1
+        return 0
+
+    def look_after(self, peer: int) -> None:
+        """Raise where it makes no sense to wait for that rank any longer."""
+        if self._segment.is_gone(peer):
+            raise RankGone(f"rank {peer} has ended while rank {self.rank} waited for it")
+        now = time.monotonic()
+        if self._waits_since is None:
+            self._waits_since = now
+        elif now - self._waits_since > self._timeout:
+            raise RankGone(
+                f"rank {peer} did not come to rank {self.rank} within {self._timeout:g} s: it was stopped, "
+                "or is at work on something else (timeout is an argument of init_process_group)"
+            )
+
+
+class _Moment(ctypes.Structure):
+    """``struct timespec``."""
+
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class Semaphores:
+    """One from each rank to each other in the shared memory."""
+
+    def __init__(self, lockstep: Lockstep, size: int) -> None:
+        self._lockstep, self._size = lockstep, size
+        self._library: Any = ctypes.CDLL(None, use_errno=True)
+        self._start = lockstep.address + (1 + size) * LINE_BYTES
+        for sender in range(size):
+            if self._library.sem_init(self._at(sender, lockstep.rank), 1, 0):
+                raise OSError(ctypes.get_errno(), "sem_init")
+
+    def meet(self) -> None:
+        rank = self._lockstep.rank
+        others = [peer for peer in range(self._size) if peer != rank]
+        for peer in others:
+            self._library.sem_post(self._at(rank, peer))
+        for peer in others:
+            while not self._come(peer):
+                self._lockstep.look_after(peer)
+
+    def _come(self, peer: int) -> bool:
+        semaphore = self._at(peer, self._lockstep.rank)
+        for _ in range(20):
+            if self._library.sem_trywait(semaphore) == 0:
+                return True
+        until = time.time() + _LOOK_SECONDS
+        moment = _Moment(int(until), int(until % 1 * 1e9))
+        return bool(self._library.sem_timedwait(semaphore, ctypes.byref(moment)) == 0)
+
+    def _at(self, sender: int, receiver: int) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self._start + (sender * self._size + receiver) * _SEMAPHORE_BYTES)

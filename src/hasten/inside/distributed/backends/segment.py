@@ -1,0 +1,117 @@
+"""Memory that the ranks of one machine share. No file of it is left behind, however they end."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import secrets
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+_WAYS = ("memory", "file")
+_TOKEN_BYTES = 16
+_SHARED_FOLDER = "/dev/shm"
+
+
+class CannotShare(RuntimeError):
+    """The ranks have no memory in common, or there is too little of it."""
+
+
+class Segment:
+    """``size`` ranks agree on it through ``store``, as all of them construct it at the same time.
+
+    It is memory without a name, which a rank finds among the open files of the first; where one rank may not
+    look there, a file that is removed as soon as all have it. Each rank holds a lock on a byte of it: the
+    kernel lets go of that when a process ends, and so others learn of its end.
+
+    ``able``: what this rank can do; ``common`` is what all can. Raises CannotShare in every rank alike.
+    """
+
+    def __init__(self, store: Any, rank: int, size: int, many_bytes: int, able: frozenset[str]) -> None:
+        self.rank = rank
+        self.common = frozenset[str]()
+        self._descriptor = -1
+        reasons = []
+        for way in _WAYS:
+            self.close()
+            offer = (
+                self._offer(way, store, many_bytes) if rank == 0 else json.loads(store.get(f"{way}/offer"))
+            )
+            mine = {"failure": offer["failure"] or self._take(offer, many_bytes), "able": sorted(able)}
+            store.set(f"{way}/taken/{rank}", json.dumps(mine))
+            taken = [json.loads(store.get(f"{way}/taken/{other}")) for other in range(size)]
+            offer.get("remove", lambda: None)()
+            failed = [f"rank {other}: {one['failure']}" for other, one in enumerate(taken) if one["failure"]]
+            if not failed:
+                self.common = frozenset.intersection(*(frozenset(one["able"]) for one in taken))
+                self._lock(rank)
+                store.set(f"locked/{rank}", "")
+                store.wait([f"locked/{other}" for other in range(size)])
+                return
+            reasons += failed
+        raise CannotShare(
+            f"the ranks cannot share memory ({'; '.join(dict.fromkeys(reasons))}). Are all of them on this "
+            "machine, in one container? Between machines, use gloo"
+        )
+
+    def _offer(self, way: str, store: Any, many_bytes: int) -> dict[str, Any]:
+        """Make the memory and say to all where it is. ``remove``, for ourselves: takes its name away."""
+        token, failure, place, remove = secrets.token_bytes(_TOKEN_BYTES), "", "", lambda: None
+        try:
+            self._descriptor, place, remove = _made(way)
+            os.posix_fallocate(self._descriptor, 0, many_bytes)  # now, not by SIGBUS in the midst of training
+            os.pwrite(self._descriptor, token, 0)
+        except (OSError, AttributeError) as error:
+            failure = f"{error}; {many_bytes} bytes are needed"
+        told = {"failure": failure, "place": place, "token": token.hex()}
+        store.set(f"{way}/offer", json.dumps(told))
+        return {**told, "remove": remove}
+
+    def _take(self, offer: dict[str, Any], many_bytes: int) -> str:
+        """Map the memory; why that was not possible."""
+        try:
+            if self._descriptor < 0:
+                self._descriptor = os.open(offer["place"], os.O_RDWR)
+            if os.pread(self._descriptor, _TOKEN_BYTES, 0).hex() != offer["token"]:
+                return f"{offer['place']} is something else here"
+            self.memory = mmap.mmap(self._descriptor, many_bytes)
+        except OSError as error:
+            return str(error)
+        return ""
+
+    def _lock(self, rank: int) -> None:
+        fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, rank)
+
+    def is_gone(self, rank: int) -> bool:
+        """Whether the process of that rank has ended: nobody holds its lock any more."""
+        try:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, rank)
+        except OSError:
+            return False
+        fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, rank)
+        return True
+
+    def close(self) -> None:
+        """Let go. The memory itself stays mapped as long as anything looks into it."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _made(way: str) -> tuple[int, str, Callable[[], None]]:
+    """An empty file's descriptor, the path by which others open it, and what takes its name away."""
+    if way == "memory":
+        descriptor = os.memfd_create("hasten")
+        return descriptor, f"/proc/{os.getpid()}/fd/{descriptor}", lambda: None
+    folder = _SHARED_FOLDER if os.path.isdir(_SHARED_FOLDER) else None
+    descriptor, path = tempfile.mkstemp(prefix="hasten-", dir=folder)
+
+    def remove() -> None:
+        with suppress(OSError):
+            os.unlink(path)
+
+    return descriptor, path, remove

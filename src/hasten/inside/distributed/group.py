@@ -1,0 +1,216 @@
+"""A process group of torch.distributed, made of an engine's few collectives."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d
+from torch.futures import Future
+
+from .backends.engine import Engine
+
+_Op: Any = dist.ReduceOp.RedOpType
+_OPS = {
+    _Op.SUM: "sum", _Op.AVG: "avg", _Op.MAX: "max", _Op.MIN: "min", _Op.PRODUCT: "product",
+    _Op.BAND: "band", _Op.BOR: "bor", _Op.BXOR: "bxor",
+}  # fmt: skip
+
+
+_Group: Any = dist.ProcessGroup  # whose stubs know one signature of each
+
+
+class CollectiveGroup(_Group):  # type: ignore[misc]
+    """All that torch.distributed and DDP ask of a group of CPU ranks, point-to-point apart. A collective is
+    over when its call returns; ``async_op`` is understood, and the work it gives is done already.
+
+    Methods are named as torch's C++ calls them, in the words of torch 2.9 and in those of 2.13.
+    """
+
+    def __init__(self, name: str, engine: Engine, rank: int, size: int) -> None:
+        super().__init__(rank, size)
+        self._name, self._engine, self._rank, self._size = name, engine, rank, size
+        self._in_turn = threading.Lock()  # backward passes call from threads of their own
+
+    # ---- who it is
+    def rank(self) -> int:
+        return self._rank
+
+    def size(self) -> int:
+        return self._size
+
+    getRank, getSize = rank, size
+
+    def name(self) -> str:
+        return self._name
+
+    getBackendName = name
+
+    @property
+    def pg_name(self) -> str:
+        return str(dist.distributed_c10d._world.pg_names.get(self, self._name))
+
+    @property
+    def group_name(self) -> str:
+        return self.pg_name
+
+    def shutdown(self) -> None:
+        self._engine.close()
+
+    abort = shutdown
+
+    # ---- collectives
+    def allreduce(self, tensors: Sequence[Any], opts: Any = None) -> Any:
+        op = _op(opts)
+        return self._each(tensors, lambda tensor: self._engine.all_reduce(tensor, op))
+
+    allreduce_coalesced = allreduce
+
+    def reduce(self, tensors: Sequence[Any], opts: Any) -> Any:
+        """All ranks compute it; the others than the root keep what they have."""
+        op = _op(opts)
+
+        def act(tensor: Any) -> None:
+            result = tensor if self._rank == opts.rootRank else tensor.clone()
+            self._engine.all_reduce(result, op)
+
+        return self._each(tensors, act)
+
+    def broadcast(self, tensors: Sequence[Any], opts: Any = None) -> Any:
+        root = 0 if opts is None else opts.rootRank
+        return self._each(tensors, lambda tensor: self._engine.broadcast(tensor, root))
+
+    def allgather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any = None) -> Any:
+        def act() -> None:
+            for output, given in zip(outputs, inputs, strict=True):
+                for part, one in zip(output, self._gathered(given), strict=True):
+                    part.copy_(one)
+
+        return self._done(act, outputs)
+
+    def allgather_coalesced(self, outputs: Any, inputs: Sequence[Any], opts: Any = None) -> Any:
+        """``outputs``: for each rank, one tensor for each of ``inputs``."""
+        return self.allgather(list(zip(*outputs, strict=True)), inputs)
+
+    def all_gather_single(self, output: Any, given: Any, opts: Any = None) -> Any:
+        def act() -> None:
+            output.copy_(self._gathered(given).view(output.shape))
+
+        return self._done(act, output)
+
+    _allgather_base = all_gather_single
+
+    def gather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
+        def act() -> None:
+            found = self._gathered(inputs[0])
+            if self._rank == opts.rootRank:
+                for part, one in zip(outputs[0], found, strict=True):
+                    part.copy_(one)
+
+        return self._done(act, outputs)
+
+    def scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Any:
+        def act() -> None:
+            shape = (self._size, *outputs[0].shape)
+            parts = outputs[0].new_empty(shape)
+            if self._rank == opts.rootRank:
+                torch.stack(list(inputs[0]), out=parts)
+            self._engine.broadcast(parts, opts.rootRank)
+            outputs[0].copy_(parts[self._rank])
+
+        return self._done(act, outputs)
+
+    def reduce_scatter_single(self, output: Any, given: Any, opts: Any = None) -> Any:
+        op = _op(opts)
+
+        def act() -> None:
+            result = output if output.is_contiguous() else torch.empty_like(output).contiguous()
+            self._engine.reduce_scatter(result, given.contiguous(), op)
+            if result is not output:
+                output.copy_(result)
+
+        return self._done(act, output)
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Any:
+        op = _op(opts)
+
+        def act() -> None:
+            for output, parts in zip(outputs, inputs, strict=True):
+                result = torch.empty_like(output, memory_format=torch.contiguous_format)
+                self._engine.reduce_scatter(result, torch.stack(list(parts)), op)
+                output.copy_(result)
+
+        return self._done(act, outputs)
+
+    def alltoall(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any = None) -> Any:
+        """Everything goes to everybody: simple, and dear for large tensors."""
+
+        def act() -> None:
+            for sender in range(self._size):
+                for receiver in range(self._size):
+                    mine = self._rank in (sender, receiver)
+                    sizes = torch.tensor([inputs[receiver].numel() if self._rank == sender else 0])
+                    self._engine.broadcast(sizes, sender)
+                    flat = outputs[0].new_empty(int(sizes))
+                    if self._rank == sender:
+                        flat.copy_(inputs[receiver].reshape(-1))
+                    self._engine.broadcast(flat, sender)
+                    if mine and self._rank == receiver:
+                        outputs[sender].copy_(flat.view(outputs[sender].shape))
+
+        return self._done(act, outputs)
+
+    def barrier(self, opts: Any = None) -> Any:
+        return self._done(self._engine.barrier if self._size > 1 else lambda: None, [])
+
+    def send(self, *_: Any) -> Any:
+        raise NotImplementedError(
+            f"{self._name} has no send and recv: dist.new_group(backend='gloo') makes a group that has"
+        )
+
+    recv = recv_anysource = send
+
+    # ---- means
+    def _gathered(self, tensor: Any) -> Any:
+        """One row for each rank."""
+        rows = torch.empty((self._size, *tensor.shape), dtype=tensor.dtype)
+        if self._size == 1:
+            rows[0] = tensor
+        else:
+            self._engine.all_gather(rows, tensor.contiguous())
+        return rows
+
+    def _each(self, tensors: Sequence[Any], act: Callable[[Any], None]) -> Any:
+        """Do it with each tensor in place, laid out as the engine needs it."""
+
+        def acts() -> None:
+            for tensor in tensors if self._size > 1 else ():
+                if tensor.is_contiguous():
+                    act(tensor.detach())
+                else:
+                    plain = tensor.detach().contiguous()
+                    act(plain)
+                    tensor.detach().copy_(plain)
+
+        return self._done(acts, list(tensors))
+
+    def _done(self, act: Callable[[], None], result: Any) -> Any:
+        with self._in_turn, torch.no_grad():
+            act()
+        future: Future[Any] = Future()
+        future.set_result(result)
+        return _distributed_c10d._create_work_from_future(future)  # type: ignore[attr-defined]
+
+
+def _op(opts: Any) -> str:
+    """``ReduceOp`` holds a kind and perhaps a factor; a plain kind comes, too."""
+    given = getattr(opts, "reduceOp", _Op.SUM)
+    kind: Any = given if isinstance(given, _Op) else given.op
+    if kind not in _OPS:
+        raise NotImplementedError(f"{kind} is not known here; these are: {', '.join(_OPS.values())}")
+    return _OPS[kind]

@@ -1,0 +1,67 @@
+"""Several ranks of a small script, each a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+SECONDS = 120
+START = """
+import datetime, json, os, sys
+import torch
+import torch.distributed as dist
+import hasten.backends
+torch.set_num_threads(1)
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+def start(name, seconds=60.0):
+    how = dict(init_method="file://" + os.environ["STORE"], rank=rank, world_size=size)
+    dist.init_process_group(name, timeout=datetime.timedelta(seconds=seconds), **how)
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    stdout: str
+    stderr: str
+
+
+@contextmanager
+def ranks(folder: Path, source: str, size: int, **environment: str) -> Iterator[list[subprocess.Popen[str]]]:
+    """``source`` after START in ``size`` processes; all are gone at the end."""
+    script = folder / "rank.py"
+    script.write_text(START + source)
+    common = {**os.environ, **environment, "WORLD_SIZE": str(size), "STORE": str(folder / "store")}
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(script)],
+            env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    try:
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def ended(process: subprocess.Popen[str]) -> Ended:
+    stdout, stderr = process.communicate(timeout=SECONDS)
+    return Ended(process.returncode, stdout, stderr)
+
+
+def run(folder: Path, source: str, size: int, **environment: str) -> list[Ended]:
+    """What each rank printed, when all have ended."""
+    with ranks(folder, source, size, **environment) as started:
+        return [ended(process) for process in started]

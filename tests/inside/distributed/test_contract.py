@@ -1,0 +1,168 @@
+"""Every backend does what Gloo does: the same numbers, on every rank."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hasten.inside.distributed.backends.kernel import kernel
+
+from .ranks import run
+
+CHECKS = """
+start("gloo")
+NAME, CHUNK = os.environ["BACKEND"], int(os.environ["CHUNK"])
+group = dist.new_group(backend=NAME)
+found = {}
+
+def numbers(count, dtype, of=None):
+    of = rank if of is None else of
+    return (torch.arange(count) * (of + 1) % 13 + of).to(dtype)
+
+def check(name, mine, theirs):
+    found[name] = bool(torch.equal(mine, theirs))
+
+SIZES = {dtype: CHUNK // torch.empty(0, dtype=dtype).element_size()
+         for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.uint8)}
+OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
+for dtype, slot in SIZES.items():
+    counts = {"1": 1, "slot-1": slot - 1, "slot": slot, "slot+1": slot + 1, "many": 5 * slot + 7}
+    for label, count in counts.items():
+        for op, kind in OPS.items():
+            mine, theirs = numbers(count, dtype), numbers(count, dtype)
+            dist.all_reduce(mine, kind, group=group)
+            dist.all_reduce(theirs, kind)
+            check(f"all_reduce {op} {dtype} {label}", mine, theirs)
+        mine = numbers(count, dtype)
+        dist.broadcast(mine, size - 1, group=group)
+        check(f"broadcast {dtype} {label}", mine, numbers(count, dtype, size - 1))
+        rows = [torch.empty(count, dtype=dtype) for _ in range(size)]
+        dist.all_gather(rows, numbers(count, dtype), group=group)
+        expected = torch.cat([numbers(count, dtype, r) for r in range(size)])
+        check(f"all_gather {dtype} {label}", torch.cat(rows), expected)
+
+for dtype in (torch.float32, torch.float64):
+    mine, theirs = numbers(1000, dtype) / 7, numbers(1000, dtype) / 7
+    dist.all_reduce(mine, dist.ReduceOp.AVG, group=group)
+    dist.all_reduce(theirs)
+    found[f"all_reduce avg {dtype}"] = bool(torch.allclose(mine, theirs / size))
+
+values = numbers(999, torch.float32) / 7
+parts = [torch.empty_like(values) for _ in range(size)]
+dist.all_reduce(values, group=group)
+dist.all_gather(parts, values, group=group)
+found["the same bits on every rank"] = all(torch.equal(part, values) for part in parts)
+
+for count in (1, 4099):
+    whole = torch.stack([numbers(count, torch.float64) + r for r in range(size)])
+    out, expected = torch.empty(count, dtype=torch.float64), whole.clone()
+    dist.reduce_scatter_tensor(out, whole.view(-1), group=group)
+    dist.all_reduce(expected)
+    check(f"reduce_scatter_tensor {count}", out, expected[rank])
+    dist.reduce_scatter(out, list(whole.clone()), group=group)
+    check(f"reduce_scatter {count}", out, expected[rank])
+gathered = torch.empty(size * 5)
+dist.all_gather_into_tensor(gathered, torch.full((5,), float(rank)), group=group)
+check("all_gather_into_tensor", gathered, torch.arange(size).repeat_interleave(5).float())
+
+into = [torch.empty(3) for _ in range(size)] if rank == 0 else None
+dist.gather(torch.full((3,), float(rank)), into, 0, group=group)
+found["gather"] = rank != 0 or [int(t[0]) for t in into] == list(range(size))
+out = torch.empty(3)
+dist.scatter(out, [torch.full((3,), 10.0 + r) for r in range(size)] if rank == 1 else None, 1, group=group)
+found["scatter"] = out.tolist() == [10.0 + rank] * 3
+one = torch.tensor([float(rank)])
+dist.reduce(one, 1, group=group)
+found["reduce"] = one.item() == (sum(range(size)) if rank == 1 else rank)
+outputs = [torch.empty(r + rank + 1) for r in range(size)]
+dist.all_to_all(outputs, [torch.full((rank + r + 1,), 10.0 * rank + r) for r in range(size)], group=group)
+found["all_to_all"] = all(bool((o == 10.0 * r + rank).all()) for r, o in enumerate(outputs))
+
+objects = [None] * size
+dist.all_gather_object(objects, {"rank": rank, "text": "x" * rank}, group=group)
+found["all_gather_object"] = objects == [{"rank": r, "text": "x" * r} for r in range(size)]
+objects = [("tuple", rank), None]
+dist.broadcast_object_list(objects, 0, group=group)
+found["broadcast_object_list"] = objects == [("tuple", 0), None]
+dist.barrier(group=group)
+
+transposed = numbers(12, torch.float32).view(3, 4).t()
+dist.all_reduce(transposed, group=group)
+expected = sum(numbers(12, torch.float32, r) for r in range(size)).view(3, 4).t()
+check("not contiguous", transposed, expected)
+work = dist.all_reduce(values, group=group, async_op=True)
+found["async"] = work.wait() is not None and work.is_completed()
+empty = torch.empty(0)
+dist.all_reduce(empty, group=group)
+found["no elements"] = True
+dist.all_reduce(scalar := torch.tensor(float(rank)), group=group)
+found["a scalar"] = scalar.item() == sum(range(size))
+
+half = dist.new_group([0, size - 1], backend=NAME)
+if rank in (0, size - 1):
+    dist.all_reduce(one := torch.tensor([1.0 + rank]), group=half)
+    found["subgroup"] = one.item() == (1.0 + size if size > 1 else 1.0)
+alone = dist.new_group([rank], backend=NAME, use_local_synchronization=True)
+dist.all_reduce(one := torch.tensor([5.0]), dist.ReduceOp.AVG, group=alone)
+found["a group of one"] = one.item() == 5.0
+try:
+    dist.send(values, (rank + 1) % size, group=group)
+    found["send is refused"] = False
+except NotImplementedError as error:
+    found["send is refused"] = "gloo" in str(error)
+
+torch.manual_seed(0)
+linear = torch.nn.Linear
+nets = [torch.nn.Sequential(linear(64, 300), torch.nn.ReLU(), linear(300, 9)) for _ in range(2)]
+nets[1].load_state_dict(nets[0].state_dict())
+for net, where in zip(nets, (group, None)):
+    ddp = torch.nn.parallel.DistributedDataParallel(net, process_group=where, bucket_cap_mb=0.05)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    generator = torch.Generator().manual_seed(rank)
+    for _ in range(5):
+        optimizer.zero_grad()
+        ddp(torch.randn(8, 64, generator=generator)).square().mean().backward()
+        optimizer.step()
+flat = [torch.cat([p.detach().view(-1) for p in net.parameters()]) for net in nets]
+found["DDP trains as with gloo"] = bool(torch.allclose(*flat, rtol=0, atol=1e-6))
+rows = [torch.empty_like(flat[0]) for _ in range(size)]
+dist.all_gather(rows, flat[0], group=group)
+found["DDP keeps all ranks equal"] = all(torch.equal(row, flat[0]) for row in rows)
+print(json.dumps(found))
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+NO_KERNEL = {"CC": "/no/compiler"}
+
+
+@dataclass(frozen=True)
+class Way:
+    """A backend in one of its forms."""
+
+    name: str
+    size: int
+    kernel: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.size}{'' if self.kernel else ' without a compiler'}"
+
+
+WAYS = [Way("shm", size, compiled) for size in (2, 4) for compiled in (True, False)]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_it_does_what_gloo_does(way: Way, tmp_path: Path) -> None:
+    if way.kernel and kernel() is None:
+        pytest.skip("no C compiler is installed here")
+    more = {} if way.kernel else {**NO_KERNEL, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    chunk = 128 * 1024
+    done = run(tmp_path, CHECKS, way.size, BACKEND=way.name, CHUNK=str(chunk), **more)
+    for rank, one in enumerate(done):
+        assert one.code == 0, f"rank {rank}: {one.stderr[-2000:]}"
+        found = json.loads(one.stdout)
+        assert len(found) > 170
+        assert [name for name, right in found.items() if not right] == [], f"rank {rank}"
