@@ -16,7 +16,7 @@ from hasten.inside.techniques.catalog import CATALOG
 
 from .measuring import newest
 from .results import FOLDER as RESULTS
-from .techniques import REFUSED
+from .techniques import GAIN, REFUSED
 
 FOLDER = Path(__file__).parent.parent / "docs" / "techniques"
 LAYERS = ("application", "data", "environment", "resources")
@@ -43,6 +43,19 @@ TRIED_WITH: dict[str, dict[str, Any]] = {
     "matmul_precision": {"precision": "high"},
 }
 """Settings for the lines by hand, where a technique needs some."""
+_NO_GPU = "Unproven: no GPU was at hand. What it decides is tested on recorded facts, its effect on none."
+_TWO_CORES = "Unproven: no workload is known to gain from it on the machine we have, one socket of two cores."
+_MEMORY = "It saves memory and no time, so it is not timed; its tests count what is kept."
+UNPROVEN = {
+    **dict.fromkeys(("fp16", "fp8", "tf32", "cudnn_benchmark", "pin_memory", "device_prefetch"), _NO_GPU),
+    **dict.fromkeys(("affinity", "interop_threads", "huge_pages"), _TWO_CORES),
+    **dict.fromkeys(("checkpointing", "optimizer_in_backward"), _MEMORY),
+    "onednn_fpmath": "Unproven: it needs AMX, which the machine we have lacks.",
+    "matmul_precision": "Unproven: it needs AMX to be faster, which the machine we have lacks.",
+    "intel_extension": "Unproven: the extension ended with torch 2.8, older than any we support.",
+    "openmp_runtime": "Unproven: no workload is known to gain from it on two cores.",
+}
+"""Why there are no numbers."""
 
 
 def main() -> None:
@@ -60,10 +73,10 @@ def all_pages() -> dict[str, str]:
     """File name to text, of the whole folder."""
     measured = json.loads(newest("techniques").read_text()) if list(RESULTS.glob("*-techniques.json")) else {}
     cards = {f"{name}.md": card(technique, measured) for name, technique in CATALOG.items()}
-    return {"README.md": index(), **cards}
+    return {"README.md": index(measured), **cards}
 
 
-def index() -> str:
+def index(measured: dict[str, Any]) -> str:
     lines = [
         "# The techniques",
         "",
@@ -74,9 +87,12 @@ def index() -> str:
     for layer in LAYERS:
         techniques = [technique for technique in CATALOG.values() if technique.layer == layer]
         if techniques:
-            lines += ["", f"## {layer.capitalize()} layer", "", "| technique | risk | scope | what it does |"]
-            lines.append("|---|---|---|---|")
-            lines += [f"| [{t.name}]({t.name}.md) | {t.risk} | {t.scope} | {t.summary} |" for t in techniques]
+            lines += ["", f"## {layer.capitalize()} layer", ""]
+            lines.append("| technique | risk | scope | what it does | measured by us |")
+            lines.append("|---|---|---|---|---|")
+            for t in techniques:
+                best = _best(t.name, measured)
+                lines.append(f"| [{t.name}]({t.name}.md) | {t.risk} | {t.scope} | {t.summary} | {best} |")
     return "\n".join(lines) + "\n"
 
 
@@ -107,10 +123,19 @@ def _prose(thing: Any) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
+def _best(name: str, measured: dict[str, Any]) -> str:
+    """The speedup where it must help."""
+    rows = [row for row in measured.get("rows", []) if row["technique"] == name]
+    gains = [f"{row['speedup']} on {row['workload']}" for row in rows if row["found"] == GAIN]
+    if rows:
+        return "; ".join(gains) or "no gain found"
+    return "for memory" if UNPROVEN.get(name) == _MEMORY else "unproven"
+
+
 def _numbers(name: str, measured: dict[str, Any]) -> list[str]:
     rows = [row for row in measured.get("rows", []) if row["technique"] == name]
     if not rows:
-        return ["Not yet."]
+        return [UNPROVEN.get(name, "Unproven: not measured yet.")]
     lines = [
         f"On {measured['machine']}, torch {measured['torch']}, by `python -m benchmarks.techniques`; "
         "times faster, with the 95% interval over pairs of fresh processes.",

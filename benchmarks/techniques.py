@@ -65,6 +65,30 @@ CASES = (
     Case("malloc", "convolutions", GAIN, "activations of megabytes are freed and faulted in at every step"),
     Case("malloc", "small_layers 8", NO_GAIN, "nothing is large enough to be returned to the kernel"),
     Case("threads", "convolutions", NO_GAIN, "one thread leaves the other cores idle", {"count": 1}),
+    Case("loader_workers", "slow_samples", GAIN, "a core is free to make samples while the other trains"),
+    Case(
+        "loader_workers", "small_layers 8", NO_GAIN, "handing such samples over costs more than making them"
+    ),
+    Case(
+        "zero_grad_to_none", "many_parameters zeros", GAIN, "filling and adding to large gradients is saved"
+    ),
+    Case("zero_grad_to_none", "many_parameters", REFUSED, "gradients are set to None already"),
+    Case("batch_size", "small_layers 8", GAIN, "a step's overhead is shared by more samples"),
+    Case(
+        "batch_size", "convolutions", NO_GAIN, "by accumulation only updates are saved, and they cost nothing"
+    ),
+    Case(
+        "prune",
+        "convolutions",
+        GAIN,
+        "half of the channels are a quarter of the work",
+        {"ratio": 0.5, "after": 10},
+    ),
+    Case("prune", "small_layers 8", NO_GAIN, "kernels take as long for fewer", {"ratio": 0.5, "after": 10}),
+    Case("drop_bias", "large_pictures", GAIN, "summing a bias' gradient reads whole feature maps"),
+    Case("drop_bias", "small_layers 8", REFUSED, "no batch norm follows"),
+    Case("denormals", "fading", GAIN, "most numbers are too small for full precision"),
+    Case("denormals", "convolutions", NO_GAIN, "no such numbers come up"),
 )
 
 
