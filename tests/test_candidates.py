@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,6 +12,7 @@ from hasten.inside.techniques.base import RISKS, Risk
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.records.cause import Cause
 from hasten.records.facts import Facts
+from hasten.records.plan import Plan
 from tests.bench.made_up import facts, root
 
 INPUT = Cause("input", 0.7, "", ("dataset_in_ram",))
@@ -30,7 +32,7 @@ def test_what_the_costliest_cause_suggests_comes_first() -> None:
     order = names(facts(), [COMPUTE, INPUT, OPTIMIZER])
     assert order[:4] == ["dataset_in_ram", "fused_optimizer", "bf16", "channels_last"]
     order = names(facts(), [Cause("compute", 0.9, "", COMPUTE.techniques), INPUT])
-    assert order[:3] == ["bf16", "channels_last", "dataset_in_ram"]
+    assert order[:4] == ["bf16", "channels_last", "malloc", "dataset_in_ram"]
 
 
 def test_without_causes_the_catalogues_order_stands() -> None:
@@ -43,11 +45,40 @@ def test_without_causes_the_catalogues_order_stands() -> None:
     assert names(facts(), [])[: len(live)] == live
 
 
-def test_what_needs_new_processes_comes_after_what_is_tried_live() -> None:
-    threads = Cause("threads", 1.0, "", ("threads",))
-    scopes = [CATALOG[name].scope for name in names(facts(threads=16), [threads, INPUT])]
+@pytest.mark.parametrize("threads", [0.5, 0.2])
+def test_what_needs_new_processes_comes_after_what_is_tried_live(threads: float) -> None:
+    cause = Cause("threads", threads, "", ("threads",))
+    scopes = [CATALOG[name].scope for name in names(facts(threads=16), [cause, INPUT])]
     assert scopes == sorted(scopes)  # "live" sorts before "process"
     assert "process" in scopes
+
+
+def test_but_not_where_it_answers_the_costliest_cause() -> None:
+    waiting = Cause("input", 0.56, "", ("dataset_in_ram", "loader_workers"))
+    order = names(facts(threads=16), [waiting, COMPUTE])
+    assert order[:3] == ["dataset_in_ram", "loader_workers", "bf16"]
+
+
+def test_worker_processes_are_tried_with_threads_that_leave_them_cores() -> None:
+    candidates, _ = choose(facts(threads=16), [], "close")
+    (workers,) = [one for one in candidates if one.technique.name == "loader_workers"]
+    plans = [workers.added_to(Plan({"bf16": {}}), number) for number in range(len(workers.options))]
+    assert [(plan.techniques["loader_workers"]["count"], plan.techniques["threads"]) for plan in plans] == [
+        (2, {"count": 2}),
+        (4, {"count": 1}),
+        (1, {"count": 3}),
+    ]
+    assert all("bf16" in plan.techniques for plan in plans)
+    kept = workers.added_to(Plan({"threads": {"count": 3}}), 0)
+    assert kept.techniques["threads"] == {"count": 3}  # what was found before stays
+
+
+def test_threads_that_the_user_has_set_are_left_alone() -> None:
+    found = facts(threads=16)
+    mine = replace(found, machine=replace(found.machine, environment={"OMP_NUM_THREADS": "16"}))
+    candidates, _ = choose(mine, [], "close")
+    (workers,) = [one for one in candidates if one.technique.name == "loader_workers"]
+    assert list(workers.added_to(Plan({}), 0).techniques) == ["loader_workers"]
 
 
 def test_every_technique_is_either_a_candidate_or_refused_with_a_reason() -> None:

@@ -205,6 +205,40 @@ def test_the_time_left_is_shared_among_what_is_still_to_do() -> None:
     assert asked == pytest.approx([100 / 3 / 2, 100 / 3 / 2, 80 / 2, 70.0])
 
 
+def test_what_needs_fresh_processes_gets_four_times_the_time() -> None:
+    asked: list[float] = []
+
+    class Noting(ScriptedBench):
+        def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+            asked.append(seconds)
+            return super().compare(a, b, seconds)
+
+    dear = Candidate(type("dear", (technique("dear"),), {"scope": "process"}), [{}])
+    search_over(Noting({}), Deadline(100.0, clock=lambda: 0.0)).run([dear, candidate("live")])
+    assert asked == pytest.approx([100 * 4 / 5, 100.0])
+
+
+def test_what_is_to_be_tried_beside_it_comes_and_is_judged_with_it() -> None:
+    """Both are named, and each must earn its place."""
+    bench = ScriptedBench({"workers": 0.7, "threads": 0.9})
+    search = search_over(bench)
+    workers = Candidate(technique("workers"), [{}], [plan_of("threads")])
+    plan = search.run([workers, candidate("threads")])
+    assert plan == plan_of("threads", "workers")
+    assert bench.asked == [
+        (BASELINE, plan_of("threads", "workers")),
+        (plan_of("workers"), plan_of("threads", "workers")),
+        (plan_of("threads"), plan_of("threads", "workers")),
+    ]
+    assert search.tried[0].reason == "a gain, with threads"
+
+
+def test_company_that_does_not_help_is_let_go() -> None:
+    bench = ScriptedBench({"workers": 0.7})
+    workers = Candidate(technique("workers"), [{}], [plan_of("threads")])
+    assert search_over(bench).run([workers]) == plan_of("workers")
+
+
 def test_every_comparison_is_announced_and_told() -> None:
     said: list[tuple[str, Plan]] = []
     told: list[Tried] = []

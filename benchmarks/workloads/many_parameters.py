@@ -1,8 +1,4 @@
-"""Much to update and little to compute: wide layers under Adam, a few samples a step. With the argument
-"zeros", gradients are filled with zeros between steps.
-"""
-
-import sys
+"""Much to update and little to compute: wide layers under Adam, a few samples a step."""
 
 import torch
 from torch import nn
@@ -13,6 +9,6 @@ optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
 inputs, labels = torch.randn(256, 1024), torch.randint(0, 10, (256,))
 while True:
     for chosen in torch.randperm(256).split(4):
-        optimizer.zero_grad(set_to_none="zeros" not in sys.argv)
+        optimizer.zero_grad()
         nn.functional.cross_entropy(model(inputs[chosen]), labels[chosen]).backward()
         optimizer.step()

@@ -11,9 +11,11 @@ from .records.catalogue import Entry, Listing
 from .records.cause import Cause
 from .records.facts import Facts
 from .records.machine import Machine
-from .records.plan import Settings
+from .records.plan import Plan, Settings
 from .records.verdict import Refused
 from .search import Candidate
+
+_LARGE_SHARE = 0.3  # of a step
 
 
 def choose(facts: Facts, causes: Sequence[Cause], risk: Risk) -> tuple[list[Candidate], list[Refused]]:
@@ -30,8 +32,23 @@ def choose(facts: Facts, causes: Sequence[Cause], risk: Risk) -> tuple[list[Cand
         if reasons:
             refused.append(Refused(name, tuple(reasons)))
         else:
-            candidates.append(Candidate(technique, technique.options(facts)))
+            options = technique.options(facts)
+            beside = [_beside(technique, settings, facts, risk) for settings in options]
+            candidates.append(Candidate(technique, options, beside))
     return sorted(candidates, key=lambda candidate: _turn(candidate.technique, causes)), refused
+
+
+def _beside(technique: type[Technique], settings: Settings, facts: Facts, risk: Risk) -> Plan:
+    """What the settings ask for beside them, as far as it may be tried here."""
+    asked = technique.beside(settings, facts)
+    return Plan(
+        {
+            name: its
+            for name, its in asked.items()
+            if not CATALOG[name].refuse(facts)
+            and RISKS.index(CATALOG[name].risk_for(facts)) <= RISKS.index(risk)
+        }
+    )
 
 
 def list_for_script(label: str, facts: Facts) -> Listing:
@@ -76,7 +93,12 @@ def _applies(name: str, facts: Facts) -> bool:
     return name in CATALOG and not CATALOG[name].refuse(facts)
 
 
-def _turn(technique: type[Technique], causes: Sequence[Cause]) -> tuple[bool, float, int]:
-    """By what the causes suggest, the costliest first; what needs new processes after what is tried live."""
-    share = max((cause.share for cause in causes if technique.name in cause.techniques), default=0.0)
-    return (technique.scope != "live", -share, list(CATALOG).index(technique.name))
+def _turn(technique: type[Technique], causes: Sequence[Cause]) -> tuple[bool, float, bool, int]:
+    """By what the causes suggest, the costliest first; what needs new processes after all that is tried live,
+    or, if it answers the costliest cause, after what of that is tried live.
+    """
+    shares = [cause.share for cause in causes if technique.name in cause.techniques]
+    share, largest = max(shares, default=0.0), max((cause.share for cause in causes), default=0.0)
+    dear = technique.scope != "live"
+    late = dear and (share < largest or share < _LARGE_SHARE)
+    return (late, -share, dear, list(CATALOG).index(technique.name))

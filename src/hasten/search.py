@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .bench.base import Bench
 from .bench.statistics import KEEP_BELOW
@@ -23,6 +23,7 @@ from .resolution import trial_words
 TOGETHER = "environment"  # how the row of what was tried together is called
 
 _SETUP_WORTH_A_WORD = 1.0  # seconds
+_DEAR = 4  # times what is switched within one process
 
 Notify = Callable[[Tried], None]
 Announce = Callable[[str, Plan], None]
@@ -34,6 +35,14 @@ class Candidate:
 
     technique: type[Technique]
     options: Sequence[Settings]
+    beside: Sequence[Plan] = ()  # for each of ``options``, what is to be tried with it; empty: nothing
+
+    def added_to(self, plan: Plan, number: int) -> Plan:
+        """``plan`` with the option of that number, and with what is to be tried beside it."""
+        for name, settings in self.beside[number].techniques.items() if self.beside else ():
+            if name not in plan.techniques:
+                plan = plan.adding(name, settings)
+        return plan.adding(self.technique.name, self.options[number])
 
 
 @dataclass
@@ -74,29 +83,33 @@ class Search:
         steadying = [candidate for candidate in candidates if candidate.technique.steadies]
         joint = [c for c in candidates if c.technique.jointly and not c.technique.steadies]
         climbing = [c for c in candidates if not c.technique.steadies and c not in joint]
-        plan = BASELINE
+        plan, alone = BASELINE, True  # whether the last that was adopted came by itself
         for candidate in steadying:
             plan = plan.adding(candidate.technique.name, candidate.options[0])
         adopted: list[str] = []
         for position, candidate in enumerate(climbing):
             name = candidate.technique.name
-            if candidate.technique.conflicts & set(plan.techniques):
+            if candidate.technique.conflicts & set(plan.techniques) or name in plan.techniques:
                 continue
             if self._deadline.left <= 0:
                 self.untried.append(name)
                 continue
-            still_to_do = len(climbing) - position + bool(joint) + len(steadying)
-            plan = self._try(plan, candidate, self._deadline.left / still_to_do)
-            adopted += [name] if name in plan.techniques else []
+            to_do = sum(map(_weight, climbing[position:])) + bool(joint) + len(steadying)
+            before = plan
+            plan = self._try(plan, candidate, self._deadline.left * _weight(candidate) / to_do)
+            new = [one for one in plan.techniques if one not in before.techniques]
+            adopted += new
+            alone = len(new) < 2 if new else alone
         together, singly = self._try_together(plan, joint, 1 + len(steadying))
         plan = together
         for candidate in singly:
             plan = self._try_if_affordable(plan, candidate)
-        adopted += [c.technique.name for c in singly if c.technique.name in plan.techniques]
+        won = [c.technique.name for c in singly if c.technique.name in plan.techniques]
+        adopted, alone = adopted + won, alone or bool(won)
         joined = [c.technique.name for c in joint if c.technique.name in together.techniques]
         plan = self._settle(plan, joined, self._judge_singly)
         # the last one tried alone was measured in the final company already
-        plan = self._settle(plan, adopted if joined else adopted[:-1], self._ablate)
+        plan = self._settle(plan, adopted[:-1] if alone and not joined else adopted, self._ablate)
         for candidate in steadying:
             plan = self._ablate(plan, candidate.technique.name)
         for candidate in (*steadying, *(c for c in joint if c.technique.name in plan.techniques)):
@@ -137,7 +150,7 @@ class Search:
     def _try_if_affordable(self, plan: Plan, candidate: Candidate) -> Plan:
         """As ``_try``, the first settings only."""
         if self._affords():
-            first = Candidate(candidate.technique, candidate.options[:1])
+            first = replace(candidate, options=candidate.options[:1], beside=candidate.beside[:1])
             return self._try(plan, first, self._deadline.left)
         self.untried.append(candidate.technique.name)
         return plan
@@ -192,12 +205,15 @@ class Search:
         """``plan`` with the best of the candidate's options that wins, or ``plan`` itself."""
         name = candidate.technique.name
         best, best_upper = plan, KEEP_BELOW
-        for settings in candidate.options:
-            trial = self._compare(name, plan, plan.adding(name, settings), seconds / len(candidate.options))
+        for number, settings in enumerate(candidate.options):
+            wanted = candidate.added_to(plan, number)
+            trial = self._compare(name, plan, wanted, seconds / len(candidate.options))
             kept = trial.upper() < best_upper and not trial.never_pays
             if kept:
                 best, best_upper = trial.b, trial.upper()
-            self._record(name, settings, trial, kept, _reason(trial, kept))
+            new = [other for other in wanted.techniques if other not in plan.techniques and other != name]
+            together = [f"with {_named(other, wanted.techniques[other])}" for other in new]
+            self._record(name, settings, trial, kept, ", ".join([_reason(trial, kept), *together]))
         return best
 
     def _ablate(self, plan: Plan, name: str) -> Plan:
@@ -260,6 +276,15 @@ class Search:
         """Add a row to what was tried, and tell."""
         self.tried.append(row)
         self._notify(row)
+
+
+def _weight(candidate: Candidate) -> int:
+    """Its share of the time: fresh processes have to start, and need several pairs."""
+    return 1 if candidate.technique.scope == "live" else _DEAR
+
+
+def _named(name: str, settings: Settings) -> str:
+    return f"{name} ({_words(settings)})" if settings else name
 
 
 def _words(settings: Settings) -> str:

@@ -50,15 +50,19 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
         console.print(line, highlight=False, markup=False)
 
 
+_TRIED_WIDTH, _BESIDE_WIDTH = 24, 14  # characters: what is long is folded, so that results can be read
+
+
 def _tried_table(result: TuneResult) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
-    for heading in ("tried", "times faster (95%)", "measured"):
+    table.add_column("tried", overflow="fold", max_width=_TRIED_WIDTH)
+    for heading in ("times faster (95%)", "measured"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("beside", "result"):
-        table.add_column(heading, overflow="fold")
+    table.add_column("beside", overflow="fold", max_width=_BESIDE_WIDTH)
+    table.add_column("result", overflow="fold")
     for row in result.tried:
         table.add_row(
             tried_words(row),

@@ -25,6 +25,14 @@ def start(name, seconds=60.0):
 """
 
 
+AS_MPI_SAYS = """
+import os, sys
+for ours, theirs in (("RANK", "RANK"), ("WORLD_SIZE", "SIZE"), ("LOCAL_RANK", "LOCAL_RANK")):
+    os.environ[ours] = os.environ[f"OMPI_COMM_WORLD_{theirs}"]
+sys.stdout = open(os.path.join(os.environ["OUTPUT"], os.environ["RANK"] + ".stdout"), "w")
+"""
+
+
 @dataclass(frozen=True)
 class Ended:
     code: int
@@ -59,6 +67,23 @@ def ranks(folder: Path, source: str, size: int, **environment: str) -> Iterator[
 def ended(process: subprocess.Popen[str]) -> Ended:
     stdout, stderr = process.communicate(timeout=SECONDS)
     return Ended(process.returncode, stdout, stderr)
+
+
+def run_under_mpi(folder: Path, source: str, size: int, **environment: str) -> list[Ended]:
+    """As ``run``, started by mpirun, which knows of ranks itself."""
+    script = folder / "rank.py"
+    script.write_text(AS_MPI_SAYS + START + source)
+    command = ["mpirun", "-n", str(size), "--bind-to", "none", "--oversubscribe", "--allow-run-as-root"]
+    done = subprocess.run(
+        [*command, sys.executable, str(script)],
+        env={**os.environ, **environment, "STORE": str(folder / "store"), "OUTPUT": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    printed = [folder / f"{rank}.stdout" for rank in range(size)]
+    return [Ended(done.returncode, p.read_text() if p.exists() else "", done.stderr) for p in printed]
 
 
 def run(folder: Path, source: str, size: int, **environment: str) -> list[Ended]:

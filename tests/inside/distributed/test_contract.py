@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from hasten.inside.distributed.backends.kernel import kernel
 
-from .ranks import run
+from .ranks import run, run_under_mpi
 
 CHECKS = """
 start("gloo")
@@ -151,16 +154,33 @@ class Way:
         return f"{self.name} of {self.size}{'' if self.kernel else ' without a compiler'}"
 
 
-WAYS = [Way("shm", size, compiled) for size in (2, 4) for compiled in (True, False)]
+WAYS = [
+    *(Way("shm", size, compiled) for size in (2, 4) for compiled in (True, False)),
+    *(Way(name, size) for name in ("mpi4py", "ccl") for size in (2, 4)),
+]
+
+
+CHUNK_BYTES = 128 * 1024  # the slot of shm
+
+
+def why_not(way: Way) -> str:
+    """What it needs and this machine lacks."""
+    if way.name == "shm" and way.kernel and kernel() is None:
+        return "no C compiler is installed here"
+    if way.name == "mpi4py" and not (find_spec("mpi4py") and shutil.which("mpirun")):
+        return "mpi4py or mpirun is not installed here"
+    if way.name == "ccl" and not Path(sys.prefix, "lib", "libccl.so.2").exists():
+        return "oneCCL is not installed here"
+    return ""
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_it_does_what_gloo_does(way: Way, tmp_path: Path) -> None:
-    if way.kernel and kernel() is None:
-        pytest.skip("no C compiler is installed here")
+    if missing := why_not(way):
+        pytest.skip(missing)
     more = {} if way.kernel else {**NO_KERNEL, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    chunk = 128 * 1024
-    done = run(tmp_path, CHECKS, way.size, BACKEND=way.name, CHUNK=str(chunk), **more)
+    start = run_under_mpi if way.name == "mpi4py" else run
+    done = start(tmp_path, CHECKS, way.size, BACKEND=way.name, CHUNK=str(CHUNK_BYTES), **more)
     for rank, one in enumerate(done):
         assert one.code == 0, f"rank {rank}: {one.stderr[-2000:]}"
         found = json.loads(one.stdout)

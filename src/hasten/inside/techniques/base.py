@@ -50,6 +50,13 @@ class Technique:
         return cls.risk
 
     @classmethod
+    def beside(cls, settings: Settings, facts: Facts) -> dict[str, Settings]:
+        """Other techniques that these settings are to be tried with: without them they could not show what
+        they are worth.
+        """
+        return {}
+
+    @classmethod
     def refuse_machine(cls, machine: Machine) -> list[str]:
         """Reasons that are known before the script runs; part of ``refuse``."""
         return []

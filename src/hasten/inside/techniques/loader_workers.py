@@ -98,6 +98,16 @@ class LoaderWorkers(Technique):
         return made
 
     @classmethod
+    def beside(cls, settings: Settings, facts: Facts) -> dict[str, Settings]:
+        """Cores that make samples are left to them: threads that wait for each other at every operator's end
+        would take them.
+        """
+        count = max(1, facts.machine.usable_cpus - int(settings["count"]))
+        return (
+            {"threads": {"count": count}} if settings["count"] and count < facts.observation.threads else {}
+        )
+
+    @classmethod
     def check(cls, settings: Settings) -> None:
         known = {"count", "prefetch_factor", "persistent_workers", "context"}
         expected = (
