@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -221,3 +222,19 @@ def test_the_script_s_random_numbers_stay_where_they_were(training: Training) ->
     before = torch.get_rng_state()
     gradients(model)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_drawing_anew_means_every_random_stream(training: Training) -> None:
+    """An augmentation may draw by any of them."""
+    numpy = pytest.importorskip("numpy")
+    root = nn.Linear(8, 8)
+
+    def drawn() -> tuple[float, float, float]:
+        torch.manual_seed(1), random.seed(1), numpy.random.seed(1)
+        root(INPUTS).sum().backward()
+        return torch.rand(1).item(), random.random(), float(numpy.random.rand())
+
+    plain = drawn()
+    assert drawn() == plain
+    Perturber(training, 1e-9, redraw=True, seed=0)
+    assert all(a != b for a, b in zip(drawn(), plain, strict=True))

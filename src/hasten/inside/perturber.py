@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .sampling_proof import seed_streams
 from .structures import map_tensors
 from .training import Call, Training
 
@@ -38,7 +39,7 @@ class Perturber:
         if self._redraw:
             self._redraw = False
             self._drawn_anew += 1
-            torch.manual_seed(torch.initial_seed() + self._drawn_anew + self._seed)
+            seed_streams(torch, torch.initial_seed() + self._drawn_anew + self._seed)
         if not torch.is_grad_enabled():
             return call(*args, **kwargs)
         if any(map(_is_compiled, root.modules())):  # a hook on all modules would be compiled, with a warning

@@ -130,6 +130,17 @@ def random_streams(torch: Any) -> tuple[Any, ...]:
     return (torch.get_rng_state().tolist(), random.getstate(), keys.tobytes(), position)
 
 
+def seed_streams(torch: Any, seed: int) -> None:
+    """Begin all global random streams anew: torch's, Python's and, where loaded, numpy's."""
+    import random
+
+    torch.manual_seed(seed)
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed % 2**32)
+
+
 class Marked:
     """A value in a sample that is not finished."""
 
