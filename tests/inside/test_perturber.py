@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, Dataset
 
 from hasten.inside.hooks import Hooks
 from hasten.inside.observer import Observer
@@ -238,3 +239,38 @@ def test_drawing_anew_means_every_random_stream(training: Training) -> None:
     assert drawn() == plain
     Perturber(training, 1e-9, redraw=True, seed=0)
     assert all(a != b for a, b in zip(drawn(), plain, strict=True))
+
+
+def test_the_first_batch_is_drawn_otherwise_but_not_the_first_weights() -> None:
+    """An augmentation in the training process draws when the batch's samples are made."""
+
+    class Augmented(Dataset[Any]):
+        def __len__(self) -> int:
+            return 8
+
+        def __getitem__(self, index: int) -> Any:
+            return torch.full((2,), float(index)), random.random()
+
+    def first(redraw: bool) -> tuple[list[float], list[float], list[float]]:
+        seams = Seams()
+        try:
+            training = Training(torch, seams, available_bytes=0)
+            hooks = Hooks(training, Observer(lambda step: None), lambda: None)
+            hooks.install()
+            hooks.before_samples.append(Perturber(training, 1e-9, redraw=redraw, seed=0).samples_come)
+            torch.manual_seed(1)
+            random.seed(1)
+            next(iter(DataLoader(Augmented(), batch_size=2)))  # a look at the shapes
+            model = nn.Linear(2, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            samples, draws = next(iter(DataLoader(Augmented(), batch_size=4, shuffle=True)))
+            assert optimizer.param_groups
+            return model.weight.flatten().tolist(), samples[:, 0].tolist(), draws.tolist()
+        finally:
+            seams.undo_all()
+
+    weights, order, draws = first(redraw=False)
+    assert first(redraw=False) == (weights, order, draws)
+    other = first(redraw=True)
+    assert other[:2] == (weights, order)
+    assert other[2] != draws

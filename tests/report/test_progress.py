@@ -51,6 +51,17 @@ def test_plain_lines() -> None:
     ]
 
 
+def test_better_settings_take_the_place_of_those_before_them() -> None:
+    stream = io.StringIO()
+    lines = Lines(100, stream)
+    first, second = Plan({"a": {}}), Plan({"a": {}, "workers": {}})
+    for value, against in ((0.8, first), (0.5, first), (0.5, second)):
+        ratio = Ratio(value, value, value, 4, "pairs")
+        lines.tried(Tried("workers", {}, ratio, against, True, "a gain", "pairs"))
+    said = [line.rsplit("about ", 1)[1] for line in stream.getvalue().splitlines()]
+    assert said == ["1.25 times faster)", "2.00 times faster)", "4.00 times faster)"]
+
+
 def test_the_time_left_never_falls_below_nothing() -> None:
     stream = io.StringIO()
     Lines(-5, stream).stage("confirming")

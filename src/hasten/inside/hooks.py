@@ -27,6 +27,7 @@ class Hooks:
         self._observer = observer
         self._on_root = on_root
         self.on_batch: list[Callable[[Any, Any], None]] = []  # (batch, the iterator that it came from)
+        self.before_samples: list[Callable[[], None]] = []  # a loader is about to make some
         self._stop_discovery: Callable[[], None] | None = None
 
     def install(self) -> None:
@@ -187,6 +188,9 @@ class Hooks:
         def begun(original: Any) -> Any:
             def __iter__(loader: Any) -> Any:
                 began = clock()
+                if loader.num_workers:  # they are seeded, and begin, with the epoch
+                    for notice in self.before_samples:
+                        notice()
                 iterator = original(loader)
                 epoch_began(clock() - began)
                 return iterator
@@ -200,6 +204,8 @@ class Hooks:
                 indices = original(iterator)
                 try:
                     loaders.batch_ordered(iterator, indices)
+                    for notice in self.before_samples:
+                        notice()
                 except Exception as error:
                     seams.give_up(error)
                 return indices

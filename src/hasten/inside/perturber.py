@@ -37,9 +37,7 @@ class Perturber:
     def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         torch = self._training.torch
         if self._redraw:
-            self._redraw = False
-            self._drawn_anew += 1
-            seed_streams(torch, torch.initial_seed() + self._drawn_anew + self._seed)
+            self._draw()
         if not torch.is_grad_enabled():
             return call(*args, **kwargs)
         if any(map(_is_compiled, root.modules())):  # a hook on all modules would be compiled, with a warning
@@ -55,7 +53,21 @@ class Perturber:
 
     def draw_anew(self) -> None:
         """The random streams were put back to the baseline's."""
-        self._redraw = self._redraws
+        if self._redraws:
+            self._draw()
+
+    def samples_come(self) -> None:
+        """A batch was ordered and none of its samples was made yet: an augmentation draws other numbers than
+        the baseline's from the first batch on, and the model's first weights were drawn before.
+        """
+        if self._redraw and self._training.has_optimizers:
+            self._draw()
+
+    def _draw(self) -> None:
+        torch = self._training.torch
+        self._redraw = False
+        self._drawn_anew += 1
+        seed_streams(torch, torch.initial_seed() + self._drawn_anew + self._seed)
 
     def _layer(self, module: Any, inputs: Any, output: Any) -> Any:
         return map_tensors(self._training.torch, output, self._rounded) if _is_layer(module) else None

@@ -56,6 +56,7 @@ class Sight:
         if job.perturbation is not None:
             noise = job.perturbation
             perturber = Perturber(training, noise.relative, noise.redraw, noise.seed)
+            self.hooks.before_samples.append(perturber.samples_come)
             if self.numerics is not None:
                 self.numerics.on_load = perturber.draw_anew
 

@@ -44,6 +44,9 @@ class Lines(Progress):
         self._began = time.monotonic()
         self._stream = stream or sys.stderr
         self._best = 1.0
+        self._before: tuple[Plan, float] | None = (
+            None  # what the last gain was against, and how fast that was
+        )
 
     def stage(self, text: str) -> None:
         self._say(text)
@@ -59,7 +62,9 @@ class Lines(Progress):
 
     def tried(self, row: Tried) -> None:
         if row.kept and row.ratio is not None and not row.ablation:
-            self._best /= row.ratio.value
+            if self._before is None or self._before[0] != row.against:  # else another setting took its place
+                self._before = (row.against, self._best)
+            self._best = self._before[1] / row.ratio.value
         measured = f" {ratio_words(row.ratio)}:" if row.ratio is not None else ""
         best = f" (best so far about {self._best:.2f} times faster)" if self._best > 1 else ""
         self._done(f"{row.technique}:{measured} {row.reason}{best}")
