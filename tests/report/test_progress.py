@@ -29,7 +29,8 @@ def a_tune(progress: Progress) -> None:
         progress.tried(GAIN)
         progress.trying("threads", Plan({"bf16": {}}))
         progress.tried(replace(GAIN, technique="threads", ratio=None, kept=False, reason="no gain found"))
-        progress.tried(replace(GAIN, technique="malloc", ratio=Ratio(0.5, 0.4, 0.6, 5, "pairs")))
+        beside_it = replace(GAIN, against=Plan({"bf16": {}}))
+        progress.tried(replace(beside_it, technique="malloc", ratio=Ratio(0.5, 0.4, 0.6, 5, "pairs")))
         progress.tried(replace(GAIN, reason="a gain beside the others", ablation=True))
 
 
