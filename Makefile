@@ -10,7 +10,7 @@ demo: $(VENV)/.with-examples  ## tune a real example on real data, then train un
 	$(BIN)/hasten demo
 
 test: lint  ## everything that must hold before a change lands
-	$(BIN)/python -m pytest -n 2 --ignore tests/test_pipeline.py
+	$(BIN)/python -m pytest -n 3 --ignore tests/test_pipeline.py
 	$(BIN)/python -m pytest tests/test_pipeline.py
 
 lint: $(VENV)/.with-dev
@@ -21,7 +21,9 @@ lint: $(VENV)/.with-dev
 bench: $(VENV)/.with-dev  ## measure again what the documents claim; raw numbers go to benchmarks/results
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.observation
-	$(BIN)/python -m benchmarks.fashion_cnn
+	$(BIN)/python -m benchmarks.examples fashion_cnn
+	$(BIN)/python -m benchmarks.examples augmented_resnet
+	$(BIN)/python -m benchmarks.backends
 
 bench-truth: $(VENV)/.with-bench  ## are intervals and claims right? simulate, measure known effects, write docs/measuring.md
 	$(BIN)/python -m benchmarks.coverage

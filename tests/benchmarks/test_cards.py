@@ -45,7 +45,8 @@ def test_a_card_shows_what_was_measured_and_what_was_expected() -> None:
     ]
     text = card(CATALOG["bf16"], {"machine": "made up", "torch": "2.13.0", "rows": rows})
     assert "| gain: of products | no gain: 1.01x (0.98 to 1.04) |" in text
-    assert "Not yet." in card(CATALOG["bf16"], {})
+    assert "Unproven: not measured yet." in card(CATALOG["bf16"], {})
+    assert "Unproven: no GPU was at hand." in card(CATALOG["tf32"], {})
 
 
 @pytest.mark.parametrize("name", CATALOG)

@@ -50,6 +50,7 @@ def ranks(folder: Path, source: str, size: int, **environment: str) -> Iterator[
         subprocess.Popen(
             [sys.executable, str(script)],
             env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

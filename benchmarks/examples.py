@@ -1,4 +1,6 @@
-"""The shipped example, tuned and then trained to the end over five seeds, plain and under the plan, in turns.
+"""A shipped example, tuned and then trained to the end over five seeds, plain and under the plan, in turns.
+
+    python -m benchmarks.examples [fashion_cnn | augmented_resnet] [--budget SECONDS]
 
 Claims it backs: the speedup that ``hasten tune`` prints carries over to whole runs, and accuracy is held. Raw
 numbers go to ``benchmarks/results``.
@@ -6,6 +8,7 @@ numbers go to ``benchmarks/results``.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import re
@@ -26,9 +29,15 @@ SEEDS = range(5)
 
 
 def main() -> None:
-    script = str(path("fashion_cnn"))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "example", nargs="?", default="fashion_cnn", choices=["fashion_cnn", "augmented_resnet"]
+    )
+    parser.add_argument("--budget", default="240", help="of the tune, in seconds")
+    arguments = parser.parse_args()
+    script = str(path(arguments.example))
     with tempfile.TemporaryDirectory() as folder:
-        hasten(folder, "tune", "--quiet", "--json", "tune.json", script)
+        hasten(folder, "tune", "--quiet", "--budget", arguments.budget, "--json", "tune.json", script)
         tuned = json.loads(Path(folder, "tune.json").read_text())
         runs: list[dict[str, Any]] = []
         for seed in SEEDS:
@@ -50,7 +59,7 @@ def main() -> None:
         "accuracy_difference": {"value": mean, "low": mean - half, "high": mean + half},
         "whole_run_speedup": {"value": speedup.value, "low": speedup.low, "high": speedup.high},
     }
-    write_result("fashion_cnn", {"summary": summary, "runs": runs, "tune": tuned})
+    write_result(arguments.example, {"summary": summary, "runs": runs, "tune": tuned})
 
 
 def train(folder: str, script: str, seed: int, planned: bool) -> dict[str, Any]:
