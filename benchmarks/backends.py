@@ -143,7 +143,7 @@ def _ddp_steps(groups: dict[str, Any]) -> dict[str, list[float]]:
         for _ in range(3):
             step(name)
     seconds: dict[str, list[float]] = {name: [] for name in models}
-    for turn in range(3 * TURNS):
+    for turn in range(8 * TURNS):
         for name in list(models) if turn % 2 == 0 else list(reversed(models)):
             dist.barrier()
             began = time.perf_counter()

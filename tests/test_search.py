@@ -239,6 +239,21 @@ def test_company_that_does_not_help_is_let_go() -> None:
     assert search_over(bench).run([workers]) == plan_of("workers")
 
 
+@pytest.mark.parametrize(("beside_b", "stays"), [(0.8, True), (0.97, False)])
+def test_what_gained_stays_where_few_pairs_cannot_tell_but_speak_for_it(beside_b: float, stays: bool) -> None:
+    class NoisyAtTheEnd(ScriptedBench):
+        def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+            self._spread = 0.4 if len(self.asked) == 2 else 0.002
+            return super().compare(a, b, seconds)
+
+    both = frozenset({"a", "b"})
+    search = search_over(NoisyAtTheEnd({"a": 0.9, "b": 0.5}, together={both: 0.5 * beside_b}))
+    plan = search.run([candidate("a"), candidate("b")])
+    assert plan == (plan_of("a", "b") if stays else plan_of("b"))
+    if stays:
+        assert search.tried[-1].reason == "faster beside the others, though few pairs cannot be sure"
+
+
 def test_every_comparison_is_announced_and_told() -> None:
     said: list[tuple[str, Plan]] = []
     told: list[Tried] = []

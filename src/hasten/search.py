@@ -23,6 +23,7 @@ from .resolution import trial_words
 TOGETHER = "environment"  # how the row of what was tried together is called
 
 _SETUP_WORTH_A_WORD = 1.0  # seconds
+LIKELY_BELOW = 0.95  # a ratio this good in a comparison that cannot tell speaks for what gained before
 _DEAR = 4  # times what is switched within one process
 
 Notify = Callable[[Tried], None]
@@ -217,10 +218,19 @@ class Search:
         return best
 
     def _ablate(self, plan: Plan, name: str) -> Plan:
-        """``plan``, or ``plan`` without a technique that does not earn its place beside the others."""
+        """``plan``, or ``plan`` without a technique that does not earn its place beside the others.
+
+        It has gained once, so where few pairs cannot tell, it stays if they speak for it: what is claimed
+        is up to the confirmation.
+        """
         trial = self._compare(name, plan.without(name), plan, max(0.0, self._deadline.left))
-        kept = trial.upper() < KEEP_BELOW and not trial.never_pays
-        reason = f"{_reason(trial, kept, ' beside the others')}{'' if kept else ': not kept'}"
+        certain = trial.upper() < KEEP_BELOW
+        likely = trial.ratio is not None and trial.ratio.value < LIKELY_BELOW
+        kept = (certain or likely) and not trial.never_pays
+        if kept and not certain:
+            reason = "faster beside the others, though few pairs cannot be sure"
+        else:
+            reason = f"{_reason(trial, kept, ' beside the others')}{'' if kept else ': not kept'}"
         self._record(name, plan.techniques[name], trial, kept, reason, ablation=True)
         return plan if kept else plan.without(name)
 

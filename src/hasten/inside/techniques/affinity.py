@@ -45,6 +45,7 @@ class Affinity(Technique):
     risk = "exact"
     scope = "process"
     jointly = True
+    conflicts = frozenset({"loader_workers"})  # whose processes would inherit the main thread's one core
 
     def __init__(self) -> None:
         self._kind = ""
