@@ -37,7 +37,7 @@ GAIN, NO_GAIN, REFUSED, FAILED = "gain", "no gain", "refused", "failed"
 @dataclass(frozen=True)
 class Case:
     """``workload``: a script of benchmarks/workloads and its arguments; ``why`` the answer must be
-    ``expected``. ``settings`` None: the first that the technique proposes.
+    ``expected``. ``settings`` None: the first that the technique proposes. ``beside``: what is on in both.
     """
 
     technique: str
@@ -45,6 +45,7 @@ class Case:
     expected: str
     why: str
     settings: Settings | None = None
+    beside: Plan = BASELINE
 
 
 CASES = (
@@ -58,7 +59,10 @@ CASES = (
     Case("debugging_off", "small_layers 8", REFUSED, "nothing is left on"),
     Case("bf16", "convolutions", GAIN, "convolutions of a CPU with bfloat16 instructions"),
     Case("bf16", "small_layers 8", NO_GAIN, "the casts cost more than such small products"),
-    Case("channels_last", "convolutions", GAIN, "oneDNN would reorder the pictures at every convolution"),
+    Case(
+        *("channels_last", "convolutions", GAIN, "beside bf16, pictures are reordered at every convolution"),
+        beside=Plan({"bf16": {}}),
+    ),
     Case("channels_last", "small_layers 8", REFUSED, "there are no convolutions"),
     Case("compile", "transformer", GAIN, "operators between the products become one loop each"),
     Case("compile", "many_parameters", NO_GAIN, "nearly all of a step is the optimizer's and memory's"),
@@ -146,10 +150,12 @@ def answer(case: Case, pairs: int) -> dict[str, Any]:
             if reasons:
                 return row | {"found": REFUSED, "reasons": reasons}
             settings = technique.options(facts)[0] if case.settings is None else case.settings
-            trial = PairsBench(stage, rhythm).compare(BASELINE, Plan({case.technique: settings}), pairs)
+            both = case.beside.adding(case.technique, settings)
+            trial = PairsBench(stage, rhythm).compare(case.beside, both, pairs)
     found = GAIN if is_gain(trial.log_ratios) else NO_GAIN
     return row | {
         "settings": settings,
+        "beside": to_json(case.beside),
         "found": FAILED if trial.failure else found,  # which is no answer, whatever was expected
         "failure": trial.failure,
         "ratio": to_json(trial.ratio),
