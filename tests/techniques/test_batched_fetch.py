@@ -102,7 +102,7 @@ def test_batches_of_cached_samples_are_the_plain_loaders(reading: Reading, name:
     assert reading.proof().evidence.endswith("gathered, 0 were not")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     shape=st.lists(st.integers(0, 3), max_size=4),
     kind=st.sampled_from([torch.float32, torch.int64, torch.bool, torch.uint8]),

@@ -52,7 +52,7 @@ def test_every_ordered_pair_leaves_no_trace(first: str, second: str) -> None:
         check_steps_leave_no_trace(bench, plan_of(first), plan_of(first, second), plan_of(second))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.lists(st.sampled_from(LIVE), unique=True).filter(compatible), min_size=1, max_size=4))
 def test_any_sequence_of_plans_leaves_no_trace(sequence: list[list[str]]) -> None:
     with workbench(make_model=normed_cnn) as bench:
