@@ -36,7 +36,6 @@ LAUNCHES = 6
 RANKS = 2
 TURNS = 7
 KILOBYTES = (4, 16, 64, 256, 1024, 4096, 8192, 65536)
-NEEDS = {"mpi4py": "mpi4py", "ccl": "oneccl"}
 LARGEST = KILOBYTES[-1]
 HEADING = "## Measured"
 

@@ -19,6 +19,7 @@ from statistics import median
 from typing import Any
 
 from tests.inside.distributed.ranks import ended, ranks
+from tests.processes import started_with
 
 from .results import write_result
 
@@ -67,7 +68,7 @@ def one(way: str, size: int, count: int, moment: float) -> dict[str, Any]:
             found = [ended(process) for process in others]
             seconds = time.monotonic() - began
             said = [other.stdout.strip() for other in found]
-            orphans = [process.pid for process in started[:-1] if process.poll() is None]
+        orphans = started_with("STORE", str(Path(folder, "store")))
     left = sorted(set(os.listdir("/dev/shm")) - before)
     named = [text.startswith("RankGone rank ") for text in said]
     right = all(other.code == 9 for other in found) and all(named) and not left and not orphans

@@ -20,7 +20,7 @@ _LARGE_SHARE = 0.3  # of a step
 
 def choose(facts: Facts, causes: Sequence[Cause], risk: Risk) -> tuple[list[Candidate], list[Refused]]:
     """Candidates in the order to try them, and what was refused with its reasons."""
-    candidates: list[Candidate] = []
+    accepted: list[type[Technique]] = []
     refused: list[Refused] = []
     for name, technique in CATALOG.items():
         reasons = technique.refuse(facts)
@@ -32,23 +32,14 @@ def choose(facts: Facts, causes: Sequence[Cause], risk: Risk) -> tuple[list[Cand
         if reasons:
             refused.append(Refused(name, tuple(reasons)))
         else:
-            options = technique.options(facts)
-            beside = [_beside(technique, settings, facts, risk) for settings in options]
-            candidates.append(Candidate(technique, options, beside))
-    return sorted(candidates, key=lambda candidate: _turn(candidate.technique, causes)), refused
-
-
-def _beside(technique: type[Technique], settings: Settings, facts: Facts, risk: Risk) -> Plan:
-    """What the settings ask for beside them, as far as it may be tried here."""
-    asked = technique.beside(settings, facts)
-    return Plan(
-        {
-            name: its
-            for name, its in asked.items()
-            if not CATALOG[name].refuse(facts)
-            and RISKS.index(CATALOG[name].risk_for(facts)) <= RISKS.index(risk)
-        }
-    )
+            accepted.append(technique)
+    names = {technique.name for technique in accepted}
+    candidates = []
+    for technique in sorted(accepted, key=lambda technique: _turn(technique, causes)):
+        options = technique.options(facts)
+        beside = [Plan(technique.beside(settings, facts)).only(names) for settings in options]
+        candidates.append(Candidate(technique, options, beside))
+    return candidates, refused
 
 
 def list_for_script(label: str, facts: Facts) -> Listing:

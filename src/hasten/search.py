@@ -15,14 +15,14 @@ from dataclasses import dataclass, field, replace
 from .bench.base import Bench
 from .bench.statistics import KEEP_BELOW
 from .inside.techniques.base import Technique
+from .reasons import reason_of, reason_together
 from .records.plan import BASELINE, Plan, Settings
 from .records.trial import Trial
 from .records.verdict import Refused, Tried
-from .resolution import trial_words
+from .report.words import settings_words, technique_words
 
 TOGETHER = "environment"  # how the row of what was tried together is called
 
-_SETUP_WORTH_A_WORD = 1.0  # seconds
 LIKELY_BELOW = 0.95  # a ratio this good in a comparison that cannot tell speaks for what gained before
 _DEAR = 4  # times what is switched within one process
 
@@ -184,14 +184,14 @@ class Search:
         name, others = candidate.technique.name, candidate.options[1:]
         for position, settings in enumerate(others):
             if not self._affords():
-                rest = " or ".join(_words(settings) for settings in others[position:])
+                rest = " or ".join(settings_words(settings) for settings in others[position:])
                 self.left_out.append(Refused(name, (f"the budget ended before {rest} could be tried",)))
                 break
             trial = self._compare(
                 name, plan, plan.adding(name, settings), self._deadline.left / (len(others) - position)
             )
             kept = trial.upper() < KEEP_BELOW
-            reason = _reason(trial, kept)
+            reason = reason_of(trial, kept)
             if name in plan.techniques:
                 reason = "a gain over the settings before" if kept else f"{reason}: the settings before stay"
             self._record(name, settings, trial, kept, reason)
@@ -213,8 +213,8 @@ class Search:
             if kept:
                 best, best_upper = trial.b, trial.upper()
             new = [other for other in wanted.techniques if other not in plan.techniques and other != name]
-            together = [f"with {_named(other, wanted.techniques[other])}" for other in new]
-            self._record(name, settings, trial, kept, ", ".join([_reason(trial, kept), *together]))
+            together = [f"with {technique_words(other, wanted.techniques[other])}" for other in new]
+            self._record(name, settings, trial, kept, ", ".join([reason_of(trial, kept), *together]))
         return best
 
     def _ablate(self, plan: Plan, name: str) -> Plan:
@@ -230,7 +230,7 @@ class Search:
         if kept and not certain:
             reason = "faster beside the others, though few pairs cannot be sure"
         else:
-            reason = f"{_reason(trial, kept, ' beside the others')}{'' if kept else ': not kept'}"
+            reason = f"{reason_of(trial, kept, ' beside the others')}{'' if kept else ': not kept'}"
         self._record(name, plan.techniques[name], trial, kept, reason, ablation=True)
         return plan if kept else plan.without(name)
 
@@ -259,23 +259,13 @@ class Search:
         )
 
     def _record_together(self, trial: Trial, together: Plan, kept: bool, again: bool) -> None:
-        names = ", ".join(together.techniques)
-        if kept:
-            reason = f"a gain together: {names}"
-        elif trial.failure is not None:
-            reason = trial.failure + ("; again without" if again else "; each singly")
-        elif trial.ratio is not None and trial.ratio.low > 1:
-            reason = f"slower together, so each singly: {names}"
-        else:
-            cannot_tell = trial_words(trial.ratio) if trial.ratio is not None else ""
-            reason = f"no gain found together{cannot_tell}, so none singly: {names}"
         row = Tried(
             technique=TOGETHER,
             settings={},
             ratio=trial.ratio,
             against=trial.a,
             kept=kept,
-            reason=reason,
+            reason=reason_together(trial, together, kept, again),
             method=trial.method,
             setup_seconds=trial.setup_seconds,
             together=together,
@@ -291,37 +281,3 @@ class Search:
 def _weight(candidate: Candidate) -> int:
     """Its share of the time: fresh processes have to start, and need several pairs."""
     return 1 if candidate.technique.scope == "live" else _DEAR
-
-
-def _named(name: str, settings: Settings) -> str:
-    return f"{name} ({_words(settings)})" if settings else name
-
-
-def _words(settings: Settings) -> str:
-    return ", ".join(f"{key}={value}" for key, value in settings.items())
-
-
-def _reason(trial: Trial, kept: bool, where: str = "") -> str:
-    """In words, with what a reader of the number should know. ``where`` a kept one is a gain."""
-    if trial.failure is not None:
-        return trial.failure
-    if kept or (trial.never_pays and trial.ratio is not None and trial.ratio.high < KEEP_BELOW):
-        said = f"a gain{where}"
-    elif trial.ratio is None:
-        said = "could not be measured"
-    elif trial.ratio.low > 1:
-        said = "slower"
-    else:
-        said = f"no gain found{trial_words(trial.ratio)}"
-    remarks = [proof.remark for proof in trial.proofs if proof.remark]
-    return "; ".join([said, *_set_up(trial, said.startswith("a gain")), *remarks])
-
-
-def _set_up(trial: Trial, gains: bool) -> list[str]:
-    """What the set-up takes and when it has paid, where it is worth a word."""
-    if trial.setup_seconds < _SETUP_WORTH_A_WORD and not (gains and trial.never_pays):
-        return []
-    if not gains or trial.breakeven_steps is None:
-        return [f"its set-up took {trial.setup_seconds:.3g} s"]
-    text = f"its set-up of {trial.setup_seconds:.3g} s pays after {trial.breakeven_steps} steps"
-    return [f"{text}, and the script ends after {trial.script_steps}" if trial.never_pays else text]

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from ..processes import started_with
+
 PATIENCE_SECONDS = 120.0  # nothing here takes that long; a machine may be busy
 _HIS_OWN = ("OMP_", "MKL_", "MALLOC_", "LD_PRELOAD", "GLIBC_TUNABLES", "PYTHON", "HASTEN_", "COV_")
 _MARK = "MADE_BY_THIS_TEST"
@@ -68,13 +70,7 @@ class Project:
 
     def processes(self) -> list[int]:
         """All living processes that came from here, told by the environment they were started with."""
-        mark = f"{_MARK}={self.environment[_MARK]}".encode()
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                if mark in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
-        return found
+        return started_with(_MARK, self.environment[_MARK])
 
     def layers(self) -> list[str]:
         """The temporary folders of hasten's that are still there."""

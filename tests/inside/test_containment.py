@@ -18,6 +18,7 @@ import pytest
 import hasten
 from hasten.inside.containment import contain
 
+from ..processes import started_with
 from .users import NOBODY, identity, python_for
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="namespaces are Linux's")
@@ -80,10 +81,9 @@ class Place:
     def living(self) -> list[str]:
         """Command lines of what came from here and is not over."""
         found = []
-        for entry in Path("/proc").glob("[0-9]*"):
+        for number in started_with(MARK, str(self.folder)):
             with contextlib.suppress(OSError):
-                if f"{MARK}={self.folder}".encode() in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append((entry / "cmdline").read_text().replace("\0", " "))
+                found.append(Path(f"/proc/{number}/cmdline").read_text().replace("\0", " "))
         return found
 
     def empties(self) -> bool:

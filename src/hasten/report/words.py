@@ -20,8 +20,11 @@ def ratio_words(ratio: Ratio | None) -> str:
 
 def technique_words(name: str, settings: Settings) -> str:
     """A technique with its settings: "threads (count=1)"."""
-    inside = ", ".join(f"{key}={value}" for key, value in settings.items())
-    return f"{name} ({inside})" if inside else name
+    return f"{name} ({settings_words(settings)})" if settings else name
+
+
+def settings_words(settings: Settings) -> str:
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
 def tried_words(row: Tried) -> str:

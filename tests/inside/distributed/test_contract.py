@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hasten.inside.distributed.backends.kernel import kernel
+from hasten.inside.distributed.backends.shm import CHUNK_BYTES
 
 from .ranks import run, run_under_mpi
 
@@ -158,9 +159,6 @@ WAYS = [
     *(Way("shm", 2), Way("shm", 4), Way("shm", 3, kernel=False)),
     *(Way(name, size) for name in ("mpi4py", "ccl") for size in (2, 4)),
 ]
-
-
-CHUNK_BYTES = 128 * 1024  # the slot of shm
 
 
 def why_not(way: Way) -> str:

@@ -153,14 +153,13 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
         def act() -> None:
             for sender in range(self._size):
                 for receiver in range(self._size):
-                    mine = self._rank in (sender, receiver)
                     sizes = torch.tensor([inputs[receiver].numel() if self._rank == sender else 0])
                     self._engine.broadcast(sizes, sender)
                     flat = outputs[0].new_empty(int(sizes))
                     if self._rank == sender:
                         flat.copy_(inputs[receiver].reshape(-1))
                     self._engine.broadcast(flat, sender)
-                    if mine and self._rank == receiver:
+                    if self._rank == receiver:
                         outputs[sender].copy_(flat.view(outputs[sender].shape))
 
         return self._done(act, outputs)

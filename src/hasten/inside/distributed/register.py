@@ -4,51 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch.distributed as dist
 
+from .backends.ccl import Ccl
 from .backends.engine import Engine
+from .backends.mpi import Mpi
+from .backends.shm import Shm
 from .group import CollectiveGroup
 
-Start = Callable[[Any, int, int, timedelta], Engine]
-"""(store, rank, size, timeout) -> the engine of this rank"""
-
-
-def _shm(store: Any, rank: int, size: int, timeout: timedelta) -> Engine:
-    from .backends.shm import Shm
-
-    return Shm(store, rank, size, timeout)
-
-
-def _mpi(store: Any, rank: int, size: int, timeout: timedelta) -> Engine:
-    from .backends.mpi import Mpi
-
-    return Mpi(store, rank, size, timeout)
-
-
-def _ccl(store: Any, rank: int, size: int, timeout: timedelta) -> Engine:
-    from .backends.ccl import Ccl
-
-    return Ccl(store, rank, size, timeout)
-
-
-STARTS: dict[str, Start] = {"shm": _shm, "mpi4py": _mpi, "ccl": _ccl}
+ENGINES: dict[str, Callable[[Any, int, int, timedelta], Engine]] = {"shm": Shm, "mpi4py": Mpi, "ccl": Ccl}
 """By the name that torch.distributed knows it by: "mpi" is torch's own, in builds of torch with MPI."""
 
 
 def register() -> None:
-    """``dist.init_process_group(NAME)`` and ``dist.new_group(backend=NAME)`` work from now on."""
-    for name in STARTS:
+    """``dist.init_process_group(NAME)`` and ``dist.new_group(backend=NAME)`` work from now on. A name that
+    somebody registered before (Intel's own bindings, "ccl") stays theirs.
+    """
+    for name in ENGINES:
         if not hasattr(dist.Backend, name.upper()):
-            dist.Backend.register_backend(name, _Making(name), devices=["cpu"])
+            dist.Backend.register_backend(name, partial(_group, name), devices=["cpu"])
 
 
-class _Making:
+def _group(name: str, store: Any, rank: int, size: int, timeout: timedelta) -> CollectiveGroup:
     """What torch calls for a new group."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __call__(self, store: Any, rank: int, size: int, timeout: timedelta) -> CollectiveGroup:
-        return CollectiveGroup(self._name, STARTS[self._name](store, rank, size, timeout), rank, size)
+    return CollectiveGroup(name, ENGINES[name](store, rank, size, timeout), rank, size)

@@ -137,9 +137,12 @@ class BatchSize(Technique):
                     group["lr"] = group["lr"] * self._scale
 
         def ends(optimizer: Any, args: Any, kwargs: Any) -> None:
+            before = rates.pop(id(optimizer), None)
+            if before is None:
+                return  # of a step whose own step has ended
             waits = sums is not None and sums[id(optimizer)].end()
             self._steps += not waits
-            for group, rate in zip(optimizer.param_groups, rates.pop(id(optimizer), []), strict=False):
+            for group, rate in zip(optimizer.param_groups, before, strict=False):
                 if rate is not None:
                     group["lr"] = rate
 
