@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import runpy
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from statistics import fmean, median
 from typing import Any
 
 from hasten.bench.statistics import interval
+from hasten.examples import path
 from hasten.inside.job import Job
 from hasten.inside.observer import RawStep
 from hasten.inside.seams import Seams
@@ -31,7 +33,7 @@ PROCESSES = 5
 QUADS = 24
 BLOCK_SECONDS = 0.15
 WIDTHS = {"small perceptron": 32, "perceptron": 256, "wide perceptron": 768}
-TRAININGS = (*WIDTHS, "convolutional")
+TRAININGS = (*WIDTHS, "convolutional", "fashion_cnn")
 
 
 def training(kind: str) -> tuple[Callable[[int], None], Any]:
@@ -41,6 +43,8 @@ def training(kind: str) -> tuple[Callable[[int], None], Any]:
     from torch.utils.data import DataLoader, TensorDataset
 
     torch.manual_seed(0)
+    if kind == "fashion_cnn":
+        return shipped_example()
     torch.set_num_threads(1)
     if kind == "convolutional":
         inputs, batch = torch.randn(2048, 1, 28, 28), 32
@@ -57,6 +61,29 @@ def training(kind: str) -> tuple[Callable[[int], None], Any]:
     loader = DataLoader(
         TensorDataset(inputs, torch.randint(0, 10, (len(inputs),))), batch_size=batch, shuffle=True
     )
+    return loop(model, loader)
+
+
+def shipped_example() -> tuple[Callable[[int], None], Any]:
+    """The example fashion_cnn: its model and data, its threads, batches of 64."""
+    from torch.utils.data import DataLoader
+
+    names = runpy.run_path(str(path("fashion_cnn")))
+    steps = [
+        names["Resize"](32),
+        names["AutoContrast"](),
+        names["ToTensor"](),
+        names["Normalize"]([0.3], [0.36]),
+    ]
+    data = names["FashionMNIST"](train=True, transform=names["Compose"](steps))
+    return loop(names["Net"](), DataLoader(data, batch_size=64, shuffle=True))
+
+
+def loop(model: Any, loader: Any) -> tuple[Callable[[int], None], Any]:
+    """A function that trains some steps, and the optimizer."""
+    import torch
+    from torch import nn
+
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
     batches = iter(loader)
 
