@@ -137,7 +137,7 @@ def test_time_that_the_coordinator_takes_is_in_no_step(clock: Clock) -> None:
 
 
 def test_the_step_is_timed_after_the_device_has_finished(script: Script, steps: list[RawStep]) -> None:
-    script.observer.synchronize = lambda: script.clock.passes(32)
+    script.observer.keep_pace = lambda: script.clock.passes(32)
     script.step()
     assert steps[0].seconds == 47.5
 

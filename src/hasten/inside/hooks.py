@@ -10,6 +10,7 @@ from typing import Any
 from .loaders import Loaders
 from .observer import Observer, clock
 from .obstacles import obstacle_at
+from .pace import Pace
 from .slot import ForwardSlot, put_call, taking_out
 from .training import Training
 
@@ -113,8 +114,9 @@ class Hooks:
                 put_call(module, ForwardSlot(module, training, self._observer, self.loaders))
                 training.seams.on_undo(taking_out(weakref.ref(module)))
             training.add_root(module)
-            if any(parameter.device.type == "cuda" for parameter in module.parameters()):
-                self._observer.synchronize = training.torch.cuda.synchronize
+            gpus = {p.device for root in training.roots for p in root.parameters() if p.device.type == "cuda"}
+            if gpus:
+                self._observer.keep_pace = Pace(training.torch.cuda, gpus)
             self._on_root()
         if self._stop_discovery is not None and self._all_found():
             self._stop_discovery()

@@ -62,7 +62,7 @@ class Observer:
         self.in_forward = False
         self.in_backward = False
         self.said = False  # whether the script says itself where a step ends
-        self.synchronize: Callable[[], None] | None = None  # on a GPU the step's end must wait for it
+        self.keep_pace: Callable[[], None] | None = None  # on a GPU, which computes later than it is told to
 
     # ---- forward
     def forward_begins(self) -> float:
@@ -145,8 +145,8 @@ class Observer:
             self._end_step(optimizer)
 
     def _end_step(self, optimizer: int) -> None:
-        if self.synchronize is not None:
-            self.synchronize()
+        if self.keep_pace is not None:
+            self.keep_pace()
         step = self._step
         step.optimizer = optimizer
         step.seconds = clock() - self._began

@@ -91,7 +91,7 @@ def check_checkpoints_look_the_same(bench: Workbench, plan: Plan) -> None:
     assert optimizer["param_groups"] == plain_optimizer["param_groups"]
     assert optimizer["state"].keys() == plain_optimizer["state"].keys()
     torch.save(bench.model, io.BytesIO())
-    copy.deepcopy(bench.model)(torch.zeros(1, 3, 8, 8))
+    copy.deepcopy(bench.model)(torch.zeros(1, 3, 8, 8, device=bench.device))
     bench.switchboard.switch(BASELINE)
 
 
@@ -128,17 +128,27 @@ def plan_of(*names: str) -> Plan:
     return Plan({name: CATALOG_SETTINGS.get(name, {}) for name in names})
 
 
-_HERE = this_machine()
-LIVE = [
-    name
-    for name, technique in CATALOG.items()
-    if technique.scope == "live"
-    and "cpu" in (technique.devices or {"cpu"})
-    and not technique.refuse_machine(_HERE)
-]
+def live_on(kind: str) -> list[str]:
+    """What can be switched in a training on this machine's devices of a kind ("cpu", "cuda")."""
+    here = this_machine()
+    return [
+        name
+        for name, technique in CATALOG.items()
+        if technique.scope == "live"
+        and kind in (technique.devices or {kind})
+        and not technique.refuse_machine(here)
+    ]
+
+
+def pairs_of(names: list[str]) -> list[tuple[str, str]]:
+    """Every ordered pair of techniques that may be on together."""
+    return [(a, b) for a, b in permutations(names, 2) if b not in CATALOG[a].conflicts | CATALOG[b].conflicts]
+
+
+LIVE = live_on("cpu")
 """What can be switched in a training on this machine's CPU. The others have tests of their own."""
 
-PAIRS = [(a, b) for a, b in permutations(LIVE, 2) if b not in CATALOG[a].conflicts | CATALOG[b].conflicts]
+PAIRS = pairs_of(LIVE)
 
 STARTED = [
     name

@@ -70,6 +70,7 @@ class Workbench:
         make_optimizer: Callable[..., Any],
         make_model: Callable[[], torch.nn.Module],
         loss_of: LossOf,
+        device: str,
     ) -> None:
         self.steps: list[RawStep] = []
         self.training = Training(torch, seams, available_bytes=2**32)
@@ -78,7 +79,8 @@ class Workbench:
         self.hooks = Hooks(self.training, observer, self.switchboard.refresh)
         self.hooks.install()
         torch.manual_seed(3)
-        self.model = make_model()
+        self.device = device
+        self.model = make_model().to(device)
         self.optimizer = make_optimizer(self.model.parameters())
         self.loader = DataLoader(dataset, batch_size=8, shuffle=True)
         self.losses: list[float] = []
@@ -95,6 +97,7 @@ class Workbench:
         while len(losses) < steps:
             for inputs, labels in self.loader:
                 self.optimizer.zero_grad(set_to_none=self.set_to_none)
+                inputs, labels = inputs.to(self.device), labels.to(self.device)
                 loss = self.loss_of(self.model, inputs, labels)
                 torch.autograd.backward(loss)
                 self.optimizer.step()
@@ -108,12 +111,14 @@ class Workbench:
             "model": copy.deepcopy(self.model.state_dict()),
             "optimizer": copy.deepcopy(self.optimizer.state_dict()),
             "stream": torch.get_rng_state(),
+            "streams of GPUs": torch.cuda.get_rng_state_all(),
         }
 
     def restore(self, snapshot: Snapshot) -> None:
         self.model.load_state_dict(snapshot["model"])
         self.optimizer.load_state_dict(copy.deepcopy(snapshot["optimizer"]))
         torch.set_rng_state(snapshot["stream"])
+        torch.cuda.set_rng_state_all(snapshot["streams of GPUs"])
 
     def bits(self) -> dict[str, Any]:
         """Everything a technique could leave a trace in: values, strides, gradients, state, flags, hooks."""
@@ -130,6 +135,7 @@ class Workbench:
         ]
         held["optimizer attributes"] = sorted(vars(self.optimizer))
         held["stream"] = torch.get_rng_state().tolist()
+        held["streams of GPUs"] = [state.tolist() for state in torch.cuda.get_rng_state_all()]
         return held
 
 
@@ -139,12 +145,13 @@ def workbench(
     make_optimizer: Callable[..., Any] = torch.optim.Adam,
     make_model: Callable[[], torch.nn.Module] = small_cnn,
     loss_of: LossOf = of_classes,
+    device: str = "cpu",
 ) -> Iterator[Workbench]:
     """A workbench whose techniques and seams are undone at the end, whatever happened."""
     seams = Seams()
     try:
         data = dataset if dataset is not None else Pictures()
-        made = Workbench(seams, data, make_optimizer, make_model, loss_of)
+        made = Workbench(seams, data, make_optimizer, make_model, loss_of, device)
         yield made
         made.switchboard.switch(BASELINE)
     finally:
@@ -156,5 +163,5 @@ def _bits(tensor: torch.Tensor) -> tuple[Any, ...]:
         tensor.dtype,
         tuple(tensor.shape),
         tensor.stride(),
-        tensor.detach().contiguous().numpy().tobytes(),
+        tensor.detach().contiguous().cpu().numpy().tobytes(),
     )
