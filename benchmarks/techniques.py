@@ -1,6 +1,6 @@
 """Each technique on a workload where it must help and on one where it must not: does hasten find both?
 
-    python -m benchmarks.techniques [NAME ...]
+    python -m benchmarks.techniques [--device cpu | cuda] [NAME ...]
 
 Pairs of fresh processes, the plain training and the one under the technique side by side; a gain is claimed
 as in a tune. What is expected follows from how the workload is made, not from its measurement.
@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,38 @@ CASES = (
     Case("denormals", "convolutions", NO_GAIN, "no such numbers come up"),
 )
 
+GRAPHS = {"mode": "reduce-overhead"}
+CASES_ON_GPU = (
+    Case("bf16", "gpu/convolutions", GAIN, "tensor cores compute convolutions in bfloat16"),
+    Case("bf16", "gpu/transformer 64 2", NO_GAIN, "the casts are more launches, and launches take the time"),
+    Case("fp16", "gpu/convolutions", GAIN, "tensor cores compute convolutions in float16"),
+    Case("fp16", "gpu/transformer 64 2", NO_GAIN, "casts and scaling are more launches"),
+    Case("tf32", "gpu/perceptron 8192", GAIN, "float32 products take most of a step"),
+    Case("tf32", "gpu/convolutions", NO_GAIN, "cuDNN uses TensorFloat-32 for convolutions unasked"),
+    Case("fp8", "gpu/perceptron 8192", GAIN, "float32 products take most of a step"),
+    Case(
+        "fp8", "gpu/perceptron 16", NO_GAIN, "scaling reads what such small products read, and launches more"
+    ),
+    Case("compile", "gpu/transformer 512 32", GAIN, "operators between the products become one kernel each"),
+    Case("compile", "gpu/transformer 64 2", GAIN, "one launch of a graph in place of hundreds", GRAPHS),
+    Case("compile", "gpu/perceptron 8192", NO_GAIN, "nearly all of a step is products, by cuBLAS either way"),
+    Case(
+        *("channels_last", "gpu/convolutions", GAIN, "beside bf16: tensor cores want channels last"),
+        beside=Plan({"bf16": {}}),
+    ),
+    Case("channels_last", "gpu/perceptron 16", REFUSED, "there are no convolutions"),
+    Case(
+        "fused_optimizer", "gpu/perceptron 16", GAIN, "Adam reads and writes all its state in several passes"
+    ),
+    Case("fused_optimizer", "gpu/convolutions", NO_GAIN, "there is hardly anything to update"),
+    Case("cudnn_benchmark", "gpu/convolutions", GAIN, "what cuDNN guesses is not what is fastest"),
+    Case("cudnn_benchmark", "gpu/perceptron 16", REFUSED, "there are no convolutions"),
+    Case("pin_memory", "gpu/pictures 224", GAIN, "38 MB a batch are copied while the script waits"),
+    Case("pin_memory", "gpu/pictures 16", NO_GAIN, "handing batches over takes the time, not their copies"),
+    Case("device_prefetch", "gpu/pictures 224", GAIN, "38 MB a batch are copied before the step can begin"),
+    Case("device_prefetch", "gpu/convolutions", REFUSED, "no loader reads the data"),
+)
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(
@@ -102,25 +135,27 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these techniques")
     parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the workloads train")
     arguments = parser.parse_args()
-    unknown = set(arguments.names) - {case.technique for case in CASES}
+    cases, kind = (CASES, "techniques") if arguments.device == "cpu" else (CASES_ON_GPU, "techniques-on-gpu")
+    unknown = set(arguments.names) - {case.technique for case in cases}
     if unknown:
         parser.error(f"no case is known of {', '.join(sorted(unknown))}")
     rows = []
-    for case in CASES:
+    for case in cases:
         if case.technique in CATALOG and (not arguments.names or case.technique in arguments.names):
             rows.append(answer(case, arguments.pairs))
             print(row_words(rows[-1]), flush=True)
-    kept = [row for row in kept_rows() if row["technique"] not in {row["technique"] for row in rows}]
-    write_result("techniques", {"rows": sorted(kept + rows, key=_place)})
+    kept = [row for row in kept_rows(kind) if row["technique"] not in {row["technique"] for row in rows}]
+    write_result(kind, {"rows": sorted(kept + rows, key=lambda row: _place(cases, row))})
     wrong = [row for row in rows if row["found"] != row["expected"]]
     print(f"{len(rows) - len(wrong)} of {len(rows)} answers are as expected")
     raise SystemExit(1 if wrong else 0)
 
 
-def kept_rows() -> list[dict[str, Any]]:
+def kept_rows(kind: str) -> list[dict[str, Any]]:
     """Those of the newest file."""
-    files = sorted(FOLDER.glob("*-techniques.json"))
+    files = sorted(FOLDER.glob(f"*-{kind}.json"))
     rows: list[dict[str, Any]] = json.loads(files[-1].read_text())["rows"] if files else []
     return rows
 
@@ -173,8 +208,8 @@ def row_words(row: dict[str, Any]) -> str:
     return f"{row['technique']} on {row['workload']}: {row['found']}, {right}: {told}{failure}"
 
 
-def _place(row: dict[str, Any]) -> tuple[int, int]:
-    places = [(case.technique, case.workload) for case in CASES]
+def _place(cases: Sequence[Case], row: dict[str, Any]) -> tuple[int, int]:
+    places = [(case.technique, case.workload) for case in cases]
     place = (row["technique"], row["workload"])
     return (list(CATALOG).index(place[0]), places.index(place) if place in places else len(places))
 

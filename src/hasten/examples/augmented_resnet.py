@@ -204,11 +204,12 @@ class ResNet(nn.Module):
         return self.fc(x)
 
 
-def train(model, loader, criterion, optimizer, scheduler):
+def train(model, loader, criterion, optimizer, scheduler, device):
     """Train for one epoch and return the mean loss of its batches."""
     model.train()
     running_loss = 0.0
     for images, labels in loader:
+        images, labels = images.to(device), labels.to(device)
         optimizer.zero_grad()
         outputs = model(images)
         loss = criterion(outputs, labels)
@@ -219,12 +220,13 @@ def train(model, loader, criterion, optimizer, scheduler):
     return running_loss / len(loader)
 
 
-def evaluate(model, loader):
+def evaluate(model, loader, device):
     """Return the share of images whose class is predicted correctly."""
     model.eval()
     correct = 0
     with torch.no_grad():
         for images, labels in loader:
+            images, labels = images.to(device), labels.to(device)
             predicted = model(images).argmax(dim=1)
             correct += (predicted == labels).sum().item()
     return correct / len(loader.dataset)
@@ -236,7 +238,9 @@ def main():
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--lr", type=float, default=0.1, help="the highest learning rate of the schedule")
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--device", default=None, help="such as cpu or cuda; else the accelerator, if there is one")
     args = parser.parse_args()
+    device = args.device or torch.accelerator.current_accelerator(check_available=True) or "cpu"
 
     if args.seed is not None:
         random.seed(args.seed)
@@ -259,7 +263,7 @@ def main():
     train_loader = DataLoader(train_data, batch_size=args.batch_size, shuffle=True)
     test_loader = DataLoader(test_data, batch_size=args.batch_size)
 
-    model = ResNet()
+    model = ResNet().to(device)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(
         model.parameters(), lr=args.lr, momentum=0.9, weight_decay=5e-4, nesterov=True
@@ -270,8 +274,8 @@ def main():
 
     for epoch in range(1, args.epochs + 1):
         start = time.perf_counter()
-        loss = train(model, train_loader, criterion, optimizer, scheduler)
-        accuracy = evaluate(model, test_loader)
+        loss = train(model, train_loader, criterion, optimizer, scheduler, device)
+        accuracy = evaluate(model, test_loader, device)
         seconds = time.perf_counter() - start
         lr = scheduler.get_last_lr()[0]
         print(f"epoch {epoch}: loss {loss:.4f}, test accuracy {accuracy:.4f}, lr {lr:.4f}, {seconds:.1f} s")

@@ -21,7 +21,9 @@ parser.add_argument("--lr", type=float, default=3e-3, help="learning rate at the
 parser.add_argument("--dropout", type=float, default=0.0)
 parser.add_argument("--eval-interval", type=int, default=100, help="steps between two validations")
 parser.add_argument("--seed", type=int, default=None)
+parser.add_argument("--device", default=None, help="such as cpu or cuda; else the accelerator, if there is one")
 args = parser.parse_args()
+device = args.device or torch.accelerator.current_accelerator(check_available=True) or "cpu"
 
 # model
 n_layer = 4
@@ -63,7 +65,7 @@ def get_batch():
     offsets = torch.randint(len(train_data) - args.block_size, (args.batch_size,))
     x = torch.stack([train_data[i : i + args.block_size] for i in offsets])
     y = torch.stack([train_data[i + 1 : i + 1 + args.block_size] for i in offsets])
-    return x, y
+    return x.to(device), y.to(device)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ class GPT(nn.Module):
         return logits, loss
 
 
-model = GPT()
+model = GPT().to(device)
 print(f"{len(text):,} characters, {vocab_size} of them different; "
       f"{sum(p.numel() for p in model.parameters()):,} parameters")
 
@@ -156,7 +158,7 @@ def evaluate():
     y = val_data[1 : pieces * args.block_size + 1].view(pieces, args.block_size)
     total = 0.0
     for xb, yb in zip(x.split(args.batch_size), y.split(args.batch_size)):
-        _, loss = model(xb, yb)
+        _, loss = model(xb.to(device), yb.to(device))
         total += loss.item() * len(xb)
     model.train()
     return total / pieces

@@ -113,11 +113,12 @@ class Net(nn.Module):
         return self.fc2(x)
 
 
-def train(model, loader, criterion, optimizer):
+def train(model, loader, criterion, optimizer, device):
     """Train for one epoch and return the mean loss of its batches."""
     model.train()
     running_loss = 0.0
     for images, labels in loader:
+        images, labels = images.to(device), labels.to(device)
         optimizer.zero_grad()
         outputs = model(images)
         loss = criterion(outputs, labels)
@@ -127,12 +128,13 @@ def train(model, loader, criterion, optimizer):
     return running_loss / len(loader)
 
 
-def evaluate(model, loader):
+def evaluate(model, loader, device):
     """Return the share of images whose class is predicted correctly."""
     model.eval()
     correct = 0
     with torch.no_grad():
         for images, labels in loader:
+            images, labels = images.to(device), labels.to(device)
             predicted = model(images).argmax(dim=1)
             correct += (predicted == labels).sum().item()
     return correct / len(loader.dataset)
@@ -144,7 +146,9 @@ def main():
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--device", default=None, help="such as cpu or cuda; else the accelerator, if there is one")
     args = parser.parse_args()
+    device = args.device or torch.accelerator.current_accelerator(check_available=True) or "cpu"
 
     if args.seed is not None:
         torch.manual_seed(args.seed)
@@ -155,14 +159,14 @@ def main():
     train_loader = DataLoader(train_data, batch_size=args.batch_size, shuffle=True)
     test_loader = DataLoader(test_data, batch_size=args.batch_size)
 
-    model = Net()
+    model = Net().to(device)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
 
     for epoch in range(1, args.epochs + 1):
         start = time.perf_counter()
-        loss = train(model, train_loader, criterion, optimizer)
-        accuracy = evaluate(model, test_loader)
+        loss = train(model, train_loader, criterion, optimizer, device)
+        accuracy = evaluate(model, test_loader, device)
         seconds = time.perf_counter() - start
         print(f"epoch {epoch}: loss {loss:.4f}, test accuracy {accuracy:.4f}, {seconds:.1f} s")
 
