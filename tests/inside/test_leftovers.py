@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+from hasten.inside.control import _plain
 from hasten.inside.leftovers import Waits
+from hasten.inside.observer import RawStep
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
 
@@ -56,6 +58,11 @@ def test_fetches_by_conversion_count(waits: Waits) -> None:
         ".__bool__()",
         ".tolist()",
     }
+
+
+def test_what_we_fetch_ourselves_does_not_count(waits: Waits) -> None:
+    _plain([RawStep(losses=[torch.tensor(1.0)])])
+    assert waits.found(1) == ()
 
 
 def test_what_was_before_training_does_not_count(waits: Waits) -> None:

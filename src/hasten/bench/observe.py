@@ -30,7 +30,7 @@ def observe(
     Raises ScriptError where the script fails by itself, Refusal where it never trains or ends too soon.
     """
     script = stage.argv[0]
-    with stage.worker(BASELINE, waits=True) as worker:
+    with stage.worker(BASELINE, closely=True) as worker:
         in_all = None
         try:
             worker.wait_started()

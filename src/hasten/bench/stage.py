@@ -75,7 +75,7 @@ class Stage:
         seed: int | None = None,
         witness: bool = False,
         perturbation: Perturbation | None = None,
-        waits: bool = False,
+        closely: bool = False,
         whole: bool = False,
         heard: Heard | None = None,
     ) -> WorkerProcess:
@@ -94,7 +94,7 @@ class Stage:
             seed=seed,
             witness=witness,
             perturbation=perturbation,
-            waits=waits,
+            closely=closely,
             whole=whole,
         )
         environment = offline(self.environment, self._aside)

@@ -43,5 +43,5 @@ class Job:
     perturbation: Perturbation | None = None
     strict: bool = False  # a technique that does not apply ends the run
     module: bool = False  # argv[0] names a module, as with python -m
-    waits: bool = False  # time the lines at which steps stand still
+    closely: bool = False  # time the lines at which steps stand still, and phases on the GPU itself
     whole: bool = False  # train to the end as `hasten run` does, and give an account of it only then

@@ -6,6 +6,7 @@ import builtins
 import os
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from ..records.observation import Leftover, Wait
@@ -104,7 +105,7 @@ class Waits:
     def _timing(self, what: str) -> Any:
         def make(original: Any) -> Any:
             def timed(*args: Any, **kwargs: Any) -> Any:
-                if self._inside:  # print(loss) formats the tensor by .item()
+                if self._inside or self._place.is_ours(sys._getframe(1)):  # print(loss) formats it by .item()
                     return original(*args, **kwargs)
                 self._inside = True
                 began = clock()
@@ -127,7 +128,11 @@ class Place:
 
     def __init__(self, torch: Any) -> None:
         here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        self._not = (os.path.dirname(torch.__file__) + os.sep, here + os.sep, "<frozen")
+        self._ours = here + os.sep
+        self._not = (os.path.dirname(torch.__file__) + os.sep, self._ours, "<frozen")
+
+    def is_ours(self, frame: FrameType) -> bool:
+        return frame.f_code.co_filename.startswith(self._ours)
 
     def of_caller(self) -> str:
         """ "train.py:12", the path from the working directory if it is below; "" where nobody is found."""

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from .gpu_phases import Mark, Marks, phases_between
+
 clock = time.perf_counter
 
 
@@ -29,14 +31,17 @@ class RawStep:
     evaluations: int = 0
     restarts: int = 0
     losses: list[Any] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)  # where its phases begin and end on a GPU
 
     def phases(self) -> dict[str, float]:
-        """Seconds of each; what no seam accounts for is "other"."""
-        known = self.data + self.forward + self.loss + self.backward + self.update
-        return {
+        """Seconds of each, on the GPU where there are marks; what no seam accounts for is "other"."""
+        seconds = {
             "data": self.data, "forward": self.forward, "loss": self.loss, "backward": self.backward,
-            "optimizer": self.update, "other": max(0.0, self.seconds - known),
+            "optimizer": self.update,
         }  # fmt: skip
+        if self.marks:
+            seconds = phases_between(self.marks, self.data)
+        return {**seconds, "other": max(0.0, self.seconds - sum(seconds.values()))}
 
 
 class Observer:
@@ -62,11 +67,14 @@ class Observer:
         self.in_forward = False
         self.in_backward = False
         self.said = False  # whether the script says itself where a step ends
+        self.marks: Marks | None = None  # where phases on a GPU are asked for
         self.keep_pace: Callable[[], None] | None = None  # on a GPU, which computes later than it is told to
 
     # ---- forward
     def forward_begins(self) -> float:
         self.in_forward = True
+        if self.marks is not None:
+            self.marks("+forward")
         return clock()
 
     def forward_ends(self, began: float, training: bool, input_samples: int) -> None:
@@ -75,6 +83,8 @@ class Observer:
         """
         self.in_forward = False
         now = clock()
+        if self.marks is not None:
+            self.marks("-forward" if training else "-evaluation")
         step = self._step
         if not training:
             step.evaluations += 1
@@ -92,6 +102,8 @@ class Observer:
     # ---- backward
     def backward_begins(self) -> float:
         self.in_backward = True
+        if self.marks is not None:
+            self.marks("+backward")
         now = clock()
         if self._forward_ended is not None:
             self._step.loss += now - self._forward_ended
@@ -101,6 +113,8 @@ class Observer:
     def backward_ends(self, began: float, losses: list[Any]) -> None:
         self.in_backward = False
         step = self._step
+        if self.marks is not None:
+            self.marks("-backward")
         step.backward += clock() - began
         step.backwards += 1
         step.losses += losses
@@ -121,6 +135,8 @@ class Observer:
 
     # ---- optimizer and the step's end
     def update_begins(self) -> None:
+        if self.marks is not None:
+            self.marks("+optimizer")
         step = self._step
         self._watched_before_update = step.data + step.forward + step.loss + step.backward
         self._update_began = clock()
@@ -132,6 +148,8 @@ class Observer:
         step = self._step
         inside = step.data + step.forward + step.loss + step.backward - self._watched_before_update
         step.update += clock() - self._update_began - inside
+        if self.marks is not None:
+            self.marks("-optimizer")
         if not self.said:
             self._end_step(optimizer)
 
@@ -148,12 +166,16 @@ class Observer:
         if self.keep_pace is not None:
             self.keep_pace()
         step = self._step
+        if self.marks is not None:
+            step.marks = self.marks.end()
         step.optimizer = optimizer
         step.seconds = clock() - self._began
         self._step = RawStep()
         self._forward_ended = None
         self.counts_inputs = not self._saw_loader
         self._on_step(step)
+        if self.marks is not None:
+            self.marks.begin()
         self._began = clock()
 
 

@@ -40,13 +40,13 @@ class Sight:
         if job.seed is not None:
             torch.manual_seed(job.seed)
         self.switchboard = Switchboard(training)
-        self.hooks = Hooks(training, self.observer, on_root)
+        self.hooks = Hooks(training, self.observer, on_root, job.closely)
         self.hooks.install()
         self.switchboard.start(job.plan)
         self._uses = Uses()
         self._uses.watch(training)
         self._leftovers = Leftovers(training)
-        self._waits = Waits(training) if job.waits else None
+        self._waits = Waits(training) if job.closely else None
         self.witness: Witness | None = None
         self.numerics: Numerics | None = None
         if job.witness:

@@ -72,8 +72,10 @@ def take_up(training: Training, state: State) -> None:
         for name, buffer in buffers_of(training).items():
             buffer.data.copy_(state["buffers"][name])
         for optimizer, kept in zip(training.optimizers, state["optimizers"], strict=True):
+            counting = _counting_on_device(optimizer)
             for name, parameter in parameters.items():
-                _take_up_kept(training.torch, optimizer.state, parameter, kept.get(name))
+                with_count = id(parameter) in counting
+                _take_up_kept(training.torch, optimizer.state, parameter, kept.get(name), with_count)
     _set_streams(training.torch, state["streams"])
 
 
@@ -97,7 +99,15 @@ def _take_up_gradient(torch: Any, parameter: Any, gradient: Any) -> None:
         parameter.grad.data.copy_(gradient)
 
 
-def _take_up_kept(torch: Any, state: Any, parameter: Any, kept: dict[str, Any] | None) -> None:
+def _counting_on_device(optimizer: Any) -> set[int]:
+    """The ids of parameters whose count of steps lies beside them."""
+    groups = [g for g in optimizer.param_groups if g.get("fused") or g.get("capturable")]
+    return {id(parameter) for group in groups for parameter in group["params"]}
+
+
+def _take_up_kept(
+    torch: Any, state: Any, parameter: Any, kept: dict[str, Any] | None, counts_on_device: bool
+) -> None:
     """What an optimizer keeps for one parameter."""
     if not kept:
         state.pop(parameter, None)
@@ -109,8 +119,11 @@ def _take_up_kept(torch: Any, state: Any, parameter: Any, kept: dict[str, Any] |
         here = mine.get(key)
         if torch.is_tensor(value) and torch.is_tensor(here) and here.shape == value.shape:
             here.data.copy_(value)
-        elif torch.is_tensor(value):
+        elif torch.is_tensor(value) and value.shape == parameter.shape:
             mine[key] = _laid_like(torch, value, parameter)
+        elif torch.is_tensor(value):
+            beside = value.dim() > 0 or counts_on_device
+            mine[key] = value.to(parameter.device if beside else value.device, copy=True)
         else:  # a number, or tensors in a list
             mine[key] = torch.utils._pytree.tree_map(
                 lambda part: part.to(parameter.device, copy=True) if torch.is_tensor(part) else part, value
@@ -118,9 +131,7 @@ def _take_up_kept(torch: Any, state: Any, parameter: Any, kept: dict[str, Any] |
 
 
 def _laid_like(torch: Any, value: Any, parameter: Any) -> Any:
-    """A copy of ``value`` beside its parameter; in the parameter's strides where it has its shape."""
-    if value.shape != parameter.shape:
-        return value.clone() if value.dim() == 0 else value.to(parameter.device, copy=True)
+    """A copy of ``value``, of the parameter's shape, in the parameter's strides and beside it."""
     made = torch.empty_strided(value.shape, parameter.stride(), dtype=value.dtype, device=parameter.device)
     return made.copy_(value)
 

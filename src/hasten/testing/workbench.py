@@ -161,6 +161,7 @@ def workbench(
 def _bits(tensor: torch.Tensor) -> tuple[Any, ...]:
     return (
         tensor.dtype,
+        str(tensor.device),
         tuple(tensor.shape),
         tensor.stride(),
         tensor.detach().contiguous().cpu().numpy().tobytes(),

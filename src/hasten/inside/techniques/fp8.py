@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -70,7 +71,9 @@ class Fp8(Technique):
         ]
         if not all(_computes(torch, device) for device in {layer.weight.device for layer in layers}):
             raise NotApplicable("float8 arithmetic came with compute capability 8.9")
-        kind: Any = importlib.import_module("torchao.float8.float8_linear").Float8Linear
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of torchao's own modules, as they are imported
+            kind: Any = importlib.import_module("torchao.float8.float8_linear").Float8Linear
         for layer in layers:
             if layer._compiled_call_impl is None:
                 self._put_twin(torch, kind, layer)

@@ -119,11 +119,13 @@ class FusedOptimizer(Technique):
             set_fused()
             if not fused:
                 return
+            _place_counts(optimizer, on_device=True)
             for tensor, strides in _lying_otherwise(torch, optimizer):  # a checkpoint brings its own strides
                 restore_strides(torch, tensor, strides)
 
         def saved(_: Any, state: dict[str, Any]) -> dict[str, Any]:
-            return {**state, "param_groups": as_the_script_set_it(state["param_groups"])}
+            kept = {number: {**own, **_plain_count(own)} for number, own in state["state"].items()}
+            return {**state, "state": kept, "param_groups": as_the_script_set_it(state["param_groups"])}
 
         hooks = [
             optimizer.register_load_state_dict_post_hook(loaded),
@@ -131,6 +133,7 @@ class FusedOptimizer(Technique):
         ]
         set_fused()
         if fused:
+            _place_counts(optimizer, on_device=True)
             optimizer._step_supports_amp_scaling = True
 
         def undo() -> None:
@@ -142,6 +145,7 @@ class FusedOptimizer(Technique):
                 group[flag] = plain[flag]
             if not fused:
                 return
+            _place_counts(optimizer, on_device=False)
             for name in _ATTRIBUTES:
                 vars(optimizer).pop(name, None)
             vars(optimizer).update(own)
@@ -160,6 +164,24 @@ class FusedOptimizer(Technique):
     def by_hand(cls, settings: Settings) -> str:
         form = settings.get("form", "fused")
         return f"optimizer = torch.optim.Adam(model.parameters(), ..., {form}=True)"
+
+
+def _place_counts(optimizer: Any, on_device: bool) -> None:
+    """Adam's counts of steps: fused kernels read them in float32 on the parameter's device; else they lie in
+    main memory.
+    """
+    for parameter in [p for group in optimizer.param_groups for p in group["params"]]:
+        state = optimizer.state.get(parameter, {})
+        if not on_device:
+            state.update(_plain_count(state))
+        elif "step" in state:
+            state["step"] = state["step"].to(parameter.device).float()
+
+
+def _plain_count(state: dict[str, Any]) -> dict[str, Any]:
+    """The count of steps, if there is one, as an optimizer that is not fused has it."""
+    scalar_dtype: Any = importlib.import_module("torch.optim.optimizer")._get_scalar_dtype
+    return {"step": state["step"].to("cpu", scalar_dtype())} if "step" in state else {}
 
 
 def _lying_otherwise(torch: Any, optimizer: Any) -> Iterator[tuple[Any, tuple[int, ...]]]:

@@ -32,6 +32,7 @@ class OnednnFpmath(Technique):
     scope = "live"
     conflicts = frozenset({"bf16"})  # under autocast there is nothing left for it
     precision = "bfloat16"
+    devices = frozenset({"cpu"})
 
     def __init__(self) -> None:
         self._calls = 0
