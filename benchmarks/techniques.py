@@ -1,6 +1,6 @@
 """Each technique on a workload where it must help and on one where it must not: does hasten find both?
 
-    python -m benchmarks.techniques [--device cpu | cuda] [NAME ...]
+    python -m benchmarks.techniques [--on cpu | amx | gpu] [NAME ...]
 
 Pairs of fresh processes, the plain training and the one under the technique side by side; a gain is claimed
 as in a tune. What is expected follows from how the workload is made, not from its measurement.
@@ -127,6 +127,19 @@ CASES_ON_GPU = (
     Case("device_prefetch", "gpu/pictures 224", GAIN, "38 MB a batch are copied before the step can begin"),
     Case("device_prefetch", "gpu/convolutions", REFUSED, "no loader reads the data"),
 )
+CASES_WITH_AMX = (
+    Case("matmul_precision", "products", GAIN, "matrix instructions multiply bfloat16, not float32"),
+    Case("matmul_precision", "small_layers 8", NO_GAIN, "such small products do not go to oneDNN"),
+    Case("onednn_fpmath", "products", GAIN, "matrix instructions multiply bfloat16, not float32"),
+    Case("onednn_fpmath", "small_layers 8", NO_GAIN, "such small products do not go to oneDNN"),
+    Case("bf16", "products", GAIN, "matrix instructions multiply bfloat16, not float32"),
+)
+KINDS = {
+    "cpu": ("techniques", CASES),
+    "amx": ("techniques-with-amx", CASES_WITH_AMX),
+    "gpu": ("techniques-on-gpu", CASES_ON_GPU),
+}
+"""Hardware: the name of the file of raw numbers, and its cases."""
 
 
 def main() -> None:
@@ -135,19 +148,22 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these techniques")
     parser.add_argument("--pairs", type=int, default=PAIRS)
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the workloads train")
+    parser.add_argument("--on", choices=tuple(KINDS), default="cpu", help="the cases of this hardware")
     arguments = parser.parse_args()
-    cases, kind = (CASES, "techniques") if arguments.device == "cpu" else (CASES_ON_GPU, "techniques-on-gpu")
+    kind, cases = KINDS[arguments.on]
     unknown = set(arguments.names) - {case.technique for case in cases}
     if unknown:
         parser.error(f"no case is known of {', '.join(sorted(unknown))}")
-    rows = []
-    for case in cases:
-        if case.technique in CATALOG and (not arguments.names or case.technique in arguments.names):
-            rows.append(answer(case, arguments.pairs))
-            print(row_words(rows[-1]), flush=True)
-    kept = [row for row in kept_rows(kind) if row["technique"] not in {row["technique"] for row in rows}]
-    write_result(kind, {"rows": sorted(kept + rows, key=lambda row: _place(cases, row))})
+    rows: list[dict[str, Any]] = []
+    try:
+        for case in cases:
+            if case.technique in CATALOG and (not arguments.names or case.technique in arguments.names):
+                rows.append(answer(case, arguments.pairs))
+                print(row_words(rows[-1]), flush=True)
+    finally:  # Ctrl-C keeps what was measured
+        new = {(row["technique"], row["workload"]) for row in rows}
+        kept = [row for row in kept_rows(kind) if (row["technique"], row["workload"]) not in new]
+        write_result(kind, {"rows": sorted(kept + rows, key=lambda row: _place(cases, row))})
     wrong = [row for row in rows if row["found"] != row["expected"]]
     print(f"{len(rows) - len(wrong)} of {len(rows)} answers are as expected")
     raise SystemExit(1 if wrong else 0)

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from hasten.records.cause import Cause
-from hasten.records.observation import Observation
+from hasten.records.observation import GpuMemory, Observation
 from hasten.records.verdict import GuardVerdict, TuneResult
 from hasten.report.terminal import print_profile, print_tune
 
@@ -165,6 +165,17 @@ def test_a_profile() -> None:
         "Why it takes that long:",
         "  50% of a step is waiting for data: try dataset_in_ram, loader_workers",
     ]
+
+
+def test_a_profile_on_a_gpu_tells_of_its_memory() -> None:
+    gib = 2**30
+    first = GpuMemory("cuda:0", 140 * gib, allocated_bytes=3 * gib, reserved_bytes=4 * gib, retries=0)
+    text = profile_report(observation(gpu_memory=(first, replace(first, device="cuda:1", retries=2))))
+    assert (
+        "takes 3.00 GiB of cuda:0's 140 GiB at most, 4.00 GiB with what torch keeps for reuse\n"
+        "takes 3.00 GiB of cuda:1's 140 GiB at most, 4.00 GiB with what torch keeps for reuse; "
+        "it ran short 2 times\n"
+    ) in text
 
 
 def test_a_profile_without_a_cause_gives_none() -> None:

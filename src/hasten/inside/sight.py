@@ -8,6 +8,7 @@ from typing import Any
 
 from ..records.observation import Observation
 from ..records.plan import BASELINE
+from .gpu_memory import gpu_memory
 from .hooks import Hooks
 from .identify import compile_backends, describe_optimizer, describe_root
 from .job import Job
@@ -95,4 +96,5 @@ class Sight:
             waits=self._waits.found(steps - 1) if self._waits is not None else (),
             backends=compile_backends(),
             obstacles=tuple(training.obstacles),
+            gpu_memory=gpu_memory(torch, (p.device for root in training.roots for p in root.parameters())),
         )

@@ -95,6 +95,20 @@ class Wait:
 
 
 @dataclass(frozen=True)
+class GpuMemory:
+    """The most that the training's tensors took of a GPU (``allocated_bytes``), and torch for them
+    (``reserved_bytes``, cached pieces included); ``retries``: how often cached pieces were given back to make
+    room.
+    """
+
+    device: str  # "cuda:0"
+    total_bytes: int
+    allocated_bytes: int
+    reserved_bytes: int
+    retries: int
+
+
+@dataclass(frozen=True)
 class Observation:
     """One worker's view of the training: its parts, and the steps it watched after ``warmup_steps`` more."""
 
@@ -115,3 +129,4 @@ class Observation:
     waits: tuple[Wait, ...] = ()  # the longest first
     backends: tuple[str, ...] = ()  # of torch.compile, that other packages bring
     obstacles: tuple[str, ...] = ()  # why nothing can be switched in this training
+    gpu_memory: tuple[GpuMemory, ...] = ()

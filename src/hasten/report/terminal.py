@@ -10,7 +10,15 @@ from ..records.cause import Cause
 from ..records.observation import Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.verdict import TuneResult
-from .words import company_words, ratio_words, seconds_words, step_words, technique_words, tried_words
+from .words import (
+    company_words,
+    gpu_memory_words,
+    ratio_words,
+    seconds_words,
+    step_words,
+    technique_words,
+    tried_words,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -201,6 +209,8 @@ def print_profile(observation: Observation, causes: list[Cause], console: Consol
         console.print(
             f"updates by {optimizer.name}: {optimizer.parameters:,} parameters{fused}", highlight=False
         )
+    for memory in observation.gpu_memory:
+        console.print(gpu_memory_words(memory), highlight=False)
     for name, value in observation.metrics.items():
         console.print(f"tells its {name}: {value:g}", highlight=False, markup=False)
     for obstacle in observation.obstacles:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..records.observation import Observation
+from ..records.observation import GpuMemory, Observation
 from ..records.plan import Plan, Settings
 from ..records.trial import Ratio
 from ..records.verdict import Tried
@@ -66,3 +66,13 @@ def step_words(observation: Observation) -> str:
         step += f"; a block is {observation.cycle} of them, after which the pattern repeats"
     per = "sample" if observation.batch_size else "step, as no batch was seen"
     return f"{step}; times are compared per {per}"
+
+
+def gpu_memory_words(memory: GpuMemory) -> str:
+    """What a GPU's memory was needed for, and whether there was too little."""
+    gib = 2**30
+    words = (
+        f"takes {memory.allocated_bytes / gib:.2f} GiB of {memory.device}'s "
+        f"{memory.total_bytes / gib:.0f} GiB at most, {memory.reserved_bytes / gib:.2f} GiB with what torch keeps for reuse"
+    )
+    return words + (f"; it ran short {memory.retries} times" if memory.retries else "")
