@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from hasten.causes import compute, debugging, find_causes, input, optimizer, threads, waiting
+from hasten.causes import compute, copies, debugging, find_causes, input, optimizer, threads, waiting
 from hasten.records.facts import Facts
 from hasten.records.observation import Leftover, Wait
 from tests.bench.made_up import facts, loader, root, step
@@ -140,3 +141,29 @@ def test_lines_at_which_a_step_stands_still() -> None:
     assert ".item() at train.py:9 (30%)" in cause.evidence
     assert "train.py:10" not in cause.evidence
     assert waiting.look(facts_with({"forward": 1.0}, waits=waits[1:])) is None
+
+
+def test_who_waits_for_a_gpu_that_computes_loses_nothing() -> None:
+    seen = facts_with({"forward": 0.8, "other": 0.2})
+    seconds = seen.observation.steps[0].seconds
+    on_gpu = (replace(seen.observation.roots[0], devices=("cuda:0",)),)
+    waits = (Wait(".item()", "train.py:9", 1, 0.9 * seconds),)
+    cause = waiting.look(facts_with({"forward": 0.8, "other": 0.2}, waits=waits, roots=on_gpu))
+    assert cause is not None
+    assert cause.share == pytest.approx(0.2)
+    assert waiting.look(facts_with({"forward": 1.0}, waits=waits, roots=on_gpu)) is None
+
+
+def test_copies_to_the_device_suggest_page_locked_memory() -> None:
+    seen = facts_with({"forward": 0.5, "other": 0.5})
+    seconds = seen.observation.steps[0].seconds
+    waits = (Wait(".to()", "train.py:9", 2, 0.4 * seconds), Wait(".item()", "train.py:12", 1, 0.1 * seconds))
+    both = facts_with({"forward": 0.5, "other": 0.5}, waits=waits)
+    cause = copies.look(both)
+    assert cause is not None
+    assert cause.share == pytest.approx(0.4)
+    assert cause.techniques == ("pin_memory", "device_prefetch")
+    assert ".to() at train.py:9 (40%)" in cause.evidence
+    fetches = waiting.look(both)
+    assert fetches is not None
+    assert ".to()" not in fetches.evidence

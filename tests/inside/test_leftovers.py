@@ -65,6 +65,22 @@ def test_what_we_fetch_ourselves_does_not_count(waits: Waits) -> None:
     assert waits.found(1) == ()
 
 
+def test_copies_to_a_device_count(waits: Waits) -> None:
+    batch = torch.ones(2)
+    batch.to("meta")
+    batch.to(torch.float64)
+    batch.to("cpu")
+    assert [(wait.what, wait.calls) for wait in waits.found(1)] == [(".to()", 1)]
+
+
+def test_a_fetch_that_fails_fails(waits: Waits) -> None:
+    with pytest.raises(RuntimeError):
+        torch.ones(2).item()
+    with pytest.raises(RuntimeError):
+        torch.ones(2).to("no such device")
+    assert [wait.what for wait in waits.found(1)] == [".item()"]
+
+
 def test_what_was_before_training_does_not_count(waits: Waits) -> None:
     torch.tensor(1.0).item()
     waits.training_begins()

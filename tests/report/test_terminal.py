@@ -172,8 +172,8 @@ def test_a_profile_on_a_gpu_tells_of_its_memory() -> None:
     first = GpuMemory("cuda:0", 140 * gib, allocated_bytes=3 * gib, reserved_bytes=4 * gib, retries=0)
     text = profile_report(observation(gpu_memory=(first, replace(first, device="cuda:1", retries=2))))
     assert (
-        "takes 3.00 GiB of cuda:0's 140 GiB at most, 4.00 GiB with what torch keeps for reuse\n"
-        "takes 3.00 GiB of cuda:1's 140 GiB at most, 4.00 GiB with what torch keeps for reuse; "
+        "takes 3.00 of cuda:0's 140 GiB at most, 4.00 with what torch keeps for reuse\n"
+        "takes 3.00 of cuda:1's 140 GiB at most, 4.00 with what torch keeps for reuse; "
         "it ran short 2 times\n"
     ) in text
 

@@ -25,7 +25,10 @@ from hasten.testing.technique_contract import (
 )
 from hasten.testing.workbench import Workbench, normed_cnn, workbench
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here"),
+    pytest.mark.filterwarnings("ignore:torch.get_autocast_gpu_dtype:DeprecationWarning"),  # torchao's
+]
 LIVE = live_on("cuda")
 TOLERANCES = {"float32": 1e-4, "tfloat32": 1e-2, "float16": 1e-2, "bfloat16": 3e-2, "float8": 2e-1}
 
@@ -40,10 +43,12 @@ def _the_same_sums_every_time() -> Iterator[None]:
 
 
 def wide_cnn() -> torch.nn.Module:
-    """With linear layers whose sides float8 kernels take."""
-    first, second, flatten, _ = normed_cnn().children()
-    layers = torch.nn.Linear(512, 64), torch.nn.ReLU(), torch.nn.Linear(64, 16), torch.nn.Linear(16, 4)
-    return torch.nn.Sequential(first, second, flatten, *layers)
+    """With linear layers whose sides and rows float8 kernels take."""
+    first, second, _, _ = normed_cnn().children()
+    by_row = torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 16)
+    return torch.nn.Sequential(
+        first, second, torch.nn.Flatten(2), *by_row, torch.nn.Flatten(), torch.nn.Linear(128, 4)
+    )
 
 
 @pytest.fixture

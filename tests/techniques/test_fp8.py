@@ -62,16 +62,30 @@ def test_layers_that_fit_are_computed_by_their_twins(monkeypatch: pytest.MonkeyP
         optimizer = known(model)
         keys = list(model.state_dict())
         bench.switchboard.switch(PLAN)
-        output = model(torch.ones(2, 16))
+        output = model(torch.ones(32, 16))
         output.sum().backward()
         (proof,) = bench.switchboard.proofs()
         assert proof.effective
         assert proof.evidence == "1 float8 calls of 1 layers"
         assert all(p.grad is not None for p in model.parameters())
         assert list(model.state_dict()) == keys
-        assert torch.equal(copy.deepcopy(model)(torch.ones(2, 16)), output)
+        assert torch.equal(copy.deepcopy(model)(torch.ones(32, 16)), output)
         bench.switchboard.switch(BASELINE)
         assert all(layer._compiled_call_impl is None for layer in list(model)[:1])
+        del optimizer
+
+
+@pytest.mark.usefixtures("_torchao")
+def test_a_batch_whose_rows_do_not_fit_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_capability_asked(monkeypatch)
+    with workbench() as bench:
+        model = nn.Sequential(nn.Linear(16, 32))
+        optimizer = known(model)
+        bench.switchboard.switch(PLAN)
+        for rows in (32, 31, 0):
+            model(torch.ones(rows, 16)).sum().backward()
+        (proof,) = bench.switchboard.proofs()
+        assert proof.evidence == "1 float8 calls of 1 layers"
         del optimizer
 
 

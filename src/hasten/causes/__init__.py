@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..records.cause import Cause
 from ..records.facts import Facts
-from . import compute, debugging, input, optimizer, threads, waiting
+from . import compute, copies, debugging, input, optimizer, threads, waiting
 
-_ALL = (input.look, compute.look, optimizer.look, threads.look, debugging.look, waiting.look)
+_ALL = (*(input.look, copies.look, compute.look, optimizer.look, threads.look, debugging.look, waiting.look),)
 
 
 def find_causes(facts: Facts) -> list[Cause]:

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from statistics import fmean
 
 from ..records.cause import Cause
 from ..records.facts import Facts
+from ..records.observation import COPIES, Wait
+from ..records.phases import phase_share
 
 _LEAST_SHARE = 0.02
 _SHOWN = 3
 
 
 def look(facts: Facts) -> Cause | None:
-    observation = facts.observation
-    step = fmean(step.seconds for step in observation.steps) if observation.steps else 0.0
-    waits = [wait for wait in observation.waits if wait.seconds > _LEAST_SHARE * step > 0]
-    if not waits:
+    share, lines = standing_still(facts, lambda wait: wait.what not in COPIES)
+    if not lines:
         return None
-    share = min(1.0, sum(wait.seconds for wait in waits) / step)
-    lines = ", ".join(f"{wait.what} at {wait.where} ({wait.seconds / step:.0%})" for wait in waits[:_SHOWN])
     advice = "fetch and print less often: what is fetched from a device waits for it"
     return Cause("waiting", share, f"a step stands still for {share:.0%} of its time: {lines}; {advice}", ())
+
+
+def standing_still(facts: Facts, counts: Callable[[Wait], bool]) -> tuple[float, str]:
+    """The share of a step in waits that count, and the lines of the longest; "" where they are too short.
+
+    Who waits for a GPU that computes loses nothing: there, no more than the share in which it has none of the
+    step's phases to compute.
+    """
+    observation = facts.observation
+    step = fmean(step.seconds for step in observation.steps) if observation.steps else 0.0
+    waits = [wait for wait in observation.waits if counts(wait) and wait.seconds > _LEAST_SHARE * step > 0]
+    if not waits:
+        return 0.0, ""
+    share = min(1.0, sum(wait.seconds for wait in waits) / step)
+    if not facts.on_cpu:
+        share = min(share, phase_share(observation, "other"))
+    lines = ", ".join(f"{wait.what} at {wait.where} ({wait.seconds / step:.0%})" for wait in waits[:_SHOWN])
+    return (share, lines) if share > _LEAST_SHARE else (0.0, "")

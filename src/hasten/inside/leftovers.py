@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from ..records.observation import Leftover, Wait
+from ..records.observation import COPIES, Leftover, Wait
 from .observer import clock
 from .training import Training
 
@@ -76,15 +76,21 @@ class Leftovers:
 
 
 class Waits:
-    """Times every value that is fetched from a device, and every print, by the line that does it."""
+    """Times every value that is fetched from a device, every copy to one and every print, by the line that
+    does it.
+    """
 
     def __init__(self, training: Training) -> None:
+        self._torch = training.torch
         self._place = Place(training.torch)
         self._lines: dict[tuple[str, str], list[float]] = {}  # (what, where): calls, seconds
         self._inside = False
         replace = training.seams.replace
         self._undo = [replace(training.torch.Tensor, name, self._timing(f".{name}()")) for name in _FETCHES]
         self._undo.append(replace(builtins, "print", self._timing("print")))
+        for what in COPIES:
+            name = what[1:-2]
+            self._undo.append(replace(training.torch.Tensor, name, self._timing(what, _went_to_a_device)))
 
     def training_begins(self) -> None:
         self._lines.clear()
@@ -102,25 +108,35 @@ class Waits:
         while self._undo:
             self._undo.pop()()
 
-    def _timing(self, what: str) -> Any:
+    def _timing(self, what: str, counts: Callable[..., bool] = lambda *_: True) -> Any:
+        """``counts`` (what was returned, the arguments)."""
+        is_compiling = self._torch.compiler.is_compiling
+
         def make(original: Any) -> Any:
             def timed(*args: Any, **kwargs: Any) -> Any:
-                if self._inside or self._place.is_ours(sys._getframe(1)):  # print(loss) formats it by .item()
+                # print(loss) formats the tensor by .item()
+                if is_compiling() or self._inside or self._place.is_ours(sys._getframe(1)):
                     return original(*args, **kwargs)
                 self._inside = True
-                began = clock()
+                began, result = clock(), None
                 try:
-                    return original(*args, **kwargs)
+                    result = original(*args, **kwargs)
+                    return result
                 finally:
                     seconds = clock() - began
                     self._inside = False
-                    line = self._lines.setdefault((what, self._place.of_caller()), [0, 0.0])
-                    line[0] += 1
-                    line[1] += seconds
+                    if counts(result, *args):
+                        line = self._lines.setdefault((what, self._place.of_caller()), [0, 0.0])
+                        line[0] += 1
+                        line[1] += seconds
 
             return timed
 
         return make
+
+
+def _went_to_a_device(copy: Any, tensor: Any, *_: Any) -> bool:
+    return copy is not None and tensor.device.type == "cpu" and copy.device.type != "cpu"
 
 
 class Place:

@@ -84,11 +84,15 @@ class Leftover:
     removable: bool
 
 
+COPIES = (".to()", ".cuda()")
+"""Those waits that copy from main memory to another device."""
+
+
 @dataclass(frozen=True)
 class Wait:
     """A line at which steps stand still: ``calls`` and ``seconds`` in a mean step."""
 
-    what: str  # ".item()", "print", ...
+    what: str  # ".item()", "print", one of COPIES, ...
     where: str
     calls: float
     seconds: float

@@ -72,7 +72,7 @@ def gpu_memory_words(memory: GpuMemory) -> str:
     """What a GPU's memory was needed for, and whether there was too little."""
     gib = 2**30
     words = (
-        f"takes {memory.allocated_bytes / gib:.2f} GiB of {memory.device}'s "
-        f"{memory.total_bytes / gib:.0f} GiB at most, {memory.reserved_bytes / gib:.2f} GiB with what torch keeps for reuse"
+        f"takes {memory.allocated_bytes / gib:.2f} of {memory.device}'s {memory.total_bytes / gib:.0f} GiB "
+        f"at most, {memory.reserved_bytes / gib:.2f} with what torch keeps for reuse"
     )
     return words + (f"; it ran short {memory.retries} times" if memory.retries else "")

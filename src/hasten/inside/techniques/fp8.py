@@ -2,8 +2,9 @@
 
 It helps large linear layers (from about 4096 on a side) on GPUs with float8 arithmetic, best when compiled
 around. It hurts small ones: finding the scales takes longer than the product saves. Layers whose sides are
-not divisible by 16 are left alone. Its rounding is so coarse that the guard cannot tell a gradient that is
-five percent too large from it: judge the trained model by ``hasten verify``.
+not divisible by 16 are left alone, and so are batches whose rows are not. Its rounding is so coarse that the
+guard cannot tell a gradient that is five percent too large from it: judge the trained model by
+``hasten verify``.
 
 Source: https://github.com/pytorch/ao (torchao.float8) and Micikevicius et al., FP8 Formats for Deep Learning,
 2022.
@@ -28,7 +29,7 @@ from ..training import NotApplicable, Training
 from .base import Technique
 
 _LEAST_CAPABILITY = (8, 9)  # Ada and Hopper
-_DIVISOR = 16  # of both sides, for the kernels
+_DIVISOR = 16  # of both sides, and of the rows that come in, for the kernels
 
 
 class Fp8(Technique):
@@ -86,7 +87,8 @@ class Fp8(Technique):
         twin.weight, twin.bias = layer.weight, layer.bias
 
         def around(own: Any, args: Any, kwargs: Any) -> Any:
-            if not torch.is_grad_enabled():
+            rows = args[0].numel() // own.in_features if args else 0
+            if not torch.is_grad_enabled() or not rows or rows % _DIVISOR:  # of a last, smaller batch
                 return own._call_impl(*args, **kwargs)
             self._calls += 1
             return twin(*args, **kwargs)
