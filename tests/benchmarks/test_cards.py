@@ -43,10 +43,12 @@ def test_a_card_shows_what_was_measured_and_what_was_expected() -> None:
             "failure": None,
         }
     ]
-    text = card(CATALOG["bf16"], {"machine": "made up", "torch": "2.13.0", "rows": rows})
-    assert "| gain: of products | no gain: 1.01x (0.98 to 1.04) |" in text
-    assert "Unproven: not measured yet." in card(CATALOG["bf16"], {})
-    assert "Unproven: no GPU was at hand." in card(CATALOG["tf32"], {})
+    here = {"machine": "made up", "torch": "2.13.0", "rows": rows}
+    text = card(CATALOG["bf16"], [here, {**here, "rows": []}, {**here, "machine": "another"}])
+    assert text.count("| gain: of products | no gain: 1.01x (0.98 to 1.04) |") == 2
+    assert "On another, torch 2.13.0" in text
+    assert "Unproven: not measured yet." in card(CATALOG["bf16"], [])
+    assert "Unproven: no workload is known" in card(CATALOG["affinity"], [])
 
 
 @pytest.mark.parametrize("name", CATALOG)
