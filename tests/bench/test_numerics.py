@@ -116,6 +116,13 @@ def test_up_to_twice_what_other_draws_do_passes() -> None:
     assert not judged(checks(scale=1.25), redrawn, draws=True)["held"]
 
 
+def test_gradients_that_other_draws_turn_far_have_scales_as_loose() -> None:
+    redrawn = checks(noise=1.2)
+    assert judged(checks(scale=0.7, noise=0.3), redrawn, draws=True)["held"]
+    assert not judged(checks(scale=0.6, noise=0.1), redrawn, draws=True)["held"]
+    assert not judged(checks(scale=0.7, noise=0.3), checks(noise=0.4), draws=True)["held"]
+
+
 def test_what_other_draws_do_not_reach_may_be_rounding() -> None:
     """Statistics before the first dropout, say: twice what rounding does is too little."""
     rounded = checks(noise=0.01)

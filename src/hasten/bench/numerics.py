@@ -31,6 +31,9 @@ ROUNDING = {  # relative, of one output: sums of hundreds of terms taken in anot
 ROUNDING_TIMES = 8.0
 REDRAWN_TIMES = 2.0  # as a baseline with other draws: one draw stands against another
 REDRAWN_LEAST = 0.15  # relative; up to here it may be rounding all the same, which draws do not reach
+REDRAWN_SCALE = (
+    0.25  # of what other draws turn a gradient by, they may change its scale, seldom as it is seen
+)
 MEAN_TIMES = 3.0  # as the scale of a perturbed baseline, root mean square, where scales are averaged
 LEAST_CHECKS = 3
 NOISE = 0.5  # a tensor that rounding alone moves by more than half holds nothing to compare
@@ -164,7 +167,8 @@ def _allowed(perturbed: Sequence[Departure], draws: bool, precision: str) -> Dep
 
     scale = max((abs(departed.scale) for departed in perturbed), default=0.0)
     residual = max((departed.residual for departed in perturbed), default=0.0)
-    return Departure(max(TURNED.scale, times(scale)), max(TURNED.residual, times(residual)))
+    turned = REDRAWN_SCALE * residual if draws else 0.0
+    return Departure(max(TURNED.scale, turned, times(scale)), max(TURNED.residual, times(residual)))
 
 
 def _whole(tolerance: Departure, least: float = 0.0) -> Departure:
