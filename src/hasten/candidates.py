@@ -26,7 +26,9 @@ def choose(facts: Facts, causes: Sequence[Cause], risk: Risk) -> tuple[list[Cand
         reasons = technique.refuse(facts)
         if not technique.for_speed:
             reasons = [*reasons, "it saves memory and costs time: where memory is short, name it by --use"]
-        found = technique.risk_for(facts)
+        found = (
+            technique.risk_for(facts) if reasons else technique.risk_of(technique.options(facts)[0], facts)
+        )
         if RISKS.index(found) > RISKS.index(risk):
             reasons = [*reasons, f"its risk here is {found!r}, above --risk {risk}"]
         if reasons:
@@ -36,10 +38,16 @@ def choose(facts: Facts, causes: Sequence[Cause], risk: Risk) -> tuple[list[Cand
     names = {technique.name for technique in accepted}
     candidates = []
     for technique in sorted(accepted, key=lambda technique: _turn(technique, causes)):
-        options = technique.options(facts)
+        options = _within(risk, technique, facts)
         beside = [Plan(technique.beside(settings, facts)).only(names) for settings in options]
         candidates.append(Candidate(technique, options, beside))
     return candidates, refused
+
+
+def _within(risk: Risk, technique: type[Technique], facts: Facts) -> list[Settings]:
+    """The technique's options that the risk level allows."""
+    level = RISKS.index(risk)
+    return [o for o in technique.options(facts) if RISKS.index(technique.risk_of(o, facts)) <= level]
 
 
 def list_for_script(label: str, facts: Facts) -> Listing:
@@ -48,7 +56,8 @@ def list_for_script(label: str, facts: Facts) -> Listing:
     for technique in CATALOG.values():
         reasons = [*facts.observation.obstacles, *technique.refuse(facts)]
         options = () if reasons else tuple(technique.options(facts))
-        entries.append(_entry(technique, technique.risk_for(facts), reasons, options))
+        risk = technique.risk_of(options[0], facts) if options else technique.risk_for(facts)
+        entries.append(_entry(technique, risk, reasons, options))
     return Listing(label, facts.machine.identity, tuple(entries))
 
 

@@ -160,7 +160,9 @@ def _hold_accuracy(
     What changes the training itself has no baseline to be compared with: the rest of the plan is guarded
     without it, and then the whole for what must hold of any training.
     """
-    changing = [name for name in plan.techniques if CATALOG[name].risk_for(facts) == "training"]
+    changing = [
+        name for name, how in plan.techniques.items() if CATALOG[name].risk_of(how, facts) == "training"
+    ]
     same = plan.only(set(plan.techniques) - set(changing))
     rest, verdict = _hold_the_same(same, facts, stage, request, steps, search)
     plan = plan.only({*changing, *rest.techniques})

@@ -13,6 +13,11 @@ from torch import nn
 
 from hasten.inside.techniques.drop_bias import DropBias
 from hasten.records.plan import BASELINE, Plan
+from hasten.testing.technique_contract import (
+    check_checkpoints_look_the_same,
+    check_steps_leave_no_trace,
+    check_switching_alone_leaves_no_trace,
+)
 from hasten.testing.workbench import Workbench, normed_cnn, workbench
 
 from .made_up import facts, root
@@ -167,7 +172,7 @@ def test_copies_and_pickles_are_plain_models() -> None:
     ("other", "reasons"),
     [
         ({"roots": (root(batch_norm=True),)}, []),
-        ({}, ["the model has no batch norm"]),
+        ({}, []),
         (
             {"roots": (root(batch_norm=True),), "uses": ("compile",)},
             ["the script compiles its model, and layers cannot be stepped into"],
@@ -176,3 +181,66 @@ def test_copies_and_pickles_are_plain_models() -> None:
 )
 def test_where_it_applies(other: dict[str, Any], reasons: list[str]) -> None:
     assert DropBias.refuse(facts(**other)) == reasons
+
+
+ALL = Plan({"drop_bias": {"which": "all"}})
+
+
+def trained_without(model: Any, plan: Plan, steps: int = 5) -> tuple[Any, list[float]]:
+    with workbench() as bench:
+        bench.model = model
+        bench.optimizer = torch.optim.Adam(model.parameters(), 1e-2, weight_decay=0.1)
+        torch.manual_seed(1)
+        bench.switchboard.switch(plan)
+        losses = bench.train(steps)
+        for proof in bench.switchboard.proofs():
+            assert proof.effective, proof.evidence
+        return copy.deepcopy(model.state_dict()), losses
+
+
+def test_without_all_biases_it_trains_as_a_model_that_has_none() -> None:
+    bare = network()
+    for number in (0, 4, 6):
+        bare[number].bias = None
+    expected, losses = trained_without(bare, BASELINE)
+    with_biases = network()
+    found, same_losses = trained_without(with_biases, ALL)
+    assert same_losses == losses
+    for name, value in found.items():
+        if name in ("0.bias", "4.bias", "6.bias"):
+            assert not value.any()
+        else:
+            assert torch.equal(value, expected[name]), name
+
+
+def test_biases_that_a_checkpoint_brings_are_not_kept() -> None:
+    kept = network().state_dict()
+    with workbench() as bench:
+        bench.model = model = network()
+        bench.optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+        bench.train(1)
+        bench.switchboard.switch(ALL)
+        bench.train(1)
+        model.load_state_dict(kept)
+        bench.train(1)
+        assert not model[0].bias.any()
+        (proof,) = bench.switchboard.proofs()
+        assert proof.evidence == "3 layers computed without their bias, 6 times"
+        bench.switchboard.switch(BASELINE)
+        assert model[0].bias.all()
+
+
+def test_without_all_biases_no_trace_is_left() -> None:
+    with workbench(make_model=normed_cnn) as bench:
+        check_switching_alone_leaves_no_trace(bench, ALL)
+        check_steps_leave_no_trace(bench, ALL)
+        check_checkpoints_look_the_same(bench, ALL)
+
+
+def test_all_biases_are_a_matter_of_risk() -> None:
+    normed, plain = facts(roots=(root(batch_norm=True),)), facts(roots=(root(batch_norm=False),))
+    assert DropBias.options(normed) == [{}, {"which": "all"}]
+    assert DropBias.options(plain) == [{"which": "all"}]
+    assert [DropBias.risk_of(how, normed) for how in DropBias.options(normed)] == ["exact", "training"]
+    with pytest.raises(ValueError, match="drop_bias takes which, normed or all"):
+        DropBias.check({"which": "some"})

@@ -95,7 +95,7 @@ def _about_quality(plan: Plan, arguments: argparse.Namespace, script: Script) ->
     """What to say where the plan changes the training itself, with the command that judges it."""
     from ..inside.techniques.catalog import CATALOG
 
-    changing = [name for name in plan.techniques if CATALOG[name].risk == "training"]
+    changing = [name for name, how in plan.techniques.items() if CATALOG[name].changes_training(how)]
     if not changing:
         return []
     options = ["--plan", arguments.plan] if arguments.plan else []

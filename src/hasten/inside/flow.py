@@ -26,7 +26,7 @@ class Watched:
 
     def __init__(self, torch: Any, root: Any) -> None:
         self._torch = torch
-        self._layers = [m for m in root.modules() if _is_one_of(torch, m, _LAYERS) and _has_free_bias(m)]
+        self._layers = layers_with_bias(torch, root)
         self._norms = [m for m in root.modules() if _is_one_of(torch, m, _NORMS)]
         self._held: list[Any] = []  # outputs of layers: alive, so that no memory is used twice
         self._made: dict[int, int] = {}  # address of an output's memory: its place in _held
@@ -100,6 +100,11 @@ class Watched:
             if referrer is not self._held:
                 found |= {places[id(part)] for part in gc.get_referents(referrer) if id(part) in places}
         return found
+
+
+def layers_with_bias(torch: Any, root: Any) -> list[Any]:
+    """Convolutions and linear layers with a bias that nobody else looks at."""
+    return [m for m in root.modules() if _is_one_of(torch, m, _LAYERS) and _has_free_bias(m)]
 
 
 def _is_one_of(torch: Any, module: Any, names: tuple[str, ...]) -> bool:

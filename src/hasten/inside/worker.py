@@ -242,10 +242,11 @@ class Worker:
 
     def _tell_proofs(self) -> None:
         """In a run under a plan: what has no effect, and what was done to the training itself."""
-        for proof in self._seen().switchboard.proofs():
+        switchboard = self._seen().switchboard
+        for proof in switchboard.proofs():
             if not proof.effective:
                 self._say(f"{proof.technique} has no effect here: {proof.evidence}")
-            elif CATALOG[proof.technique].risk == "training":
+            elif CATALOG[proof.technique].changes_training(switchboard.plan.techniques[proof.technique]):
                 self._note(f"{proof.technique}: {proof.evidence}")
 
     def _seen(self) -> Sight:

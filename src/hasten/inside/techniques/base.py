@@ -50,6 +50,16 @@ class Technique:
         return cls.risk
 
     @classmethod
+    def changes_training(cls, settings: Settings) -> bool:
+        """Whether these settings make another training of it, whose quality `hasten verify` must judge."""
+        return cls.risk == "training"
+
+    @classmethod
+    def risk_of(cls, settings: Settings, facts: Facts) -> Risk:
+        """The risk of these settings with this script."""
+        return "training" if cls.changes_training(settings) else cls.risk_for(facts)
+
+    @classmethod
     def beside(cls, settings: Settings, facts: Facts) -> dict[str, Settings]:
         """Other techniques that these settings are to be tried with: without them they could not show what
         they are worth.

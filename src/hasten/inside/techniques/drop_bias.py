@@ -6,6 +6,9 @@ output of the layer is the input of the norm, and nothing else reads it. The opt
 decays) the bias. Only rounding differs; under Adam, that includes the bias itself, which Adam moves by
 nothing but rounding otherwise.
 
+With ``which`` ``all``, which is of risk ``training``, every convolution and linear layer goes without: the
+biases are zero and stay so, in checkpoints, too.
+
 It helps where adding the bias and summing its gradient over large feature maps costs something: convolutions
 with few channels and many pixels. It costs a little Python for each such layer, so small feature maps can
 become slower. Models whose authors already wrote bias=False have nothing to drop.
@@ -22,15 +25,18 @@ from typing import Any
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..flow import Pair, Watched
+from ..bare_layers import BareLayers
+from ..flow import Pair, Watched, layers_with_bias
 from ..slot import put_call
 from ..training import Call, NotApplicable, Training
 from .base import Technique
 
+_NORMED, _ALL = "normed", "all"
+
 
 class DropBias(Technique):
     name = "drop_bias"
-    summary = "no bias in convolutions and linear layers that a batch norm follows"
+    summary = "no bias in convolutions and linear layers that a batch norm follows, or in all"
     layer = "application"
     risk = "exact"
     scope = "live"
@@ -40,12 +46,25 @@ class DropBias(Technique):
         self._slots: list[_Layer] = []
         self._attach: Any = None
         self._stopped = ""
+        self._bare: list[BareLayers] = []
+
+    @classmethod
+    def options(cls, facts: Facts) -> list[Settings]:
+        normed: list[Settings] = [{}] if any(root.batch_norm for root in facts.observation.roots) else []
+        return [*normed, {"which": _ALL}]
+
+    @classmethod
+    def changes_training(cls, settings: Settings) -> bool:
+        return settings.get("which") == _ALL
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        if set(settings) - {"which"} or settings.get("which", _NORMED) not in (_NORMED, _ALL):
+            raise ValueError(f"drop_bias takes which, {_NORMED} or {_ALL}")
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
         roots = facts.observation.roots
-        if not any(root.batch_norm for root in roots):
-            return ["the model has no batch norm"]
         if "compile" in facts.observation.uses or any(root.compiled for root in roots):
             return ["the script compiles its model, and layers cannot be stepped into"]
         return []
@@ -56,6 +75,12 @@ class DropBias(Technique):
             if any(isinstance(module, torch.nn.DataParallel) for module in root.modules()):
                 raise NotApplicable("DataParallel copies the model at every step")
         self._attach = _with_zero_gradient(torch)
+        if self.changes_training(settings):
+            self._bare = [
+                BareLayers(training, layers_with_bias(torch, r), self._attach) for r in training.roots
+            ]
+            training.seams.on_undo(self._take_out)
+            return
         for key, (ref, pairs) in training.kept.pop(self.name, {}).items():
             if ref() is not None and all(_alive(pair) for pair in pairs):
                 self._take_up(key, ref, pairs)
@@ -93,6 +118,8 @@ class DropBias(Technique):
         return bool(self._stopped)
 
     def _take_out(self) -> None:
+        for layers in self._bare:
+            layers.take_out()
         for slot in self._slots:
             for ref in (slot.layer, slot.norm):
                 if (module := ref()) is not None and isinstance(module._compiled_call_impl, (_Layer, _Norm)):
@@ -101,16 +128,19 @@ class DropBias(Technique):
 
     def remove(self, training: Training) -> None:
         training.forward_wrappers.pop(self.name, None)
+        while self._bare:
+            self._bare.pop().remove()
         self._take_out()
-        if not self._stopped:
+        if self._watched and not self._stopped:
             training.kept[self.name] = self._watched
 
     def proof(self, training: Training) -> Proof:
         """The calls of layers that were computed without their bias are counted, once each had handed its
         output to its norm. Should an output ever go elsewhere, the proof fails.
         """
-        calls = sum(slot.calls for slot in self._slots)
-        evidence = f"{len(self._slots)} layers computed without their bias, {calls} times"
+        layers = len(self._slots) + sum(len(bare) for bare in self._bare)
+        calls = sum(slot.calls for slot in self._slots) + sum(bare.calls for bare in self._bare)
+        evidence = f"{layers} layers computed without their bias, {calls} times"
         if self._watched and not self._slots:
             evidence = "no layer with a bias gives its output to a batch norm and nowhere else"
         return Proof(self.name, calls > 0 and not self._stopped, self._stopped or evidence)

@@ -1,0 +1,98 @@
+"""Layers that train, evaluate and are saved without their bias, though they keep the parameter."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from .slot import put_call
+from .training import Training
+
+Attach = Callable[[Any, Any], Any]
+"""(output, bias) -> the output, in whose backward pass the bias gets a gradient of zero."""
+
+
+class BareLayers:
+    """While they are in force, each bias is zero, and so is what optimizers keep for it: checkpoints made
+    then give what the model gives here, in their usual shapes. ``remove`` puts back what was there.
+    """
+
+    def __init__(self, training: Training, layers: list[Any], attach: Attach) -> None:
+        self._torch = training.torch
+        self._slots = [_Bare(layer, self._torch, attach) for layer in layers]
+        self._before: list[tuple[Any, Any]] = []  # a tensor, its values
+        biases = [layer._parameters["bias"] for layer in layers]
+        for bias in biases:
+            kept = [optimizer.state.get(bias, {}) for optimizer in training.optimizers]
+            states = [tensor for state in kept for tensor in state.values()]
+            for tensor in [bias, *states]:
+                if self._torch.is_tensor(tensor) and tensor.shape == bias.shape:
+                    self._before.append((tensor, tensor.detach().clone()))
+        self._empty(biases)
+        for slot in self._slots:
+            put_call(slot.layer(), slot)
+        self._stop_loading = training.seams.replace(self._torch.nn.Module, "load_state_dict", self._loading)
+
+    @property
+    def calls(self) -> int:
+        return sum(slot.calls for slot in self._slots)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def remove(self) -> None:
+        self._stop_loading()
+        with self._torch.no_grad():
+            for tensor, values in self._before:
+                tensor.data.copy_(values)
+        self.take_out()
+
+    def take_out(self) -> None:
+        """Let the layers' calls be as they were."""
+        for slot in self._slots:
+            layer = slot.layer()
+            if layer is not None and layer._compiled_call_impl is slot:
+                put_call(layer, None)
+
+    def _empty(self, biases: list[Any]) -> None:
+        with self._torch.no_grad():
+            for tensor, _ in self._before:
+                tensor.data.zero_()
+            for bias in biases:
+                bias.data.zero_()
+
+    def _loading(self, original: Any) -> Any:
+        """What a checkpoint brings for a bias would be used outside, and is not used here."""
+
+        def load_state_dict(module: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(module, *args, **kwargs)
+            layers = [layer for slot in self._slots if (layer := slot.layer()) is not None]
+            self._empty([layer._parameters["bias"] for layer in layers])
+            return result
+
+        return load_state_dict
+
+
+class _Bare:
+    """In the ``_compiled_call_impl`` of a layer: the layer without its bias."""
+
+    def __init__(self, layer: Any, torch: Any, attach: Attach) -> None:
+        self.layer = weakref.ref(layer)  # it holds us
+        self.calls = 0
+        self._torch = torch
+        self._attach = attach
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        layer = self.layer()
+        assert layer is not None
+        bias = layer._parameters["bias"]
+        layer._parameters["bias"] = None
+        try:
+            output = layer._call_impl(*args, **kwargs)
+        finally:
+            layer._parameters["bias"] = bias
+        if not self._torch.is_grad_enabled():
+            return output
+        self.calls += 1
+        return self._attach(output, bias)
