@@ -35,11 +35,11 @@ class Ranks:
     """This worker is one of ``world_size`` that train one script together, each on its slice of a batch.
 
     All of them get the same job seed and PYTHONHASHSEED, so that they build the same model and draw the same
-    batches. ``store``: where they meet, by ``file:///PATH`` (a file that does not exist yet, which all see, one
-    for each launch) or by ``tcp://HOST:PORT``, which rank 0 serves. ``memory``: a descriptor of empty memory
-    (memfd_create) that each inherits, for ranks that do not see each other's /proc and /dev/shm; without, they
-    find memory themselves. A rank is bound to ``cores``, by their numbers, and to all of its process if there
-    are none; it is up to the launcher to set the number of threads, and CUDA_VISIBLE_DEVICES.
+    batches. ``store``: where they meet, by ``file:///PATH`` (a file that does not exist yet and that all see,
+    a new one for each launch) or by ``tcp://HOST:PORT``, which rank 0 serves. ``memory``: a descriptor of
+    empty memory (memfd_create) that each inherits, for ranks that see neither each other's /proc nor /dev/shm;
+    without, they find memory themselves. A rank binds itself to ``cores``, by their numbers, if there are any;
+    the number of threads, and CUDA_VISIBLE_DEVICES, are up to the launcher.
     """
 
     rank: int

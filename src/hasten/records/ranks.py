@@ -17,8 +17,10 @@ class LoaderKey:
 
 @dataclass(frozen=True)
 class Findings:
-    """``loader``: whose batches are sliced. ``loss``: "mean" or "sum" over the samples of a batch. ``refusals``:
-    why the script cannot be trained by ranks; empty where it can. ``remarks``: what is not exact, in words.
+    """``loader``: whose batches are sliced. ``loss``: "mean" or "sum" over the samples of a batch.
+
+    ``refusals``: why the script cannot be trained by ranks; empty where it can. ``remarks``: what is not
+    exact, in words.
     """
 
     loader: LoaderKey | None = None
