@@ -21,7 +21,7 @@ from .averaging import Averaging
 from .communication import Communication
 from .losses import MOST, losses_at, make_global
 from .slicing import Slicer
-from .streams import Streams
+from .streams import Streams, seed_of
 
 EXIT_CODE = 70  # of a rank that cannot go on with the others
 _NAME = "ranks"
@@ -88,7 +88,7 @@ class Member:
     def _around_making(self, original: Any) -> Any:
         def __init__(iterator: Any, *args: Any, **kwargs: Any) -> None:
             original(iterator, *args, **kwargs)
-            iterator._base_seed += self.ranks.rank << 32  # workers draw for other samples than other ranks'
+            iterator._base_seed = seed_of(self.ranks.rank, iterator._base_seed)  # of the workers' own streams
 
         return __init__
 
