@@ -71,4 +71,4 @@ class Job:
     waits: bool = False  # time the lines at which steps stand still
     whole: bool = False  # train to the end as `hasten run` does, and give an account of it only then
     ranks: Ranks | None = None  # None: it trains alone
-    rehearsal: str = ""  # folder of a rehearsal, in which one worker alone comes before the ranks
+    rehearsal: str = ""  # folder of a rehearsal: a world of one leaves there what the ranks are to find
