@@ -36,10 +36,10 @@ class Ranks:
 
     All of them get the same job seed and PYTHONHASHSEED, so that they build the same model and draw the same
     batches. ``store``: where they meet, by ``file:///PATH`` (a file that does not exist yet and that all see,
-    a new one for each launch) or by ``tcp://HOST:PORT``, which rank 0 serves. ``memory``: a descriptor of
-    empty memory (memfd_create) that each inherits, for ranks that see neither each other's /proc nor /dev/shm;
-    without, they find memory themselves. A rank binds itself to ``cores``, by their numbers, if there are any;
-    the number of threads, and CUDA_VISIBLE_DEVICES, are up to the launcher.
+    a new one for each launch) or by ``tcp://HOST:PORT``, which rank 0 serves. ``memory``: two descriptors of
+    empty memory (memfd_create) that all inherit, for ranks that see neither each other's /proc nor /dev/shm;
+    without, they find memory themselves. A rank binds itself to ``cores``, by their numbers, if there are
+    any; the number of threads, and CUDA_VISIBLE_DEVICES, are up to the launcher.
     """
 
     rank: int
@@ -47,7 +47,7 @@ class Ranks:
     local_rank: int
     store: str
     backend: str = "shm"  # or "gloo", "nccl", "mpi4py", "ccl"
-    memory: int | None = None
+    memory: tuple[int, ...] = ()
     cores: tuple[int, ...] = ()
     timeout_seconds: float = 600.0  # after which a rank that does not come is given up
     sync_batch_norm: bool = False

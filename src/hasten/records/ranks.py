@@ -17,7 +17,8 @@ class LoaderKey:
 
 @dataclass(frozen=True)
 class Findings:
-    """``loader``: whose batches are sliced. ``loss``: "mean" or "sum" over the samples of a batch.
+    """``loader``: whose batches are sliced. ``loss``: "mean" or "sum" over the samples of a batch. ``least``:
+    samples that a slice must hold (batch norm takes no statistics of one).
 
     ``refusals``: why the script cannot be trained by ranks; empty where it can. ``remarks``: what is not
     exact, in words.
@@ -25,5 +26,6 @@ class Findings:
 
     loader: LoaderKey | None = None
     loss: str = "mean"
+    least: int = 1
     refusals: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
