@@ -63,6 +63,8 @@ class Worker:
     # ---- life
     def run(self) -> None:
         """Run the script to its end, and end as it does."""
+        if self._job.ranks is not None and self._job.ranks.cores:
+            os.sched_setaffinity(0, self._job.ranks.cores)
         take_shelter(self._job.shield, self._wire)
         if self._wire is not None or dies_with_parent():
             os.register_at_fork(before=self._about_to_fork, after_in_child=self._in_forked_child)
@@ -142,6 +144,10 @@ class Worker:
         detail = "".join(traceback.format_exception(error))
         if self._conversation is not None:
             self._conversation.lost_sight(detail)
+        elif self._sight is not None and self._sight.member is not None:
+            self._sight.member.fail(
+                f"something of hasten's own failed. Please report this:\n{detail.rstrip()}"
+            )
         else:
             self._say(
                 "something of hasten's own failed, which is a bug in hasten and none of the script's; the "
