@@ -60,6 +60,21 @@ def test_another_backend_stands_in(project: Project, name: str, instead: str) ->
     assert project.left_over() == []
 
 
+def test_a_plan_applies_in_each_rank_and_is_spoken_of_once(project: Project) -> None:
+    """The model inside DistributedDataParallel is what is trained."""
+    script = str(SCRIPTS / "gloo_torchrun.py")
+    use = ["--use", "compile", "--use", "fused_optimizer", "--use", "optimizer_in_backward"]
+    done = project.hasten("run", *use, "--nproc-per-node", "2", script)
+    assert done.returncode == 0, done.stderr
+    first, second = ends(done.stdout)
+    assert first == second
+    _, _, *remarks = done.stderr.splitlines()
+    assert remarks == [
+        "hasten: optimizer_in_backward does not apply here and is left out: gradients are averaged over "
+        "ranks after they have come"
+    ]
+
+
 @pytest.mark.skipif(bool(MISSING_MPI), reason=MISSING_MPI)
 def test_mpi_is_started_by_mpirun(project: Project) -> None:
     done = run(project, "mpi_mpirun")

@@ -223,7 +223,8 @@ class Worker:
     def _note(self, text: str) -> None:
         if self._account is not None:
             self._account.remark(text)
-        print(f"hasten: {text}", file=sys.stderr, flush=True)
+        if self._job.own_group is None or script_side.is_main():  # or each rank would say it
+            print(f"hasten: {text}", file=sys.stderr, flush=True)
 
     def _say(self, text: str) -> None:
         """Of what is not as the plan wants it."""
