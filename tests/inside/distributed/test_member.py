@@ -195,6 +195,32 @@ for step, x, y in batches(20):
 tell(model=flat(model), losses=losses)
 """
 
+NORMED = """
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Linear(6, 8), nn.BatchNorm1d(8)
+        self.conv, self.norms = nn.Conv1d(2, 3, 2), nn.BatchNorm1d(3, affine=False)
+        self.last = nn.Linear(9, 1)
+
+    def forward(self, x):
+        x = torch.tanh(self.norm(self.first(x)))
+        return self.last(self.norms(self.conv(x.view(-1, 2, 4))).flatten(1))
+
+
+model = Normed()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+losses = []
+for step, x, y in batches(40):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x), y, reduction="REDUCTION") / DIVISOR
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+buffers = torch.cat([b.double().reshape(-1) for b in model.buffers()])
+tell(model=flat(model), losses=losses, buffers=buffers)
+"""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -205,6 +231,7 @@ class Case:
     loss: str = "mean"
     sizes: tuple[int, ...] = (2, 3)
     backend: str = "shm"
+    sync_batch_norm: bool = False
 
 
 CASES = {
@@ -220,6 +247,12 @@ CASES = {
     "a gradient in the loss": Case(PENALTY, sizes=(2,)),
     "a scaled loss": Case(SCALED, 1e-5, sizes=(2,)),
     "computed again, by a pass within the pass": Case(CHECKPOINTED, sizes=(2,)),
+    "batch norm": Case(
+        NORMED.replace("REDUCTION", "mean").replace("DIVISOR", "1"), 1e-10, sync_batch_norm=True
+    ),
+    "batch norm under a sum": Case(
+        NORMED.replace("REDUCTION", "sum").replace("DIVISOR", "40"), 1e-10, "sum", (3,), sync_batch_norm=True
+    ),
     "gloo": Case(ACCUMULATED, sizes=(2,), backend="gloo"),
 }
 
@@ -231,7 +264,8 @@ def test_ranks_train_what_one_process_trains(tmp_path: Path, name: str) -> None:
     alone = told(train(tmp_path / "alone", source, 0)[0])
     for size in case.sizes:
         findings = Findings(LOADER, loss=case.loss)
-        done = train(tmp_path / str(size), source, size, findings, backend=case.backend)
+        how = {"backend": case.backend, "sync_batch_norm": case.sync_batch_norm}
+        done = train(tmp_path / str(size), source, size, findings, **how)
         ranks = [told(one) for one in done]
         assert [rank["model"] for rank in ranks[1:]] == [ranks[0]["model"]] * (size - 1)
         for key, expected in alone.items():

@@ -65,6 +65,7 @@ def training(
     findings: Findings | None = None,
     backend: str = "shm",
     memory: bool = False,
+    sync_batch_norm: bool = False,
     rehearsal: str = "",
 ) -> Iterator[list[subprocess.Popen[str]]]:
     """The script in ``size`` ranks; of size 0 it is one worker that is no rank. All are gone at the end."""
@@ -76,7 +77,8 @@ def training(
         for rank in range(max(size, 1)):
             ranks = Ranks(
                 rank, size, rank, f"file://{store}", backend, descriptors,
-                timeout_seconds=60.0, findings=findings or Findings(LOADER),
+                timeout_seconds=60.0, sync_batch_norm=sync_batch_norm,
+                findings=None if rehearsal else findings or Findings(LOADER),
             )  # fmt: skip
             job = Job(
                 argv=(str(script),), machine=this_machine(), seed=SEED, rehearsal=rehearsal,

@@ -18,10 +18,11 @@ from ..job import Ranks
 from ..observer import Observer
 from ..training import Call, Training
 from .averaging import Averaging
+from .batch_norm import Part, SharedBatchNorm
 from .communication import Communication
 from .losses import MOST, losses_at, make_global
 from .slicing import Slicer
-from .streams import Streams
+from .streams import Streams, seed_of
 
 EXIT_CODE = 70  # of a rank that cannot go on with the others
 _NAME = "ranks"
@@ -65,7 +66,18 @@ class Member:
         seams.replace(torch.Tensor, "backward", self._around_backward)
         seams.replace(torch.autograd, "backward", self._around_backward)
         self.streams.watch_seeding(seams)
+        if self.ranks.sync_batch_norm:
+            self.share_batch_norm()
         self._install_in_loaders()
+
+    def share_batch_norm(self) -> None:
+        """Batch norm takes the statistics of the global batch."""
+        shared = SharedBatchNorm(self.communication, self._part)
+        self._training.seams.replace(self._training.torch.nn.functional, "batch_norm", shared.around)
+
+    def _part(self) -> Part:
+        current = self.slicer.current
+        return Part(counts=current is None or current.counts, weight=self.weight())
 
     # ---- the data
     def _install_in_loaders(self) -> None:
@@ -88,7 +100,7 @@ class Member:
     def _around_making(self, original: Any) -> Any:
         def __init__(iterator: Any, *args: Any, **kwargs: Any) -> None:
             original(iterator, *args, **kwargs)
-            iterator._base_seed += self.ranks.rank << 32  # workers draw for other samples than other ranks'
+            iterator._base_seed = seed_of(self.ranks.rank, iterator._base_seed)  # of the workers' own streams
 
         return __init__
 

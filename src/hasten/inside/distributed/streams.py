@@ -12,7 +12,7 @@ from typing import Any
 from ..sampling_proof import seed_streams
 from ..seams import Seams
 
-_APART = 0x9E3779B97F4A7C15  # between the seeds of two ranks: far from any that a script counts up
+_APART = 0x7F4A7C15  # between the seeds of two ranks: far from any that a script counts up
 _MOST = 2**63
 
 
@@ -67,13 +67,10 @@ class Streams:
             self._set(self._aside)
         elif self._rank:
             self._seeding = True
-            seed_streams(self._torch, self._seed(self._torch.initial_seed()))
+            seed_streams(self._torch, seed_of(self._rank, self._torch.initial_seed()))
             self._seeding = False
         self._aside = now
         self._owning = not self._owning
-
-    def _seed(self, seed: int) -> int:
-        return (seed + self._rank * _APART) % _MOST
 
     # ---- a script that seeds anew
     def watch_seeding(self, seams: Seams) -> None:
@@ -98,7 +95,7 @@ class Streams:
                 return result
             self._aside[kind] = self._state()[kind]
             if self._rank:
-                apart = self._seed(given)
+                apart = seed_of(self._rank, given)
                 original(apart % 2**32 if kind == "numpy" else apart)
             return result
 
@@ -119,3 +116,8 @@ class Streams:
         numpy = sys.modules.get("numpy")
         if numpy is not None and state["numpy"] is not None:
             numpy.random.set_state(state["numpy"])
+
+
+def seed_of(rank: int, seed: int) -> int:
+    """A rank's own seed. Ranks differ in the lower half, the only one that torch's CPU generator takes."""
+    return (seed + rank * _APART) % _MOST
