@@ -55,6 +55,15 @@ class Ranks:
 
 
 @dataclass(frozen=True)
+class OwnGroup:
+    """The script makes its process groups itself; the environment says which rank it is. ``backend`` stands
+    in for those that it names, unless they are for GPUs; "" where none is to.
+    """
+
+    backend: str = ""
+
+
+@dataclass(frozen=True)
 class Job:
     """``plan`` is in force from the first step on; whoever converses with the worker may switch it later."""
 
@@ -70,5 +79,6 @@ class Job:
     module: bool = False  # argv[0] names a module, as with python -m
     waits: bool = False  # time the lines at which steps stand still
     whole: bool = False  # train to the end as `hasten run` does, and give an account of it only then
-    ranks: Ranks | None = None  # None: it trains alone
+    ranks: Ranks | None = None  # None: it trains alone, or knows of the others itself
+    own_group: OwnGroup | None = None
     rehearsal: str = ""  # folder of a rehearsal: a world of one leaves there what the ranks are to find
