@@ -5,18 +5,26 @@ untouched.
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..inside.job import Job, Perturbation, Shield
 from ..inside.protect import keep, make_layers, remove_layers
+from ..launch.together import Wish, meeting, members, wish_of
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
+from ..records.ranks import Findings
+from .ending import PlanRefused
+from .group import WorkerGroup
 from .listening import Heard
 from .output import Output
 from .process import WorkerProcess
+from .rehearsal import SEED, rehearse
+from .worker import Worker
 
 
 @dataclass
@@ -42,6 +50,7 @@ class Stage:
     _aside: str = field(default="", init=False)  # the layers' folder, or what stands in for one
     _prelude: tuple[str, ...] = field(default=(), init=False)
     _count: int = field(default=0, init=False)
+    _rehearsed: dict[Wish, Findings] = field(default_factory=dict, init=False)
 
     def __enter__(self) -> Stage:
         self._layers = make_layers(self.folders)
@@ -56,7 +65,7 @@ class Stage:
         """A folder outside the user's, which all workers see, and which goes with the stage."""
         return self._aside
 
-    def keep_preparations(self, worker: WorkerProcess) -> None:
+    def keep_preparations(self, worker: Worker) -> None:
         """What the worker's script wrote until now (downloads, caches) is there for all later workers.
 
         Call it while the worker stands at its first step: what it writes later is thrown away with its trial.
@@ -78,13 +87,13 @@ class Stage:
         waits: bool = False,
         whole: bool = False,
         heard: Heard | None = None,
-    ) -> WorkerProcess:
-        """A new worker that trains under ``plan`` from its first step on.
+    ) -> Worker:
+        """A new worker that trains under ``plan`` from its first step on; a group of them where the plan says
+        so, which trains as one.
 
         ``whole``: it is not conversed with, and waited for by ``finish``. ``heard`` is told every line that
         the script prints, in a thread of its own.
         """
-        self._count += 1
         job = Job(
             argv=self.argv,
             module=self.module,
@@ -97,10 +106,50 @@ class Stage:
             waits=waits,
             whole=whole,
         )
+        wish = wish_of(plan)
+        if wish is not None:
+            return self._group(job, wish, self._findings_for(wish), heard)
+        return self._start(job, offline(self.environment, self._aside), heard)
+
+    def ranks(self, wish: Wish, folder: str, found: Findings | None) -> WorkerGroup:
+        """New workers to rehearse the first step in ``folder``. ``found``: by the one process before them."""
+        job = Job(
+            argv=self.argv,
+            module=self.module,
+            machine=self.machine,
+            shield=Shield(self.folders, self._layers, self._prelude, required=self.protect),
+            seed=SEED,
+            rehearsal=folder,
+        )
+        return self._group(job, wish, found, None)
+
+    def _group(self, job: Job, wish: Wish, found: Findings | None, heard: Heard | None) -> WorkerGroup:
+        """Its own seed, as good as any, where none is asked for: the ranks must have one in common."""
+        seeded = replace(job, seed=secrets.randbits(31) if job.seed is None else job.seed)
         environment = offline(self.environment, self._aside)
-        if seed is not None:
-            environment["PYTHONHASHSEED"] = str(seed % 2**32)
-        return WorkerProcess(job, environment, replace(self._output(), heard=heard))
+        with ExitStack() as closing:
+            place = closing.enter_context(meeting(self._aside))
+            started: list[WorkerProcess] = []
+            with ExitStack() as starting:
+                for rank in members(seeded, wish, place, found, environment):
+                    started.append(self._start(rank.job, rank.environment, None if started else heard))
+                    starting.callback(started[-1].stop)
+                starting.pop_all()
+            return WorkerGroup(started, closing.pop_all())
+
+    def _start(self, job: Job, environment: Mapping[str, str], heard: Heard | None) -> WorkerProcess:
+        self._count += 1
+        seeded = {} if job.seed is None else {"PYTHONHASHSEED": str(job.seed % 2**32)}
+        return WorkerProcess(job, {**environment, **seeded}, replace(self._output(), heard=heard))
+
+    def _findings_for(self, wish: Wish) -> Findings:
+        """Of the rehearsal for ``wish``; there is one for each stage. Raises PlanRefused."""
+        if wish not in self._rehearsed:
+            self._rehearsed[wish] = rehearse(self, wish)
+        found = self._rehearsed[wish]
+        if found.refusals:
+            raise PlanRefused(f"processes: {'; '.join(found.refusals)}")
+        return found
 
     def _output(self) -> Output:
         if self.trial_folder is None:

@@ -80,6 +80,7 @@ class Sight:
             assert ranks.findings is not None
             member = Member(*parts, ranks.findings, fail)
         member.install()
+        self.training.member = member
         return member
 
     def rehearsed(self) -> Findings:

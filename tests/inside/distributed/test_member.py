@@ -330,7 +330,9 @@ tell(maps=[float(sum("memfd:hasten" in line for line in open("/proc/self/maps"))
 
 def test_a_gradient_that_comes_for_the_first_time_later_on_counts(tmp_path: Path) -> None:
     """In a bucket that was already sent in earlier passes without it, and in one rank only."""
-    source = BATCHES + """
+    source = (
+        BATCHES
+        + """
 class Rare(nn.Module):
     def __init__(self):
         super().__init__()
@@ -350,6 +352,7 @@ for step, x, y in batches(14):
     optimizer.step()
 tell(model=flat(model)[:84], rare=model.rare.weight)
 """
+    )
     alone = told(train(tmp_path / "alone", source, 0)[0])
     for one in train(tmp_path / "ranks", source, 2):
         assert apart(told(one)["model"], alone["model"]) < 1e-12

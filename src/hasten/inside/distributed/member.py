@@ -201,17 +201,24 @@ class Member:
     def _end_pass(self, losses: list[Any], kept: bool) -> None:
         """``kept``: the graph may be gone through again, and is not to be touched."""
         self._passes += bool(self._training.has_optimizers)
+        sums = self._sums(losses)
+        if not kept:
+            make_global(losses, sums)
+        self._observer.losses_are(sums[: len(losses)])
+
+    def _sums(self, losses: list[Any]) -> list[float]:
+        """Bring the pass to its end; what the losses are over all ranks."""
         weight = self.weight()
         values = [weight * float(loss.detach()) for loss in losses]
         values += [0.0] * (MOST - len(values))
         drawn = f"{self.slicer.fingerprint} {self._models} {len(losses)}"
         try:
-            sums = self.averaging.end(zlib.crc32(drawn.encode()), values)
+            return self.averaging.end(zlib.crc32(drawn.encode()), values)
         except Exception as error:
-            self.fail(str(error))
-        if not kept:
-            make_global(losses, sums)
-        self._observer.losses_are(sums[: len(losses)])
+            self._cannot_end(error)
+
+    def _cannot_end(self, error: Exception) -> NoReturn:
+        self.fail(str(error))
 
 
 def fail_as(rank: int) -> Callable[[str], NoReturn]:

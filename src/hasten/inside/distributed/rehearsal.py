@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,6 +26,7 @@ from ..training import Call, Training
 from ..witness import feed
 from .agreement import Agreement
 from .aligned import AlignedDraws, quiet_recurrent, without_dropout
+from .averaging import OutOfStep
 from .member import Member
 from .slicing import key_of, slice_of
 
@@ -45,11 +47,11 @@ class Rehearsal(Member):
         folder: str,
         fail: Callable[[str], NoReturn],
     ) -> None:
+        self._fallen_out = ""  # why the ranks could not add up their gradients
         self._file = Path(folder, _FILE)
         self._alone = ranks.world_size == 1
         self._expected: dict[str, Any] = {} if self._alone else torch.load(self._file, weights_only=False)
-        loader = None if self._alone else from_json(LoaderKey, self._expected["loader"])
-        findings = Findings(loader=loader, least=self._expected.get("least", 1))
+        findings = Findings() if self._alone else from_json(Findings, self._expected["findings"])
         super().__init__(training, hooks, observer, ranks, findings, fail)
         self._keys: list[LoaderKey] = []
         self._recorded: list[dict[int, Any]] = []  # gradients by parameter
@@ -129,7 +131,12 @@ class Rehearsal(Member):
 
     def _end_pass(self, losses: list[Any], kept: bool) -> None:
         number = len(self._agreements)
-        super()._end_pass(losses, kept)
+        try:
+            super()._end_pass(losses, kept)
+        except OutOfStep as error:
+            self._fallen_out = str(error)
+        if self._fallen_out:
+            return
         expected = self._expected.get("passes", [])
         if self._alone or number >= len(expected) or number >= len(self._recorded):
             return
@@ -145,6 +152,11 @@ class Rehearsal(Member):
             agreement.add(whole.get(place, nothing), parts)
         self._agreements.append(agreement)
 
+    def _cannot_end(self, error: Exception) -> NoReturn:
+        if isinstance(error, OutOfStep):
+            raise error
+        super()._cannot_end(error)
+
     # ---- what was found
     def found(self, uses: Sequence[str]) -> Findings:
         """``uses``: what the script uses, as observed. At the end of the first optimizer step."""
@@ -158,18 +170,25 @@ class Rehearsal(Member):
             for root in self._training.roots
             for module in root.modules()
         )
-        loader = self._keys[0] if self._keys else None
+        findings = Findings(
+            loader=self._keys[0] if self._keys else None,
+            least=2 if normed else 1,
+            device=next((p.device.type for p in self.averaging.parameters), "cpu"),
+            refusals=tuple(refusals),
+        )
         found = {
-            "loader": to_json(loader), "least": 2 if normed else 1, "passes": self._recorded,
+            "findings": to_json(findings), "passes": self._recorded,
             "digests": self._digests, "models": self._models, "augments": self._augments,
         }  # fmt: skip
         if not refusals:
             torch.save(found, self._file)
-        return Findings(loader=loader, least=2 if normed else 1, refusals=tuple(refusals))
+        return findings
 
     def _unfit(self) -> list[str]:
         reasons = []
-        if not self._training.has_optimizers:
+        if self._fallen_out:
+            reasons.append(self._fallen_out)
+        elif not self._training.has_optimizers:
             reasons.append("it trains without an optimizer of torch.optim, so its gradients go unseen")
         elif not any(self._recorded):
             reasons.append("its gradients do not come from backward(), so they cannot be averaged")
@@ -194,6 +213,8 @@ class Rehearsal(Member):
             refusals.append("it draws other batches each time it runs, though it is seeded alike")
         elif self._models != expected["models"]:
             refusals.append("it builds another model each time it runs, though it is seeded alike")
+        elif self._fallen_out:
+            refusals.append(self._fallen_out)
         first = self.slicer.latest
         if first is not None and first.whole < self.ranks.world_size * self.findings.least:
             refusals.append(
@@ -210,7 +231,7 @@ class Rehearsal(Member):
             refusals.append("one of its losses is a mean over the batch, another a sum")
         loss = "mean" if "mean" in kinds else "sum"
         remarks = tuple(self._remarks())
-        return Findings(self.findings.loader, loss, self.findings.least, tuple(refusals), remarks)
+        return replace(self.findings, loss=loss, refusals=tuple(refusals), remarks=remarks)
 
     def _precision(self, uses: Sequence[str]) -> str:
         kinds = {parameter.dtype for parameter in self.averaging.parameters}
