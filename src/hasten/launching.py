@@ -11,6 +11,7 @@ from pathlib import Path
 from .errors import UsageError
 from .inside.job import Job, OwnGroup
 from .launch import openmpi
+from .launch.gpus import gpu_of, visible_gpus
 from .launch.membership import as_launchers
 from .launch.ranks import Rank
 from .launch.rendezvous import as_torchrun, meeting_place
@@ -19,11 +20,6 @@ from .machine.probe import output_of
 from .records.diagnosis import Distribution
 from .records.machine import Machine
 from .records.plan import Plan
-
-INSTEAD_OF_DATA_PARALLEL = (
-    "by hand: dist.init_process_group(), model = DistributedDataParallel(model) and a DistributedSampler, "
-    "under torchrun"
-)
 
 
 def check_backends(distribution: Distribution, instead: str, machine: Machine) -> None:
@@ -74,8 +70,11 @@ def ranks_of_their_own(
 ) -> list[Rank]:
     """Ranks for a script that is one of several itself: each finds in its environment which.
 
-    Raises UsageError where ``count`` does not fit the machine, or the user's port is taken.
+    As under torchrun each sees all GPUs. Raises UsageError where ``count`` does not fit the machine, or the
+    user's port is taken.
     """
+    if "nccl" in distribution.backends and not instead:
+        gpu_of(0, count, visible_gpus(job.machine, environment))  # NCCL takes each GPU once
     place = meeting_place(environment)
     own = replace(job, own_group=OwnGroup(instead))
     made = []
