@@ -36,6 +36,7 @@ class Averaging:
         self._usual: dict[Hashable, dict[int, int]] = {}  # kind -> how often each parameter's hook came here
         self._running = False
         self.passes = 0
+        self.got: list[int] = []  # parameters, by number, to which the last pass gave a gradient in any rank
 
     # ---- one backward pass
     def begin(self, kind: Hashable, weight: float) -> None:
@@ -69,6 +70,7 @@ class Averaging:
             for position in range(self._sent, len(self._on_the_way)):
                 self._send(self._on_the_way[position])
             told, sums = self._tell(fingerprint, values)
+            self.got = told
             rest = sorted({self._buckets.bucket_of[number] for number in told} - set(self._on_the_way))
             for bucket in rest:
                 self._send(bucket)
@@ -78,6 +80,15 @@ class Averaging:
         self._usual[self._kind] = self._came
         self.passes += 1
         return sums
+
+    def added(self) -> dict[int, Any]:
+        """Between a pass's end and ``end``: what it added here, by the numbers of the parameters."""
+        return {number: self._buckets.parameters[number].grad for number in self._came}
+
+    @property
+    def parameters(self) -> list[Any]:
+        """Those that the last pass could give a gradient to."""
+        return self._buckets.parameters
 
     def give_up(self) -> None:
         """The pass failed: what was there before is there again, with what the pass added so far."""
