@@ -20,15 +20,16 @@ _SAID = "HASTEN_SAID"  # tells the ranks of our mpirun that we have spoken alrea
 def start(job: Job, script: Script, arguments: Namespace) -> int:
     """The exit code; does not return where the script takes our place."""
     from ..distribution import distribution_of
+    from ..doctor import BY_HAND
     from ..errors import UsageError
     from ..launch.membership import membership
-    from ..launching import INSTEAD_OF_DATA_PARALLEL, by_mpirun, check_backends
+    from ..launching import by_mpirun, check_backends
 
     found = distribution_of(script)
     if found.data_parallel:
         say(
             f"{found.data_parallel} copies the model in every step; hasten run --nproc-per-node N trains in "
-            f"N processes instead, without a change; {INSTEAD_OF_DATA_PARALLEL}"
+            f"N processes instead, without a change; {BY_HAND}"
         )
     count, member = arguments.nproc_per_node, membership(os.environ)
     if member is not None and member.size > 1 and count is not None:
