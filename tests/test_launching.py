@@ -9,6 +9,7 @@ import pytest
 from hasten.errors import UsageError
 from hasten.inside.job import Job
 from hasten.launch.rendezvous import Place, private_place
+from hasten.launch.together import Wish
 from hasten.launching import check_backends, ranks_of_ours, ranks_of_their_own
 from hasten.records.diagnosis import Distribution
 from hasten.records.machine import Core
@@ -25,7 +26,7 @@ FINDINGS = Findings()
 
 
 def test_ranks_of_ours_differ_in_number_and_cores_alone() -> None:
-    first, second = ranks_of_ours(Job(("t.py",), FOUR), 2, {"HOME": "/h"}, FINDINGS, "", PLACE)
+    first, second = ranks_of_ours(Job(("t.py",), FOUR), Wish(2), {"HOME": "/h"}, FINDINGS, PLACE)
     assert (first.cpus, second.cpus) == ((0, 1), (2, 3))
     assert first.inherits == (9, 7, 8)
     assert first.job.ranks is not None
@@ -40,7 +41,7 @@ def test_ranks_of_ours_differ_in_number_and_cores_alone() -> None:
 
 
 def test_each_rank_of_ours_sees_one_gpu() -> None:
-    ranks = ranks_of_ours(Job(("t.py",), GPUS), 2, {"CUDA_VISIBLE_DEVICES": "1,0"}, FINDINGS, "", PLACE)
+    ranks = ranks_of_ours(Job(("t.py",), GPUS), Wish(2), {"CUDA_VISIBLE_DEVICES": "1,0"}, FINDINGS, PLACE)
     assert [rank.environment["CUDA_VISIBLE_DEVICES"] for rank in ranks] == ["1", "0"]
     assert {rank.job.ranks.backend for rank in ranks if rank.job.ranks is not None} == {"nccl"}
 
@@ -55,17 +56,17 @@ def test_ranks_of_the_scripts_own_see_all_gpus() -> None:
 
 def test_more_ranks_than_gpus_are_refused() -> None:
     with pytest.raises(UsageError, match=r"there are 2 GPUs .* or train on CPUs"):
-        ranks_of_ours(Job(("t.py",), GPUS), 3, {}, FINDINGS, "", PLACE)
-    ranks = ranks_of_ours(Job(("t.py",), GPUS), 3, {"CUDA_VISIBLE_DEVICES": ""}, FINDINGS, "", PLACE)
+        ranks_of_ours(Job(("t.py",), GPUS), Wish(3), {}, FINDINGS, PLACE)
+    ranks = ranks_of_ours(Job(("t.py",), GPUS), Wish(3), {"CUDA_VISIBLE_DEVICES": ""}, FINDINGS, PLACE)
     assert {rank.job.ranks.backend for rank in ranks if rank.job.ranks is not None} == {"shm"}
 
 
 def test_threads_measured_for_one_process_are_left_out() -> None:
     plan = Plan({"threads": {"count": 4}, "bf16": {}})
-    ranks = ranks_of_ours(Job(("t.py",), FOUR, plan), 2, {}, FINDINGS, "", PLACE)
+    ranks = ranks_of_ours(Job(("t.py",), FOUR, plan), Wish(2), {}, FINDINGS, PLACE)
     assert [list(rank.job.plan.techniques) for rank in ranks] == [["bf16"]] * 2
     few = Plan({"threads": {"count": 1}})
-    assert ranks_of_ours(Job(("t.py",), FOUR, few), 2, {}, FINDINGS, "", PLACE)[0].job.plan == few
+    assert ranks_of_ours(Job(("t.py",), FOUR, few), Wish(2), {}, FINDINGS, PLACE)[0].job.plan == few
 
 
 def test_a_rank_finds_the_names_that_its_script_reads() -> None:

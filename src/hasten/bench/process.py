@@ -37,7 +37,14 @@ _LAST_WORDS_SECONDS = 5.0
 class WorkerProcess:
     """One worker. After ``start`` it stands at the end of its first step and waits."""
 
-    def __init__(self, job: Job, environment: Mapping[str, str], output: Output) -> None:
+    def __init__(
+        self,
+        job: Job,
+        environment: Mapping[str, str],
+        output: Output,
+        inherits: Sequence[int] = (),
+    ) -> None:
+        """``inherits``: descriptors that stay open in it."""
         ours, theirs = socket.socketpair()
         argv, variables = render(replace(job, descriptor=theirs.fileno()), environment)
         self.plan = job.plan
@@ -54,11 +61,10 @@ class WorkerProcess:
         if output.heard is not None:
             out = subprocess.PIPE
         process: subprocess.Popen[bytes] | None = None
-        memory = job.ranks.memory if job.ranks is not None else ()
         try:
             with _signals_held():
                 process = subprocess.Popen(
-                    argv, env=variables, pass_fds=(theirs.fileno(), *memory), stdin=subprocess.DEVNULL,
+                    argv, env=variables, pass_fds=(theirs.fileno(), *inherits), stdin=subprocess.DEVNULL,
                     stdout=out, stderr=stderr, start_new_session=True,
                 )  # fmt: skip
         except BaseException:
