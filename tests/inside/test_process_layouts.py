@@ -84,6 +84,12 @@ def test_a_process_has_cpus_of_one_node_though_the_quota_leaves_it_less() -> Non
     assert nodes_used(here, layouts(here)[0]) == [1] * 4
 
 
+def test_a_quota_of_one_leaves_one_thread_on_a_fast_core() -> None:
+    cores = (Core((0,), efficient=True), Core((1,)), Core((2,), 1, 1, 2, True))
+    here = machine(logical_cpus=3, physical_cores=3, cores=cores, quota_cpus=1.0)
+    assert [(words(layout), layout.cpus) for layout in layouts(here)] == [("1x1 performance", ((1,),))]
+
+
 def test_a_process_that_is_too_large_for_a_node_takes_the_fewest() -> None:
     here = recorded("epyc-8-nodes")
     assert nodes_used(here, resolve(here, 1, 40, "cores")) == [3]
@@ -173,7 +179,7 @@ def holds(here: Machine, layout: Layout) -> None:
 
 
 @given(here=machines())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 def test_any_machine_has_a_few_layouts_that_hold(here: Machine) -> None:
     found = layouts(here)
     assert 1 <= len(found) <= 12
@@ -186,7 +192,7 @@ def test_any_machine_has_a_few_layouts_that_hold(here: Machine) -> None:
 @given(
     here=machines(), count=st.integers(1, 20), threads=st.integers(1, 20), bind=st.sampled_from(sorted(KINDS))
 )
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 def test_whatever_a_plan_asks_for_holds_or_is_refused(
     here: Machine, count: int, threads: int, bind: str
 ) -> None:
@@ -199,7 +205,7 @@ def test_whatever_a_plan_asks_for_holds_or_is_refused(
 
 
 @given(here=machines(), count=st.integers(1, 8), threads=st.integers(1, 8))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 def test_no_process_crosses_nodes_where_one_of_them_has_enough(
     here: Machine, count: int, threads: int
 ) -> None:

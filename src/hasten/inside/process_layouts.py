@@ -79,11 +79,11 @@ def _wanted(machine: Machine) -> Iterator[Wanted]:
         return
     kind = "performance" if len(fast) < len(machine.cores) else "cores"
     nodes = _units(machine, "numa")
-    if machine.whole_cpus < len(fast):
-        shares = _shares(machine.whole_cpus, kind, "within the quota")
-        yield from sorted(shares, key=lambda wanted: wanted[1] > max(map(len, nodes)))
-    elif len(nodes) > 1:
+    if len(nodes) > 1 and len(machine.cores) <= machine.whole_cpus:
         yield from _over_nodes(machine)
+    elif len(nodes) > 1 or machine.whole_cpus < len(fast):
+        shares = _shares(min(machine.whole_cpus, len(fast)), kind, "within the quota")
+        yield from sorted(shares, key=lambda wanted: wanted[1] > max(map(len, nodes)))
     else:
         yield from _within_one_node(machine, fast, kind)
 
