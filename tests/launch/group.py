@@ -1,0 +1,22 @@
+"""Ranks of a script as ``hasten run`` starts them: ``python -m tests.launch.group N SCRIPT [all]``."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from hasten.inside.job import Job
+from hasten.launch.ranks import Rank, run_ranks
+
+from ..bench.made_up import machine
+
+
+def main(count: str, script: str, how: str = "") -> int:
+    size = int(count)
+    common = {**os.environ, "WORLD_SIZE": count}
+    ranks = [Rank(Job((script,), machine()), {**common, "RANK": str(number)}) for number in range(size)]
+    return run_ranks(ranks, lambda text: print(f"hasten: {text}", file=sys.stderr), all_speak=how == "all")
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
