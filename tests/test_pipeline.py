@@ -172,7 +172,7 @@ def test_what_a_step_takes_by_threads_is_told(paper: Paper) -> None:
     assert [(point.threads, round(ratio.value, 2)) for point, ratio in curve.measured] == [
         *((1, 1.4), (2, 1.4), (4, 1.0)),
     ]
-    assert curve.enough == 4
+    assert curve.pays_up_to == 4
 
 
 @pytest.mark.parametrize(("pair_seconds", "missing"), [(0.01, []), (1e9, [2])])

@@ -19,7 +19,7 @@ def curve(*points: tuple[int, float | None]) -> ThreadCurve:
 
 
 @pytest.mark.parametrize(
-    ("points", "enough"),
+    ("points", "certain"),
     [
         pytest.param([(1, 3.2), (2, 1.7), (4, 1.0)], 4, id="each doubling pays"),
         pytest.param([(1, 2.0), (2, 1.05), (4, 1.0)], 2, id="four are not faster beyond doubt"),
@@ -29,5 +29,5 @@ def curve(*points: tuple[int, float | None]) -> ThreadCurve:
         pytest.param([(1, None), (4, 1.0)], None, id="one point is no curve"),
     ],
 )
-def test_enough_threads(points: list[tuple[int, float | None]], enough: int | None) -> None:
-    assert curve(*points).enough == enough
+def test_up_to_how_many_threads_pay(points: list[tuple[int, float | None]], certain: int | None) -> None:
+    assert curve(*points).pays_up_to == certain

@@ -74,7 +74,7 @@ def test_the_curve_of_time_against_threads() -> None:
         "usual": 4,
         "usual_seconds": 0.01,
         "against": {"bf16": {}},
-        "enough": 2,
+        "pays_up_to": 2,
         "points": [
             {"threads": 1, "ratio": None, "hyperthreads": False, "missing": "the budget ended before"},
             {

@@ -49,7 +49,7 @@ def test_a_gain() -> None:
         "     2      8 ms  ################################",
         "     4     10 ms  ########################################  (as torch chooses)",
         "  Not measured with 1 thread: the budget ended before.",
-        "  2 threads are enough: more were not faster beyond doubt.",
+        "  More than 2 threads bring nothing.",
         "",
         "Not tried:",
         "  malloc: needs glibc, found musl; and more",

@@ -35,7 +35,7 @@ def test_a_whole_curve() -> None:
         "     2     16 ms  ####################",
         "     4     10 ms  ############  (as torch chooses)",
         "     8     11 ms  ##############  (hyper-threads: more than cores)",
-        "  4 threads are enough: more were not faster beyond doubt.",
+        "  More than 4 threads bring nothing.",
     ]
 
 
@@ -66,9 +66,15 @@ def test_the_last_point_may_be_the_best() -> None:
     assert thread_lines(rising)[-1] == "  The most, 4 threads, are the fastest."
 
 
+def test_what_the_intervals_do_not_tell_is_not_said_to_be_nothing() -> None:
+    vague = ThreadPoint(1, Ratio(1.4, 0.2, 9.0, 2, "pairs"))
+    curve = replace(CURVE, points=(vague, *CURVE.points[2:]))
+    assert thread_lines(curve)[-1] == "  More than 1 thread seems to help, up to 4, but not beyond doubt."
+
+
 def test_one_thread_may_be_enough() -> None:
     flat = replace(CURVE, points=(ThreadPoint(1, exactly(1.0)), ThreadPoint(4, exactly(1.0))))
-    assert thread_lines(flat)[-1] == "  1 thread is enough: more were not faster beyond doubt."
+    assert thread_lines(flat)[-1] == "  More than 1 thread brings nothing."
 
 
 def test_times_are_relative_where_no_step_was_timed() -> None:

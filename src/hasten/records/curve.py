@@ -38,8 +38,8 @@ class ThreadCurve:
         return [point for point in self.points if point.ratio is None]
 
     @property
-    def enough(self) -> int | None:
-        """The fewest threads of which no larger number is faster beyond doubt; None for a single point.
+    def pays_up_to(self) -> int | None:
+        """The fewest threads that no larger number beats beyond doubt; None for a single point.
 
         Beyond doubt: the two intervals do not meet.
         """
@@ -50,3 +50,8 @@ class ThreadCurve:
             if all(more.high >= ratio.low for _, more in measured[number + 1 :]):
                 return point.threads
         return None
+
+    @property
+    def fastest(self) -> int:
+        """The number of threads with which a step took least, beyond doubt or not."""
+        return min(self.measured, key=lambda found: found[1].value)[0].threads

@@ -71,7 +71,7 @@ def _curve(curve: ThreadCurve | None) -> dict[str, Any] | None:
         "usual": curve.usual,
         "usual_seconds": curve.usual_seconds,
         "against": curve.beside.to_json(),
-        "enough": curve.enough,
+        "pays_up_to": curve.pays_up_to,
         "points": [
             {
                 "threads": point.threads,

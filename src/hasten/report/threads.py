@@ -51,12 +51,13 @@ def _reason(point: ThreadPoint) -> str:
 
 
 def _verdict(curve: ThreadCurve) -> Iterator[str]:
-    enough = curve.enough
-    if enough is None:
+    certain = curve.pays_up_to
+    if certain is None:
         return
-    most = max(point.threads for point, _ in curve.measured)
-    if enough == most:
-        yield f"  The most, {most} threads, are the fastest."
+    threads, s = ("1 thread", "s") if certain == 1 else (f"{certain} threads", "")
+    if certain == max(point.threads for point, _ in curve.measured):
+        yield f"  The most, {threads}, are the fastest."
+    elif curve.fastest <= certain:
+        yield f"  More than {threads} bring{s} nothing."
     else:
-        are = "thread is" if enough == 1 else "threads are"
-        yield f"  {enough} {are} enough: more were not faster beyond doubt."
+        yield f"  More than {threads} seem{s} to help, up to {curve.fastest}, but not beyond doubt."
