@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import IO, Any
 
@@ -21,10 +21,12 @@ from ..launch.local import render
 from ..records.codec import from_json
 from ..records.observation import Observation, Step
 from ..records.plan import BASELINE, Plan
+from ..records.ranks import Findings
 from ..records.trial import Proof
 from .ending import LOST_SIGHT, PlanRefused, ScriptEnded, ScriptOver, Silence, trains_elsewhere
 from .listening import Tap
 from .output import Output, keep_ends, open_output
+from .worker import Worker
 
 START_SECONDS = 600.0  # a script may prepare for long before its first step
 CHILD_SECONDS = 90.0  # without a step, once the script has started processes that may be training instead
@@ -35,7 +37,14 @@ _LAST_WORDS_SECONDS = 5.0
 class WorkerProcess:
     """One worker. After ``start`` it stands at the end of its first step and waits."""
 
-    def __init__(self, job: Job, environment: Mapping[str, str], output: Output) -> None:
+    def __init__(
+        self,
+        job: Job,
+        environment: Mapping[str, str],
+        output: Output,
+        inherits: Sequence[int] = (),
+    ) -> None:
+        """``inherits``: descriptors that stay open in it."""
         ours, theirs = socket.socketpair()
         argv, variables = render(replace(job, descriptor=theirs.fileno()), environment)
         self.plan = job.plan
@@ -55,7 +64,7 @@ class WorkerProcess:
         try:
             with _signals_held():
                 process = subprocess.Popen(
-                    argv, env=variables, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL,
+                    argv, env=variables, pass_fds=(theirs.fileno(), *inherits), stdin=subprocess.DEVNULL,
                     stdout=out, stderr=stderr, start_new_session=True,
                 )  # fmt: skip
         except BaseException:
@@ -146,6 +155,10 @@ class WorkerProcess:
                 return over.ended, str(over)
             return over.ended, self._how_it_ended() if code else ""
         raise WorkerError(f"the script said something else than its end while {doing}")
+
+    def rehearsed(self) -> Findings:
+        """What a rehearsal of ranks found in this one."""
+        return from_json(Findings, self._ask({"do": "rehearsed"}, START_SECONDS)["findings"])
 
     def numerics(self, what: str, **more: Any) -> dict[str, Any]:
         """Ask what ``inside.numerics`` answers."""
@@ -277,7 +290,7 @@ def _signals_held() -> Iterator[None]:
             signal.raise_signal(late)
 
 
-def wait_all_started(workers: list[WorkerProcess]) -> None:
+def wait_all_started(workers: Sequence[Worker]) -> None:
     """Several workers may prepare at the same time: only their steps are timed."""
     deadline = time.monotonic() + START_SECONDS
     for worker in workers:

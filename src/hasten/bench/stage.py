@@ -7,16 +7,26 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..inside.job import Job, Perturbation, Shield
 from ..inside.protect import keep, make_layers, remove_layers
+from ..launch.ranks import Rank
+from ..launch.rendezvous import private_place
+from ..launch.together import Wish, wish_of
+from ..launching import ranks_of_ours
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
+from ..records.ranks import Findings
+from .ending import PlanRefused
+from .group import WorkerGroup
 from .listening import Heard
 from .output import Output
 from .process import WorkerProcess
+from .rehearsal import SEED, rehearse
+from .worker import Worker
 
 
 @dataclass
@@ -42,6 +52,7 @@ class Stage:
     _aside: str = field(default="", init=False)  # the layers' folder, or what stands in for one
     _prelude: tuple[str, ...] = field(default=(), init=False)
     _count: int = field(default=0, init=False)
+    _rehearsed: dict[Wish, Findings] = field(default_factory=dict, init=False)
 
     def __enter__(self) -> Stage:
         self._layers = make_layers(self.folders)
@@ -56,7 +67,12 @@ class Stage:
         """A folder outside the user's, which all workers see, and which goes with the stage."""
         return self._aside
 
-    def keep_preparations(self, worker: WorkerProcess) -> None:
+    @property
+    def shield(self) -> Shield:
+        """What keeps a worker from the user's files, with what earlier ones prepared."""
+        return Shield(self.folders, self._layers, self._prelude, required=self.protect)
+
+    def keep_preparations(self, worker: Worker) -> None:
         """What the worker's script wrote until now (downloads, caches) is there for all later workers.
 
         Call it while the worker stands at its first step: what it writes later is thrown away with its trial.
@@ -78,29 +94,71 @@ class Stage:
         waits: bool = False,
         whole: bool = False,
         heard: Heard | None = None,
-    ) -> WorkerProcess:
-        """A new worker that trains under ``plan`` from its first step on.
+    ) -> Worker:
+        """A new worker that trains under ``plan`` from its first step on; a group of them where the plan says
+        so, which trains as one.
 
         ``whole``: it is not conversed with, and waited for by ``finish``. ``heard`` is told every line that
         the script prints, in a thread of its own.
         """
-        self._count += 1
         job = Job(
             argv=self.argv,
             module=self.module,
             machine=self.machine,
             plan=plan,
-            shield=Shield(self.folders, self._layers, self._prelude, required=self.protect),
+            shield=self.shield,
             seed=seed,
             witness=witness,
             perturbation=perturbation,
             waits=waits,
             whole=whole,
         )
+        wish = wish_of(plan)
+        if wish is not None:
+            return self._group(job, wish, self._findings_for(wish), heard)
+        return self._start(Rank(job, offline(self.environment, self._aside)), heard)
+
+    def ranks(self, wish: Wish, folder: str, found: Findings | None) -> WorkerGroup:
+        """New workers to rehearse the first step in ``folder``. ``found``: by the one process before them."""
+        job = Job(
+            argv=self.argv,
+            module=self.module,
+            machine=self.machine,
+            shield=self.shield,
+            seed=SEED,
+            rehearsal=folder,
+        )
+        return self._group(job, wish, found, None)
+
+    def _group(self, job: Job, wish: Wish, found: Findings | None, heard: Heard | None) -> WorkerGroup:
         environment = offline(self.environment, self._aside)
-        if seed is not None:
-            environment["PYTHONHASHSEED"] = str(seed % 2**32)
-        return WorkerProcess(job, environment, replace(self._output(), heard=heard))
+        with ExitStack() as closing:
+            place = closing.enter_context(private_place())
+            started: list[WorkerProcess] = []
+            with ExitStack() as starting:
+                for rank in ranks_of_ours(job, wish, environment, found, place):
+                    started.append(self._start(rank, None if started else heard))
+                    starting.callback(started[-1].stop)
+                starting.pop_all()
+            return WorkerGroup(started, closing.pop_all())
+
+    def _start(self, rank: Rank, heard: Heard | None) -> WorkerProcess:
+        self._count += 1
+        job = rank.job
+        seeded = {} if job.seed is None else {"PYTHONHASHSEED": str(job.seed % 2**32)}
+        if job.ranks is not None:
+            job = replace(job, ranks=replace(job.ranks, cores=rank.cpus))
+        environment = {**rank.environment, **seeded}
+        return WorkerProcess(job, environment, replace(self._output(), heard=heard), rank.inherits)
+
+    def _findings_for(self, wish: Wish) -> Findings:
+        """Of the rehearsal for ``wish``; there is one for each stage. Raises PlanRefused."""
+        if wish not in self._rehearsed:
+            self._rehearsed[wish] = rehearse(self, wish)
+        found = self._rehearsed[wish]
+        if found.refusals:
+            raise PlanRefused(f"processes: {'; '.join(found.refusals)}")
+        return found
 
     def _output(self) -> Output:
         if self.trial_folder is None:

@@ -81,4 +81,4 @@ class Job:
     whole: bool = False  # train to the end as `hasten run` does, and give an account of it only then
     ranks: Ranks | None = None  # None: it trains alone, or knows of the others itself
     own_group: OwnGroup | None = None
-    rehearsal: str = ""  # folder of a rehearsal, in which one worker alone comes before the ranks
+    rehearsal: str = ""  # folder of a rehearsal: a world of one leaves there what the ranks are to find

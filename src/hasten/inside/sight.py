@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..records.observation import Observation
 from ..records.plan import BASELINE
+from ..records.ranks import Findings
 from .hooks import Hooks
 from .identify import compile_backends, describe_optimizer, describe_root
 from .job import Job
@@ -62,13 +63,32 @@ class Sight:
             self.hooks.before_samples.append(perturber.samples_come)
             if self.numerics is not None:
                 self.numerics.on_load = perturber.draw_anew
-        self.member: Member | None = None
-        if job.ranks is not None and job.ranks.findings is not None:
-            from .distributed.member import Member, fail_as  # it imports torch
+        self.member = self._join(job)
 
-            fail = fail_as(job.ranks.rank)
-            self.member = Member(training, self.hooks, self.observer, job.ranks, job.ranks.findings, fail)
-            self.member.install()
+    def _join(self, job: Job) -> Member | None:
+        """Become one of the ranks, if there are several."""
+        ranks = job.ranks
+        if ranks is None:
+            return None
+        from .distributed.member import Member, fail_as  # they import torch
+        from .distributed.rehearsal import Rehearsal
+
+        parts, fail = (self.training, self.hooks, self.observer, ranks), fail_as(ranks.rank)
+        if job.rehearsal:
+            member: Member = Rehearsal(*parts, job.rehearsal, fail)
+        else:
+            assert ranks.findings is not None
+            member = Member(*parts, ranks.findings, fail)
+        member.install()
+        self.training.member = member
+        return member
+
+    def rehearsed(self) -> Findings:
+        """What a rehearsal of ranks found until now."""
+        from .distributed.rehearsal import Rehearsal
+
+        assert isinstance(self.member, Rehearsal)
+        return self.member.found(self._uses.names())
 
     def training_begins(self) -> None:
         """The first step has ended."""

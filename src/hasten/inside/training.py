@@ -48,6 +48,7 @@ class Training:
         self.averages_gradients = (
             False  # over ranks, after a backward pass: the script wraps a model for that
         )
+        self.member: Any = None  # what makes this process one of several ranks
         self.changed = False  # a root or an optimizer came since this was cleared
         self._roots: list[weakref.ref[Any]] = []
         self._optimizers: list[weakref.ref[Any]] = []  # of living ones

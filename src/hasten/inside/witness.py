@@ -31,7 +31,7 @@ class Witness:
 
     def batch_came(self, batch: Any, iterator: Any = None) -> None:
         digest = hashlib.blake2b(digest_size=12)
-        _feed(digest, batch)
+        feed(digest, batch)
         self._batches.append(digest.hexdigest())
         if iterator is not None:
             if iterator._num_yielded == 1 or iterator not in self._epochs:
@@ -78,12 +78,12 @@ def sample_digests(batch: Any) -> list[str]:
         digest = hashlib.blake2b(digest_size=6)
         for tensor in rows:
             if tensor.shape[0] == length:
-                _feed(digest, tensor[index])
+                feed(digest, tensor[index])
         found.append(digest.hexdigest())
     return found
 
 
-def _feed(digest: Any, value: Any) -> None:
+def feed(digest: Any, value: Any) -> None:
     """Types, shapes and bytes of everything in a batch."""
     if hasattr(value, "element_size"):
         import ctypes
@@ -97,11 +97,11 @@ def _feed(digest: Any, value: Any) -> None:
     elif isinstance(value, Mapping):
         for key in value:
             digest.update(repr(key).encode())
-            _feed(digest, value[key])
+            feed(digest, value[key])
     elif isinstance(value, (list, tuple)):
         digest.update(f"{type(value).__name__}{len(value)}".encode())
         for item in value:
-            _feed(digest, item)
+            feed(digest, item)
     elif isinstance(value, (int, float, str, bytes, bool, type(None))):
         digest.update(repr(value).encode())
     else:

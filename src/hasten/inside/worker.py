@@ -56,6 +56,7 @@ class Worker:
             "proofs": self._answer_proofs,
             "testimony": self._answer_testimony,
             "numerics": self._answer_numerics,
+            "rehearsed": self._answer_rehearsed,
         }
         self._conversation = Conversation(wire, answers) if wire is not None else None
         self._wire = wire
@@ -290,3 +291,6 @@ class Worker:
         numerics = self._seen().numerics
         assert numerics is not None
         return numerics.answer(request)
+
+    def _answer_rehearsed(self, request: Message) -> Message:
+        return {"event": "rehearsed", "findings": to_json(self._seen().rehearsed())}

@@ -33,12 +33,13 @@ _SHOWN_LINES = 20
 @dataclass(frozen=True)
 class Rank:
     """A worker to be. ``environment``: the user's, and what is this rank's own. ``cpus``: the logical CPUs to
-    bind it to; empty for no binding.
+    bind it to; empty for no binding. ``inherits``: descriptors that stay open in it.
     """
 
     job: Job
     environment: Mapping[str, str]
     cpus: tuple[int, ...] = ()
+    inherits: tuple[int, ...] = ()
 
 
 def run_ranks(
@@ -81,12 +82,12 @@ class _Launch:
     def start(self, number: int, rank: Rank, python: str, all_speak: bool) -> None:
         argv, environment = render(rank.job, rank.environment, python)
         kept: int | None = subprocess.PIPE if number else None
-        fds = () if rank.job.descriptor is None else (rank.job.descriptor,)
+        own = () if rank.job.descriptor is None else (rank.job.descriptor,)
         try:
             process = subprocess.Popen(
                 argv,
                 env=environment,
-                pass_fds=fds,
+                pass_fds=(*own, *rank.inherits),
                 stdin=subprocess.DEVNULL if number else None,
                 stdout=None if all_speak else kept,
                 stderr=kept if all_speak or not number else subprocess.STDOUT,

@@ -26,6 +26,24 @@ class Node:
 
 
 @dataclass(frozen=True)
+class GpuLinks:
+    """How each of at least two GPUs reaches each other one, square, in nvidia-smi's words: "NV18" by 18
+    NVLinks, "PIX" and "PXB" by one and several PCIe switches, "PHB" through a CPU's PCIe bridge, "NODE" and
+    "SYS" through the interconnect within a NUMA node and between them; "X" on the diagonal.
+    """
+
+    table: tuple[tuple[str, ...], ...]
+
+    def pairs(self) -> dict[str, tuple[tuple[int, int], ...]]:
+        """The pairs of GPUs, by their numbers, for each kind of link."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for first, row in enumerate(self.table):
+            for second in range(first + 1, len(row)):
+                found.setdefault(row[second], []).append((first, second))
+        return {kind: tuple(pairs) for kind, pairs in found.items()}
+
+
+@dataclass(frozen=True)
 class Machine:
     """One machine, or the part of it that this process may use.
 

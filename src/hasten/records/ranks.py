@@ -18,7 +18,8 @@ class LoaderKey:
 @dataclass(frozen=True)
 class Findings:
     """``loader``: whose batches are sliced. ``loss``: "mean" or "sum" over the samples of a batch. ``least``:
-    samples that a slice must hold (batch norm takes no statistics of one).
+    samples that a slice must hold (batch norm takes no statistics of one). ``device``: the kind that the
+    model is on.
 
     ``refusals``: why the script cannot be trained by ranks; empty where it can. ``remarks``: what is not
     exact, in words.
@@ -27,5 +28,6 @@ class Findings:
     loader: LoaderKey | None = None
     loss: str = "mean"
     least: int = 1
+    device: str = ""
     refusals: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()

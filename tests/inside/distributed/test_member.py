@@ -326,3 +326,33 @@ tell(maps=[float(sum("memfd:hasten" in line for line in open("/proc/self/maps"))
     )
     for one in train(tmp_path, source, 2, memory=True):
         assert told(one)["maps"] == [0.0]
+
+
+def test_a_gradient_that_comes_for_the_first_time_later_on_counts(tmp_path: Path) -> None:
+    """In a bucket that was already sent in earlier passes without it, and in one rank only."""
+    source = (
+        BATCHES
+        + """
+class Rare(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rare, self.often, self.wide = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 30000)
+
+    def forward(self, x, use):
+        used = use and (x[:, 0] > 1.0).any()
+        extra = (x[:, :1] > 1.0).double() * self.rare(x) if used else 0.0  # made first, its gradient is last
+        return self.wide(self.often(x) + extra).mean(1, keepdim=True)
+
+
+model = Rare()
+optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+for step, x, y in batches(14):
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x, step > 5), y).backward()
+    optimizer.step()
+tell(model=flat(model)[:84], rare=model.rare.weight)
+"""
+    )
+    alone = told(train(tmp_path / "alone", source, 0)[0])
+    for one in train(tmp_path / "ranks", source, 2):
+        assert apart(told(one)["model"], alone["model"]) < 1e-12

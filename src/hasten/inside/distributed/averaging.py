@@ -17,6 +17,7 @@ from .buckets import Bucket, Buckets, identity_of
 from .communication import Communication
 
 _CHECKS = 2  # entries of what is told that compare the ranks' fingerprints
+_LATE = float(2**20)  # what a rank tells of a parameter in place of 1: more than there are ranks
 _FINGERPRINT = 2**16  # squares of such numbers, summed over ranks, are exact in float64
 
 
@@ -36,6 +37,7 @@ class Averaging:
         self._usual: dict[Hashable, dict[int, int]] = {}  # kind -> how often each parameter's hook came here
         self._running = False
         self.passes = 0
+        self.got: list[int] = []  # parameters, by number, to which the last pass gave a gradient in any rank
 
     # ---- one backward pass
     def begin(self, kind: Hashable, weight: float) -> None:
@@ -49,6 +51,7 @@ class Averaging:
             parameter.grad = None
         self._came: dict[int, int] = {}
         self._filled: set[int] = set()
+        self._late: set[int] = set()
         self._on_the_way = list(self._expected.get(kind, ()))
         usual = self._usual.get(kind, {})
         self._missing = {
@@ -68,16 +71,30 @@ class Averaging:
         with torch.no_grad():
             for position in range(self._sent, len(self._on_the_way)):
                 self._send(self._on_the_way[position])
-            told, sums = self._tell(fingerprint, values)
+            told, late, sums = self._tell(fingerprint, values)
+            self.got = told
             rest = sorted({self._buckets.bucket_of[number] for number in told} - set(self._on_the_way))
             for bucket in rest:
                 self._send(bucket)
             self._communication.wait()
+            for number in late:
+                self._send_late(number)
             self._deliver(set(told))
         self._expected[self._kind] = sorted({self._buckets.bucket_of[number] for number in told})
-        self._usual[self._kind] = self._came
+        usual = self._usual.setdefault(self._kind, {})
+        for number, times in self._came.items():
+            usual[number] = max(times, usual.get(number, 0))
         self.passes += 1
         return sums
+
+    def added(self) -> dict[int, Any]:
+        """Between a pass's end and ``end``: what it added here, by the numbers of the parameters."""
+        return {number: self._buckets.parameters[number].grad for number in self._came}
+
+    @property
+    def parameters(self) -> list[Any]:
+        """Those that the last pass could give a gradient to."""
+        return self._buckets.parameters
 
     def give_up(self) -> None:
         """The pass failed: what was there before is there again, with what the pass added so far."""
@@ -109,7 +126,7 @@ class Averaging:
             bucket = self._buckets.bucket_of[number]
             if bucket not in self._missing or times != self._usual[self._kind].get(number):
                 if bucket in self._on_the_way[: self._sent]:
-                    raise OutOfStep("a gradient came after the others of its bucket were sent")
+                    self._came_late(number)
                 return
             self._fill(number, parameter)
             self._missing[bucket] -= 1
@@ -118,6 +135,12 @@ class Averaging:
                 self._sent += 1
 
         return came
+
+    def _came_late(self, number: int) -> None:
+        """Its bucket was sent without it: it has not come in earlier passes of the kind."""
+        if number in self._filled:
+            raise OutOfStep("a gradient was added to after it had been sent")
+        self._late.add(number)
 
     def _fill(self, number: int, parameter: Any) -> None:
         gradient = parameter.grad
@@ -138,13 +161,26 @@ class Averaging:
                 view.zero_()
         self._communication.begin(bucket.flat)
 
+    def _send_late(self, number: int) -> None:
+        """What some rank had of it after its bucket was sent; all ranks take part, after all else is over."""
+        parameter, view = self._buckets.parameters[number], self._buckets.view_of[number]
+        added = torch.zeros_like(view)
+        if number in self._late:
+            torch.mul(parameter.grad, self._weight, out=added)
+        self._communication.sum(added)
+        view.add_(added)
+
     # ---- at the end
-    def _tell(self, fingerprint: int, values: Sequence[Any]) -> tuple[list[int], list[float]]:
-        """The numbers of parameters that got a gradient anywhere, and the sums of ``values``."""
+    def _tell(self, fingerprint: int, values: Sequence[Any]) -> tuple[list[int], list[int], list[float]]:
+        """The numbers of parameters that got a gradient anywhere, of those that came late anywhere, and the
+        sums of ``values``.
+        """
         count = len(self._buckets.parameters)
         told = torch.zeros(count + _CHECKS + len(values), dtype=torch.float64)
         if self._came:
             told[list(self._came)] = 1.0
+        if self._late:
+            told[list(self._late)] = _LATE
         short = fingerprint % _FINGERPRINT
         told[count], told[count + 1] = short, short * short
         for place, value in enumerate(values, count + _CHECKS):
@@ -157,7 +193,8 @@ class Averaging:
                 "the ranks drew other batches, or computed other losses, from one and the same script"
             )
         got = [number for number, ranks in enumerate(numbers[:count]) if ranks]
-        return got, numbers[count + _CHECKS :]
+        late = [number for number in got if numbers[number] >= _LATE]
+        return got, late, numbers[count + _CHECKS :]
 
     def _deliver(self, told: set[int]) -> None:
         onto: list[Any] = []

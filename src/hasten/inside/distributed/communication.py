@@ -46,6 +46,15 @@ class Communication:
         engine = self.now if tensor.device.type == "cpu" else self._in_turn
         engine.all_reduce(tensor, "sum")
 
+    def gathered(self, tensor: Any) -> Any:
+        """One row for each rank, of ``tensor`` on the CPU."""
+        rows = tensor.new_empty((self.size, *tensor.shape))
+        if self.size == 1:
+            rows[0] = tensor
+        else:
+            self.now.all_gather(rows, tensor.contiguous())
+        return rows
+
     def begin(self, tensor: Any) -> None:
         """Sum ``tensor`` over all ranks, in place, while the caller goes on."""
         self.reductions += 1

@@ -40,7 +40,6 @@ class Member:
         findings: Findings,
         fail: Callable[[str], NoReturn],
     ) -> None:
-        assert findings.loader is not None
         self.ranks, self.findings = ranks, findings
         self._training, self._observer, self.fail = training, observer, fail
         self.communication = Communication(ranks)
@@ -53,7 +52,7 @@ class Member:
         self._last_optimizer = -1
         self._passes = 0  # backward passes since an optimizer's step
         self._inside = False
-        hooks.on_batch.append(self.slicer.batch_came)
+        hooks.on_batch.append(self._batch_came)
 
     def install(self) -> None:
         """After all else that stands around the same calls: what we do comes first and last."""
@@ -134,6 +133,9 @@ class Member:
 
         return _next_data
 
+    def _batch_came(self, batch: Any, iterator: Any) -> None:
+        self.slicer.batch_came(batch, iterator)
+
     # ---- the model
     def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._training.torch.is_grad_enabled():
@@ -143,9 +145,13 @@ class Member:
         return call(*args, **kwargs)
 
     def _meet(self, root: Any) -> None:
+        """``root`` is about to be trained for the first time."""
         self._met.add(id(root))
         sums = [float(parameter.detach().double().sum()) for parameter in root.parameters()]
         self._models = zlib.crc32(repr(sums).encode(), self._models)
+        self._training_begins()
+
+    def _training_begins(self) -> None:
         self.streams.begin()
 
     def _parameters(self) -> list[Any]:
@@ -177,6 +183,7 @@ class Member:
                 except BaseException:
                     self.averaging.give_up()
                     raise
+                self._pass_ended()
                 self._end_pass(losses, bool(kwargs.get("retain_graph") or kwargs.get("create_graph")))
             finally:
                 self._inside = False
@@ -188,20 +195,30 @@ class Member:
         """Of this rank's loss and gradient in the sum over all ranks."""
         return self.slicer.weight(self.findings.loss)
 
+    def _pass_ended(self) -> None:
+        """Nothing was averaged yet."""
+
     def _end_pass(self, losses: list[Any], kept: bool) -> None:
         """``kept``: the graph may be gone through again, and is not to be touched."""
         self._passes += bool(self._training.has_optimizers)
+        sums = self._sums(losses)
+        if not kept:
+            make_global(losses, sums)
+        self._observer.losses_are(sums[: len(losses)])
+
+    def _sums(self, losses: list[Any]) -> list[float]:
+        """Bring the pass to its end; what the losses are over all ranks."""
         weight = self.weight()
         values = [weight * float(loss.detach()) for loss in losses]
         values += [0.0] * (MOST - len(values))
         drawn = f"{self.slicer.fingerprint} {self._models} {len(losses)}"
         try:
-            sums = self.averaging.end(zlib.crc32(drawn.encode()), values)
+            return self.averaging.end(zlib.crc32(drawn.encode()), values)
         except Exception as error:
-            self.fail(str(error))
-        if not kept:
-            make_global(losses, sums)
-        self._observer.losses_are(sums[: len(losses)])
+            self._cannot_end(error)
+
+    def _cannot_end(self, error: Exception) -> NoReturn:
+        self.fail(str(error))
 
 
 def fail_as(rank: int) -> Callable[[str], NoReturn]:

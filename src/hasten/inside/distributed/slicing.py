@@ -12,6 +12,7 @@ from ...records.ranks import LoaderKey
 from ..identify import length_of
 from ..loaders import tensors_in
 
+_MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
 _BATCHES_REMEMBERED = 8  # more than any library fetches ahead in the main process
 
 
@@ -47,19 +48,20 @@ def key_of(iterator: Any) -> LoaderKey:
     batches = iterator._index_sampler
     return LoaderKey(
         dataset=type(iterator._dataset).__name__,
-        samples=length_of(iterator._dataset) if iterator._dataset_kind == 0 else None,
+        samples=length_of(iterator._dataset) if iterator._dataset_kind == _MAP else None,
         batch_size=getattr(batches, "batch_size", None),
         sampler=type(getattr(batches, "sampler", batches)).__name__,
     )
 
 
 class Slicer:
-    """Cuts the training loader's batches, and knows which slice the pass at hand is over.
+    """Cuts the training loader's batches, and knows which slice the pass at hand is over. ``loader`` None is
+    any that could be cut.
 
     ``fingerprint`` is of all samples ordered so far; it must be the same in all ranks.
     """
 
-    def __init__(self, rank: int, size: int, loader: LoaderKey, least: int) -> None:
+    def __init__(self, rank: int, size: int, loader: LoaderKey | None, least: int) -> None:
         self._rank, self._size, self._loader, self._least = rank, size, loader, least
         self._decided: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._ordered: weakref.WeakKeyDictionary[Any, deque[Slice]] = weakref.WeakKeyDictionary()
@@ -78,7 +80,8 @@ class Slicer:
         """Whether its batches are cut: it reads what is trained on, with gradients on when it began."""
         found = self._decided.get(iterator)
         if found is None:
-            found = training and key_of(iterator) == self._loader
+            found = training and iterator._dataset_kind == _MAP and iterator._auto_collation
+            found = found and self._loader in (None, key_of(iterator))
             self._decided[iterator] = found
         return found
 
@@ -96,6 +99,11 @@ class Slicer:
         ordered = self._ordered.get(iterator)
         if ordered:
             self._came.append((ordered.popleft(), _seen_in(batch)))
+
+    @property
+    def latest(self) -> Slice | None:
+        """Of the batch that came last."""
+        return self._came[-1][0] if self._came else None
 
     # ---- the model's passes
     def forward_begins(self, inputs: Any) -> None:

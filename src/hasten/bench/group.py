@@ -1,0 +1,133 @@
+"""Several workers that train together, in the place of one: rank 0 says how it is, all do as told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+from ..errors import Refusal, WorkerError
+from ..records.observation import Observation, Step
+from ..records.plan import Plan
+from ..records.ranks import Findings
+from ..records.trial import Proof
+from .ending import PlanRefused, ScriptEnded, ScriptOver
+from .process import START_SECONDS, WorkerProcess
+
+Answer = TypeVar("Answer")
+
+
+class WorkerGroup:
+    """Speaks as a ``WorkerProcess`` does. All ranks take part in every request at the same time: each waits
+    for the others in the midst of a step.
+    """
+
+    def __init__(self, ranks: Sequence[WorkerProcess], closing: ExitStack) -> None:
+        """``closing`` is closed once all have ended."""
+        self.ranks = list(ranks)
+        self._closing = closing
+        self._threads = ThreadPoolExecutor(len(self.ranks), thread_name_prefix="rank")
+
+    # ---- what rank 0 knows
+    @property
+    def plan(self) -> Plan:
+        return self.ranks[0].plan
+
+    @property
+    def history(self) -> list[Step]:
+        return self.ranks[0].history
+
+    @property
+    def setup_seconds(self) -> float:
+        return max(rank.setup_seconds for rank in self.ranks)
+
+    @property
+    def protection(self) -> str:
+        return self.ranks[0].protection
+
+    @property
+    def child(self) -> str:
+        return self.ranks[0].child
+
+    @property
+    def uppers(self) -> tuple[str, ...]:
+        return self.ranks[0].uppers
+
+    # ---- conversation
+    def wait_started(self, timeout: float = START_SECONDS) -> None:
+        self._all(lambda rank: rank.wait_started(timeout))
+
+    def steps(self, count: int, timeout: float | None = None) -> list[Step]:
+        return self._all(lambda rank: rank.steps(count, timeout))
+
+    def switch(self, plan: Plan) -> str:
+        """Why not, by the first rank in which it cannot be."""
+        reasons = self._of_all(lambda rank: rank.switch(plan))
+        return next(filter(None, reasons), "")
+
+    def observation(self) -> Observation:
+        return self._all(lambda rank: rank.observation())
+
+    def proofs(self) -> tuple[Proof, ...]:
+        return self._all(lambda rank: rank.proofs())
+
+    def testimony(self) -> list[dict[str, Any]]:
+        return self._all(lambda rank: rank.testimony())
+
+    def numerics(self, what: str, **more: Any) -> dict[str, Any]:
+        return self._all(lambda rank: rank.numerics(what, **more))
+
+    def rehearsed(self) -> list[Findings]:
+        """What each rank found."""
+        return self._of_all(lambda rank: rank.rehearsed())
+
+    def finish(self, timeout: float | None) -> tuple[ScriptEnded, str]:
+        return self._all(lambda rank: rank.finish(timeout))
+
+    def pause(self) -> None:
+        for rank in self.ranks:
+            rank.pause()
+
+    def resume(self) -> None:
+        for rank in self.ranks:
+            rank.resume()
+
+    def stop(self) -> None:
+        for rank in self.ranks:
+            rank.stop()
+        self._threads.shutdown()
+        self._closing.close()
+
+    def __enter__(self) -> WorkerGroup:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # ---- inside
+    def _all(self, ask: Callable[[WorkerProcess], Answer]) -> Answer:
+        return self._of_all(ask)[0]
+
+    def _of_all(self, ask: Callable[[WorkerProcess], Answer]) -> list[Answer]:
+        """Rank by rank. Where several fail, the failure that explains the others is raised; those that are
+        left would wait for who is gone, so they are ended.
+        """
+        asked: list[Future[Answer]] = [self._threads.submit(ask, rank) for rank in self.ranks]
+        failures: list[BaseException] = []
+        answers: list[Answer] = []
+        for future in asked:
+            try:
+                answers.append(future.result())
+            except (ScriptOver, PlanRefused, Refusal, WorkerError) as error:
+                failures.append(error)
+        if failures:
+            raise min(failures, key=_rank_of_failure)
+        return answers
+
+
+def _rank_of_failure(error: BaseException) -> int:
+    """What a rank says itself explains more than that it is gone."""
+    if isinstance(error, ScriptOver):
+        return 0 if error.ended.how != "completed" else 2
+    return 1 if isinstance(error, (PlanRefused, Refusal)) else 3
