@@ -17,6 +17,7 @@ from hasten.records.plan import Plan
 from hasten.records.ranks import Findings
 
 from .bench.made_up import machine
+from .machine.topologies import recorded
 
 CORES = tuple(Core((n,)) for n in range(4))
 FOUR = machine(cores=CORES)
@@ -67,6 +68,28 @@ def test_threads_measured_for_one_process_are_left_out() -> None:
     assert [list(rank.job.plan.techniques) for rank in ranks] == [["bf16"]] * 2
     few = Plan({"threads": {"count": 1}})
     assert ranks_of_ours(Job(("t.py",), FOUR, few), Wish(2), {}, FINDINGS, PLACE)[0].job.plan == few
+
+
+def test_a_layout_says_what_each_rank_is_bound_to_and_how_many_threads_it_has() -> None:
+    here = recorded("xeon-2-sockets")
+    plan = Plan({"threads": {"count": 1}, "bf16": {}})
+    wish = Wish(2, threads=5, bind="numa")
+    first, second = ranks_of_ours(Job(("t.py",), here, plan), wish, {}, FINDINGS, PLACE)
+    assert (first.cpus, second.cpus) == (tuple(range(10)), tuple(range(10, 20)))
+    assert first.environment["OMP_NUM_THREADS"] == second.environment["OMP_NUM_THREADS"] == "5"
+    assert list(first.job.plan.techniques) == ["bf16"]
+    assert {core.node for core in second.job.machine.cores} == {1}
+
+
+def test_a_layout_that_cannot_be_is_told_with_the_reason() -> None:
+    with pytest.raises(
+        UsageError, match="processes bound by numa: 2 processes were asked for, each on a NUMA"
+    ):
+        ranks_of_ours(Job(("t.py",), FOUR), Wish(2, threads=1, bind="numa"), {}, FINDINGS, PLACE)
+
+
+def test_a_rehearsal_does_not_depend_on_where_ranks_lie() -> None:
+    assert Wish(2, "shm", True, 5, "numa").rehearsed == Wish(2, "shm", True)
 
 
 def test_a_rank_finds_the_names_that_its_script_reads() -> None:

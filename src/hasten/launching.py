@@ -11,12 +11,13 @@ from pathlib import Path
 
 from .errors import UsageError
 from .inside.job import Job, OwnGroup, Ranks
+from .inside.process_layouts import resolve
 from .launch import openmpi
 from .launch.gpus import gpu_of, visible_gpus
 from .launch.membership import as_launchers
 from .launch.ranks import Rank
 from .launch.rendezvous import Place, as_torchrun, meeting_place
-from .launch.shares import Share, shares
+from .launch.shares import Share, shares, shares_of
 from .launch.together import Wish
 from .machine.probe import output_of
 from .records.diagnosis import Distribution
@@ -118,7 +119,7 @@ def ranks_of_ours(
     gpus = () if on_cpu else visible_gpus(job.machine, environment)
     seed = job.seed if job.seed is not None else secrets.randbits(31)
     made = []
-    for number, share in enumerate(shares(job.machine, count)):
+    for number, share in enumerate(_shares_for(job.machine, wish)):
         variables = {**environment, **share.variables(environment), **gpu_of(number, count, gpus)}
         variables.setdefault("PYTHONHASHSEED", str(seed))
         told = Ranks(
@@ -131,10 +132,21 @@ def ranks_of_ours(
             sync_batch_norm=wish.sync_batch_norm,
             findings=None if job.rehearsal else findings,
         )
-        machine, plan = share.part_of(job.machine), plan_for(job.plan, share)
+        plan = job.plan.without("threads") if wish.threads else plan_for(job.plan, share)
+        machine = share.part_of(job.machine)
         rank = replace(job, machine=machine, plan=plan, seed=seed, ranks=told)
         made.append(Rank(rank, variables, share.cpus, place.inherited))
     return made
+
+
+def _shares_for(machine: Machine, wish: Wish) -> list[Share]:
+    """By the layout that is wished for, if one is."""
+    if not wish.bind:
+        return shares(machine, wish.count)
+    try:
+        return shares_of(resolve(machine, wish.count, wish.threads, wish.bind), machine)
+    except ValueError as error:
+        raise UsageError(f"processes bound by {wish.bind}: {error}") from None
 
 
 def plan_for(plan: Plan, share: Share) -> Plan:

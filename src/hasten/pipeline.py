@@ -10,7 +10,7 @@ from .bench.change_guard import guard_change
 from .bench.guard import drew_otherwise, guard
 from .bench.numerics import ROUNDING
 from .bench.observe import observe
-from .bench.script_bench import ScriptBench
+from .bench.script_bench import SEARCH_PAIRS, ScriptBench
 from .bench.stage import Stage
 from .bench.warnings import before_tuning, while_tuning
 from .budget import Costs, budget_for_search
@@ -30,6 +30,7 @@ from .records.trial import Trial
 from .records.verdict import GuardVerdict, Tried, TuneResult
 from .report.progress import Progress
 from .search import Deadline, Search
+from .thread_curve import complete, curve_of
 from .workspace import Script, Workspace
 
 _OBSERVATION_SHARE = 0.2  # of the budget, where steps are slow
@@ -132,7 +133,11 @@ def _tune(
             setup = max((row.setup_seconds for row in search.tried if row.kept), default=0.0)
             pair = (bench.pairs.pair_seconds or costs.pair) + setup
             trial = logged.confirm(plan, costs.confirmation_pairs(left, pair))
-    spent = time.monotonic() - began
+        spent = time.monotonic() - began
+        curve = curve_of(facts, search.tried, plan)
+        if curve is not None:
+            comparison = SEARCH_PAIRS * (bench.pairs.pair_seconds or costs.pair)
+            curve = complete(curve, logged, Deadline(request.budget - spent), comparison, progress.trying)
 
     def search_budget(times: float) -> float:
         return budget_for_search(observation, pair_steps, used, times * searched, request.budget)
@@ -149,7 +154,7 @@ def _tune(
         spent,
         search_budget,
     )
-    return result, trial
+    return replace(result, threads=curve), trial
 
 
 def _hold_accuracy(

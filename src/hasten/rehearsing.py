@@ -47,5 +47,5 @@ def _identity(script: Script, wish: Wish, stage: Stage) -> dict[str, Any]:
         "digest": script.digest(),
         "machine": stage.machine.identity,
         "torch": importlib.metadata.version("torch"),
-        "ranks": to_json(wish),
+        "ranks": to_json(wish.rehearsed),
     }

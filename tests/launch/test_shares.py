@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hasten.errors import UsageError
-from hasten.launch.shares import shares
+from hasten.inside.process_layouts import resolve
+from hasten.launch.shares import shares, shares_of
 from hasten.records.machine import Core, Machine
 
 from ..bench.made_up import machine
@@ -63,6 +64,20 @@ def test_the_users_own_number_of_threads_stands() -> None:
     share = shares(two_sockets(), 4)[0]
     assert share.variables({}) == {"OMP_NUM_THREADS": "2"}
     assert share.variables({"OMP_NUM_THREADS": "7"}) == {}
+
+
+def test_a_layouts_processes_get_its_cpus_and_threads() -> None:
+    here = two_sockets()
+    first, second = shares_of(resolve(here, 2, 4, "socket"), here)
+    assert (first.cpus, first.threads) == ((0, 1, 2, 3), 4)
+    assert second.part_of(here).cores == tuple(Core((n,), 1, 1) for n in range(4, 8))
+    assert shares_of(resolve(here, 1, 8, "socket"), here)[0].cpus == (0, 8, 1, 9, 2, 10, 3, 11)
+
+
+def test_a_layout_that_binds_nothing_gives_threads_alone() -> None:
+    here = machine(cores=(), physical_cores=4, logical_cpus=4)
+    found = shares_of(resolve(here, 2, 2, "none"), here)
+    assert [(share.cpus, share.threads) for share in found] == [((), 2), ((), 2)]
 
 
 @pytest.mark.parametrize(

@@ -153,9 +153,9 @@ class Stage:
 
     def _findings_for(self, wish: Wish) -> Findings:
         """Of the rehearsal for ``wish``; there is one for each stage. Raises PlanRefused."""
-        if wish not in self._rehearsed:
-            self._rehearsed[wish] = rehearse(self, wish)
-        found = self._rehearsed[wish]
+        if wish.rehearsed not in self._rehearsed:
+            self._rehearsed[wish.rehearsed] = rehearse(self, wish.rehearsed)
+        found = self._rehearsed[wish.rehearsed]
         if found.refusals:
             raise PlanRefused(f"processes: {'; '.join(found.refusals)}")
         return found

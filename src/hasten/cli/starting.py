@@ -71,7 +71,8 @@ def _in_one(job: Job) -> Job:
 def _in_several(job: Job, count: int | None, backend: str | None) -> Job:
     """One whose plan says how many processes there are: ``count`` of them, if that is given."""
     settings = dict(job.plan.techniques.get("processes", {}))
-    if count is not None:
+    if count is not None and count != settings.get("count"):
+        settings = {key: value for key, value in settings.items() if key not in ("threads", "bind")}
         settings["count"] = count
     if backend is not None:
         settings["backend"] = "mpi4py" if backend == "mpi" else backend

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ..errors import UsageError
+from ..records.layout import Layout
 from ..records.machine import Core, Machine
 
 
@@ -58,6 +59,18 @@ def shares(machine: Machine, count: int) -> list[Share]:
         cores = [replace(core, cpus=(cpu,)) for core in cores for cpu in core.cpus]
     whole = [cores[len(cores) * rank // count : len(cores) * (rank + 1) // count] for rank in range(count)]
     return [Share(tuple(part), _threads(len(part), machine, count)) for part in whole]
+
+
+def shares_of(layout: Layout, machine: Machine) -> list[Share]:
+    """What each process of a layout gets: its CPUs, by the cores that they lie on, and its threads."""
+    return [Share(tuple(_cores_of(frozenset(cpus), machine)), layout.threads) for cpus in layout.cpus]
+
+
+def _cores_of(cpus: frozenset[int], machine: Machine) -> Iterator[Core]:
+    for core in machine.cores:
+        mine = tuple(cpu for cpu in core.cpus if cpu in cpus)
+        if mine:
+            yield replace(core, cpus=mine)
 
 
 def _threads(cores: int, machine: Machine, count: int) -> int:

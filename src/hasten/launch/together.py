@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..inside.techniques.processes import Processes
 from ..records.plan import Plan
@@ -10,11 +10,20 @@ from ..records.plan import Plan
 
 @dataclass(frozen=True)
 class Wish:
-    """``backend`` "" is the best for where the training is."""
+    """``backend`` "" is the best for where the training is. ``threads`` of each process and what each is
+    bound to, as in ``records.layout``; 0 and "" for an equal share of all cores.
+    """
 
     count: int
     backend: str = ""
     sync_batch_norm: bool = False
+    threads: int = 0
+    bind: str = ""
+
+    @property
+    def rehearsed(self) -> Wish:
+        """What a rehearsal depends on: not on where the processes lie."""
+        return replace(self, threads=0, bind="")
 
 
 def wish_of(plan: Plan) -> Wish | None:
@@ -26,4 +35,6 @@ def wish_of(plan: Plan) -> Wish | None:
         int(settings["count"]),
         str(settings.get("backend", "")),
         bool(settings.get("sync_batch_norm", False)),
+        int(settings.get("threads", 0)),
+        str(settings.get("bind", "")),
     )

@@ -10,6 +10,7 @@ from ..records.cause import Cause
 from ..records.observation import Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.verdict import TuneResult
+from .threads import thread_lines
 from .words import company_words, ratio_words, seconds_words, step_words, technique_words, tried_words
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
     if result.tried:
         console.print()
         console.print(_tried_table(result))
+    for line in thread_lines(result.threads) if result.threads is not None else []:
+        console.print(line, highlight=False, markup=False)
     if result.refused:
         console.print("\nNot tried:")
         for refused in result.refused:

@@ -21,6 +21,7 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..process_layouts import KINDS, layouts, resolve
 from ..training import Training
 from .base import Risk, Technique
 
@@ -51,7 +52,7 @@ class Processes(Technique):
     def refuse_machine(cls, machine: Machine) -> list[str]:
         if machine.system != "Linux":
             return [f"ranks are not started on {machine.system}"]
-        if len(machine.accelerators) < 2 and machine.usable_cpus < 2:
+        if len(machine.accelerators) < 2 and not _layouts(machine):
             return ["there is one core: nothing to share"]
         return []
 
@@ -72,39 +73,41 @@ class Processes(Technique):
 
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:
-        """A process for each GPU; on CPUs for each core, for each NUMA node, for each four cores."""
-        machine, batch = facts.machine, facts.observation.batch_size or 0
-        if facts.on_cpu:
-            cores = min(machine.usable_cpus, machine.physical_cores)
-            nodes = len({core.node for core in machine.cores})
-            counts = [cores, nodes, cores // 4]
-        else:
-            counts = [len(machine.accelerators)]
-        fitting = [n for n in dict.fromkeys(counts) if 2 <= n <= _MOST and batch >= n * _SAMPLES_EACH]
+        """A process for each GPU; on CPUs what ``process_layouts`` finds worth measuring."""
+        batch = facts.observation.batch_size or 0
+        on_gpus: list[Settings] = [{"count": len(facts.machine.accelerators)}]
+        laid_out = _layouts(facts.machine) if facts.on_cpu else on_gpus
+        fitting = [one for one in laid_out if 2 <= int(one["count"]) <= min(_MOST, batch // _SAMPLES_EACH)]
         norm = any(root.batch_norm for root in facts.observation.roots)
-        return [{"count": n, **({"sync_batch_norm": True} if norm else {})} for n in fitting]
+        return [{**one, **({"sync_batch_norm": True} if norm else {})} for one in fitting]
 
     @classmethod
     def check(cls, settings: Settings) -> None:
-        count = settings.get("count")
         fits = (
-            set(settings) <= {"count", "backend", "sync_batch_norm"}
-            and isinstance(count, int)
-            and not isinstance(count, bool)
-            and 1 <= count <= 4096
+            set(settings) <= {"count", "backend", "sync_batch_norm", "threads", "bind"}
+            and _is_whole(settings.get("count"))
             and settings.get("backend", "shm") in _BACKENDS
             and isinstance(settings.get("sync_batch_norm", False), bool)
+            and _is_whole(settings.get("threads", 1))
+            and settings.get("bind", "cores") in KINDS
+            and ("threads" in settings) == ("bind" in settings)
         )
         if not fits:
             raise ValueError(
-                "processes needs count, a whole number from 1 to 4096; it may have sync_batch_norm, true or "
-                f"false, and backend, one of {', '.join(_BACKENDS)}"
+                "processes needs count, a whole number from 1 to 4096; it may have threads, another one, "
+                f"together with bind, one of {', '.join(KINDS)}; sync_batch_norm, true or false; and "
+                f"backend, one of {', '.join(_BACKENDS)}"
             )
 
     @classmethod
     def refuse_settings(cls, settings: Settings, machine: Machine) -> list[str]:
         most = max(machine.usable_cpus, len(machine.accelerators))
         count = int(settings["count"])
+        if "bind" in settings:
+            try:
+                resolve(machine, count, int(settings["threads"]), str(settings["bind"]))
+            except ValueError as error:
+                return [str(error)]
         return [f"{count} processes need as many cores, and there are {most}"] if count > most else []
 
     def install(self, training: Training, settings: Settings) -> None:
@@ -126,15 +129,24 @@ class Processes(Technique):
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
+        threads = f"OMP_NUM_THREADS={settings['threads']} " if "threads" in settings else ""
         norm = "model = nn.SyncBatchNorm.convert_sync_batchnorm(model)    # on GPUs only\n"
         return (
-            f"# torchrun --nproc-per-node {settings['count']} train.py, where train.py says:\n"
+            f"# {threads}torchrun --nproc-per-node {settings['count']} train.py, where train.py says:\n"
             f'torch.distributed.init_process_group("{settings.get("backend", "gloo")}")\n'
             f"{norm if settings.get('sync_batch_norm') else ''}"
             "model = nn.parallel.DistributedDataParallel(model)\n"
             "sampler = DistributedSampler(dataset)    # and sampler.set_epoch(epoch) in every epoch\n"
             f"loader = DataLoader(dataset, batch_size // {settings['count']}, sampler=sampler)"
         )
+
+
+def _layouts(machine: Machine) -> list[Settings]:
+    return [layout.settings for layout in layouts(machine) if layout.processes > 1]
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 4096
 
 
 def _counts(training: Training) -> tuple[int, int, int]:
