@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
-import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from .errors import UsageError
-from .inside.job import Job, OwnGroup, Ranks
+from .inside.job import Job, OwnGroup
 from .launch import openmpi
 from .launch.gpus import gpu_of, visible_gpus
 from .launch.membership import as_launchers
 from .launch.ranks import Rank
-from .launch.rendezvous import Place, as_torchrun, meeting_place
+from .launch.rendezvous import as_torchrun, meeting_place
 from .launch.shares import Share, shares
 from .machine.probe import output_of
 from .records.diagnosis import Distribution
 from .records.machine import Machine
 from .records.plan import Plan
-from .records.ranks import Findings
 
 
 def check_backends(distribution: Distribution, instead: str, machine: Machine) -> None:
@@ -102,34 +100,6 @@ def by_mpirun(command: Sequence[str], count: int, machine: Machine, environment:
         )
     environment.update(share.variables(environment))
     return openmpi.render(mpirun, openmpi.version_of(mpirun), count, command, openmpi.is_root())
-
-
-def ranks_of_ours(
-    job: Job,
-    count: int,
-    environment: Mapping[str, str],
-    findings: Findings | None,
-    backend: str,
-    place: Place,
-) -> list[Rank]:
-    """Ranks for a script that knows of none: each trains on its slice, as the rehearsal found that it can.
-
-    Nothing of it is in their environment but threads, a fixed hash seed and, where there are GPUs, the one
-    that each sees. ``backend``: "" for nccl on GPUs, else shm. Raises UsageError where ``count`` fits neither
-    the CPUs nor the GPUs.
-    """
-    gpus = visible_gpus(job.machine, environment)
-    seed = job.seed if job.seed is not None else secrets.randbits(31)
-    chosen = backend or ("nccl" if gpus else "shm")
-    made = []
-    for number, share in enumerate(shares(job.machine, count)):
-        variables = {**environment, **share.variables(environment), **gpu_of(number, count, gpus)}
-        variables.setdefault("PYTHONHASHSEED", str(seed))
-        told = Ranks(number, count, number, place.store, chosen, place.memory, findings=findings)
-        machine, plan = share.part_of(job.machine), plan_for(job.plan, share)
-        rank = replace(job, machine=machine, plan=plan, seed=seed, ranks=told)
-        made.append(Rank(rank, variables, share.cpus, place.inherited))
-    return made
 
 
 def plan_for(plan: Plan, share: Share) -> Plan:

@@ -5,24 +5,23 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from ..errors import Refusal
 from ..inside.job import Job, Ranks
 from ..inside.techniques.processes import Processes
 from ..records.plan import Plan
 from ..records.ranks import Findings
+from .gpus import gpu_of, visible_gpus
 from .ranks import Rank
 from .shares import shares
 
-_MEMORIES = 2  # pieces that ranks share: for each order of collectives one
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_MEMORIES = ("now", "in-turn", "store")  # one for each order of collectives, and where ranks first meet
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """Where ranks find each other, as in ``inside.job.Ranks``."""
+    """Where ranks find each other, as in ``inside.job.Ranks``; they inherit ``memory``."""
 
     store: str
     memory: tuple[int, ...] = ()
@@ -51,18 +50,19 @@ def wish_of(plan: Plan) -> Wish | None:
 
 @contextmanager
 def meeting(folder: str | None = None) -> Iterator[Meeting]:
-    """For one launch. ``folder``: one that all ranks see; without, one for temporary files.
+    """For one launch: memory without a name, of which nothing stays behind, however anybody ends.
 
-    The memory belongs to nobody once the last rank has ended.
+    Where there is none, a file in a new folder below ``folder``, one that all ranks see.
     """
-    with tempfile.TemporaryDirectory(prefix="hasten-", dir=folder) as own:
-        has_memory = hasattr(os, "memfd_create")
-        memory = tuple(os.memfd_create("hasten") for _ in range(_MEMORIES)) if has_memory else ()
-        try:
-            yield Meeting(f"file://{own}/store", memory)
-        finally:
-            for descriptor in memory:
-                os.close(descriptor)
+    with ExitStack() as stack:
+        if not hasattr(os, "memfd_create"):
+            own = stack.enter_context(tempfile.TemporaryDirectory(prefix="hasten-", dir=folder))
+            yield Meeting(f"file://{own}/store")
+            return
+        made = [os.memfd_create(f"hasten-{name}") for name in _MEMORIES]
+        for descriptor in made:
+            stack.callback(os.close, descriptor)
+        yield Meeting(f"file:///proc/self/fd/{made[-1]}", tuple(made))
 
 
 def members(
@@ -70,12 +70,10 @@ def members(
 ) -> list[Rank]:
     """The ranks for ``job``. ``findings``: of a rehearsal; None in one.
 
-    Raises UsageError where there are fewer CPUs than ranks, Refusal where there are fewer GPUs.
+    Raises UsageError where there are fewer CPUs or GPUs than ranks.
     """
     on_gpu = findings is not None and findings.device == "cuda"
-    gpus = _gpus(job, environment) if on_gpu else []
-    if on_gpu and len(gpus) < wish.count:
-        raise Refusal(f"{wish.count} ranks train on as many GPUs, and there are {len(gpus)}: choose fewer")
+    gpus = visible_gpus(job.machine, environment) if on_gpu else ()
     made = []
     for number, share in enumerate(shares(job.machine, wish.count)):
         ranks = Ranks(
@@ -89,18 +87,9 @@ def members(
             sync_batch_norm=wish.sync_batch_norm,
             findings=None if job.rehearsal else findings,
         )
-        variables = {**environment, **share.variables(environment)}
+        variables = {**environment, **share.variables(environment), **gpu_of(number, wish.count, gpus)}
         if job.seed is not None:
             variables["PYTHONHASHSEED"] = str(job.seed % 2**32)
-        if on_gpu:
-            variables[_VISIBLE] = gpus[number]
-        made.append(Rank(replace(job, ranks=ranks, machine=share.part_of(job.machine)), variables))
+        own = replace(job, ranks=ranks, machine=share.part_of(job.machine))
+        made.append(Rank(own, variables, inherits=place.memory))
     return made
-
-
-def _gpus(job: Job, environment: Mapping[str, str]) -> list[str]:
-    """Those that the user lets us see, or all."""
-    chosen = environment.get(_VISIBLE)
-    if chosen is not None:
-        return [name.strip() for name in chosen.split(",") if name.strip()]
-    return [str(number) for number in range(len(job.machine.accelerators))]
