@@ -6,7 +6,7 @@ import pytest
 
 from hasten.errors import UsageError
 from hasten.inside.job import Job
-from hasten.launching import check_backends, ranks_of_their_own
+from hasten.launching import OwnRanks, check_backends, ranks_of_their_own
 from hasten.records.diagnosis import Distribution
 from hasten.records.machine import Core
 from hasten.records.plan import Plan
@@ -20,24 +20,24 @@ GPUS = machine(cores=CORES, accelerators=("NVIDIA H200", "NVIDIA H200"))
 
 def test_ranks_of_the_scripts_own_see_all_gpus() -> None:
     found = Distribution("ranks", "t.py:1: init_process_group('nccl')", ("nccl",))
-    ranks = ranks_of_their_own(Job(("t.py",), GPUS), 2, {}, found, "")
+    ranks = ranks_of_their_own(Job(("t.py",), GPUS), OwnRanks(2, found), {})
     assert all("CUDA_VISIBLE_DEVICES" not in rank.environment for rank in ranks)
     with pytest.raises(UsageError, match="there are 2 GPUs"):
-        ranks_of_their_own(Job(("t.py",), GPUS), 3, {}, found, "")
+        ranks_of_their_own(Job(("t.py",), GPUS), OwnRanks(3, found), {})
 
 
 def test_threads_measured_for_one_process_are_left_out() -> None:
     found = Distribution("ranks", "t.py:1: init_process_group('gloo')", ("gloo",))
     plan = Plan({"threads": {"count": 4}, "bf16": {}})
-    ranks = ranks_of_their_own(Job(("t.py",), FOUR, plan), 2, {}, found, "")
+    ranks = ranks_of_their_own(Job(("t.py",), FOUR, plan), OwnRanks(2, found), {})
     assert [list(rank.job.plan.techniques) for rank in ranks] == [["bf16"]] * 2
     few = Plan({"threads": {"count": 1}})
-    assert ranks_of_their_own(Job(("t.py",), FOUR, few), 2, {}, found, "")[0].job.plan == few
+    assert ranks_of_their_own(Job(("t.py",), FOUR, few), OwnRanks(2, found), {})[0].job.plan == few
 
 
 def test_a_rank_finds_the_names_that_its_script_reads() -> None:
     found = Distribution("ranks", "t.py:1: os.environ['PMI_RANK']", reads=("PMI_RANK", "PMI_SIZE"))
-    _, second = ranks_of_their_own(Job(("t.py",), FOUR), 2, {}, found, "gloo")
+    _, second = ranks_of_their_own(Job(("t.py",), FOUR), OwnRanks(2, found, "gloo"), {})
     told = second.environment
     assert (told["PMI_RANK"], told["PMI_SIZE"], told["RANK"]) == ("1", "2", "1")
     assert second.job.own_group is not None
