@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from hasten.errors import UsageError
 from hasten.inside.job import Job
-from hasten.launching import OwnRanks, check_backends, ranks_of_their_own
+from hasten.launch.rendezvous import Place, private_place
+from hasten.launch.together import Wish
+from hasten.launching import OwnRanks, check_backends, ranks_of_ours, ranks_of_their_own
 from hasten.records.diagnosis import Distribution
 from hasten.records.machine import Core
 from hasten.records.plan import Plan
+from hasten.records.ranks import Findings
 
 from .bench.made_up import machine
 
 CORES = tuple(Core((n,)) for n in range(4))
 FOUR = machine(cores=CORES)
 GPUS = machine(cores=CORES, accelerators=("NVIDIA H200", "NVIDIA H200"))
+PLACE = Place("file:///proc/self/fd/9", (7, 8), (9, 7, 8))
+FINDINGS = Findings()
+
+
+def test_ranks_of_ours_differ_in_number_and_cores_alone() -> None:
+    first, second = ranks_of_ours(Job(("t.py",), FOUR), Wish(2), {"HOME": "/h"}, FINDINGS, PLACE)
+    assert (first.cpus, second.cpus) == ((0, 1), (2, 3))
+    assert first.inherits == (9, 7, 8)
+    assert first.job.ranks is not None
+    assert second.job.ranks is not None
+    assert (first.job.ranks.rank, second.job.ranks.rank) == (0, 1)
+    assert second.job.ranks.world_size == 2
+    assert second.job.ranks.backend == "shm"
+    assert second.job.ranks.findings == FINDINGS
+    assert first.job.seed == second.job.seed is not None
+    assert first.environment == second.environment
+    assert sorted(first.environment) == ["HOME", "OMP_NUM_THREADS", "PYTHONHASHSEED"]
+
+
+def test_each_rank_of_ours_sees_one_gpu() -> None:
+    ranks = ranks_of_ours(Job(("t.py",), GPUS), Wish(2), {"CUDA_VISIBLE_DEVICES": "1,0"}, FINDINGS, PLACE)
+    assert [rank.environment["CUDA_VISIBLE_DEVICES"] for rank in ranks] == ["1", "0"]
+    assert {rank.job.ranks.backend for rank in ranks if rank.job.ranks is not None} == {"nccl"}
 
 
 def test_ranks_of_the_scripts_own_see_all_gpus() -> None:
@@ -26,13 +54,19 @@ def test_ranks_of_the_scripts_own_see_all_gpus() -> None:
         ranks_of_their_own(Job(("t.py",), GPUS), OwnRanks(3, found), {})
 
 
+def test_more_ranks_than_gpus_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"there are 2 GPUs .* or train on CPUs"):
+        ranks_of_ours(Job(("t.py",), GPUS), Wish(3), {}, FINDINGS, PLACE)
+    ranks = ranks_of_ours(Job(("t.py",), GPUS), Wish(3), {"CUDA_VISIBLE_DEVICES": ""}, FINDINGS, PLACE)
+    assert {rank.job.ranks.backend for rank in ranks if rank.job.ranks is not None} == {"shm"}
+
+
 def test_threads_measured_for_one_process_are_left_out() -> None:
-    found = Distribution("ranks", "t.py:1: init_process_group('gloo')", ("gloo",))
     plan = Plan({"threads": {"count": 4}, "bf16": {}})
-    ranks = ranks_of_their_own(Job(("t.py",), FOUR, plan), OwnRanks(2, found), {})
+    ranks = ranks_of_ours(Job(("t.py",), FOUR, plan), Wish(2), {}, FINDINGS, PLACE)
     assert [list(rank.job.plan.techniques) for rank in ranks] == [["bf16"]] * 2
     few = Plan({"threads": {"count": 1}})
-    assert ranks_of_their_own(Job(("t.py",), FOUR, few), OwnRanks(2, found), {})[0].job.plan == few
+    assert ranks_of_ours(Job(("t.py",), FOUR, few), Wish(2), {}, FINDINGS, PLACE)[0].job.plan == few
 
 
 def test_a_rank_finds_the_names_that_its_script_reads() -> None:
@@ -50,3 +84,15 @@ def test_nccl_without_a_gpu_is_told_with_what_can_stand_in() -> None:
         check_backends(found, "", FOUR)
     check_backends(found, "", GPUS)
     check_backends(found, "gloo", FOUR)
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no memory without a name")
+def test_a_private_place_leaves_nothing_behind() -> None:
+    with private_place() as place:
+        assert len(place.inherited) == 3
+        assert place.memory == place.inherited[1:]
+        for number in place.inherited:
+            os.fstat(number)
+    for number in place.inherited:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(number)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import importlib.util
+import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .errors import UsageError
-from .inside.job import Job, OwnGroup
+from .inside.job import Job, OwnGroup, Ranks
 from .launch import openmpi
 from .launch.gpus import gpu_of, visible_gpus
 from .launch.membership import as_launchers
 from .launch.ranks import Rank
-from .launch.rendezvous import as_torchrun, meeting_place
+from .launch.rendezvous import Place, as_torchrun, meeting_place
 from .launch.shares import Share, shares
+from .launch.together import Wish
 from .machine.probe import output_of
 from .records.diagnosis import Distribution
 from .records.machine import Machine
 from .records.plan import Plan
+from .records.ranks import Findings
 
 
 def check_backends(distribution: Distribution, instead: str, machine: Machine) -> None:
@@ -110,6 +113,38 @@ def by_mpirun(command: Sequence[str], count: int, machine: Machine, environment:
         )
     environment.update(share.variables(environment))
     return openmpi.render(mpirun, openmpi.version_of(mpirun), count, command, openmpi.is_root())
+
+
+def ranks_of_ours(
+    job: Job, wish: Wish, environment: Mapping[str, str], findings: Findings | None, place: Place
+) -> list[Rank]:
+    """Ranks for a script that knows of none: each trains on its slice, as the rehearsal found that it can.
+
+    Nothing of it is in their environment but threads, a fixed hash seed and, where there are GPUs, the one
+    that each sees. They all start from one seed. ``findings`` None: it is not known yet where the model will
+    be. Raises UsageError where there are too few CPUs or GPUs.
+    """
+    count, on_cpu = wish.count, findings is not None and findings.device == "cpu"
+    gpus = () if on_cpu else visible_gpus(job.machine, environment)
+    seed = job.seed if job.seed is not None else secrets.randbits(31)
+    made = []
+    for number, share in enumerate(shares(job.machine, count)):
+        variables = {**environment, **share.variables(environment), **gpu_of(number, count, gpus)}
+        variables.setdefault("PYTHONHASHSEED", str(seed))
+        told = Ranks(
+            rank=number,
+            world_size=count,
+            local_rank=number,
+            store=place.store,
+            backend=wish.backend or ("nccl" if gpus else "shm"),
+            memory=place.memory,
+            sync_batch_norm=wish.sync_batch_norm,
+            findings=None if job.rehearsal else findings,
+        )
+        machine, plan = share.part_of(job.machine), plan_for(job.plan, share)
+        rank = replace(job, machine=machine, plan=plan, seed=seed, ranks=told)
+        made.append(Rank(rank, variables, share.cpus, place.inherited))
+    return made
 
 
 def plan_for(plan: Plan, share: Share) -> Plan:

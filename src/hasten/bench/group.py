@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..errors import Refusal, WorkerError
@@ -75,7 +76,7 @@ class WorkerGroup:
         return self._all(lambda rank: rank.proofs())
 
     def testimony(self) -> list[dict[str, Any]]:
-        return self._all(lambda rank: rank.testimony())
+        return together(self._of_all(lambda rank: rank.testimony()))
 
     def numerics(self, what: str, **more: Any) -> dict[str, Any]:
         """All take up what one has written; each writes into a file of its own."""
@@ -134,7 +135,12 @@ class WorkerGroup:
             except (ScriptOver, PlanRefused, Refusal, WorkerError) as error:
                 failures.append(error)
         if failures:
-            raise min(failures, key=_rank_of_failure)
+            worst = min(failures, key=_rank_of_failure)
+            overs = [error for error in failures if isinstance(error, ScriptOver)]
+            if isinstance(worst, ScriptOver) and len(overs) == len(self.ranks):
+                testimony = together([over.ended.testimony for over in overs])
+                raise ScriptOver(replace(worst.ended, testimony=testimony))
+            raise worst
         return answers
 
 
@@ -143,3 +149,23 @@ def _rank_of_failure(error: BaseException) -> int:
     if isinstance(error, ScriptOver):
         return 0 if error.ended.how != "completed" else 2
     return 1 if isinstance(error, (PlanRefused, Refusal)) else 3
+
+
+def together(ranks: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The testimony of all ranks as one: rank 0's, with the samples of all ranks' slices in each batch.
+
+    ``batches`` is None: of a whole batch no rank has seen more than its slice, so samples must tell.
+    """
+    merged = []
+    for steps in zip(*ranks, strict=False):
+        samples = []
+        for parts in zip(*(step["samples"] for step in steps), strict=False):
+            first = parts[0]["digests"]
+            digests = list(first)
+            for part in parts[1:]:
+                mine = part["digests"]
+                if mine != first[: len(mine)]:  # a rank for which nothing was left repeats the first samples
+                    digests += mine
+            samples.append({**parts[0], "digests": digests})
+        merged.append({**steps[0], "samples": samples, "batches": None})
+    return merged

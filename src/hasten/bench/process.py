@@ -37,12 +37,18 @@ _LAST_WORDS_SECONDS = 5.0
 class WorkerProcess:
     """One worker. After ``start`` it stands at the end of its first step and waits."""
 
-    def __init__(self, job: Job, environment: Mapping[str, str], output: Output) -> None:
+    def __init__(
+        self,
+        job: Job,
+        environment: Mapping[str, str],
+        output: Output,
+        inherits: Sequence[int] = (),
+    ) -> None:
+        """``inherits``: descriptors that stay open in it."""
         ours, theirs = socket.socketpair()
         argv, variables = render(replace(job, descriptor=theirs.fileno()), environment)
-        memory = job.ranks.memory if job.ranks is not None else ()
         with contextlib.closing(theirs):
-            process = start_process(argv, variables, (theirs.fileno(), *memory), output)
+            process = start_process(argv, variables, (theirs.fileno(), *inherits), output)
         self.begin(job, ours, process, output)
 
     def begin(self, job: Job, ours: socket.socket, process: subprocess.Popen[bytes], output: Output) -> None:

@@ -5,7 +5,6 @@ untouched.
 from __future__ import annotations
 
 import os
-import secrets
 import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -14,9 +13,11 @@ from pathlib import Path
 
 from ..inside.job import Job, Perturbation, Shield
 from ..inside.protect import keep, make_layers, remove_layers
+from ..launch.ranks import Rank
+from ..launch.rendezvous import private_place
 from ..launch.shares import shares
-from ..launch.together import Wish, meeting, members, wish_of
-from ..launching import OwnRanks, ranks_of_their_own
+from ..launch.together import Wish, wish_of
+from ..launching import OwnRanks, ranks_of_ours, ranks_of_their_own
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
@@ -76,6 +77,11 @@ class Stage:
             return self.machine
         return shares(self.machine, self.own_ranks.count)[0].part_of(self.machine)
 
+    @property
+    def shield(self) -> Shield:
+        """What keeps a worker from the user's files, with what earlier ones prepared."""
+        return Shield(self.folders, self._layers, self._prelude, required=self.protect)
+
     def keep_preparations(self, worker: Worker) -> None:
         """What the worker's script wrote until now (downloads, caches) is there for all later workers.
 
@@ -110,7 +116,7 @@ class Stage:
             module=self.module,
             machine=self.machine,
             plan=plan,
-            shield=Shield(self.folders, self._layers, self._prelude, required=self.protect),
+            shield=self.shield,
             seed=seed,
             witness=witness,
             perturbation=perturbation,
@@ -122,7 +128,7 @@ class Stage:
         wish = wish_of(plan)
         if wish is not None:
             return self._group(job, wish, self._findings_for(wish), heard)
-        return self._start(job, offline(self.environment, self._aside), heard)
+        return self._start(Rank(job, offline(self.environment, self._aside)), heard)
 
     def ranks(self, wish: Wish, folder: str, found: Findings | None) -> WorkerGroup:
         """New workers to rehearse the first step in ``folder``. ``found``: by the one process before them."""
@@ -130,22 +136,20 @@ class Stage:
             argv=self.argv,
             module=self.module,
             machine=self.machine,
-            shield=Shield(self.folders, self._layers, self._prelude, required=self.protect),
+            shield=self.shield,
             seed=SEED,
             rehearsal=folder,
         )
         return self._group(job, wish, found, None)
 
     def _group(self, job: Job, wish: Wish, found: Findings | None, heard: Heard | None) -> WorkerGroup:
-        """Its own seed, as good as any, where none is asked for: the ranks must have one in common."""
-        seeded = replace(job, seed=secrets.randbits(31) if job.seed is None else job.seed)
         environment = offline(self.environment, self._aside)
         with ExitStack() as closing:
-            place = closing.enter_context(meeting(self._aside))
+            place = closing.enter_context(private_place())
             started: list[WorkerProcess] = []
             with ExitStack() as starting:
-                for rank in members(seeded, wish, place, found, environment):
-                    started.append(self._start(rank.job, rank.environment, None if started else heard))
+                for rank in ranks_of_ours(job, wish, environment, found, place):
+                    started.append(self._start(rank, None if started else heard))
                     starting.callback(started[-1].stop)
                 starting.pop_all()
             return WorkerGroup(started, closing.pop_all())
@@ -160,10 +164,14 @@ class Stage:
         ranks = ranks_of_their_own(job, wanted, environment)
         return start_sheltered(ranks, job.shield, environment, replace(self._output(), heard=heard))
 
-    def _start(self, job: Job, environment: Mapping[str, str], heard: Heard | None) -> WorkerProcess:
+    def _start(self, rank: Rank, heard: Heard | None) -> WorkerProcess:
         self._count += 1
+        job = rank.job
         seeded = {} if job.seed is None else {"PYTHONHASHSEED": str(job.seed % 2**32)}
-        return WorkerProcess(job, {**environment, **seeded}, replace(self._output(), heard=heard))
+        if job.ranks is not None:
+            job = replace(job, ranks=replace(job.ranks, cores=rank.cpus))
+        environment = {**rank.environment, **seeded}
+        return WorkerProcess(job, environment, replace(self._output(), heard=heard), rank.inherits)
 
     def _findings_for(self, wish: Wish) -> Findings:
         """Of the rehearsal for ``wish``; there is one for each stage. Raises PlanRefused."""

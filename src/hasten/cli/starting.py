@@ -23,6 +23,7 @@ def start(job: Job, script: Script, arguments: Namespace) -> int:
     from ..doctor import BY_HAND
     from ..errors import UsageError
     from ..launch.membership import membership
+    from ..launch.together import wish_of
     from ..launching import by_mpirun, check_backends
 
     found = distribution_of(script)
@@ -40,8 +41,9 @@ def start(job: Job, script: Script, arguments: Namespace) -> int:
     by_script = found.kind == "ranks" if arguments.ranks is None else arguments.ranks == "script"
     if by_script:
         check_backends(found, arguments.backend or "", job.machine)
-    if count is None:
-        return alone(job, script, found, arguments.backend or "")
+    wish = None if by_script else wish_of(job.plan)
+    if count is None and wish is None:
+        return alone(_in_one(job), script, found, arguments.backend or "")
     if found.kind == "spawns" and arguments.ranks is None:
         say(f"{found.sign} starts the script's own ranks, so it is started once")
         return alone(job, script, found, arguments.backend or "")
@@ -52,13 +54,59 @@ def start(job: Job, script: Script, arguments: Namespace) -> int:
             argv = by_mpirun(command, count, job.machine, environment)
             say(f"{count} ranks by mpirun ({found.sign})")
             become(argv, {**environment, _SAID: "1"})
-        return as_the_script_asks(job, found, count, arguments.backend or "")
+        return as_the_script_asks(_in_one(job), found, count, arguments.backend or "")
     if found.kind and arguments.ranks == "ours":
         raise UsageError(
             f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for those "
             "that know of none: leave it out"
         )
-    raise UsageError(f"{script.label} is not distributed itself: start it with --ranks script")
+    return as_we_share(_in_several(job, count, arguments.backend), script)
+
+
+def _in_one(job: Job) -> Job:
+    """One whose plan says nothing of processes."""
+    return replace(job, plan=job.plan.without("processes"))
+
+
+def _in_several(job: Job, count: int | None, backend: str | None) -> Job:
+    """One whose plan says how many processes there are: ``count`` of them, if that is given."""
+    settings = dict(job.plan.techniques.get("processes", {}))
+    if count is not None:
+        settings["count"] = count
+    if backend is not None:
+        settings["backend"] = "mpi4py" if backend == "mpi" else backend
+    return replace(job, plan=job.plan.adding("processes", settings))
+
+
+def as_we_share(job: Job, script: Script) -> int:
+    """Ranks of a script that knows of none: each trains on its part of every batch."""
+    from ..bench.stage import Stage
+    from ..launch.ranks import run_ranks
+    from ..launch.rendezvous import private_place
+    from ..launch.together import wish_of
+    from ..launching import ranks_of_ours
+    from ..records.diagnosis import Distribution
+    from ..rehearsing import findings_for
+    from ..workspace import Workspace
+
+    wish = wish_of(job.plan)
+    assert wish is not None
+    if wish.count == 1:
+        alone(_in_one(job), script, Distribution(), "")
+    workspace = Workspace(script)
+    workspace.make()
+    stage = Stage(
+        argv=job.argv, module=job.module, machine=job.machine, environment=os.environ,
+        folders=script.folders, trial_folder=workspace.new_trial(),
+    )  # fmt: skip
+    with stage, private_place() as place:
+        found = findings_for(script, wish, stage, say)
+        for remark in found.remarks:
+            say(f"not as in one process: {remark}")
+        first, *others = ranks_of_ours(job, wish, os.environ, found, place)
+        shielded = [replace(rank, job=replace(rank.job, shield=stage.shield)) for rank in others]
+        say(f"{wish.count} ranks, each with its part of every batch")
+        return run_ranks([first, *shielded], say)
 
 
 def alone(job: Job, script: Script, found: Distribution, instead: str) -> NoReturn:

@@ -6,12 +6,43 @@ Source: https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variab
 from __future__ import annotations
 
 import errno
+import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 from ..errors import UsageError
 
 LOCAL = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where ranks of ours meet. ``store`` and ``memory`` as in ``inside.job.Ranks``; ``inherited``: the
+    descriptors that each rank must have open.
+    """
+
+    store: str
+    memory: tuple[int, ...] = ()
+    inherited: tuple[int, ...] = ()
+
+
+@contextmanager
+def private_place() -> Iterator[Place]:
+    """Memory without a name, for one launch: nobody else can find it, and nothing of it stays behind.
+
+    Where there is no such memory (macOS): a free port of this machine.
+    """
+    if not hasattr(os, "memfd_create"):
+        yield Place(f"tcp://{LOCAL}:{free_port()}")
+        return
+    with ExitStack() as stack:
+        made = []
+        for name in ("store", "now", "in turn"):
+            made.append(os.memfd_create(f"hasten {name}"))
+            stack.callback(os.close, made[-1])
+        yield Place(f"file:///proc/self/fd/{made[0]}", tuple(made[1:]), tuple(made))
 
 
 def meeting_place(environment: Mapping[str, str]) -> dict[str, str]:

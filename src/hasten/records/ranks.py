@@ -28,6 +28,6 @@ class Findings:
     loader: LoaderKey | None = None
     loss: str = "mean"
     least: int = 1
-    device: str = "cpu"
+    device: str = ""
     refusals: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
