@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ..errors import Refusal, WorkerError
 from ..records.observation import Observation, Step
-from ..records.plan import Plan
+from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
 from ..records.trial import Proof
 from .ending import PlanRefused, ScriptEnded, ScriptOver
@@ -63,9 +63,11 @@ class WorkerGroup:
         return self._all(lambda rank: rank.steps(count, timeout))
 
     def switch(self, plan: Plan) -> str:
-        """Why not, by the first rank in which it cannot be."""
-        reasons = self._of_all(lambda rank: rank.switch(plan))
-        return next(filter(None, reasons), "")
+        """Why not, by the first rank in which it cannot be; then it is in force in none."""
+        reason = next(filter(None, self._of_all(lambda rank: rank.switch(plan))), "")
+        if reason:
+            self._of_all(lambda rank: rank.switch(BASELINE))
+        return reason
 
     def observation(self) -> Observation:
         return self._all(lambda rank: rank.observation())
@@ -77,7 +79,17 @@ class WorkerGroup:
         return together(self._of_all(lambda rank: rank.testimony()))
 
     def numerics(self, what: str, **more: Any) -> dict[str, Any]:
-        return self._all(lambda rank: rank.numerics(what, **more))
+        """All take up what one has written; each writes into a file of its own."""
+        if what not in ("save", "record"):
+            return self._all(lambda rank: rank.numerics(what, **more))
+        files = {"state", "made"} & set(more)
+
+        def ask(rank: WorkerProcess) -> dict[str, Any]:
+            number = self.ranks.index(rank)
+            own = {name: f"{more[name]}-{number}" for name in files} if number else {}
+            return rank.numerics(what, **{**more, **own})
+
+        return self._all(ask)
 
     def rehearsed(self) -> list[Findings]:
         """What each rank found."""
