@@ -117,3 +117,12 @@ def test_ctrl_c_leaves_nothing(project: Project) -> None:
     assert process.returncode in (130, -signal.SIGINT), lines
     wait_until(lambda: project.left_over() == [])
     assert [name for name in os.listdir("/dev/shm") if name.startswith("hasten")] == []
+
+
+def test_the_shipped_example_prints_once(project: Project) -> None:
+    example = Path(__file__).parents[2] / "examples" / "fashion_cnn.py"
+    done = project.hasten("run", "--nproc-per-node", "2", str(example), "--epochs", "1", "--seed", "1")
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["epoch", "accuracy"]
+    assert float(done.stdout.split()[-1]) > 0.7
+    assert done.stderr.count("ranks") == 1
