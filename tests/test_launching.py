@@ -10,7 +10,7 @@ from hasten.errors import UsageError
 from hasten.inside.job import Job
 from hasten.launch.rendezvous import Place, private_place
 from hasten.launch.together import Wish
-from hasten.launching import check_backends, ranks_of_ours, ranks_of_their_own
+from hasten.launching import OwnRanks, check_backends, ranks_of_ours, ranks_of_their_own
 from hasten.records.diagnosis import Distribution
 from hasten.records.machine import Core
 from hasten.records.plan import Plan
@@ -49,10 +49,10 @@ def test_each_rank_of_ours_sees_one_gpu() -> None:
 
 def test_ranks_of_the_scripts_own_see_all_gpus() -> None:
     found = Distribution("ranks", "t.py:1: init_process_group('nccl')", ("nccl",))
-    ranks = ranks_of_their_own(Job(("t.py",), GPUS), 2, {}, found, "")
+    ranks = ranks_of_their_own(Job(("t.py",), GPUS), OwnRanks(2, found), {})
     assert all("CUDA_VISIBLE_DEVICES" not in rank.environment for rank in ranks)
     with pytest.raises(UsageError, match="there are 2 GPUs"):
-        ranks_of_their_own(Job(("t.py",), GPUS), 3, {}, found, "")
+        ranks_of_their_own(Job(("t.py",), GPUS), OwnRanks(3, found), {})
 
 
 def test_more_ranks_than_gpus_are_refused() -> None:
@@ -94,7 +94,7 @@ def test_a_rehearsal_does_not_depend_on_where_ranks_lie() -> None:
 
 def test_a_rank_finds_the_names_that_its_script_reads() -> None:
     found = Distribution("ranks", "t.py:1: os.environ['PMI_RANK']", reads=("PMI_RANK", "PMI_SIZE"))
-    _, second = ranks_of_their_own(Job(("t.py",), FOUR), 2, {}, found, "gloo")
+    _, second = ranks_of_their_own(Job(("t.py",), FOUR), OwnRanks(2, found, "gloo"), {})
     told = second.environment
     assert (told["PMI_RANK"], told["PMI_SIZE"], told["RANK"]) == ("1", "2", "1")
     assert second.job.own_group is not None

@@ -6,7 +6,7 @@ import importlib.util
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .errors import UsageError
@@ -69,21 +69,31 @@ def _torch_has_mpi() -> bool:
     return output_of(sys.executable, "-c", asked, timeout_seconds=60) == "True"
 
 
-def ranks_of_their_own(
-    job: Job, count: int, environment: Mapping[str, str], distribution: Distribution, instead: str
-) -> list[Rank]:
+@dataclass(frozen=True)
+class OwnRanks:
+    """``count`` ranks of a script that is distributed itself. ``instead``: the backend that stands in for
+    those that it names, "" for none.
+    """
+
+    count: int
+    distribution: Distribution
+    instead: str = ""
+
+
+def ranks_of_their_own(job: Job, wanted: OwnRanks, environment: Mapping[str, str]) -> list[Rank]:
     """Ranks for a script that is one of several itself: each finds in its environment which.
 
-    As under torchrun each sees all GPUs. Raises UsageError where ``count`` does not fit the machine, or the
+    As under torchrun each sees all GPUs. Raises UsageError where so many do not fit the machine, or the
     user's port is taken.
     """
-    if "nccl" in distribution.backends and not instead:
+    count, found = wanted.count, wanted.distribution
+    if "nccl" in found.backends and not wanted.instead:
         gpu_of(0, count, visible_gpus(job.machine, environment))  # NCCL takes each GPU once
     place = meeting_place(environment)
-    own = replace(job, own_group=OwnGroup(instead))
+    own = replace(job, own_group=OwnGroup(wanted.instead))
     made = []
     for number, share in enumerate(shares(job.machine, count)):
-        told = as_torchrun(number, count, place) | as_launchers(distribution.reads, number, count)
+        told = as_torchrun(number, count, place) | as_launchers(found.reads, number, count)
         variables = {**environment, **share.variables(environment), **told}
         rank = replace(own, machine=share.part_of(job.machine), plan=plan_for(job.plan, share))
         made.append(Rank(rank, variables, share.cpus))

@@ -17,14 +17,19 @@ from .budget import Costs, budget_for_search
 from .candidates import choose
 from .causes import find_causes
 from .conclusion import conclude, save_plan
-from .errors import HastenError, Refusal
+from .distribution import distribution_of
+from .errors import HastenError, Refusal, UsageError
 from .inside.techniques.base import RISKS, Risk
 from .inside.techniques.catalog import CATALOG
 from .journal import Journal
+from .launch.shares import shares
+from .launching import OwnRanks, check_backends
 from .machine import this_machine
 from .machine.vitals import idle_vitals, vitals
 from .recording import LoggedBench
+from .records.diagnosis import Distribution
 from .records.facts import Facts
+from .records.machine import Machine
 from .records.plan import Plan
 from .records.trial import Trial
 from .records.verdict import GuardVerdict, Tried, TuneResult
@@ -46,6 +51,8 @@ class TuneRequest:
     risk: Risk
     seed: int
     allow_writes: bool
+    nproc: int | None = None  # ranks of a script that is distributed itself; None: it trains in one process
+    backend: str = ""  # that stands in for those that such a script names; "" for none
 
 
 def tune(request: TuneRequest, progress: Progress) -> TuneResult:
@@ -54,9 +61,11 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
     Raises Refusal where the script cannot be measured honestly, ScriptError where it fails by itself.
     """
     began = time.monotonic()
+    machine = this_machine()
+    distribution = distribution_of(request.script)
+    own_ranks = _own_ranks(request, distribution, machine)
     workspace = Workspace(request.script)
     workspace.make()
-    machine = this_machine()
     has_gpu = bool(machine.accelerators)
     others = idle_vitals()
     started = vitals(gpus=has_gpu)
@@ -68,8 +77,13 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
         module=request.script.module is not None,
         protect=not request.allow_writes,
         trial_folder=workspace.new_trial(),
+        own_ranks=own_ranks,
     )
-    identity = {"argv": request.script.argv, "digest": request.script.digest(), "machine": machine.identity}
+    identity = {
+        "argv": request.script.argv,
+        "digest": request.script.digest(),
+        "machine": stage.seen.identity,
+    }
     journal = Journal(workspace.journal_path, identity)
     state = "interrupted"
     try:
@@ -81,7 +95,7 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
             *while_tuning(started, vitals(gpus=has_gpu), result.observation, confirmation),
         )
         result = replace(result, tune_seconds=time.monotonic() - began, warnings=warnings)
-        save_plan(workspace, result)
+        save_plan(workspace, result, request.nproc)
         state = "finished"
         return result
     except HastenError:
@@ -104,9 +118,10 @@ def _tune(
     observation, rhythm = observe(stage, seconds=_OBSERVATION_SHARE * request.budget)
     if observation.obstacles:
         raise Refusal(f"{request.script.label} cannot be tuned: {'; '.join(observation.obstacles)}")
-    facts = Facts(stage.machine, observation)
+    facts = Facts(stage.seen, observation)
     causes = find_causes(facts)
-    candidates, refused = choose(facts, causes, request.risk)
+    ruled_out = {"processes": "the script is distributed itself"} if stage.own_ranks is not None else {}
+    candidates, refused = choose(facts, causes, request.risk, ruled_out)
     progress.observed(observation, causes)
 
     with ScriptBench(stage, rhythm) as bench:
@@ -155,6 +170,28 @@ def _tune(
         search_budget,
     )
     return replace(result, threads=curve), trial
+
+
+def _own_ranks(request: TuneRequest, found: Distribution, machine: Machine) -> OwnRanks | None:
+    """Raises UsageError where so many processes were asked for and the script or the machine is not for
+    it.
+    """
+    if request.nproc is None:
+        return None
+    label, count = request.script.label, request.nproc
+    if found.kind != "ranks":
+        raise UsageError(
+            f"--nproc-per-node {count}: {label} is not distributed itself, and how many processes are best "
+            "for it is tried anyhow: leave it out"
+        )
+    check_backends(found, request.backend, machine)
+    if "mpi" in (request.backend, *(() if request.backend else found.backends)):
+        raise UsageError(
+            f"{found.sign} asks for MPI, whose ranks mpirun starts, and trials cannot follow those: tune "
+            "with --backend shm (or gloo), and run without it"
+        )
+    shares(machine, count)
+    return OwnRanks(count, found, request.backend)
 
 
 def _hold_accuracy(

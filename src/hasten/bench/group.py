@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..errors import Refusal, WorkerError
 from ..records.observation import Observation, Step
-from ..records.plan import Plan
+from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
 from ..records.trial import Proof
 from .ending import PlanRefused, ScriptEnded, ScriptOver
@@ -62,9 +63,11 @@ class WorkerGroup:
         return self._all(lambda rank: rank.steps(count, timeout))
 
     def switch(self, plan: Plan) -> str:
-        """Why not, by the first rank in which it cannot be."""
-        reasons = self._of_all(lambda rank: rank.switch(plan))
-        return next(filter(None, reasons), "")
+        """Why not, by the first rank in which it cannot be; then it is in force in none."""
+        reason = next(filter(None, self._of_all(lambda rank: rank.switch(plan))), "")
+        if reason:
+            self._of_all(lambda rank: rank.switch(BASELINE))
+        return reason
 
     def observation(self) -> Observation:
         return self._all(lambda rank: rank.observation())
@@ -73,10 +76,20 @@ class WorkerGroup:
         return self._all(lambda rank: rank.proofs())
 
     def testimony(self) -> list[dict[str, Any]]:
-        return self._all(lambda rank: rank.testimony())
+        return together(self._of_all(lambda rank: rank.testimony()))
 
     def numerics(self, what: str, **more: Any) -> dict[str, Any]:
-        return self._all(lambda rank: rank.numerics(what, **more))
+        """All take up what one has written; each writes into a file of its own."""
+        if what not in ("save", "record"):
+            return self._all(lambda rank: rank.numerics(what, **more))
+        files = {"state", "made"} & set(more)
+
+        def ask(rank: WorkerProcess) -> dict[str, Any]:
+            number = self.ranks.index(rank)
+            own = {name: f"{more[name]}-{number}" for name in files} if number else {}
+            return rank.numerics(what, **{**more, **own})
+
+        return self._all(ask)
 
     def rehearsed(self) -> list[Findings]:
         """What each rank found."""
@@ -122,7 +135,12 @@ class WorkerGroup:
             except (ScriptOver, PlanRefused, Refusal, WorkerError) as error:
                 failures.append(error)
         if failures:
-            raise min(failures, key=_rank_of_failure)
+            worst = min(failures, key=_rank_of_failure)
+            overs = [error for error in failures if isinstance(error, ScriptOver)]
+            if isinstance(worst, ScriptOver) and len(overs) == len(self.ranks):
+                testimony = together([over.ended.testimony for over in overs])
+                raise ScriptOver(replace(worst.ended, testimony=testimony))
+            raise worst
         return answers
 
 
@@ -131,3 +149,23 @@ def _rank_of_failure(error: BaseException) -> int:
     if isinstance(error, ScriptOver):
         return 0 if error.ended.how != "completed" else 2
     return 1 if isinstance(error, (PlanRefused, Refusal)) else 3
+
+
+def together(ranks: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The testimony of all ranks as one: rank 0's, with the samples of all ranks' slices in each batch.
+
+    ``batches`` is None: of a whole batch no rank has seen more than its slice, so samples must tell.
+    """
+    merged = []
+    for steps in zip(*ranks, strict=False):
+        samples = []
+        for parts in zip(*(step["samples"] for step in steps), strict=False):
+            first = parts[0]["digests"]
+            digests = list(first)
+            for part in parts[1:]:
+                mine = part["digests"]
+                if mine != first[: len(mine)]:  # a rank for which nothing was left repeats the first samples
+                    digests += mine
+            samples.append({**parts[0], "digests": digests})
+        merged.append({**steps[0], "samples": samples, "batches": None})
+    return merged

@@ -47,6 +47,12 @@ class WorkerProcess:
         """``inherits``: descriptors that stay open in it."""
         ours, theirs = socket.socketpair()
         argv, variables = render(replace(job, descriptor=theirs.fileno()), environment)
+        with contextlib.closing(theirs):
+            process = start_process(argv, variables, (theirs.fileno(), *inherits), output)
+        self.begin(job, ours, process, output)
+
+    def begin(self, job: Job, ours: socket.socket, process: subprocess.Popen[bytes], output: Output) -> None:
+        """Take up the conversation with the worker for ``job`` that ``process`` is, or started."""
         self.plan = job.plan
         self.history: list[Step] = []
         self.setup_seconds = 0.0
@@ -55,28 +61,6 @@ class WorkerProcess:
         self.uppers: tuple[str, ...] = ()  # where its writes go
         self._denied = ""  # as in ScriptEnded
         self._wire = Wire(ours)
-        stdout = open_output(output.stdout) if output.heard is None else None
-        stderr = open_output(output.stderr)
-        out: IO[bytes] | int | None = sys.stderr.fileno() if output.stdout_to_stderr else stdout
-        if output.heard is not None:
-            out = subprocess.PIPE
-        process: subprocess.Popen[bytes] | None = None
-        try:
-            with _signals_held():
-                process = subprocess.Popen(
-                    argv, env=variables, pass_fds=(theirs.fileno(), *inherits), stdin=subprocess.DEVNULL,
-                    stdout=out, stderr=stderr, start_new_session=True,
-                )  # fmt: skip
-        except BaseException:
-            if process is not None:
-                process.kill()
-                process.wait()
-            raise
-        finally:
-            theirs.close()
-            for file in (stdout, stderr):
-                if file is not None:
-                    file.close()
         self._process = process
         self._tap: Tap | None = None
         if output.heard is not None and process.stdout is not None:
@@ -267,6 +251,33 @@ class WorkerProcess:
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
+
+
+def start_process(
+    argv: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int], output: Output
+) -> subprocess.Popen[bytes]:
+    """In a session of its own. It inherits ``descriptors``."""
+    process: subprocess.Popen[bytes] | None = None
+    with contextlib.ExitStack() as files:
+        stdout = open_output(output.stdout) if output.heard is None else None
+        stderr = open_output(output.stderr)
+        for file in filter(None, (stdout, stderr)):
+            files.enter_context(file)
+        out: IO[bytes] | int | None = sys.stderr.fileno() if output.stdout_to_stderr else stdout
+        if output.heard is not None:
+            out = subprocess.PIPE
+        try:
+            with _signals_held():
+                process = subprocess.Popen(
+                    argv, env=environment, pass_fds=descriptors, stdin=subprocess.DEVNULL,
+                    stdout=out, stderr=stderr, start_new_session=True,
+                )  # fmt: skip
+        except BaseException:
+            if process is not None:
+                process.kill()
+                process.wait()
+            raise
+    return process
 
 
 @contextlib.contextmanager

@@ -15,8 +15,9 @@ from ..inside.job import Job, Perturbation, Shield
 from ..inside.protect import keep, make_layers, remove_layers
 from ..launch.ranks import Rank
 from ..launch.rendezvous import private_place
+from ..launch.shares import shares
 from ..launch.together import Wish, wish_of
-from ..launching import ranks_of_ours
+from ..launching import OwnRanks, ranks_of_ours, ranks_of_their_own
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
@@ -26,6 +27,7 @@ from .listening import Heard
 from .output import Output
 from .process import WorkerProcess
 from .rehearsal import SEED, rehearse
+from .sheltered import start_sheltered
 from .worker import Worker
 
 
@@ -46,6 +48,7 @@ class Stage:
     module: bool = False  # argv[0] names a module, as with python -m
     protect: bool = True
     trial_folder: Path | None = None  # None: the workers' output goes where ours goes
+    own_ranks: OwnRanks | None = None  # the script is one of several by itself; None: it trains alone
     stdout_to_stderr: bool = False  # keep our standard output free of the script's
     protection: str = ""  # "overlay", "landlock" or "off", known once a worker has started
     _layers: str = field(default="", init=False)
@@ -66,6 +69,13 @@ class Stage:
     def aside(self) -> str:
         """A folder outside the user's, which all workers see, and which goes with the stage."""
         return self._aside
+
+    @property
+    def seen(self) -> Machine:
+        """What a worker sees of the machine: all of it, or a rank's share."""
+        if self.own_ranks is None:
+            return self.machine
+        return shares(self.machine, self.own_ranks.count)[0].part_of(self.machine)
 
     @property
     def shield(self) -> Shield:
@@ -113,6 +123,8 @@ class Stage:
             waits=waits,
             whole=whole,
         )
+        if self.own_ranks is not None:
+            return self._own_group(job, self.own_ranks, heard)
         wish = wish_of(plan)
         if wish is not None:
             return self._group(job, wish, self._findings_for(wish), heard)
@@ -141,6 +153,16 @@ class Stage:
                     starting.callback(started[-1].stop)
                 starting.pop_all()
             return WorkerGroup(started, closing.pop_all())
+
+    def _own_group(self, job: Job, wanted: OwnRanks, heard: Heard | None) -> WorkerGroup:
+        """Each launch at a port of its own: two may stand beside each other."""
+        self._count += 1
+        environment = offline(self.environment, self._aside)
+        environment.pop("MASTER_PORT", None)
+        if job.seed is not None:
+            environment["PYTHONHASHSEED"] = str(job.seed % 2**32)
+        ranks = ranks_of_their_own(job, wanted, environment)
+        return start_sheltered(ranks, job.shield, environment, replace(self._output(), heard=heard))
 
     def _start(self, rank: Rank, heard: Heard | None) -> WorkerProcess:
         self._count += 1

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .common import add_script, add_techniques, require_platform, script_of
+from .common import BACKENDS, add_script, add_techniques, require_platform, script_of
 from .starting import say, start
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 NAME = "run"
 HELP = "train to the end under the plan that tune wrote"
-BACKENDS = ("gloo", "shm", "mpi", "ccl")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +57,7 @@ def execute(arguments: argparse.Namespace) -> int:
     script = script_of(arguments)
     machine = this_machine()
     saved, source = _plan(arguments, script)
-    plan, remarks = fit(saved, script, machine)
+    plan, remarks = fit(saved, script, machine, arguments.nproc_per_node)
     for remark in remarks:
         say(remark)
     if remarks and arguments.strict:

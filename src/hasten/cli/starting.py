@@ -135,9 +135,9 @@ def alone(job: Job, script: Script, found: Distribution, instead: str) -> NoRetu
 def as_the_script_asks(job: Job, found: Distribution, count: int, instead: str) -> int:
     """N ranks that know of each other by themselves."""
     from ..launch.ranks import run_ranks
-    from ..launching import ranks_of_their_own
+    from ..launching import OwnRanks, ranks_of_their_own
 
-    ranks = ranks_of_their_own(job, count, os.environ, found, instead)
+    ranks = ranks_of_their_own(job, OwnRanks(count, found, instead), os.environ)
     if "threads" in job.plan.techniques and "threads" not in ranks[-1].job.plan.techniques:
         say("threads is left out: it was measured for one process, and each rank has fewer cores")
     if count == 1:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import weakref
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from .identify import length_of
@@ -48,8 +49,7 @@ class Witness:
         return call(*args, **kwargs)
 
     def step_ended(self, step: RawStep) -> None:
-        torch = self._training.torch
-        streams = hashlib.blake2b(repr(random_streams(torch)).encode(), digest_size=12)
+        streams = hashlib.blake2b(repr(self._streams()).encode(), digest_size=12)
         self._steps.append(
             {
                 "optimizer": step.optimizer,
@@ -64,6 +64,12 @@ class Witness:
             }
         )
         self._batches, self._samples, self._modes = [], [], []
+
+    def _streams(self) -> Any:
+        """Of several ranks those that all share: one process draws from them what all ranks draw alike."""
+        member = self._training.member
+        with member.streams.shared() if member is not None else nullcontext():
+            return random_streams(self._training.torch)
 
     def testimony(self) -> list[dict[str, Any]]:
         return self._steps
