@@ -120,7 +120,8 @@ def _tune(
         raise Refusal(f"{request.script.label} cannot be tuned: {'; '.join(observation.obstacles)}")
     facts = Facts(stage.seen, observation)
     causes = find_causes(facts)
-    ruled_out = {"processes": "the script is distributed itself"} if stage.own_ranks is not None else {}
+    by_itself = distribution_of(request.script).kind
+    ruled_out = {"processes": "the script is distributed itself"} if by_itself else {}
     candidates, refused = choose(facts, causes, request.risk, ruled_out)
     progress.observed(observation, causes)
 
