@@ -25,6 +25,8 @@ from .records.machine import Machine
 from .records.plan import Plan
 from .records.ranks import Findings
 
+_SHARED_BYTES = 32 * 2**20  # for each rank: a few batches of pictures
+
 
 def check_backends(distribution: Distribution, instead: str, machine: Machine) -> None:
     """Raises UsageError where the script names a backend that is not here, and none is to stand in."""
@@ -157,6 +159,18 @@ def _shares_for(machine: Machine, wish: Wish) -> list[Share]:
         return shares_of(resolve(machine, wish.count, wish.threads, wish.bind), machine)
     except ValueError as error:
         raise UsageError(f"processes bound by {wish.bind}: {error}") from None
+
+
+def little_shared_memory(count: int, left_bytes: int | None) -> str:
+    """What to say where loaders' workers of ``count`` ranks may find no room for their batches; "" where
+    they will. Ranks that exchange gradients by shm need none of it.
+    """
+    if left_bytes is None or left_bytes >= count * _SHARED_BYTES:
+        return ""
+    return (
+        f"/dev/shm has {left_bytes / 2**20:.0f} MB left for {count} ranks: where workers of a DataLoader "
+        "fail for want of it, make it larger (docker run --shm-size=1g) or set num_workers=0"
+    )
 
 
 def plan_for(plan: Plan, share: Share) -> Plan:

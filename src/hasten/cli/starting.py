@@ -106,6 +106,7 @@ def as_we_share(job: Job, script: Script) -> int:
             say(f"not as in one process: {remark}")
         first, *others = ranks_of_ours(job, wish, os.environ, found, place)
         shielded = [replace(rank, job=replace(rank.job, shield=stage.shield)) for rank in others]
+        say_of_shared_memory(wish.count)
         say(f"{wish.count} ranks, each with its part of every batch")
         return run_ranks([first, *shielded], say)
 
@@ -144,6 +145,7 @@ def as_the_script_asks(job: Job, found: Distribution, count: int, instead: str) 
         from ..launch.local import render
 
         become(*render(ranks[0].job, ranks[0].environment))
+    say_of_shared_memory(count)
     why = f" ({found.sign})" if found.sign else ""
     say(f"{count} ranks as under torchrun{why}")
     return run_ranks(ranks, say, all_speak=True)
@@ -158,6 +160,15 @@ def _without_ranks(arguments: Namespace, script: Script) -> list[str]:
         words += [f"--{name}", value] if value is not None else []
     words += ["--no-plan"] * arguments.no_plan + ["--strict"] * arguments.strict
     return [*words, *(["-m"] if script.module else []), *script.argv]
+
+
+def say_of_shared_memory(count: int) -> None:
+    from ..launching import little_shared_memory
+    from ..machine.memory import shared_left_bytes
+
+    remark = little_shared_memory(count, shared_left_bytes())
+    if remark:
+        say(remark)
 
 
 def become(argv: list[str], environment: dict[str, str]) -> NoReturn:
