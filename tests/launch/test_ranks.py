@@ -44,11 +44,11 @@ def run(here: Project, source: str, size: int = 2, *more: str) -> subprocess.Com
     return here.python(*words(size, *more)[1:], stdin="typed")
 
 
-def started(here: Project, source: str, size: int = 2) -> subprocess.Popen[str]:
+def started(here: Project, source: str, size: int = 2, *more: str) -> subprocess.Popen[str]:
     """The launcher, once all ranks wait."""
     here.write("train.py", START + source)
     process = subprocess.Popen(
-        words(size),
+        words(size, *more),
         cwd=here.folder,
         env=here.environment,
         stdin=subprocess.DEVNULL,
@@ -139,6 +139,16 @@ def test_a_signal_that_ends_rank_0_is_in_the_exit_code(here: Project) -> None:
     process.terminate()
     process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_ranks_in_a_shelter_go_with_rank_0(here: Project) -> None:
+    """No signal comes through to them."""
+    deaf = "if rank:\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    process = started(here, deaf + WAIT, 2, "sheltered")
+    process.terminate()
+    process.communicate(timeout=20)  # sooner than patience would end
+    assert process.returncode == 128 + signal.SIGTERM
+    assert here.left_over() == []
 
 
 def test_a_hangup_that_is_ignored_stays_so(here: Project) -> None:

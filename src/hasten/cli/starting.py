@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import Namespace
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def start(job: Job, script: Script, arguments: Namespace) -> int:
     if by_script:
         if (arguments.backend or "mpi") == "mpi" and "mpi" in (arguments.backend, *found.backends):
             environment = dict(os.environ)
-            command = [sys.executable, "-m", "hasten.cli.main", "run", *_without_ranks(arguments, script)]
+            command = [*_ourselves(), "run", *_without_ranks(arguments, script)]
             argv = by_mpirun(command, count, job.machine, environment)
             say(f"{count} ranks by mpirun ({found.sign})")
             become(argv, {**environment, _SAID: "1"})
@@ -149,6 +150,12 @@ def as_the_script_asks(job: Job, found: Distribution, count: int, instead: str) 
     why = f" ({found.sign})" if found.sign else ""
     say(f"{count} ranks as under torchrun{why}")
     return run_ranks(ranks, say, all_speak=True)
+
+
+def _ourselves() -> list[str]:
+    """What starts hasten again: as a module it would find the script's own modules before Python's."""
+    entry = Path(sys.argv[0])
+    return [sys.executable, *([str(entry)] if entry.name == "hasten" else ["-m", "hasten.cli.main"])]
 
 
 def _without_ranks(arguments: Namespace, script: Script) -> list[str]:
