@@ -208,7 +208,7 @@ def test_a_gain_is_written_as_a_plan_that_can_be_read_back(workspace: Workspace)
 
 
 def test_a_plan_for_ranks_says_how_many(workspace: Workspace) -> None:
-    save_plan(workspace, concluded(trial(CLEAR, PLAN), verdict()), 2)
+    save_plan(workspace, replace(concluded(trial(CLEAR, PLAN), verdict()), nproc=2))
     assert read_plan(workspace.plan_path).made_for["nproc_per_node"] == 2
 
 

@@ -94,8 +94,10 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
             *before_tuning(*others),
             *while_tuning(started, vitals(gpus=has_gpu), result.observation, confirmation),
         )
-        result = replace(result, tune_seconds=time.monotonic() - began, warnings=warnings)
-        save_plan(workspace, result, request.nproc)
+        result = replace(
+            result, tune_seconds=time.monotonic() - began, warnings=warnings, nproc=request.nproc
+        )
+        save_plan(workspace, result)
         state = "finished"
         return result
     except HastenError:
