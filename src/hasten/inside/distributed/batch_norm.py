@@ -6,13 +6,32 @@ all ranks alike; here each rank's counts by its part of the batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from .communication import Communication
+
+
+def average_running_statistics(communication: Communication, roots: Sequence[Any]) -> None:
+    """Each rank's batch norm has gathered those of its own slices: from now on all have their mean."""
+    norms: list[Any] = [
+        module
+        for root in roots
+        for module in root.modules()
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.running_mean is not None
+    ]
+    if not norms:
+        return
+    buffers = [buffer for norm in norms for buffer in (norm.running_mean, norm.running_var)]
+    with torch.no_grad():
+        flat: Any = torch.cat([buffer.reshape(-1).double() for buffer in buffers])
+        communication.sum(flat)
+        flat /= communication.size
+        for buffer, mean in zip(buffers, flat.split([b.numel() for b in buffers]), strict=True):
+            buffer.copy_(mean.view(buffer.shape))
 
 
 @dataclass(frozen=True)

@@ -47,12 +47,13 @@ class Communication:
         engine.all_reduce(tensor, "sum")
 
     def gathered(self, tensor: Any) -> Any:
-        """One row for each rank, of ``tensor`` on the CPU."""
+        """``tensor`` of each rank, one row after the other."""
         rows = tensor.new_empty((self.size, *tensor.shape))
         if self.size == 1:
             rows[0] = tensor
         else:
-            self.now.all_gather(rows, tensor.contiguous())
+            engine = self.now if tensor.device.type == "cpu" else self._in_turn
+            engine.all_gather(rows, tensor.contiguous())
         return rows
 
     def begin(self, tensor: Any) -> None:

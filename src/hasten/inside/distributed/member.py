@@ -18,8 +18,9 @@ from ..job import Ranks
 from ..observer import Observer
 from ..training import Call, Training
 from .averaging import Averaging
-from .batch_norm import Part, SharedBatchNorm
+from .batch_norm import Part, SharedBatchNorm, average_running_statistics
 from .communication import Communication
+from .evaluation import SharedEvaluation
 from .losses import MOST, losses_at, make_global
 from .slicing import Slicer
 from .streams import Streams, seed_of
@@ -46,6 +47,8 @@ class Member:
         self.slicer = Slicer(ranks.rank, ranks.world_size, findings.loader, findings.least)
         self.streams = Streams(training.torch, ranks.rank)
         self.averaging = Averaging(self.communication, self._parameters)
+        self.evaluation = SharedEvaluation(self.communication)
+        self._trained = False  # since the last evaluation
         self._known: tuple[Any, list[Any]] = ((), [])
         self._met: set[int] = set()  # roots, by id, that were trained
         self._models = 0  # a fingerprint of their first parameters
@@ -142,7 +145,16 @@ class Member:
             if id(root) not in self._met:
                 self._meet(root)
             self.slicer.forward_begins((args, kwargs))
-        return call(*args, **kwargs)
+            self._trained = True
+            return call(*args, **kwargs)
+        return call(*args, **kwargs) if root.training else self._evaluate(root, call, args, kwargs)
+
+    def _evaluate(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._trained:
+            self._trained = False
+            if not self.ranks.sync_batch_norm:
+                average_running_statistics(self.communication, self._training.roots)
+        return self.evaluation.run(root, call, args, kwargs)
 
     def _meet(self, root: Any) -> None:
         """``root`` is about to be trained for the first time."""

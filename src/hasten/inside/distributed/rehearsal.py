@@ -124,6 +124,9 @@ class Rehearsal(Member):
         finally:
             undo()
 
+    def _evaluate(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return call(*args, **kwargs)
+
     def _pass_ended(self) -> None:
         if len(self._recorded) < _MOST_PASSES:
             added = self.averaging.added()
