@@ -74,12 +74,14 @@ def _torch_has_mpi() -> bool:
 @dataclass(frozen=True)
 class OwnRanks:
     """``count`` ranks of a script that is distributed itself. ``instead``: the backend that stands in for
-    those that it names, "" for none.
+    those that it names, "" for none. ``in_trial``: they meet at a port of their own, whatever the script
+    says.
     """
 
     count: int
     distribution: Distribution
     instead: str = ""
+    in_trial: bool = False
 
 
 def ranks_of_their_own(job: Job, wanted: OwnRanks, environment: Mapping[str, str]) -> list[Rank]:
@@ -92,7 +94,8 @@ def ranks_of_their_own(job: Job, wanted: OwnRanks, environment: Mapping[str, str
     if "nccl" in found.backends and not wanted.instead:
         gpu_of(0, count, visible_gpus(job.machine, environment))  # NCCL takes each GPU once
     place = meeting_place(environment)
-    own = replace(job, own_group=OwnGroup(wanted.instead))
+    port = int(place["MASTER_PORT"]) if wanted.in_trial else 0
+    own = replace(job, own_group=OwnGroup(wanted.instead, port))
     made = []
     for number, share in enumerate(shares(job.machine, count)):
         told = as_torchrun(number, count, place) | as_launchers(found.reads, number, count)

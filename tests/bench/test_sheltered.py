@@ -29,15 +29,19 @@ pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="trials' shelter is for Linux"),
 ]
 SHAPE = Path(__file__).parent.parent / "scripts" / "shapes" / "ddp_torchrun.py"
+GROUP = 'dist.init_process_group("gloo")'
 FUSED = Plan({"fused_optimizer": {"form": "fused"}})
 
 
 @contextmanager
-def stage_of(folder: Path, extra: str = "") -> Iterator[Stage]:
-    """Of the shape with DistributedDataParallel, in two ranks. ``extra``: lines before its training."""
+def stage_of(folder: Path, extra: str = "", group: str = GROUP) -> Iterator[Stage]:
+    """Of the shape with DistributedDataParallel, in two ranks. ``extra``: lines before its training;
+    ``group``: what makes its process group.
+    """
     script = Script(folder / "script" / "train.py", ())
     script.path.parent.mkdir()
     source = SHAPE.read_text().replace("    torch.manual_seed(0)\n", f"    torch.manual_seed(0)\n{extra}")
+    source = source.replace(GROUP, group)
     script.path.write_text(source.replace("range(4)", "range(20)"))
     stage = Stage(
         argv=script.argv,
@@ -102,10 +106,19 @@ def test_a_rank_that_ends_is_a_failed_trial(tmp_path: Path) -> None:
     assert f"rank 1 of 2 was killed by {signal.SIGKILL.name}" in said
 
 
-def test_a_pair_is_two_launches_side_by_side(tmp_path: Path) -> None:
-    """Each has a port of its own."""
+@pytest.mark.parametrize(
+    "group",
+    [
+        f"os.environ['MASTER_PORT'] = '29417'\n    {GROUP}",
+        "dist.init_process_group('gloo', init_method='tcp://127.0.0.1:29417', "
+        "rank=int(os.environ['RANK']), world_size=int(os.environ['WORLD_SIZE']))",
+    ],
+    ids=["env", "tcp"],
+)
+def test_a_pair_is_two_launches_side_by_side(tmp_path: Path, group: str) -> None:
+    """Each has a port of its own, also where the script always names the same."""
     rhythm = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
-    with stage_of(tmp_path) as stage:
+    with stage_of(tmp_path, group=group) as stage:
         trial = PairsBench(stage, rhythm).compare(BASELINE, Plan({"malloc": {}}), pairs=1)
     assert trial.failure is None
     assert len(trial.log_ratios) == 1
