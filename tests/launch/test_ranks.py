@@ -56,7 +56,7 @@ def started(here: Project, source: str, size: int = 2, *more: str) -> subprocess
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_until(lambda: len(list(here.folder.glob("up-*"))) == size)
+    wait_until(lambda: len(list(here.folder.glob("up-*"))) >= size)
     return process
 
 
@@ -193,6 +193,15 @@ def test_ctrl_c_at_the_terminal_comes_once(here: Project) -> None:
 
 def test_ranks_die_with_a_launcher_that_is_killed(here: Project) -> None:
     process = started(here, WAIT)
+    process.kill()
+    process.communicate(timeout=60)
+    wait_until(lambda: here.processes() == [])
+
+
+def test_so_do_the_processes_that_they_forked(here: Project) -> None:
+    """Workers of loaders, say."""
+    process = started(here, "if os.fork() == 0:\n    rank = f'{rank}-child'\n" + WAIT)
+    wait_until(lambda: len(list(here.folder.glob("up-*"))) == 4)
     process.kill()
     process.communicate(timeout=60)
     wait_until(lambda: here.processes() == [])
