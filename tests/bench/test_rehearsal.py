@@ -105,6 +105,30 @@ def test_what_fits_is_let_through(tmp_path: Path, name: str) -> None:
     assert findings.loader == LoaderKey(dataset, 90, 9, "RandomSampler")
 
 
+def test_what_ranks_would_print_otherwise_is_told(tmp_path: Path) -> None:
+    source = (
+        GROUND
+        + """
+    for step, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        out = model(x)
+        loss = F.cross_entropy(out, y)
+        loss.backward()
+        optimizer.step()
+        print(f"step {step}: loss {loss.item():.4f}", f"in {step}.5 s")
+        if step == 3:
+            print("summed", loss.item() * len(x))
+"""
+    )
+    with stage_for(tmp_path, source) as stage:
+        (remark,) = rehearse(stage, Wish(2)).remarks
+    told = re.fullmatch(
+        r"ranks print 'summed (\S+)' where one process prints 'summed (\S+)': what .*", remark
+    )
+    assert told is not None, remark
+    assert 1.5 < float(told[2]) / float(told[1]) < 2.5
+
+
 REFUSED = {
     "ignore_index": (
         loop("F.cross_entropy(model(x), torch.where(x[:, 0] > 0.5, -100, y))"),

@@ -130,8 +130,10 @@ class Stage:
             return self._group(job, wish, self._findings_for(wish), heard)
         return self._start(Rank(job, offline(self.environment, self._aside)), heard)
 
-    def ranks(self, wish: Wish, folder: str, found: Findings | None) -> WorkerGroup:
-        """New workers to rehearse the first step in ``folder``. ``found``: by the one process before them."""
+    def ranks(self, wish: Wish, folder: str, found: Findings | None, heard: Heard) -> WorkerGroup:
+        """New workers to rehearse the first step in ``folder``. ``found``: by the one process before them.
+        ``heard`` is told what rank 0 prints, as it does.
+        """
         job = Job(
             argv=self.argv,
             module=self.module,
@@ -140,10 +142,12 @@ class Stage:
             seed=SEED,
             rehearsal=folder,
         )
-        return self._group(job, wish, found, None)
+        return self._group(job, wish, found, heard)
 
     def _group(self, job: Job, wish: Wish, found: Findings | None, heard: Heard | None) -> WorkerGroup:
         environment = offline(self.environment, self._aside)
+        if job.rehearsal:
+            environment["PYTHONUNBUFFERED"] = "1"  # what is printed is to be heard before it is stopped
         with ExitStack() as closing:
             place = closing.enter_context(private_place())
             started: list[WorkerProcess] = []

@@ -97,7 +97,10 @@ def _plan(arguments: argparse.Namespace, script: Script) -> tuple[SavedPlan, str
         return changed(read_plan(path), arguments.use, arguments.without), str(path)
     if arguments.strict:
         raise UsageError(f"there is no plan for {script.label}. Make one with: hasten tune {script.label}")
-    say(f"no plan for {script.label} yet, so it runs unchanged; make one with: hasten tune {script.label}")
+    if arguments.nproc_per_node is None:
+        say(
+            f"no plan for {script.label} yet, so it runs unchanged; make one with: hasten tune {script.label}"
+        )
     return empty, ""
 
 

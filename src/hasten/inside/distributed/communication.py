@@ -43,8 +43,9 @@ class Communication:
 
     def sum(self, tensor: Any) -> None:
         """Over all ranks, in place and at once; ``tensor`` on the device of the gradients or on the CPU."""
-        engine = self.now if tensor.device.type == "cpu" else self._in_turn
-        engine.all_reduce(tensor, "sum")
+        if self.size > 1:  # engines are for several
+            engine = self.now if tensor.device.type == "cpu" else self._in_turn
+            engine.all_reduce(tensor, "sum")
 
     def gathered(self, tensor: Any) -> Any:
         """``tensor`` of each rank, one row after the other."""
@@ -60,6 +61,8 @@ class Communication:
         """Sum ``tensor`` over all ranks, in place, while the caller goes on."""
         self.reductions += 1
         self.reduced_bytes += tensor.numel() * tensor.element_size()
+        if self.size == 1:
+            return
         if isinstance(self._in_turn, Native):
             self._works.append(self._in_turn.begin_all_reduce(tensor))
             return
