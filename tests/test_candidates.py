@@ -118,6 +118,12 @@ def test_a_refusal_tells_the_risk_beside_the_other_reasons() -> None:
     assert reasons == ("parameters are not all float32", "its risk here is 'close', above --risk exact")
 
 
+def test_what_cannot_be_tried_is_refused_with_its_reason() -> None:
+    candidates, refused = choose(facts(), [], "close", {"bf16": "not today"})
+    assert "bf16" not in [candidate.technique.name for candidate in candidates]
+    assert {row.technique: row.reasons for row in refused}["bf16"] == ("not today",)
+
+
 def test_a_higher_risk_only_adds_candidates() -> None:
     allowed = [set(names(facts(), [], risk)) for risk in RISKS]
     assert all(lower <= higher for lower, higher in pairwise(allowed))

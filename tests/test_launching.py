@@ -10,7 +10,7 @@ from hasten.errors import UsageError
 from hasten.inside.job import Job
 from hasten.launch.rendezvous import Place, private_place
 from hasten.launch.together import Wish
-from hasten.launching import OwnRanks, check_backends, ranks_of_ours, ranks_of_their_own
+from hasten.launching import OwnRanks, check_backends, little_shared_memory, ranks_of_ours, ranks_of_their_own
 from hasten.records.diagnosis import Distribution
 from hasten.records.machine import Core
 from hasten.records.plan import Plan
@@ -119,3 +119,11 @@ def test_a_private_place_leaves_nothing_behind() -> None:
     for number in place.inherited:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(number)
+
+
+def test_little_shared_memory_is_told_with_what_helps() -> None:
+    assert little_shared_memory(2, 64 * 2**20) == ""
+    assert little_shared_memory(2, None) == ""
+    said = little_shared_memory(4, 64 * 2**20)
+    assert said.startswith("/dev/shm has 64 MB left for 4 ranks")
+    assert "--shm-size=1g" in said

@@ -102,9 +102,9 @@ def _reason(
     )
 
 
-def save_plan(workspace: Workspace, result: TuneResult, nproc: int | None = None) -> None:
+def save_plan(workspace: Workspace, result: TuneResult) -> None:
     """Write the plan; without a gain, the empty one, so that an older plan is not mistaken for this
-    answer. ``nproc``: ranks of a script that is distributed itself.
+    answer.
     """
     script = workspace.script
     measured: dict[str, object] = {"date": date.today().isoformat(), "outcome": result.outcome}
@@ -123,7 +123,7 @@ def save_plan(workspace: Workspace, result: TuneResult, nproc: int | None = None
         "digest": script.digest(),
         "arguments": list(script.arguments),
         "machine": result.machine,
-        **({"nproc_per_node": nproc} if nproc is not None else {}),
+        **({"nproc_per_node": result.nproc} if result.nproc is not None else {}),
         **result.versions,
     }
     write_plan(workspace.plan_path, SavedPlan(Plan(result.plan.techniques), made_for, measured))

@@ -25,6 +25,8 @@ from .records.machine import Machine
 from .records.plan import Plan
 from .records.ranks import Findings
 
+_SHARED_BYTES = 32 * 2**20  # for each rank: a few batches of pictures
+
 
 def check_backends(distribution: Distribution, instead: str, machine: Machine) -> None:
     """Raises UsageError where the script names a backend that is not here, and none is to stand in."""
@@ -72,12 +74,14 @@ def _torch_has_mpi() -> bool:
 @dataclass(frozen=True)
 class OwnRanks:
     """``count`` ranks of a script that is distributed itself. ``instead``: the backend that stands in for
-    those that it names, "" for none.
+    those that it names, "" for none. ``in_trial``: they meet at a port of their own, whatever the script
+    says.
     """
 
     count: int
     distribution: Distribution
     instead: str = ""
+    in_trial: bool = False
 
 
 def ranks_of_their_own(job: Job, wanted: OwnRanks, environment: Mapping[str, str]) -> list[Rank]:
@@ -90,7 +94,8 @@ def ranks_of_their_own(job: Job, wanted: OwnRanks, environment: Mapping[str, str
     if "nccl" in found.backends and not wanted.instead:
         gpu_of(0, count, visible_gpus(job.machine, environment))  # NCCL takes each GPU once
     place = meeting_place(environment)
-    own = replace(job, own_group=OwnGroup(wanted.instead))
+    port = int(place["MASTER_PORT"]) if wanted.in_trial else 0
+    own = replace(job, own_group=OwnGroup(wanted.instead, port))
     made = []
     for number, share in enumerate(shares(job.machine, count)):
         told = as_torchrun(number, count, place) | as_launchers(found.reads, number, count)
@@ -157,6 +162,18 @@ def _shares_for(machine: Machine, wish: Wish) -> list[Share]:
         return shares_of(resolve(machine, wish.count, wish.threads, wish.bind), machine)
     except ValueError as error:
         raise UsageError(f"processes bound by {wish.bind}: {error}") from None
+
+
+def little_shared_memory(count: int, left_bytes: int | None) -> str:
+    """What to say where loaders' workers of ``count`` ranks may find no room for their batches; "" where
+    they will. Ranks that exchange gradients by shm need none of it.
+    """
+    if left_bytes is None or left_bytes >= count * _SHARED_BYTES:
+        return ""
+    return (
+        f"/dev/shm has {left_bytes / 2**20:.0f} MB left for {count} ranks: where workers of a DataLoader "
+        "fail for want of it, make it larger (docker run --shm-size=1g) or set num_workers=0"
+    )
 
 
 def plan_for(plan: Plan, share: Share) -> Plan:

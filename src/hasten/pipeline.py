@@ -94,8 +94,10 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
             *before_tuning(*others),
             *while_tuning(started, vitals(gpus=has_gpu), result.observation, confirmation),
         )
-        result = replace(result, tune_seconds=time.monotonic() - began, warnings=warnings)
-        save_plan(workspace, result, request.nproc)
+        result = replace(
+            result, tune_seconds=time.monotonic() - began, warnings=warnings, nproc=request.nproc
+        )
+        save_plan(workspace, result)
         state = "finished"
         return result
     except HastenError:
@@ -120,7 +122,8 @@ def _tune(
         raise Refusal(f"{request.script.label} cannot be tuned: {'; '.join(observation.obstacles)}")
     facts = Facts(stage.seen, observation)
     causes = find_causes(facts)
-    ruled_out = {"processes": "the script is distributed itself"} if stage.own_ranks is not None else {}
+    by_itself = distribution_of(request.script).kind
+    ruled_out = {"processes": "the script is distributed itself"} if by_itself else {}
     candidates, refused = choose(facts, causes, request.risk, ruled_out)
     progress.observed(observation, causes)
 

@@ -44,11 +44,11 @@ def run(here: Project, source: str, size: int = 2, *more: str) -> subprocess.Com
     return here.python(*words(size, *more)[1:], stdin="typed")
 
 
-def started(here: Project, source: str, size: int = 2) -> subprocess.Popen[str]:
+def started(here: Project, source: str, size: int = 2, *more: str) -> subprocess.Popen[str]:
     """The launcher, once all ranks wait."""
     here.write("train.py", START + source)
     process = subprocess.Popen(
-        words(size),
+        words(size, *more),
         cwd=here.folder,
         env=here.environment,
         stdin=subprocess.DEVNULL,
@@ -56,7 +56,7 @@ def started(here: Project, source: str, size: int = 2) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_until(lambda: len(list(here.folder.glob("up-*"))) == size)
+    wait_until(lambda: len(list(here.folder.glob("up-*"))) >= size)
     return process
 
 
@@ -141,6 +141,16 @@ def test_a_signal_that_ends_rank_0_is_in_the_exit_code(here: Project) -> None:
     assert process.returncode == 128 + signal.SIGTERM
 
 
+def test_ranks_in_a_shelter_go_with_rank_0(here: Project) -> None:
+    """No signal comes through to them."""
+    deaf = "if rank:\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    process = started(here, deaf + WAIT, 2, "sheltered")
+    process.terminate()
+    process.communicate(timeout=20)  # sooner than patience would end
+    assert process.returncode == 128 + signal.SIGTERM
+    assert here.left_over() == []
+
+
 def test_a_hangup_that_is_ignored_stays_so(here: Project) -> None:
     """As under nohup."""
     inherited = signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -183,6 +193,15 @@ def test_ctrl_c_at_the_terminal_comes_once(here: Project) -> None:
 
 def test_ranks_die_with_a_launcher_that_is_killed(here: Project) -> None:
     process = started(here, WAIT)
+    process.kill()
+    process.communicate(timeout=60)
+    wait_until(lambda: here.processes() == [])
+
+
+def test_so_do_the_processes_that_they_forked(here: Project) -> None:
+    """Workers of loaders, say."""
+    process = started(here, "if os.fork() == 0:\n    rank = f'{rank}-child'\n" + WAIT)
+    wait_until(lambda: len(list(here.folder.glob("up-*"))) == 4)
     process.kill()
     process.communicate(timeout=60)
     wait_until(lambda: here.processes() == [])

@@ -21,7 +21,7 @@ from .made_up import GAIN, GUARD_FAILED, HELD, NO_GAIN
 PROMISED = {  # keys that other programs rely on
     "outcome", "reason", "speedup", "ratio", "measured", "baseline", "plan", "tried", "refused", "causes",
     "threads", "guard", "setup_seconds", "breakeven_steps", "protection", "warnings", "tune_seconds",
-    "machine", "versions",
+    "nproc_per_node", "machine", "versions",
 }  # fmt: skip
 
 

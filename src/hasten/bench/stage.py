@@ -165,7 +165,7 @@ class Stage:
         environment.pop("MASTER_PORT", None)
         if job.seed is not None:
             environment["PYTHONHASHSEED"] = str(job.seed % 2**32)
-        ranks = ranks_of_their_own(job, wanted, environment)
+        ranks = ranks_of_their_own(job, replace(wanted, in_trial=True), environment)
         return start_sheltered(ranks, job.shield, environment, replace(self._output(), heard=heard))
 
     def _start(self, rank: Rank, heard: Heard | None) -> WorkerProcess:

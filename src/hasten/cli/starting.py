@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import Namespace
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def start(job: Job, script: Script, arguments: Namespace) -> int:
     if by_script:
         if (arguments.backend or "mpi") == "mpi" and "mpi" in (arguments.backend, *found.backends):
             environment = dict(os.environ)
-            command = [sys.executable, "-m", "hasten.cli.main", "run", *_without_ranks(arguments, script)]
+            command = [*_ourselves(), "run", *_without_ranks(arguments, script)]
             argv = by_mpirun(command, count, job.machine, environment)
             say(f"{count} ranks by mpirun ({found.sign})")
             become(argv, {**environment, _SAID: "1"})
@@ -106,6 +107,7 @@ def as_we_share(job: Job, script: Script) -> int:
             say(f"not as in one process: {remark}")
         first, *others = ranks_of_ours(job, wish, os.environ, found, place)
         shielded = [replace(rank, job=replace(rank.job, shield=stage.shield)) for rank in others]
+        say_of_shared_memory(wish.count)
         say(f"{wish.count} ranks, each with its part of every batch")
         return run_ranks([first, *shielded], say)
 
@@ -144,9 +146,16 @@ def as_the_script_asks(job: Job, found: Distribution, count: int, instead: str) 
         from ..launch.local import render
 
         become(*render(ranks[0].job, ranks[0].environment))
+    say_of_shared_memory(count)
     why = f" ({found.sign})" if found.sign else ""
     say(f"{count} ranks as under torchrun{why}")
     return run_ranks(ranks, say, all_speak=True)
+
+
+def _ourselves() -> list[str]:
+    """What starts hasten again: as a module it would find the script's own modules before Python's."""
+    entry = Path(sys.argv[0])
+    return [sys.executable, *([str(entry)] if entry.name == "hasten" else ["-m", "hasten.cli.main"])]
 
 
 def _without_ranks(arguments: Namespace, script: Script) -> list[str]:
@@ -158,6 +167,15 @@ def _without_ranks(arguments: Namespace, script: Script) -> list[str]:
         words += [f"--{name}", value] if value is not None else []
     words += ["--no-plan"] * arguments.no_plan + ["--strict"] * arguments.strict
     return [*words, *(["-m"] if script.module else []), *script.argv]
+
+
+def say_of_shared_memory(count: int) -> None:
+    from ..launching import little_shared_memory
+    from ..machine.memory import shared_left_bytes
+
+    remark = little_shared_memory(count, shared_left_bytes())
+    if remark:
+        say(remark)
 
 
 def become(argv: list[str], environment: dict[str, str]) -> NoReturn:

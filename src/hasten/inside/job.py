@@ -57,10 +57,12 @@ class Ranks:
 @dataclass(frozen=True)
 class OwnGroup:
     """The script makes its process groups itself; the environment says which rank it is. ``backend`` stands
-    in for those that it names, unless they are for GPUs; "" where none is to.
+    in for those that it names, unless they are for GPUs; "" where none is to. ``port``: where the ranks of a
+    trial meet, whatever port the script names, since other trials may stand beside it; 0 for the script's.
     """
 
     backend: str = ""
+    port: int = 0
 
 
 @dataclass(frozen=True)

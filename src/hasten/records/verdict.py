@@ -77,5 +77,6 @@ class TuneResult:
     threads: ThreadCurve | None = None  # None where their number is not ours to choose
     protection: str = ""  # "overlay", "landlock", or "off" where the user allowed writes
     warnings: tuple[str, ...] = ()
+    nproc: int | None = None  # ranks of a script that is distributed itself; what is told is of one of them
     machine: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -58,6 +58,7 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
         "protection": result.protection,
         "warnings": list(result.warnings),
         "tune_seconds": result.tune_seconds,
+        "nproc_per_node": result.nproc,
         "machine": result.machine,
         "versions": dict(result.versions),
     }

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from ..job import OwnGroup
 from ..seams import Seams
 from .register import ENGINES, register
 
 _OURS = {"mpi": "mpi4py", **{name: name for name in ENGINES}}
 
 
-def find_backends(seams: Seams, instead: str) -> None:
-    """From now on ``init_process_group`` and ``new_group`` take the names "mpi", "ccl" and "shm", too.
-
-    ``instead``: stands in for whatever the script names for CPUs; "" for nothing.
+def find_backends(seams: Seams, own: OwnGroup) -> None:
+    """From now on ``init_process_group`` and ``new_group`` take the names "mpi", "ccl" and "shm", too, and
+    what ``own`` says stands in for what the script says.
     """
+    instead = own.backend
 
     def beginning(original: Any) -> Any:
         def init_process_group(backend: Any = None, *others: Any, **options: Any) -> Any:
@@ -25,6 +27,11 @@ def find_backends(seams: Seams, instead: str) -> None:
             if asked == "mpi" and not dist.is_mpi_available():  # it tells ranks their numbers by itself
                 options.pop("rank", None)
                 options.pop("world_size", None)
+            if own.port:
+                os.environ["MASTER_PORT"] = str(own.port)
+                others = (*(_at(own.port, method) for method in others[:1]), *others[1:])
+                if "init_method" in options:
+                    options["init_method"] = _at(own.port, options["init_method"])
             return original(_found(backend, instead), *others, **options)
 
         return init_process_group
@@ -40,6 +47,12 @@ def find_backends(seams: Seams, instead: str) -> None:
     for owner in (dist, dist.distributed_c10d):
         seams.replace(owner, "init_process_group", beginning)
         seams.replace(owner, "new_group", adding)
+
+
+def _at(port: int, method: Any) -> Any:
+    """``method`` with that port, where it names one: "tcp://HOST:PORT"."""
+    named = isinstance(method, str) and method.startswith("tcp://")
+    return f"{method.rpartition(':')[0]}:{port}" if named else method
 
 
 def _found(backend: Any, instead: str) -> Any:
