@@ -44,6 +44,7 @@ TRIED_WITH: dict[str, dict[str, Any]] = {
     "huge_pages": {"by": "glibc"},
     "batch_size": {"factor": 2},
     "prune": {"ratio": 0.3},
+    "processes": {"count": 2},
     "matmul_precision": {"precision": "high"},
 }
 """Settings for the lines by hand, where a technique needs some."""

@@ -50,8 +50,8 @@ def test_without_causes_the_catalogues_order_stands() -> None:
 def test_what_needs_new_processes_comes_after_what_is_tried_live(threads: float) -> None:
     cause = Cause("threads", threads, "", ("threads",))
     scopes = [CATALOG[name].scope for name in names(facts(threads=16), [cause, INPUT])]
-    assert scopes == sorted(scopes)  # "live" sorts before "process"
-    assert "process" in scopes
+    assert scopes == sorted(scopes, key=lambda scope: scope != "live")
+    assert {"process", "launch"} <= set(scopes)
 
 
 def test_but_not_where_it_answers_the_costliest_cause() -> None:
@@ -117,6 +117,12 @@ def test_it_is_the_risk_with_this_script_that_counts(dropout: bool, allowed: boo
 def test_a_refusal_tells_the_risk_beside_the_other_reasons() -> None:
     reasons = refusals(facts(roots=(root(dtypes=("float64",)),)), "exact")["bf16"]
     assert reasons == ("parameters are not all float32", "its risk here is 'close', above --risk exact")
+
+
+def test_what_cannot_be_tried_is_refused_with_its_reason() -> None:
+    candidates, refused = choose(facts(), [], "close", {"bf16": "not today"})
+    assert "bf16" not in [candidate.technique.name for candidate in candidates]
+    assert {row.technique: row.reasons for row in refused}["bf16"] == ("not today",)
 
 
 def test_a_higher_risk_only_adds_candidates() -> None:

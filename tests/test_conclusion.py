@@ -207,6 +207,11 @@ def test_a_gain_is_written_as_a_plan_that_can_be_read_back(workspace: Workspace)
     assert saved.made_for["torch"] == "2.13.0"
 
 
+def test_a_plan_for_ranks_says_how_many(workspace: Workspace) -> None:
+    save_plan(workspace, replace(concluded(trial(CLEAR, PLAN), verdict()), nproc=2))
+    assert read_plan(workspace.plan_path).made_for["nproc_per_node"] == 2
+
+
 def test_no_gain_replaces_an_older_plan_by_the_empty_one(workspace: Workspace) -> None:
     save_plan(workspace, concluded(trial(CLEAR, PLAN), verdict()))
     save_plan(workspace, concluded(trial(NOISE, PLAN), verdict()))

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hasten.doctor import examine, protection_here
+from hasten.doctor import examine, of_distribution, of_gpus, protection_here
 from hasten.machine.torch_build import read_build, torch_build
-from hasten.records.diagnosis import TorchBuild
+from hasten.records.diagnosis import Distribution, TorchBuild
+from hasten.records.machine import GpuLinks
 from tests.cli.conftest import Project, project  # noqa: F401
 from tests.techniques.made_up import machine
 
@@ -75,3 +76,38 @@ def test_the_verb_reads_the_script_and_runs_nothing(project: Project) -> None:  
     assert "train.py:3: a device is written into model = torch.nn.Linear(2, 2).cuda()" in done.stderr
     assert not (project.folder / "ran").exists()
     assert project.left_over() == []
+
+
+def test_data_parallel_hinders_and_what_replaces_it_is_said(project: Project) -> None:  # noqa: F811
+    project.write("train.py", "import torch.nn as nn\nmodel = nn.DataParallel(nn.Linear(2, 2))\n")
+    done = project.hasten("doctor", "--json", "-", "train.py")
+    assert done.returncode == 0
+    told = json.loads(done.stdout)
+    assert told["distribution"]["data_parallel"] == "train.py:2: model = nn.DataParallel(nn.Linear(2, 2))"
+    (found,) = [finding for finding in told["findings"] if "DataParallel" in finding["text"]]
+    assert found["hinders"]
+    assert "hasten run --nproc-per-node N" in found["advice"]
+    assert "model = DistributedDataParallel(model)" in found["advice"]
+
+
+def test_a_script_that_is_a_rank_is_told_how_to_start() -> None:
+    (found,) = of_distribution(Distribution("ranks", "train.py:3: dist.init_process_group()"))
+    assert found.text == "train.py:3: dist.init_process_group() makes the script one of several ranks"
+    assert "hasten run --nproc-per-node N" in found.advice
+    assert not found.hinders
+
+
+def test_how_gpus_are_joined_is_said() -> None:
+    all_alike = tuple(tuple("X" if a == b else "NV18" for b in range(8)) for a in range(8))
+    (found,) = of_gpus(GpuLinks(all_alike))
+    assert found.text == "all 8 GPUs are joined by 18 NVLinks each (NV18)"
+    mixed = (("X", "NV1", "SYS"), ("NV1", "X", "SYS"), ("SYS", "SYS", "X"))
+    assert [finding.text for finding in of_gpus(GpuLinks(mixed))] == [
+        "GPU0-GPU1 are joined by 1 NVLink each (NV1)",
+        "GPU0-GPU2, GPU1-GPU2 are joined from one CPU to another, the slowest way (SYS)",
+    ]
+    far = tuple(
+        tuple("X" if a == b else "SYS" if a // 4 != b // 4 else "PIX" for b in range(8)) for a in range(8)
+    )
+    assert "GPU0-GPU4, GPU0-GPU5, GPU0-GPU6, GPU0-GPU7 and 12 more pairs" in of_gpus(GpuLinks(far))[1].text
+    assert of_gpus(None) == []

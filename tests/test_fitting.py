@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from hasten.errors import UsageError
 from hasten.fitting import fit
+from hasten.launch.shares import shares
 from hasten.plan_file import SavedPlan
-from hasten.records.machine import Machine
+from hasten.records.machine import Core, Machine
 from hasten.records.plan import Plan
 from hasten.workspace import Script
 
@@ -114,6 +116,19 @@ def test_what_cannot_apply_here_is_left_out(
     plan, remark = only_remark(saved_for(script), script, machine(**changes))
     assert plan == PLAN.without(left_out)
     assert re.search(f"^{left_out} does not apply here and is left out: .*{reason}", remark)
+
+
+def test_a_plan_for_ranks_fits_where_as_many_are_started(script: Script) -> None:
+    """Each rank sees half of the machine, as it did when the plan was made."""
+    here = machine(cores=tuple(Core((n,)) for n in range(4)))
+    seen = shares(here, 2)[0].part_of(here)
+    made_for = dict(saved_for(script, machine=seen.identity).made_for, nproc_per_node=2)
+    saved = SavedPlan(PLAN, made_for)
+    assert fit(saved, script, here, 2) == (PLAN, [])
+    _, remarks = fit(saved, script, here)
+    assert remarks[-1] == "the plan was made for 2 processes: start it with --nproc-per-node 2"
+    with pytest.raises(UsageError, match="choose at most 4"):
+        fit(saved, script, here, 5)
 
 
 def test_all_that_differs_is_said_together(script: Script) -> None:

@@ -165,6 +165,31 @@ def test_the_result_is_json(paper: Paper) -> None:
     assert content["speedup"]["low"] <= content["speedup"]["value"] <= content["speedup"]["high"]
 
 
+def test_what_a_step_takes_by_threads_is_told(paper: Paper) -> None:
+    paper.effects = {"threads": 1.4}
+    curve = tune(request(), Progress()).threads
+    assert curve is not None
+    assert [(point.threads, round(ratio.value, 2)) for point, ratio in curve.measured] == [
+        *((1, 1.4), (2, 1.4), (4, 1.0)),
+    ]
+    assert curve.pays_up_to == 4
+
+
+@pytest.mark.parametrize(("pair_seconds", "missing"), [(0.01, []), (1e9, [2])])
+def test_a_point_that_the_search_leaves_out_is_measured_where_time_is_left(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch, pair_seconds: float, missing: list[int]
+) -> None:
+    monkeypatch.setattr(pipeline, "this_machine", lambda: machine(logical_cpus=8, physical_cores=8))
+    paper.watched = observation(threads=8)
+    paper.effects = {"threads": 1.4}
+    paper.pair_seconds = pair_seconds
+    result = tune(request(), Progress())
+    assert {row.settings["count"] for row in result.tried if row.technique == "threads"} == {4, 1}
+    assert result.threads is not None
+    assert [point.threads for point in result.threads.points] == [1, 2, 4, 8]
+    assert [point.threads for point in result.threads.missing] == missing
+
+
 def test_the_order_follows_the_causes(paper: Paper) -> None:
     shares = {"optimizer": 0.9, "forward": 0.1}
     paper.watched = observation(steps=tuple(step(shares=shares) for _ in range(30)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .inside.techniques.base import RISKS, Risk, Technique
@@ -18,12 +18,18 @@ from .search import Candidate
 _LARGE_SHARE = 0.3  # of a step
 
 
-def choose(facts: Facts, causes: Sequence[Cause], risk: Risk) -> tuple[list[Candidate], list[Refused]]:
-    """Candidates in the order to try them, and what was refused with its reasons."""
+def choose(
+    facts: Facts, causes: Sequence[Cause], risk: Risk, ruled_out: Mapping[str, str] | None = None
+) -> tuple[list[Candidate], list[Refused]]:
+    """Candidates in the order to try them, and what was refused with its reasons. ``ruled_out``: techniques
+    that cannot be tried, whatever was observed, each with the reason.
+    """
     accepted: list[type[Technique]] = []
     refused: list[Refused] = []
     for name, technique in CATALOG.items():
         reasons = technique.refuse(facts)
+        if ruled_out and name in ruled_out:
+            reasons = [ruled_out[name]]
         if not technique.for_speed:
             reasons = [*reasons, "it saves memory and costs time: where memory is short, name it by --use"]
         found = (

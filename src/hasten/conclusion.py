@@ -123,6 +123,7 @@ def save_plan(workspace: Workspace, result: TuneResult) -> None:
         "digest": script.digest(),
         "arguments": list(script.arguments),
         "machine": result.machine,
+        **({"nproc_per_node": result.nproc} if result.nproc is not None else {}),
         **result.versions,
     }
     write_plan(workspace.plan_path, SavedPlan(Plan(result.plan.techniques), made_for, measured))

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from .errors import UsageError
-from .inside.notebook import name_of, read_notebook
+from .reading import parts_of
 from .records.diagnosis import HardCoded
 from .workspace import Script
 
@@ -43,29 +40,9 @@ def hard_coded_devices(script: Script) -> list[HardCoded]:
     asks) is not hard-coded. Raises UsageError where the script cannot be read.
     """
     found: list[HardCoded] = []
-    waiting, seen = [script.path], set()
-    while waiting:
-        path = waiting.pop(0)
-        if path.resolve() in seen:
-            continue
-        seen.add(path.resolve())
-        try:
-            parts = _parts(path)
-            for name, source in parts:
-                tree = ast.parse(source)
-                found += _rewritten(name, source, list(_edits_in(tree)))
-                waiting += _beside(path, tree)
-        except (OSError, SyntaxError, ValueError) as error:
-            raise UsageError(f"{path} cannot be read: {error}") from None
+    for part in parts_of(script):
+        found += _rewritten(part.name, part.source, list(_edits_in(part.tree)))
     return found
-
-
-def _parts(path: Path) -> list[tuple[str, str]]:
-    """A module, or the cells of a notebook, each under the name that a traceback gives it."""
-    if path.suffix == ".ipynb":
-        return [(name_of(str(path), cell), cell.source) for cell in read_notebook(str(path))]
-    with tokenize.open(path) as file:
-        return [(str(path), file.read())]
 
 
 def _rewritten(name: str, source: str, edits: list[_Edit]) -> list[HardCoded]:
@@ -141,17 +118,3 @@ def _asks(test: ast.expr) -> bool:
         and node.attr in ("is_available", "device_count", "current_accelerator")
         for node in ast.walk(test)
     )
-
-
-def _beside(path: Path, tree: ast.AST) -> list[Path]:
-    """The files of modules in the script's own folder that it imports."""
-    names: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.append(node.module)
-            names += [f"{node.module}.{alias.name}" for alias in node.names]
-    stems = [path.parent.joinpath(*name.split(".")) for name in names]
-    files = [file for stem in stems for file in (stem.with_suffix(".py"), stem / "__init__.py")]
-    return [file for file in dict.fromkeys(files) if file.is_file()]

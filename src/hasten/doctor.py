@@ -8,9 +8,22 @@ from collections.abc import Sequence
 from .devices import CHOICE
 from .inside.protect import make_layers, protect, remove_layers
 from .inside.rehearsal import rehearse
-from .records.diagnosis import Finding, HardCoded, TorchBuild
-from .records.machine import Machine
+from .records.diagnosis import Distribution, Finding, HardCoded, TorchBuild
+from .records.machine import GpuLinks, Machine
 
+BY_HAND = (
+    "by hand: dist.init_process_group(), model = DistributedDataParallel(model) and a DistributedSampler, "
+    "under torchrun"
+)
+_MOST_PAIRS = 4  # named of each kind
+_LINKS = {  # from the fastest on
+    "C2C": "chip to chip",
+    "PIX": "by a PCIe switch",
+    "PXB": "by several PCIe switches",
+    "PHB": "through a CPU's PCIe bridge",
+    "NODE": "through a CPU, from one PCIe bridge to another",
+    "SYS": "from one CPU to another, the slowest way",
+}
 _LEAST_TORCH = (2, 9)
 _BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 
@@ -50,6 +63,50 @@ def of_script(found: Sequence[HardCoded]) -> list[Finding]:
     return (
         [*findings, Finding("a device is chosen once, and for any machine, by", CHOICE)] if findings else []
     )
+
+
+def of_distribution(found: Distribution) -> list[Finding]:
+    """How the script is trained by several processes, and how it could be better."""
+    findings = []
+    if found.data_parallel:
+        findings.append(
+            Finding(
+                f"{found.data_parallel} copies the model in every step, and one Python serves all copies",
+                f"hasten run --nproc-per-node N trains in N processes without a change; {BY_HAND}",
+                hinders=True,
+            )
+        )
+    if found.kind == "ranks":
+        findings.append(
+            Finding(
+                f"{found.sign} makes the script one of several ranks",
+                "hasten run --nproc-per-node N starts them, as torchrun does",
+            )
+        )
+    elif found.kind == "spawns":
+        findings.append(Finding(f"{found.sign} starts ranks of the script's own"))
+    return findings
+
+
+def of_gpus(links: GpuLinks | None) -> list[Finding]:
+    """How several GPUs are joined: gradients go that way in every step."""
+    if links is None:
+        return []
+    findings = []
+    for kind, pairs in links.pairs().items():
+        everyone = len(pairs) == len(links.table) * (len(links.table) - 1) // 2
+        named = ", ".join(f"GPU{a}-GPU{b}" for a, b in pairs[:_MOST_PAIRS])
+        more = f" and {len(pairs) - _MOST_PAIRS} more pairs" if len(pairs) > _MOST_PAIRS else ""
+        who = f"all {len(links.table)} GPUs are joined" if everyone else f"{named}{more} are joined"
+        findings.append(Finding(f"{who} {_link_words(kind)} ({kind})"))
+    return findings
+
+
+def _link_words(kind: str) -> str:
+    if kind.startswith("NV"):
+        many = kind.removeprefix("NV")
+        return f"by {many} NVLink{'s' * (many != '1')} each"
+    return _LINKS.get(kind, "otherwise")
 
 
 def protection_here(folders: Sequence[str]) -> str:

@@ -7,15 +7,24 @@ from __future__ import annotations
 import importlib.metadata
 
 from .inside.techniques.catalog import CATALOG
+from .launch.shares import shares
 from .plan_file import SavedPlan
 from .records.machine import Machine
 from .records.plan import Plan
 from .workspace import Script
 
 
-def fit(saved: SavedPlan, script: Script, machine: Machine) -> tuple[Plan, list[str]]:
-    """The part of the plan that can apply here, and a remark for everything that is not as it was."""
+def fit(
+    saved: SavedPlan, script: Script, machine: Machine, nproc: int | None = None
+) -> tuple[Plan, list[str]]:
+    """The part of the plan that can apply here, and a remark for everything that is not as it was.
+
+    ``nproc``: as many ranks are to be started. Raises UsageError where they do not fit the machine.
+    """
     made_for = saved.made_for
+    many = made_for.get("nproc_per_node")
+    if nproc is not None and many is not None:
+        machine = shares(machine, nproc)[0].part_of(machine)  # as a rank sees it
     remarks = []
     if made_for.get("digest") not in (None, script.digest()):
         if made_for.get("script") == script.label:
@@ -26,6 +35,8 @@ def fit(saved: SavedPlan, script: Script, machine: Machine) -> tuple[Plan, list[
         remarks.append(
             f"the plan was made on another machine ({made_for['machine']}); this is {machine.identity}"
         )
+    if many is not None and many != nproc:
+        remarks.append(f"the plan was made for {many} processes: start it with --nproc-per-node {many}")
     torch = importlib.metadata.version("torch")
     if made_for.get("torch") not in (None, torch):
         remarks.append(f"the plan was made with torch {made_for['torch']}; this is {torch}")

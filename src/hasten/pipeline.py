@@ -10,26 +10,32 @@ from .bench.change_guard import guard_change
 from .bench.guard import drew_otherwise, guard
 from .bench.numerics import ROUNDING
 from .bench.observe import observe
-from .bench.script_bench import ScriptBench
+from .bench.script_bench import SEARCH_PAIRS, ScriptBench
 from .bench.stage import Stage
 from .bench.warnings import before_tuning, while_tuning
 from .budget import Costs, budget_for_search
 from .candidates import choose
 from .causes import find_causes
 from .conclusion import conclude, save_plan
-from .errors import HastenError, Refusal
+from .distribution import distribution_of
+from .errors import HastenError, Refusal, UsageError
 from .inside.techniques.base import RISKS, Risk
 from .inside.techniques.catalog import CATALOG
 from .journal import Journal
+from .launch.shares import shares
+from .launching import OwnRanks, check_backends
 from .machine import this_machine
 from .machine.vitals import idle_vitals, vitals
 from .recording import LoggedBench
+from .records.diagnosis import Distribution
 from .records.facts import Facts
+from .records.machine import Machine
 from .records.plan import Plan
 from .records.trial import Trial
 from .records.verdict import GuardVerdict, Tried, TuneResult
 from .report.progress import Progress
 from .search import Deadline, Search
+from .thread_curve import complete, curve_of
 from .workspace import Script, Workspace
 
 _OBSERVATION_SHARE = 0.2  # of the budget, where steps are slow
@@ -45,6 +51,8 @@ class TuneRequest:
     risk: Risk
     seed: int
     allow_writes: bool
+    nproc: int | None = None  # ranks of a script that is distributed itself; None: it trains in one process
+    backend: str = ""  # that stands in for those that such a script names; "" for none
 
 
 def tune(request: TuneRequest, progress: Progress) -> TuneResult:
@@ -53,9 +61,11 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
     Raises Refusal where the script cannot be measured honestly, ScriptError where it fails by itself.
     """
     began = time.monotonic()
+    machine = this_machine()
+    distribution = distribution_of(request.script)
+    own_ranks = _own_ranks(request, distribution, machine)
     workspace = Workspace(request.script)
     workspace.make()
-    machine = this_machine()
     has_gpu = bool(machine.accelerators)
     others = idle_vitals()
     started = vitals(gpus=has_gpu)
@@ -67,8 +77,13 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
         module=request.script.module is not None,
         protect=not request.allow_writes,
         trial_folder=workspace.new_trial(),
+        own_ranks=own_ranks,
     )
-    identity = {"argv": request.script.argv, "digest": request.script.digest(), "machine": machine.identity}
+    identity = {
+        "argv": request.script.argv,
+        "digest": request.script.digest(),
+        "machine": stage.seen.identity,
+    }
     journal = Journal(workspace.journal_path, identity)
     state = "interrupted"
     try:
@@ -79,7 +94,9 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
             *before_tuning(*others),
             *while_tuning(started, vitals(gpus=has_gpu), result.observation, confirmation),
         )
-        result = replace(result, tune_seconds=time.monotonic() - began, warnings=warnings)
+        result = replace(
+            result, tune_seconds=time.monotonic() - began, warnings=warnings, nproc=request.nproc
+        )
         save_plan(workspace, result)
         state = "finished"
         return result
@@ -103,9 +120,11 @@ def _tune(
     observation, rhythm = observe(stage, seconds=_OBSERVATION_SHARE * request.budget)
     if observation.obstacles:
         raise Refusal(f"{request.script.label} cannot be tuned: {'; '.join(observation.obstacles)}")
-    facts = Facts(stage.machine, observation)
+    facts = Facts(stage.seen, observation)
     causes = find_causes(facts)
-    candidates, refused = choose(facts, causes, request.risk)
+    by_itself = distribution_of(request.script).kind
+    ruled_out = {"processes": "the script is distributed itself"} if by_itself else {}
+    candidates, refused = choose(facts, causes, request.risk, ruled_out)
     progress.observed(observation, causes)
 
     with ScriptBench(stage, rhythm) as bench:
@@ -132,7 +151,11 @@ def _tune(
             setup = max((row.setup_seconds for row in search.tried if row.kept), default=0.0)
             pair = (bench.pairs.pair_seconds or costs.pair) + setup
             trial = logged.confirm(plan, costs.confirmation_pairs(left, pair))
-    spent = time.monotonic() - began
+        spent = time.monotonic() - began
+        curve = curve_of(facts, search.tried, plan)
+        if curve is not None:
+            comparison = SEARCH_PAIRS * (bench.pairs.pair_seconds or costs.pair)
+            curve = complete(curve, logged, Deadline(request.budget - spent), comparison, progress.trying)
 
     def search_budget(times: float) -> float:
         return budget_for_search(observation, pair_steps, used, times * searched, request.budget)
@@ -149,7 +172,29 @@ def _tune(
         spent,
         search_budget,
     )
-    return result, trial
+    return replace(result, threads=curve), trial
+
+
+def _own_ranks(request: TuneRequest, found: Distribution, machine: Machine) -> OwnRanks | None:
+    """Raises UsageError where so many processes were asked for and the script or the machine is not for
+    it.
+    """
+    if request.nproc is None:
+        return None
+    label, count = request.script.label, request.nproc
+    if found.kind != "ranks":
+        raise UsageError(
+            f"--nproc-per-node {count}: {label} is not distributed itself, and how many processes are best "
+            "for it is tried anyhow: leave it out"
+        )
+    check_backends(found, request.backend, machine)
+    if "mpi" in (request.backend, *(() if request.backend else found.backends)):
+        raise UsageError(
+            f"{found.sign} asks for MPI, whose ranks mpirun starts, and trials cannot follow those: tune "
+            "with --backend shm (or gloo), and run without it"
+        )
+    shares(machine, count)
+    return OwnRanks(count, found, request.backend)
 
 
 def _hold_accuracy(

@@ -255,6 +255,7 @@ class Search:
                 method=trial.method,
                 setup_seconds=trial.setup_seconds,
                 ablation=ablation,
+                against_seconds=trial.step_seconds_a,
             )
         )
 

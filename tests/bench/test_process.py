@@ -14,6 +14,7 @@ import pytest
 from hasten.bench import process
 from hasten.bench.ending import ScriptEnded, ScriptOver, script_error
 from hasten.bench.output import keep_ends
+from hasten.bench.process import WorkerProcess
 from hasten.errors import Refusal, ScriptError, WorkerError
 from tests.bench.made_up import step
 from tests.bench.workers import PLAIN, children, descendants, first_output, has_ended, one_thread, stage_for
@@ -110,6 +111,7 @@ def test_a_silent_script_seems_to_hang(tmp_path: Path, monkeypatch: pytest.Monke
     with stage_for(tmp_path, "import time\ntime.sleep(1000)") as stage, stage.worker() as worker:
         with pytest.raises(WorkerError, match="silent for 2 s while reaching its first training step"):
             worker.wait_started(timeout=2.0)
+        assert isinstance(worker, WorkerProcess)
         worker.history += [step(0.001), step(0.01)]
         with pytest.raises(WorkerError, match="silent for 1 s while training 4 steps: it seems to hang"):
             worker.steps(4)

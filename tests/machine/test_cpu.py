@@ -124,13 +124,6 @@ def test_cores_with_their_threads_and_where_they_lie(
     assert cpu.cores(cpus, record(files | {"proc/uptime": ""})) == cores
 
 
-@pytest.mark.parametrize(
-    ("text", "numbers"), [("0-2,8", (0, 1, 2, 8)), ("5", (5,)), ("", ()), ("0-1,4-5", (0, 1, 4, 5))]
-)
-def test_a_list_of_the_kernels(text: str, numbers: tuple[int, ...]) -> None:
-    assert cpu.numbers_in(text) == numbers
-
-
 def test_every_cpu_is_a_core_where_nothing_tells(record: Record, plain: Path) -> None:
     assert cpu.physical_cores([2, 3, 5], plain) == 3
     assert cpu.physical_cores([0, 1], record(arm("0xd40", "0xd40"))) == 2

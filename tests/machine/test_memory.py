@@ -48,3 +48,11 @@ def test_unknown_memory_is_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 )
 def test_when_there_are_huge_pages(record: Record, told: str, when: str) -> None:
     assert memory.huge_pages(record({"sys/kernel/mm/transparent_hugepage/enabled": told})) == when
+
+
+def test_what_is_left_of_shared_memory(record: Record) -> None:
+    root = record({"dev/shm/taken": "x"})
+    left = memory.shared_left_bytes(root)
+    assert left is not None
+    assert left > 0
+    assert memory.shared_left_bytes(root / "nowhere") is None

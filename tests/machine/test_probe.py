@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hasten.machine.probe import fields_in, number_in, output_of, text_of
+from hasten.machine.probe import fields_in, number_in, numbers_in, output_of, text_of
 
 from .conftest import Programs
 
@@ -44,3 +44,10 @@ def test_fields_are_split_at_the_first_colon() -> None:
 @pytest.mark.parametrize(("text", "number"), [("0", 0), ("42", 42), ("max", None), ("-1", None), ("", None)])
 def test_only_whole_numbers_count(text: str, number: int | None) -> None:
     assert number_in(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"), [("0-2,8", (0, 1, 2, 8)), ("5", (5,)), ("", ()), ("0-1,4-5", (0, 1, 4, 5))]
+)
+def test_a_list_of_the_kernels(text: str, numbers: tuple[int, ...]) -> None:
+    assert numbers_in(text) == numbers

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from hasten.machine import vitals as module
-from hasten.machine.vitals import vitals
+from hasten.machine.vitals import killed_for_memory, vitals
 from hasten.records.vitals import Vitals
+
+from .conftest import Record
 
 FILES = {
     # user nice system idle iowait irq softirq steal guest guest_nice, in clock ticks since boot
@@ -38,3 +40,20 @@ def test_gpus_are_asked_only_on_demand(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "output_of", lambda *_: "1980\n1755\n")
     assert vitals(tmp_path, gpus=True).gpu_clocks == (1980, 1755)
     assert vitals(tmp_path).gpu_clocks == ()
+
+
+def test_processes_killed_for_memory_are_counted_in_all_groups(record: Record) -> None:
+    limited = "sys/fs/cgroup/job"
+    root = record(
+        {
+            "proc/vmstat": "nr_free_pages 7\noom_kill 2\n",
+            "proc/self/cgroup": "0::/job\n",
+            "proc/self/mountinfo": "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+            f"{limited}/memory.events": "low 0\noom 3\noom_kill 1\n",
+        }
+    )
+    assert killed_for_memory(root) == 3
+
+
+def test_where_nothing_is_counted_it_is_none(record: Record) -> None:
+    assert killed_for_memory(record({})) == 0

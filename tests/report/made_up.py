@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hasten.records.cause import Cause
+from hasten.records.curve import ThreadCurve, ThreadPoint
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Ratio
 from hasten.records.verdict import GuardVerdict, Refused, Tried, TuneResult
@@ -18,6 +19,16 @@ HELD = GuardVerdict(
     loss_curve={"held": True, "deviation": 0.003, "bias": 0.0, "tolerance": 0.012, "precision": "bfloat16"},
 )
 DEPARTED = replace(HELD, passed=False, reasons=("the loss departs from the baseline's by 5.0%",))
+CURVE = ThreadCurve(
+    usual=4,
+    beside=Plan({"bf16": {}}),
+    points=(
+        ThreadPoint(1, missing="the budget ended before"),
+        ThreadPoint(2, RATIO),
+        ThreadPoint(4, Ratio(1.0, 1.0, 1.0, 0, "pairs")),
+    ),
+    usual_seconds=0.01,
+)
 
 GAIN = TuneResult(
     outcome="gain",
@@ -39,6 +50,7 @@ GAIN = TuneResult(
     setup_seconds=2.0,
     breakeven_steps=700,
     causes=(Cause("compute", 0.9, "90% of a step is forward, loss and backward", ("bf16",)),),
+    threads=CURVE,
     protection="overlay",
     machine="Pencil and Paper 9000, 4 cores, 16 GiB, Linux x86_64",
     versions={"hasten": "0.1.0", "torch": "2.13.0", "python": "3.11.7"},

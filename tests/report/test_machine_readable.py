@@ -20,8 +20,8 @@ from .made_up import GAIN, GUARD_FAILED, HELD, NO_GAIN
 
 PROMISED = {  # keys that other programs rely on
     "outcome", "reason", "speedup", "ratio", "measured", "baseline", "plan", "tried", "refused", "causes",
-    "guard", "setup_seconds", "breakeven_steps", "protection", "warnings", "tune_seconds", "machine",
-    "versions",
+    "threads", "guard", "setup_seconds", "breakeven_steps", "protection", "warnings", "tune_seconds",
+    "nproc_per_node", "machine", "versions",
 }  # fmt: skip
 
 
@@ -67,6 +67,31 @@ def test_the_guard() -> None:
         "changes": [],
     }
     assert as_read(tune_json(GUARD_FAILED))["guard"]["passed"] is False
+
+
+def test_the_curve_of_time_against_threads() -> None:
+    assert as_read(tune_json(GAIN))["threads"] == {
+        "usual": 4,
+        "usual_seconds": 0.01,
+        "against": {"bf16": {}},
+        "pays_up_to": 2,
+        "points": [
+            {"threads": 1, "ratio": None, "hyperthreads": False, "missing": "the budget ended before"},
+            {
+                "threads": 2,
+                "ratio": {"value": 0.8, "low": 0.75, "high": 0.85},
+                "hyperthreads": False,
+                "missing": "",
+            },
+            {
+                "threads": 4,
+                "ratio": {"value": 1.0, "low": 1.0, "high": 1.0},
+                "hyperthreads": False,
+                "missing": "",
+            },
+        ],
+    }
+    assert refusal_json("too slow")["threads"] is None
 
 
 def test_what_was_tried() -> None:

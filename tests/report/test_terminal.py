@@ -45,6 +45,12 @@ def test_a_gain() -> None:
         "threads (count=2)  1.25x (1.18 to 1.33)  6 pairs   bf16            kept: a gain",
         "channels_last      -                     -         threads + bf16  raised KeyError: '[/x]' [b]",
         "",
+        "Time of a step by number of threads, beside bf16:",
+        "     2      8 ms  ################################",
+        "     4     10 ms  ########################################  (as torch chooses)",
+        "  Not measured with 1 thread: the budget ended before.",
+        "  More than 2 threads bring nothing.",
+        "",
         "Not tried:",
         "  malloc: needs glibc, found musl; and more",
         "",
@@ -231,3 +237,13 @@ def test_a_plan_that_changes_the_training_is_not_said_to_hold_accuracy() -> None
         "Then train under it:",
         "  hasten run train.py",
     ]
+
+
+def test_of_ranks_it_is_said_that_one_was_looked_at_and_how_to_start_them() -> None:
+    text = tune_report(replace(GAIN, nproc=2))
+    assert "samples a second in each rank." in text
+    assert "  hasten run --nproc-per-node 2 train.py" in text
+    assert GAIN.guard is not None
+    changing = replace(GAIN, nproc=2, guard=replace(GAIN.guard, changes=("batch_size",)))
+    assert "verify" not in tune_report(changing)
+    assert "with --no-plan" in tune_report(changing)

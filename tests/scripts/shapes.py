@@ -137,7 +137,7 @@ TUNABLE = (
           note="a forward pass per action, 7 to 40 in a step; the reward grows, the loss says nothing"),
 
     # ---- processes and threads
-    shape("ddp_torchrun", 160, 30, "DistributedDataParallel", "SGD",
+    shape("ddp_torchrun", 160, 30, "Sequential", "SGD",
           note="as one process; under torchrun each of n ranks takes 160/n steps and the first one prints"),
     shape("data_parallel", 150, 30, "DataParallel", "Adam"),
     shape("sets_omp_threads", 140, 64, "Sequential", "Adam", note='first prints "threads 1"'),

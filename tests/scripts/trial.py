@@ -11,9 +11,9 @@ from pathlib import Path
 
 from hasten.bench.ending import ScriptEnded, ScriptOver
 from hasten.bench.observe import LEAST_STEPS
-from hasten.bench.process import WorkerProcess
 from hasten.bench.stage import Stage
 from hasten.bench.steps import Rhythm, rhythm_of
+from hasten.bench.worker import Worker
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.machine import this_machine
 from hasten.records.facts import Facts
@@ -137,7 +137,7 @@ def _see(outcome: Outcome, watched: list[Step], seen: Observation) -> None:
     outcome.observation = replace(seen, steps=tuple(watched), cycle=rhythm.cycle, batch_size=size)
 
 
-def _try_all(outcome: Outcome, worker: WorkerProcess, stage: Stage, names: Sequence[str]) -> None:
+def _try_all(outcome: Outcome, worker: Worker, stage: Stage, names: Sequence[str]) -> None:
     assert outcome.observation is not None
     assert outcome.rhythm is not None
     facts = Facts(stage.machine, outcome.observation)
@@ -157,7 +157,7 @@ def _try_all(outcome: Outcome, worker: WorkerProcess, stage: Stage, names: Seque
             raise
 
 
-def _try(worker: WorkerProcess, name: str, facts: Facts, cycle: int) -> tuple[str, str]:
+def _try(worker: Worker, name: str, facts: Facts, cycle: int) -> tuple[str, str]:
     """Switch one technique on, train under it, ask for its proof, switch it off."""
     why_not = worker.switch(Plan({name: settings_for(name, facts)}))
     if why_not:

@@ -12,6 +12,7 @@ from hasten.machine import this_machine
 from hasten.records.machine import Core, Machine
 from hasten.records.plan import Plan, Settings
 
+from ..machine.topologies import recorded
 from .made_up import facts, loader, machine, root
 from .processes import absent, proof_of, proven
 from .test_openmp_runtime import with_libiomp5
@@ -59,6 +60,11 @@ def firsts(where: Machine, kind: str) -> list[int]:
 def test_the_order_in_which_threads_take_cores(where: Machine, compact: Any, spread: Any) -> None:
     assert firsts(where, "compact") == list(compact)
     assert firsts(where, "spread") == list(spread)
+
+
+def test_fast_cores_are_taken_before_slow_ones() -> None:
+    fast, slow = [*range(5, 10), *range(15, 20)], [*range(5), *range(10, 15)]
+    assert firsts(recorded("arm-two-kinds"), "compact") == fast + slow
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from hasten.inside.techniques.threads import Threads
 
+from ..machine.topologies import recorded
 from .made_up import facts, machine, root
 
 PROOF = """
@@ -68,6 +69,9 @@ def counts(where: Any, now: int) -> list[Any]:
             machine(logical_cpus=4, physical_cores=2, quota_cpus=8.0), 2, [4, 1], id="a generous quota"
         ),
         pytest.param(machine(logical_cpus=1, physical_cores=1), 1, [], id="one core"),
+        pytest.param(recorded("laptop-hybrid"), 22, [16, 6, 8, 1], id="six fast cores and ten slow ones"),
+        pytest.param(recorded("epyc-8-nodes"), 128, [256, 16, 64, 1], id="a NUMA node of 16 cores"),
+        pytest.param(recorded("container-2.5-of-64"), 32, [3, 2, 1], id="a quota and all cores in sight"),
     ],
 )
 def test_what_is_worth_trying(where: Any, now: int, expected: list[int]) -> None:

@@ -22,7 +22,7 @@ class Bench(Protocol):
 
 def process_part(plan: Plan) -> Plan:
     """What of a plan must be settled before a process starts."""
-    return plan.only({name for name in plan.techniques if CATALOG[name].scope == "process"})
+    return plan.only({name for name in plan.techniques if CATALOG[name].scope != "live"})
 
 
 def batches_ahead(plan: Plan) -> int:

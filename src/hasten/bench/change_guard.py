@@ -17,8 +17,9 @@ from ..records.verdict import GuardVerdict
 from .checked_steps import Testimony
 from .ending import PlanRefused, ScriptOver
 from .guard import LEAST_STEPS
-from .process import WorkerProcess, wait_all_started
+from .process import wait_all_started
 from .stage import Stage
+from .worker import Worker
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -53,7 +54,7 @@ def guard_change(stage: Stage, plan: Plan, changing: Sequence[str], seed: int, s
         )
 
 
-def _shapes_in(worker: WorkerProcess) -> Shapes:
+def _shapes_in(worker: Worker) -> Shapes:
     answer = worker.numerics("shapes")
     if answer["failed"]:
         raise WorkerError(f"what the script would save could not be looked at: {answer['failed']}")
@@ -61,7 +62,7 @@ def _shapes_in(worker: WorkerProcess) -> Shapes:
     return shapes
 
 
-def _trained(worker: WorkerProcess, steps: int) -> Testimony:
+def _trained(worker: Worker, steps: int) -> Testimony:
     try:
         worker.steps(steps)
     except ScriptOver as over:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .ending import ScriptOver
-from .process import WorkerProcess
+from .worker import Worker
 
 Testimony = Sequence[Mapping[str, Any]]
 Sums = Sequence[float]
@@ -47,7 +47,7 @@ def checked_steps(steps: int) -> list[int]:
 
 
 def watch(
-    reference: WorkerProcess, others: Sequence[WorkerProcess], steps: int, folder: str
+    reference: Worker, others: Sequence[Worker], steps: int, folder: str
 ) -> tuple[Watched, list[Watched]]:
     """Train ``steps`` steps in each worker, the reference always ahead. They stand at the end of their first.
 
@@ -72,7 +72,7 @@ def watch(
 class _Led:
     """A worker on its way, which may come to its end anywhere."""
 
-    def __init__(self, worker: WorkerProcess) -> None:
+    def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._taken = 1
         self._checks: list[Check] = []

@@ -83,6 +83,8 @@ def judge(
     reference: Testimony, perturbed: Testimony, candidate: Testimony, draws: bool, precision: str
 ) -> GuardVerdict:
     """The verdict on three testimonies: a baseline's, a perturbed baseline's and a plan's."""
+    if any(step["batches"] is None for step in candidate):
+        reference, perturbed, candidate = map(_by_samples, (reference, perturbed, candidate))
     steps = min(len(reference), len(perturbed))
     reasons: list[str] = []
     unsteady = differing(reference[:steps], perturbed[:steps], draws)
@@ -109,6 +111,11 @@ def judge(
         loss_curve={**curve, "precision": precision},
         reasons=tuple(reasons),
     )
+
+
+def _by_samples(testimony: Testimony) -> Testimony:
+    """Batches told by their samples in order, as they are where no process sees a whole batch."""
+    return [{**step, "batches": [batch["digests"] for batch in step["samples"]]} for step in testimony]
 
 
 _COMPARED = {

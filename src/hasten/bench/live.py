@@ -18,10 +18,11 @@ from ..records.plan import Plan
 from ..records.trial import Proof, Trial
 from .base import process_part, without_effect
 from .ending import PlanRefused, ScriptOver
-from .process import START_SECONDS, WorkerProcess
+from .process import START_SECONDS
 from .stage import Stage
 from .statistics import interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
+from .worker import Worker
 
 _LEAST_QUADS = 5
 MOST_QUADS = 24
@@ -41,7 +42,7 @@ class LiveBench:
     def __init__(self, stage: Stage, rhythm: Rhythm) -> None:
         self._stage = stage
         self._take(rhythm)
-        self._worker: WorkerProcess | None = None
+        self._worker: Worker | None = None
         self._settled: set[Plan] = set()
 
     def _take(self, rhythm: Rhythm) -> None:
@@ -86,7 +87,7 @@ class LiveBench:
             self._worker = None
         self._settled.clear()
 
-    def _ready_worker(self, process_plan: Plan) -> WorkerProcess:
+    def _ready_worker(self, process_plan: Plan) -> Worker:
         if self._worker is None or process_part(self._worker.plan) != process_plan:
             self.close()
             self._worker = self._stage.worker(process_plan)
@@ -111,7 +112,7 @@ class LiveBench:
             (comparison.blocks_b if plan == b else comparison.blocks_a).append(block)
         return logs[b] - logs[a]
 
-    def _block(self, worker: WorkerProcess, plan: Plan, comparison: _Comparison, is_b: bool) -> Block | None:
+    def _block(self, worker: Worker, plan: Plan, comparison: _Comparison, is_b: bool) -> Block | None:
         why_not = worker.switch(plan)
         if why_not:
             raise TrialFailed(why_not)

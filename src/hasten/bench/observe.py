@@ -10,9 +10,9 @@ from ..errors import Refusal
 from ..records.observation import Observation
 from ..records.plan import BASELINE
 from .ending import ScriptEnded, ScriptOver, script_error, trains_elsewhere
-from .process import WorkerProcess
 from .stage import Stage
 from .steps import Rhythm, rhythm_of
+from .worker import Worker
 
 WARMUP_STEPS = 10
 STEPS = 30
@@ -65,7 +65,7 @@ def observe(
     return observation, rhythm
 
 
-def too_short(ended: ScriptEnded, worker: WorkerProcess, script: str) -> Exception:
+def too_short(ended: ScriptEnded, worker: Worker, script: str) -> Exception:
     """What to tell the user whose script ended before it had trained enough to be seen."""
     if ended.how != "completed":
         return script_error(ended, script)

@@ -19,10 +19,11 @@ from ..records.plan import Plan
 from ..records.trial import Proof, Trial
 from .base import batches_ahead, without_effect
 from .ending import PlanRefused, ScriptOver
-from .process import WorkerProcess, wait_all_started
+from .process import wait_all_started
 from .stage import Stage
 from .statistics import interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
+from .worker import Worker
 
 _TURNS = 2  # each is A B B A: under the median of four blocks, a steady drift cancels in this order only
 _BLOCKS = 2 * _TURNS  # of each worker
@@ -142,13 +143,13 @@ class PairsBench:
                 proofs=proofs,
             )
 
-    def _settle(self, worker: WorkerProcess) -> None:
+    def _settle(self, worker: Worker) -> None:
         """Warm up, untimed."""
         if self._warmup_steps:
             worker.steps(self._warmup_steps)
         worker.pause()
 
-    def _block(self, worker: WorkerProcess, ahead: int) -> Block | None:
+    def _block(self, worker: Worker, ahead: int) -> Block | None:
         """One timed block. ``ahead`` batches may have been made before it was stopped, for nothing."""
         worker.resume()
         if ahead:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import IO, Any
 
@@ -21,10 +21,12 @@ from ..launch.local import render
 from ..records.codec import from_json
 from ..records.observation import Observation, Step
 from ..records.plan import BASELINE, Plan
+from ..records.ranks import Findings
 from ..records.trial import Proof
 from .ending import LOST_SIGHT, PlanRefused, ScriptEnded, ScriptOver, Silence, trains_elsewhere
 from .listening import Tap
 from .output import Output, keep_ends, open_output
+from .worker import Worker
 
 START_SECONDS = 600.0  # a script may prepare for long before its first step
 CHILD_SECONDS = 90.0  # without a step, once the script has started processes that may be training instead
@@ -35,9 +37,22 @@ _LAST_WORDS_SECONDS = 5.0
 class WorkerProcess:
     """One worker. After ``start`` it stands at the end of its first step and waits."""
 
-    def __init__(self, job: Job, environment: Mapping[str, str], output: Output) -> None:
+    def __init__(
+        self,
+        job: Job,
+        environment: Mapping[str, str],
+        output: Output,
+        inherits: Sequence[int] = (),
+    ) -> None:
+        """``inherits``: descriptors that stay open in it."""
         ours, theirs = socket.socketpair()
         argv, variables = render(replace(job, descriptor=theirs.fileno()), environment)
+        with contextlib.closing(theirs):
+            process = start_process(argv, variables, (theirs.fileno(), *inherits), output)
+        self.begin(job, ours, process, output)
+
+    def begin(self, job: Job, ours: socket.socket, process: subprocess.Popen[bytes], output: Output) -> None:
+        """Take up the conversation with the worker for ``job`` that ``process`` is, or started."""
         self.plan = job.plan
         self.history: list[Step] = []
         self.setup_seconds = 0.0
@@ -46,28 +61,6 @@ class WorkerProcess:
         self.uppers: tuple[str, ...] = ()  # where its writes go
         self._denied = ""  # as in ScriptEnded
         self._wire = Wire(ours)
-        stdout = open_output(output.stdout) if output.heard is None else None
-        stderr = open_output(output.stderr)
-        out: IO[bytes] | int | None = sys.stderr.fileno() if output.stdout_to_stderr else stdout
-        if output.heard is not None:
-            out = subprocess.PIPE
-        process: subprocess.Popen[bytes] | None = None
-        try:
-            with _signals_held():
-                process = subprocess.Popen(
-                    argv, env=variables, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL,
-                    stdout=out, stderr=stderr, start_new_session=True,
-                )  # fmt: skip
-        except BaseException:
-            if process is not None:
-                process.kill()
-                process.wait()
-            raise
-        finally:
-            theirs.close()
-            for file in (stdout, stderr):
-                if file is not None:
-                    file.close()
         self._process = process
         self._tap: Tap | None = None
         if output.heard is not None and process.stdout is not None:
@@ -146,6 +139,10 @@ class WorkerProcess:
                 return over.ended, str(over)
             return over.ended, self._how_it_ended() if code else ""
         raise WorkerError(f"the script said something else than its end while {doing}")
+
+    def rehearsed(self) -> Findings:
+        """What a rehearsal of ranks found in this one."""
+        return from_json(Findings, self._ask({"do": "rehearsed"}, START_SECONDS)["findings"])
 
     def numerics(self, what: str, **more: Any) -> dict[str, Any]:
         """Ask what ``inside.numerics`` answers."""
@@ -256,6 +253,33 @@ class WorkerProcess:
             os.killpg(self._process.pid, number)
 
 
+def start_process(
+    argv: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int], output: Output
+) -> subprocess.Popen[bytes]:
+    """In a session of its own. It inherits ``descriptors``."""
+    process: subprocess.Popen[bytes] | None = None
+    with contextlib.ExitStack() as files:
+        stdout = open_output(output.stdout) if output.heard is None else None
+        stderr = open_output(output.stderr)
+        for file in filter(None, (stdout, stderr)):
+            files.enter_context(file)
+        out: IO[bytes] | int | None = sys.stderr.fileno() if output.stdout_to_stderr else stdout
+        if output.heard is not None:
+            out = subprocess.PIPE
+        try:
+            with _signals_held():
+                process = subprocess.Popen(
+                    argv, env=environment, pass_fds=descriptors, stdin=subprocess.DEVNULL,
+                    stdout=out, stderr=stderr, start_new_session=True,
+                )  # fmt: skip
+        except BaseException:
+            if process is not None:
+                process.kill()
+                process.wait()
+            raise
+    return process
+
+
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
     """Ctrl-C and SIGTERM wait for the end of the block: a process that nobody knows yet could not be
@@ -277,7 +301,7 @@ def _signals_held() -> Iterator[None]:
             signal.raise_signal(late)
 
 
-def wait_all_started(workers: list[WorkerProcess]) -> None:
+def wait_all_started(workers: Sequence[Worker]) -> None:
     """Several workers may prepare at the same time: only their steps are timed."""
     deadline = time.monotonic() + START_SECONDS
     for worker in workers:

@@ -7,16 +7,28 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..inside.job import Job, Perturbation, Shield
 from ..inside.protect import keep, make_layers, remove_layers
+from ..launch.ranks import Rank
+from ..launch.rendezvous import private_place
+from ..launch.shares import shares
+from ..launch.together import Wish, wish_of
+from ..launching import OwnRanks, ranks_of_ours, ranks_of_their_own
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
+from ..records.ranks import Findings
+from .ending import PlanRefused
+from .group import WorkerGroup
 from .listening import Heard
 from .output import Output
 from .process import WorkerProcess
+from .rehearsal import SEED, rehearse
+from .sheltered import start_sheltered
+from .worker import Worker
 
 
 @dataclass
@@ -36,12 +48,14 @@ class Stage:
     module: bool = False  # argv[0] names a module, as with python -m
     protect: bool = True
     trial_folder: Path | None = None  # None: the workers' output goes where ours goes
+    own_ranks: OwnRanks | None = None  # the script is one of several by itself; None: it trains alone
     stdout_to_stderr: bool = False  # keep our standard output free of the script's
     protection: str = ""  # "overlay", "landlock" or "off", known once a worker has started
     _layers: str = field(default="", init=False)
     _aside: str = field(default="", init=False)  # the layers' folder, or what stands in for one
     _prelude: tuple[str, ...] = field(default=(), init=False)
     _count: int = field(default=0, init=False)
+    _rehearsed: dict[Wish, Findings] = field(default_factory=dict, init=False)
 
     def __enter__(self) -> Stage:
         self._layers = make_layers(self.folders)
@@ -56,7 +70,19 @@ class Stage:
         """A folder outside the user's, which all workers see, and which goes with the stage."""
         return self._aside
 
-    def keep_preparations(self, worker: WorkerProcess) -> None:
+    @property
+    def seen(self) -> Machine:
+        """What a worker sees of the machine: all of it, or a rank's share."""
+        if self.own_ranks is None:
+            return self.machine
+        return shares(self.machine, self.own_ranks.count)[0].part_of(self.machine)
+
+    @property
+    def shield(self) -> Shield:
+        """What keeps a worker from the user's files, with what earlier ones prepared."""
+        return Shield(self.folders, self._layers, self._prelude, required=self.protect)
+
+    def keep_preparations(self, worker: Worker) -> None:
         """What the worker's script wrote until now (downloads, caches) is there for all later workers.
 
         Call it while the worker stands at its first step: what it writes later is thrown away with its trial.
@@ -78,29 +104,87 @@ class Stage:
         closely: bool = False,
         whole: bool = False,
         heard: Heard | None = None,
-    ) -> WorkerProcess:
-        """A new worker that trains under ``plan`` from its first step on.
+    ) -> Worker:
+        """A new worker that trains under ``plan`` from its first step on; a group of them where the plan says
+        so, which trains as one.
 
         ``whole``: it is not conversed with, and waited for by ``finish``. ``heard`` is told every line that
         the script prints, in a thread of its own.
         """
-        self._count += 1
         job = Job(
             argv=self.argv,
             module=self.module,
             machine=self.machine,
             plan=plan,
-            shield=Shield(self.folders, self._layers, self._prelude, required=self.protect),
+            shield=self.shield,
             seed=seed,
             witness=witness,
             perturbation=perturbation,
             closely=closely,
             whole=whole,
         )
+        if self.own_ranks is not None:
+            return self._own_group(job, self.own_ranks, heard)
+        wish = wish_of(plan)
+        if wish is not None:
+            return self._group(job, wish, self._findings_for(wish), heard)
+        return self._start(Rank(job, offline(self.environment, self._aside)), heard)
+
+    def ranks(self, wish: Wish, folder: str, found: Findings | None, heard: Heard) -> WorkerGroup:
+        """New workers to rehearse the first step in ``folder``. ``found``: by the one process before them.
+        ``heard`` is told what rank 0 prints, as it does.
+        """
+        job = Job(
+            argv=self.argv,
+            module=self.module,
+            machine=self.machine,
+            shield=self.shield,
+            seed=SEED,
+            rehearsal=folder,
+        )
+        return self._group(job, wish, found, heard)
+
+    def _group(self, job: Job, wish: Wish, found: Findings | None, heard: Heard | None) -> WorkerGroup:
         environment = offline(self.environment, self._aside)
-        if seed is not None:
-            environment["PYTHONHASHSEED"] = str(seed % 2**32)
-        return WorkerProcess(job, environment, replace(self._output(), heard=heard))
+        if job.rehearsal:
+            environment["PYTHONUNBUFFERED"] = "1"  # what is printed is to be heard before it is stopped
+        with ExitStack() as closing:
+            place = closing.enter_context(private_place())
+            started: list[WorkerProcess] = []
+            with ExitStack() as starting:
+                for rank in ranks_of_ours(job, wish, environment, found, place):
+                    started.append(self._start(rank, None if started else heard))
+                    starting.callback(started[-1].stop)
+                starting.pop_all()
+            return WorkerGroup(started, closing.pop_all())
+
+    def _own_group(self, job: Job, wanted: OwnRanks, heard: Heard | None) -> WorkerGroup:
+        """Each launch at a port of its own: two may stand beside each other."""
+        self._count += 1
+        environment = offline(self.environment, self._aside)
+        environment.pop("MASTER_PORT", None)
+        if job.seed is not None:
+            environment["PYTHONHASHSEED"] = str(job.seed % 2**32)
+        ranks = ranks_of_their_own(job, replace(wanted, in_trial=True), environment)
+        return start_sheltered(ranks, job.shield, environment, replace(self._output(), heard=heard))
+
+    def _start(self, rank: Rank, heard: Heard | None) -> WorkerProcess:
+        self._count += 1
+        job = rank.job
+        seeded = {} if job.seed is None else {"PYTHONHASHSEED": str(job.seed % 2**32)}
+        if job.ranks is not None:
+            job = replace(job, ranks=replace(job.ranks, cores=rank.cpus))
+        environment = {**rank.environment, **seeded}
+        return WorkerProcess(job, environment, replace(self._output(), heard=heard), rank.inherits)
+
+    def _findings_for(self, wish: Wish) -> Findings:
+        """Of the rehearsal for ``wish``; there is one for each stage. Raises PlanRefused."""
+        if wish.rehearsed not in self._rehearsed:
+            self._rehearsed[wish.rehearsed] = rehearse(self, wish.rehearsed)
+        found = self._rehearsed[wish.rehearsed]
+        if found.refusals:
+            raise PlanRefused(f"processes: {'; '.join(found.refusals)}")
+        return found
 
     def _output(self) -> Output:
         if self.trial_folder is None:

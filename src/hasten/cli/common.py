@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ..workspace import Script
 
 
+BACKENDS = ("gloo", "shm", "mpi", "ccl")
+"""Those that may stand in for the one that a script names."""
+
+
 class VerbParser(argparse.ArgumentParser):
     """Lets an option that takes the rest of the line (-m) take a "--" and what follows it, too."""
 

@@ -19,11 +19,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from ..bench.warnings import before_tuning
     from ..devices import hard_coded_devices
-    from ..doctor import examine, of_script, protection_here
+    from ..distribution import distribution_of
+    from ..doctor import examine, of_distribution, of_gpus, of_script, protection_here
     from ..machine import this_machine
+    from ..machine.gpu_links import gpu_links
     from ..machine.torch_build import torch_build
     from ..machine.vitals import idle_vitals
     from ..records.codec import to_json
+    from ..records.diagnosis import Distribution
     from ..report.doctor import print_doctor
     from ..report.machine_readable import write_json
 
@@ -34,7 +37,10 @@ def execute(arguments: argparse.Namespace) -> int:
     folders = script.folders if script is not None else (str(Path.cwd().resolve()),)
     findings = examine(machine, torch, protection_here(folders), before_tuning(*idle_vitals()))
     devices = hard_coded_devices(script) if script is not None else []
-    findings = [*of_script(devices), *findings]
+    distribution = distribution_of(script) if script is not None else Distribution()
+    links = gpu_links() if len(machine.accelerators) > 1 else None
+    about_script = [*of_script(devices), *of_distribution(distribution)]
+    findings = sorted([*about_script, *findings, *of_gpus(links)], key=lambda finding: not finding.hinders)
     print_doctor(machine, torch, findings, console_for(arguments.json))
     if arguments.json is not None:
         content = {
@@ -42,6 +48,8 @@ def execute(arguments: argparse.Namespace) -> int:
             "torch": to_json(torch),
             "findings": to_json(findings),
             "hard_coded_devices": to_json(devices),
+            "distribution": to_json(distribution),
+            "gpu_links": to_json(links) if links is not None else None,
         }
         write_json(content, arguments.json)
     return 0

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .common import add_script, add_techniques, require_platform, script_of
+from .common import BACKENDS, add_script, add_techniques, require_platform, script_of
+from .starting import say, start
 
 if TYPE_CHECKING:
     from ..plan_file import SavedPlan
@@ -30,6 +29,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="stop where the plan was made for something else or does not apply",
     )
+    parser.add_argument(
+        "--nproc-per-node",
+        metavar="N",
+        type=int,
+        help="train in N processes on this machine, each with its share of the cores",
+    )
+    parser.add_argument(
+        "--ranks",
+        choices=("ours", "script"),
+        help="whether hasten divides the training among processes, or the script does so itself, as under "
+        "torchrun (default: as the script reads)",
+    )
+    parser.add_argument(
+        "--backend", choices=BACKENDS, help="stands in for the backend that the script names, on CPUs"
+    )
     add_script(parser)
 
 
@@ -37,14 +51,13 @@ def execute(arguments: argparse.Namespace) -> int:
     from ..errors import UsageError
     from ..fitting import fit
     from ..inside.job import Job
-    from ..launch.local import render
     from ..machine import this_machine
 
     require_platform()
     script = script_of(arguments)
     machine = this_machine()
     saved, source = _plan(arguments, script)
-    plan, remarks = fit(saved, script, machine)
+    plan, remarks = fit(saved, script, machine, arguments.nproc_per_node)
     for remark in remarks:
         say(remark)
     if remarks and arguments.strict:
@@ -55,8 +68,6 @@ def execute(arguments: argparse.Namespace) -> int:
             say(line)
     elif source:
         say(f"the plan in {source} is empty: the script runs unchanged")
-    if not plan and not script.is_notebook:
-        become([sys.executable, *(["-m"] if script.module else []), *script.argv], dict(os.environ))
     job = Job(
         argv=script.argv,
         machine=machine,
@@ -64,8 +75,7 @@ def execute(arguments: argparse.Namespace) -> int:
         plan=plan,
         strict=arguments.strict,
     )
-    become(*render(job, os.environ))
-    return 0
+    return start(job, script, arguments)
 
 
 def _plan(arguments: argparse.Namespace, script: Script) -> tuple[SavedPlan, str]:
@@ -87,7 +97,10 @@ def _plan(arguments: argparse.Namespace, script: Script) -> tuple[SavedPlan, str
         return changed(read_plan(path), arguments.use, arguments.without), str(path)
     if arguments.strict:
         raise UsageError(f"there is no plan for {script.label}. Make one with: hasten tune {script.label}")
-    say(f"no plan for {script.label} yet, so it runs unchanged; make one with: hasten tune {script.label}")
+    if arguments.nproc_per_node is None:
+        say(
+            f"no plan for {script.label} yet, so it runs unchanged; make one with: hasten tune {script.label}"
+        )
     return empty, ""
 
 
@@ -106,14 +119,3 @@ def _about_quality(plan: Plan, arguments: argparse.Namespace, script: Script) ->
         f"{', '.join(changing)} changes the training itself. Whether the model is as good is seen by: "
         f"hasten verify {' '.join(words)}"
     ]
-
-
-def become(argv: list[str], environment: dict[str, str]) -> None:
-    """Replace this process, so that signals, terminal and exit code are the script's. Does not return."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execve(argv[0], argv, environment)
-
-
-def say(text: str) -> None:
-    print(f"hasten: {text}", file=sys.stderr, flush=True)

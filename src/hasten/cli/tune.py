@@ -6,6 +6,7 @@ import argparse
 import os
 
 from .common import (
+    BACKENDS,
     add_allow_writes,
     add_json,
     add_script,
@@ -36,6 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the training itself (default %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed for the guard's paired runs (default 0)")
+    parser.add_argument(
+        "--nproc-per-node",
+        metavar="N",
+        type=int,
+        help="for a script that is distributed itself: tune it in N processes on this machine",
+    )
+    parser.add_argument(
+        "--backend", choices=BACKENDS, help="stands in for the backend that such a script names, on CPUs"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress, and only the result")
     add_allow_writes(parser)
     add_json(parser)
@@ -59,6 +69,8 @@ def execute(arguments: argparse.Namespace) -> int:
         risk=arguments.risk,
         seed=arguments.seed,
         allow_writes=arguments.allow_writes,
+        nproc=arguments.nproc_per_node,
+        backend=arguments.backend or "",
     )
     try:
         with progress_for(arguments.budget, arguments.quiet) as progress:

@@ -51,6 +51,15 @@ def die_with_parent() -> None:
         libc.prctl(1, signal.SIGKILL, 0, 0, 0)
 
 
+def dies_with_parent() -> bool:
+    """Whether somebody asked for that (Linux: prctl(2), PR_GET_PDEATHSIG)."""
+    number = ctypes.c_int(0)
+    if sys.platform == "linux":
+        libc: Any = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(2, ctypes.byref(number), 0, 0, 0)
+    return number.value != 0
+
+
 def _try() -> None:
     mounts.leave_shared_processes()
     reason = rehearse(_settle)  # in process 1 of the namespace

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .slices import Kept, kept_of, markers
-from .structures import map_tensors
+from .structures import tensors_of
 
 _TOLERANCE = {"cpu": 1e-3}  # relative to the largest output: sums over fewer terms round otherwise
 _TOLERANCE_ELSEWHERE = 1e-2  # convolutions may compute in TF32
@@ -130,7 +130,7 @@ def _untouchable(torch: Any, model: Any, args: Any, kwargs: Any) -> list[Any]:
             hook = layer.register_forward_hook(lambda layer, _, out: made.update({out.grad_fn: layer}))
             hooks.callback(hook.remove)
         output = model(*args, **kwargs)
-    waiting = [tensor.grad_fn for tensor in _tensors(torch, output)]
+    waiting = [tensor.grad_fn for tensor in tensors_of(torch, output)]
     last, seen = [], set()
     while waiting:
         node = waiting.pop()
@@ -206,18 +206,7 @@ def _outputs(torch: Any, model: Any, args: Any, kwargs: Any) -> tuple[list[Any],
     with ExitStack() as hooks, torch.no_grad():
         for layer in _layers(torch, model):
             hooks.callback(layer.register_forward_hook(count).remove)
-        return _tensors(torch, model(*args, **kwargs)), sum(counted)
-
-
-def _tensors(torch: Any, value: Any) -> list[Any]:
-    found: list[Any] = []
-
-    def take(tensor: Any) -> Any:
-        found.append(tensor)
-        return tensor
-
-    map_tensors(torch, value, take)
-    return found
+        return tensors_of(torch, model(*args, **kwargs)), sum(counted)
 
 
 def _differ(torch: Any, expected: list[Any], found: list[Any]) -> str:

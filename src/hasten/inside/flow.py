@@ -6,6 +6,7 @@ import gc
 from collections import Counter
 from typing import Any
 
+from .structures import tensors_of
 from .training import Call
 
 Pair = tuple[Any, Any]
@@ -79,7 +80,7 @@ class Watched:
                 self._readers[place].append(None)
 
     def _found(self, output: Any) -> list[Pair]:
-        self._read(_tensors(self._torch, output))
+        self._read(tensors_of(self._torch, output))
         kept = self._kept_elsewhere()
         pairs = [
             (layer, readers[0])
@@ -138,19 +139,6 @@ def _reading(read: Any) -> Any:
             return func(*args, **(kwargs or {}))
 
     return Reading()  # type: ignore[no-untyped-call]
-
-
-def _tensors(torch: Any, value: Any) -> list[Any]:
-    from .structures import map_tensors
-
-    found: list[Any] = []
-
-    def take(tensor: Any) -> Any:
-        found.append(tensor)
-        return tensor
-
-    map_tensors(torch, value, take)
-    return found
 
 
 def _address(tensor: Any) -> int:

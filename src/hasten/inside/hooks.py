@@ -10,7 +10,7 @@ from typing import Any
 from .gpu_phases import Marks
 from .loaders import Loaders
 from .observer import Observer, clock
-from .obstacles import obstacle_at
+from .obstacles import obstacle_at, wraps_for_ranks
 from .pace import Pace
 from .slot import ForwardSlot, put_call, taking_out
 from .training import Training
@@ -105,6 +105,9 @@ class Hooks:
 
     def _consider(self, module: Any) -> None:
         training = self._training
+        if wraps_for_ranks(training.torch, module):
+            training.averages_gradients = True
+            return  # the model inside is what is trained; it is called next
         if isinstance(module._compiled_call_impl, ForwardSlot) or next(module.parameters(), None) is None:
             return
         owned = self._owned()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
+from ..records.ranks import Findings
 
 VARIABLE = "HASTEN_JOB"
 
@@ -30,6 +31,41 @@ class Perturbation:
 
 
 @dataclass(frozen=True)
+class Ranks:
+    """This worker is one of ``world_size`` that train one script together, each on its slice of a batch.
+
+    All of them get the same job seed and PYTHONHASHSEED, so that they build the same model and draw the same
+    batches. ``store``: where they meet, by ``file:///PATH`` (a file that does not exist yet and that all see,
+    a new one for each launch) or by ``tcp://HOST:PORT``, which rank 0 serves. ``memory``: two descriptors of
+    empty memory (memfd_create) that all inherit, for ranks that see neither each other's /proc nor /dev/shm;
+    without, they find memory themselves. A rank binds itself to ``cores``, by their numbers, if there are
+    any; the number of threads, and CUDA_VISIBLE_DEVICES, are up to the launcher.
+    """
+
+    rank: int
+    world_size: int
+    local_rank: int
+    store: str
+    backend: str = "shm"  # or "gloo", "nccl", "mpi4py", "ccl"
+    memory: tuple[int, ...] = ()
+    cores: tuple[int, ...] = ()
+    timeout_seconds: float = 600.0  # after which a rank that does not come is given up
+    sync_batch_norm: bool = False
+    findings: Findings | None = None  # of a rehearsal; None only in a rehearsal
+
+
+@dataclass(frozen=True)
+class OwnGroup:
+    """The script makes its process groups itself; the environment says which rank it is. ``backend`` stands
+    in for those that it names, unless they are for GPUs; "" where none is to. ``port``: where the ranks of a
+    trial meet, whatever port the script names, since other trials may stand beside it; 0 for the script's.
+    """
+
+    backend: str = ""
+    port: int = 0
+
+
+@dataclass(frozen=True)
 class Job:
     """``plan`` is in force from the first step on; whoever converses with the worker may switch it later."""
 
@@ -45,3 +81,6 @@ class Job:
     module: bool = False  # argv[0] names a module, as with python -m
     closely: bool = False  # time the lines at which steps stand still, and phases on the GPU itself
     whole: bool = False  # train to the end as `hasten run` does, and give an account of it only then
+    ranks: Ranks | None = None  # None: it trains alone, or knows of the others itself
+    own_group: OwnGroup | None = None
+    rehearsal: str = ""  # folder of a rehearsal: a world of one leaves there what the ranks are to find

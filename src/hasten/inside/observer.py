@@ -119,6 +119,13 @@ class Observer:
         step.backwards += 1
         step.losses += losses
 
+    def losses_are(self, values: list[float]) -> None:
+        """Of the last backward pass, over all ranks: what it was called on is one rank's."""
+        kept = self._step.losses
+        count = min(len(kept), len(values))
+        if count:
+            kept[-count:] = values[:count]
+
     # ---- data
     def data_waited(self, seconds: float, samples: int) -> None:
         self._saw_loader, self.counts_inputs = True, False

@@ -26,6 +26,11 @@ def obstacle_at(torch: Any, module: Any) -> str:
     return ""
 
 
+def wraps_for_ranks(torch: Any, module: Any) -> bool:
+    """Whether it stands around a model only to average its gradients over ranks."""
+    return isinstance(module, torch.nn.parallel.DistributedDataParallel)
+
+
 def _called_directly(torch: Any, module: Any) -> tuple[Any, str]:
     """The module around ``module`` whose ``forward`` runs though nobody called the module, and who runs it.
 
@@ -37,7 +42,7 @@ def _called_directly(torch: Any, module: Any) -> tuple[Any, str]:
         code = frame.f_code
         if code.co_name == "forward" and code.co_argcount:
             owner = frame.f_locals.get(code.co_varnames[0])
-            if isinstance(owner, torch.nn.Module) and owner is not module and _holds(owner, module):
+            if _is_around(torch, owner, module):
                 caller = frame.f_back
                 found = owner
                 where = (
@@ -47,6 +52,12 @@ def _called_directly(torch: Any, module: Any) -> tuple[Any, str]:
             break
         frame = frame.f_back
     return found, where
+
+
+def _is_around(torch: Any, owner: Any, module: Any) -> bool:
+    if not isinstance(owner, torch.nn.Module) or owner is module or wraps_for_ranks(torch, owner):
+        return False
+    return _holds(owner, module)
 
 
 def _holds(outer: Any, module: Any) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..records.observation import Observation
 from ..records.plan import BASELINE
+from ..records.ranks import Findings
 from .gpu_memory import gpu_memory
 from .hooks import Hooks
 from .identify import compile_backends, describe_optimizer, describe_root
@@ -21,6 +22,9 @@ from .switch import Switchboard
 from .training import Training
 from .uses import Uses
 from .witness import Witness
+
+if TYPE_CHECKING:
+    from .distributed.member import Member
 
 
 class Sight:
@@ -60,6 +64,32 @@ class Sight:
             self.hooks.before_samples.append(perturber.samples_come)
             if self.numerics is not None:
                 self.numerics.on_load = perturber.draw_anew
+        self.member = self._join(job)
+
+    def _join(self, job: Job) -> Member | None:
+        """Become one of the ranks, if there are several."""
+        ranks = job.ranks
+        if ranks is None:
+            return None
+        from .distributed.member import Member, fail_as  # they import torch
+        from .distributed.rehearsal import Rehearsal
+
+        parts, fail = (self.training, self.hooks, self.observer, ranks), fail_as(ranks.rank)
+        if job.rehearsal:
+            member: Member = Rehearsal(*parts, job.rehearsal, fail)
+        else:
+            assert ranks.findings is not None
+            member = Member(*parts, ranks.findings, fail)
+        member.install()
+        self.training.member = member
+        return member
+
+    def rehearsed(self) -> Findings:
+        """What a rehearsal of ranks found until now."""
+        from .distributed.rehearsal import Rehearsal
+
+        assert isinstance(self.member, Rehearsal)
+        return self.member.found(self._uses.names())
 
     def training_begins(self) -> None:
         """The first step has ended."""

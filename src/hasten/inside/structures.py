@@ -31,3 +31,15 @@ def map_tensors(torch: Any, value: Any, change: Callable[[Any], Any]) -> Any:
         return twin
 
     return torch.utils._pytree.tree_map(changed, value)
+
+
+def tensors_of(torch: Any, value: Any) -> list[Any]:
+    """The tensors in ``value``, in the order in which ``map_tensors`` comes to them."""
+    found: list[Any] = []
+
+    def take(tensor: Any) -> Any:
+        found.append(tensor)
+        return tensor
+
+    map_tensors(torch, value, take)
+    return found

@@ -45,6 +45,10 @@ class Training:
         self.training_datasets: dict[int, Any] = {}  # id -> dataset whose samples reached a training step
         self.kept: dict[str, Any] = {}  # what a technique leaves for its next time on: caches, never effects
         self.obstacles: dict[str, None] = {}  # why what is trained cannot be followed
+        self.averages_gradients = (
+            False  # over ranks, after a backward pass: the script wraps a model for that
+        )
+        self.member: Any = None  # what makes this process one of several ranks
         self.changed = False  # a root or an optimizer came since this was cleared
         self._roots: list[weakref.ref[Any]] = []
         self._optimizers: list[weakref.ref[Any]] = []  # of living ones

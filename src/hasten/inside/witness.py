@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import weakref
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from .identify import length_of
@@ -31,7 +32,7 @@ class Witness:
 
     def batch_came(self, batch: Any, iterator: Any = None) -> None:
         digest = hashlib.blake2b(digest_size=12)
-        _feed(digest, batch)
+        feed(digest, batch)
         self._batches.append(digest.hexdigest())
         if iterator is not None:
             if iterator._num_yielded == 1 or iterator not in self._epochs:
@@ -48,8 +49,7 @@ class Witness:
         return call(*args, **kwargs)
 
     def step_ended(self, step: RawStep) -> None:
-        torch = self._training.torch
-        streams = hashlib.blake2b(repr(random_streams(torch)).encode(), digest_size=12)
+        streams = hashlib.blake2b(repr(self._streams()).encode(), digest_size=12)
         self._steps.append(
             {
                 "optimizer": step.optimizer,
@@ -65,6 +65,12 @@ class Witness:
         )
         self._batches, self._samples, self._modes = [], [], []
 
+    def _streams(self) -> Any:
+        """Of several ranks those that all share: one process draws from them what all ranks draw alike."""
+        member = self._training.member
+        with member.streams.shared() if member is not None else nullcontext():
+            return random_streams(self._training.torch)
+
     def testimony(self) -> list[dict[str, Any]]:
         return self._steps
 
@@ -78,12 +84,12 @@ def sample_digests(batch: Any) -> list[str]:
         digest = hashlib.blake2b(digest_size=6)
         for tensor in rows:
             if tensor.shape[0] == length:
-                _feed(digest, tensor[index])
+                feed(digest, tensor[index])
         found.append(digest.hexdigest())
     return found
 
 
-def _feed(digest: Any, value: Any) -> None:
+def feed(digest: Any, value: Any) -> None:
     """Types, shapes and bytes of everything in a batch."""
     if hasattr(value, "element_size"):
         import ctypes
@@ -97,11 +103,11 @@ def _feed(digest: Any, value: Any) -> None:
     elif isinstance(value, Mapping):
         for key in value:
             digest.update(repr(key).encode())
-            _feed(digest, value[key])
+            feed(digest, value[key])
     elif isinstance(value, (list, tuple)):
         digest.update(f"{type(value).__name__}{len(value)}".encode())
         for item in value:
-            _feed(digest, item)
+            feed(digest, item)
     elif isinstance(value, (int, float, str, bytes, bool, type(None))):
         digest.update(repr(value).encode())
     else:

@@ -14,10 +14,10 @@ from ..records.codec import to_json
 from ..records.facts import Facts
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
-from . import script_side
+from . import bindings, script_side
 from .account import Account
 from .children import Children
-from .containment import die_with_parent
+from .containment import die_with_parent, dies_with_parent
 from .control import Answer, Conversation, stop_here
 from .denied import naming_file
 from .job import Job
@@ -56,6 +56,7 @@ class Worker:
             "proofs": self._answer_proofs,
             "testimony": self._answer_testimony,
             "numerics": self._answer_numerics,
+            "rehearsed": self._answer_rehearsed,
         }
         self._conversation = Conversation(wire, answers) if wire is not None else None
         self._wire = wire
@@ -63,11 +64,15 @@ class Worker:
     # ---- life
     def run(self) -> None:
         """Run the script to its end, and end as it does."""
+        if self._job.ranks is not None and self._job.ranks.cores:
+            os.sched_setaffinity(0, self._job.ranks.cores)
         take_shelter(self._job.shield, self._wire)
-        if self._wire is not None:
+        if self._wire is not None or dies_with_parent():
             os.register_at_fork(before=self._about_to_fork, after_in_child=self._in_forked_child)
         self._seed_at_import()
         script_side.listener = self
+        if self._job.own_group is not None:
+            bindings.stand_in()
         if self._conversation is not None and self._account is None:
             Children(self._seams, self._child_came).watch()
         ImportSeam("torch", self._torch_came).install()
@@ -124,6 +129,10 @@ class Worker:
         ImportSeam("numpy", lambda numpy: numpy.random.seed(seed % 2**32)).install()
 
     def _torch_came(self, torch: ModuleType) -> None:
+        if self._job.own_group is not None and torch.distributed.is_available():
+            from .distributed.own_group import find_backends
+
+            find_backends(Seams(), self._job.own_group)  # stays, whatever becomes of our watching
         self._seams.watching(self._watch)(torch)
 
     def _watch(self, torch: ModuleType) -> None:
@@ -136,6 +145,10 @@ class Worker:
         detail = "".join(traceback.format_exception(error))
         if self._conversation is not None:
             self._conversation.lost_sight(detail)
+        elif self._sight is not None and self._sight.member is not None:
+            self._sight.member.fail(
+                f"something of hasten's own failed. Please report this:\n{detail.rstrip()}"
+            )
         else:
             self._say(
                 "something of hasten's own failed, which is a bug in hasten and none of the script's; the "
@@ -211,7 +224,8 @@ class Worker:
     def _note(self, text: str) -> None:
         if self._account is not None:
             self._account.remark(text)
-        print(f"hasten: {text}", file=sys.stderr, flush=True)
+        if self._job.own_group is None or script_side.is_main():  # or each rank would say it
+            print(f"hasten: {text}", file=sys.stderr, flush=True)
 
     def _say(self, text: str) -> None:
         """Of what is not as the plan wants it."""
@@ -278,3 +292,6 @@ class Worker:
         numerics = self._seen().numerics
         assert numerics is not None
         return numerics.answer(request)
+
+    def _answer_rehearsed(self, request: Message) -> Message:
+        return {"event": "rehearsed", "findings": to_json(self._seen().rehearsed())}

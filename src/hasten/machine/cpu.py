@@ -8,7 +8,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from hasten.machine import macos
-from hasten.machine.probe import fields_in, number_in, text_of
+from hasten.machine.probe import fields_in, number_in, numbers_in, text_of
+from hasten.machine.topology import efficient_cpus, last_level_cache
 from hasten.records.machine import Core
 
 FLAGS = (
@@ -96,19 +97,17 @@ def cores(cpus: Collection[int], root: Path = Path("/")) -> tuple[Core, ...]:
     threads: dict[str, list[int]] = {}
     for cpu in sorted(cpus):
         threads.setdefault(core_of[cpu], []).append(cpu)
-    sockets, nodes = _sockets(root), _nodes(root)
+    sockets, nodes, efficient = _sockets(root), _nodes(root), efficient_cpus(cpus, root)
     return tuple(
-        Core(tuple(core), _socket(core[0], root, sockets), nodes.get(core[0], 0)) for core in threads.values()
+        Core(
+            cpus=tuple(core),
+            socket=_socket(core[0], root, sockets),
+            node=nodes.get(core[0], 0),
+            cache=last_level_cache(core[0], root),
+            efficient=core[0] in efficient,
+        )
+        for core in threads.values()
     )
-
-
-def numbers_in(text: str) -> tuple[int, ...]:
-    """The numbers of a list as the kernel writes it: "0-2,8" is (0, 1, 2, 8)."""
-    found: list[int] = []
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return tuple(found)
 
 
 def _socket(cpu: int, root: Path, from_cpuinfo: dict[int, int]) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from hasten.machine import container, cpu, memory
+from hasten.machine import container, cpu, memory, topology
 from hasten.machine.accelerators import accelerators
 from hasten.machine.libraries import libraries, packages
 from hasten.records.machine import Machine
@@ -57,6 +57,7 @@ def this_machine(root: Path = Path("/")) -> Machine:
         accelerators=accelerators(root),
         environment=speed_variables(os.environ),
         cores=cpu.cores(cpus, root),
+        nodes=topology.nodes(root),
         libraries=libraries(root),
         packages=packages(),
         huge_pages=memory.huge_pages(root),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from hasten.machine import container, macos
@@ -28,6 +29,15 @@ def huge_pages(root: Path = Path("/")) -> str:
     """When the kernel gives transparent huge pages: "always", "madvise", "never"; "" if unknown."""
     told = text_of(root / "sys/kernel/mm/transparent_hugepage/enabled")  # "always [madvise] never"
     return told.partition("[")[2].partition("]")[0]
+
+
+def shared_left_bytes(root: Path = Path("/")) -> int | None:
+    """What processes may still put into /dev/shm, to share it; None where there is no such folder."""
+    try:
+        found = os.statvfs(root / "dev/shm")
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize
 
 
 def _meminfo_bytes(name: str, root: Path) -> int | None:

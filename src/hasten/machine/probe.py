@@ -40,3 +40,12 @@ def fields_in(text: str) -> dict[str, str]:
 def number_in(text: str) -> int | None:
     """The whole number, not negative, that a text is; None for "max", "-1", "" and everything else."""
     return int(text) if text.isdecimal() else None
+
+
+def numbers_in(text: str) -> tuple[int, ...]:
+    """The numbers of a list as the kernel writes it: "0-2,8" is (0, 1, 2, 8)."""
+    found: list[int] = []
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return tuple(found)

@@ -1,7 +1,8 @@
 """Read the machine's counters.
 
 Sources: proc(5) for /proc/stat and /proc/vmstat; https://docs.kernel.org/admin-guide/cgroup-v2.html for
-cpu.stat; the kernel's Documentation/ABI/testing/sysfs-devices-system-cpu for thermal_throttle.
+cpu.stat and memory.events; the kernel's Documentation/ABI/testing/sysfs-devices-system-cpu for
+thermal_throttle.
 """
 
 from __future__ import annotations
@@ -31,6 +32,16 @@ def vitals(root: Path = Path("/"), gpus: bool = False) -> Vitals:
         heat_stops=sum(_heat_stops(root)),
         gpu_clocks=tuple(_gpu_clocks()) if gpus else (),
     )
+
+
+def killed_for_memory(root: Path = Path("/")) -> int:
+    """Processes that the kernel has killed for want of memory, on the machine and in the groups around us.
+
+    Only differences between two readings mean anything: a kill may be counted in several places.
+    """
+    groups = [_named_numbers(group / "memory.events") for group in groups_around("memory", root)]
+    machine = _named_numbers(root / "proc/vmstat")
+    return machine.get("oom_kill", 0) + sum(group.get("oom_kill", 0) for group in groups)
 
 
 def idle_vitals() -> tuple[Vitals, Vitals]:

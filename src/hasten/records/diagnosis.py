@@ -31,3 +31,20 @@ class Finding:
     text: str
     advice: str = ""
     hinders: bool = False
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How a script is trained by several processes, as far as reading it tells.
+
+    ``kind``: "ranks" where it is made to be one of several that a launcher starts, "spawns" where it starts
+    them itself, "" where it knows of no other process. ``sign`` is the line that says so, ``data_parallel``
+    one that wraps a model in DataParallel; each as "train.py:12: what stands there", "" where there is none.
+    ``backends``: those that it names. ``reads``: the variables of launchers that it reads.
+    """
+
+    kind: str = ""
+    sign: str = ""
+    backends: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    data_parallel: str = ""

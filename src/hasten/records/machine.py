@@ -13,6 +13,34 @@ class Core:
     cpus: tuple[int, ...]
     socket: int = 0
     node: int = 0  # NUMA node
+    cache: int = 0  # the first CPU of all those that share its last-level cache; 0 where nothing tells
+    efficient: bool = False  # one of the slower cores of a processor that has two kinds
+
+
+@dataclass(frozen=True)
+class Node:
+    """A NUMA node: cores reach its memory sooner than that of the others."""
+
+    number: int
+    memory_bytes: int  # 0 for a node of cores alone
+
+
+@dataclass(frozen=True)
+class GpuLinks:
+    """How each of at least two GPUs reaches each other one, square, in nvidia-smi's words: "NV18" by 18
+    NVLinks, "PIX" and "PXB" by one and several PCIe switches, "PHB" through a CPU's PCIe bridge, "NODE" and
+    "SYS" through the interconnect within a NUMA node and between them; "X" on the diagonal.
+    """
+
+    table: tuple[tuple[str, ...], ...]
+
+    def pairs(self) -> dict[str, tuple[tuple[int, int], ...]]:
+        """The pairs of GPUs, by their numbers, for each kind of link."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for first, row in enumerate(self.table):
+            for second in range(first + 1, len(row)):
+                found.setdefault(row[second], []).append((first, second))
+        return {kind: tuple(pairs) for kind, pairs in found.items()}
 
 
 @dataclass(frozen=True)
@@ -23,7 +51,8 @@ class Machine:
     the container's CPU quota in cores (None where there is none); memory is in bytes, limits of the
     container included. ``environment`` holds the variables of the user's that bear on speed
     (OMP_NUM_THREADS, LD_PRELOAD, ...), which always win over a technique. ``cores`` is empty where the
-    topology is unknown. ``libraries`` maps a kind of library (jemalloc, libiomp5) to its file here.
+    topology is unknown, ``nodes`` where there is no NUMA. ``libraries`` maps a kind of library (jemalloc,
+    libiomp5) to its file here.
     """
 
     system: str  # "Linux", "Darwin"
@@ -41,6 +70,7 @@ class Machine:
     cxx: str = ""  # the C++ compiler that torch.compile would call, "" where there is none
     environment: Mapping[str, str] = field(default_factory=dict)
     cores: tuple[Core, ...] = ()
+    nodes: tuple[Node, ...] = ()
     libraries: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)  # versions of those that a technique may load
     huge_pages: str = ""  # when the kernel gives transparent ones: "always", "madvise", "never", "" unknown
@@ -53,6 +83,15 @@ class Machine:
         gib = round(self.memory_bytes / 2**30)
         cpu = f"{self.cpu_model}, {self.physical_cores} cores{quota}"
         return f"{cpu}, {gib} GiB, {self.system} {self.architecture}{gpus}"
+
+    @property
+    def whole_cpus(self) -> int:
+        """CPUs that can run all the time: one that a quota leaves in part is stopped now and then; at
+        least 1.
+        """
+        if self.quota_cpus is None:
+            return self.logical_cpus
+        return max(1, min(self.logical_cpus, int(self.quota_cpus)))
 
     @property
     def usable_cpus(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .cause import Cause
+from .curve import ThreadCurve
 from .observation import Observation
 from .plan import BASELINE, Plan, Settings
 from .trial import Ratio
@@ -41,6 +42,7 @@ class Tried:
     setup_seconds: float = 0.0
     ablation: bool = False  # judged at the end, beside the rest of the plan
     together: Plan = BASELINE  # techniques that were tried as one; ``technique`` then names their kind
+    against_seconds: float | None = None  # what a step took under ``against``, median
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,9 @@ class TuneResult:
     breakeven_steps: int | None = None  # steps after which that has paid
     script_steps: int | None = None  # of the whole script, where it came to its end
     causes: tuple[Cause, ...] = ()
+    threads: ThreadCurve | None = None  # None where their number is not ours to choose
     protection: str = ""  # "overlay", "landlock", or "off" where the user allowed writes
     warnings: tuple[str, ...] = ()
+    nproc: int | None = None  # ranks of a script that is distributed itself; what is told is of one of them
     machine: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..records.diagnosis import Finding, TorchBuild
@@ -18,10 +18,12 @@ def print_doctor(machine: Machine, torch: TorchBuild, findings: Sequence[Finding
 
     gib = 2**30
     quota = f", quota of {machine.quota_cpus:g} CPUs" if machine.quota_cpus else ""
+    counts = f"{machine.physical_cores} cores, {machine.logical_cpus} threads"
+    parts = ", ".join([counts, *_parts(machine)])
     memory = f"{machine.available_bytes / gib:.1f} of {machine.memory_bytes / gib:.1f} GiB free"
     built = f"CUDA {torch.cuda}" if torch.cuda else f"ROCm {torch.rocm}" if torch.rocm else "CPUs"
     facts = {
-        "CPU": f"{machine.cpu_model}: {machine.physical_cores} cores, {machine.logical_cpus} threads{quota}",
+        "CPU": f"{machine.cpu_model}: {parts}{quota}",
         "instructions": ", ".join(machine.cpu_flags) or "none of those that matter",
         "memory": memory,
         "GPUs": ", ".join(machine.accelerators) or "none",
@@ -40,3 +42,17 @@ def print_doctor(machine: Machine, torch: TorchBuild, findings: Sequence[Finding
             console.print(f"  {finding.text}", highlight=False, markup=False)
             if finding.advice:
                 console.print(f"      {finding.advice}", highlight=False, markup=False)
+
+
+def _parts(machine: Machine) -> Iterator[str]:
+    """What divides the cores, where something does."""
+    for noun, count in (
+        ("sockets", len({core.socket for core in machine.cores})),
+        ("NUMA nodes", len({core.node for core in machine.cores})),
+        ("last-level caches", len({core.cache for core in machine.cores})),
+    ):
+        if count > 1:
+            yield f"{count} {noun}"
+    slow = sum(core.efficient for core in machine.cores)
+    if slow:
+        yield f"{slow} of the cores slower than the others"

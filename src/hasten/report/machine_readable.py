@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..records.codec import to_json
+from ..records.curve import ThreadCurve
 from ..records.observation import Observation
 from ..records.phases import median_phases, samples_per_step, step_seconds
 from ..records.plan import BASELINE
@@ -49,6 +50,7 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
             for row in result.tried
         ],
         "refused": [{"technique": row.technique, "reasons": list(row.reasons)} for row in result.refused],
+        "threads": _curve(result.threads),
         "causes": to_json(result.causes),
         "guard": to_json(result.guard),
         "setup_seconds": result.setup_seconds,
@@ -56,8 +58,30 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
         "protection": result.protection,
         "warnings": list(result.warnings),
         "tune_seconds": result.tune_seconds,
+        "nproc_per_node": result.nproc,
         "machine": result.machine,
         "versions": dict(result.versions),
+    }
+
+
+def _curve(curve: ThreadCurve | None) -> dict[str, Any] | None:
+    """Times in seconds; a point that was not measured has none, and says why."""
+    if curve is None:
+        return None
+    return {
+        "usual": curve.usual,
+        "usual_seconds": curve.usual_seconds,
+        "against": curve.beside.to_json(),
+        "pays_up_to": curve.pays_up_to,
+        "points": [
+            {
+                "threads": point.threads,
+                "ratio": _interval(point.ratio),
+                "hyperthreads": point.hyperthreads,
+                "missing": point.missing,
+            }
+            for point in curve.points
+        ],
     }
 
 

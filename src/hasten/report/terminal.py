@@ -10,6 +10,7 @@ from ..records.cause import Cause
 from ..records.observation import Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.verdict import TuneResult
+from .threads import thread_lines
 from .words import (
     company_words,
     gpu_memory_words,
@@ -32,7 +33,8 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
     console.print()
     if result.baseline_step_seconds is not None:
         rate = result.baseline_samples_per_second
-        samples = f", {rate:,.0f} samples a second" if rate else ""
+        where = " in each rank" if result.nproc is not None else ""
+        samples = f", {rate:,.0f} samples a second{where}" if rate else ""
         console.print(
             f"Plain, a step takes {seconds_words(result.baseline_step_seconds)}{samples}.", highlight=False
         )
@@ -43,6 +45,8 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
     if result.tried:
         console.print()
         console.print(_tried_table(result))
+    for line in thread_lines(result.threads) if result.threads is not None else []:
+        console.print(line, highlight=False, markup=False)
     if result.refused:
         console.print("\nNot tried:")
         for refused in result.refused:
@@ -163,15 +167,23 @@ def _single_steps(numerics: Mapping[str, Any]) -> str:
 
 
 def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:
+    ranks = f"--nproc-per-node {result.nproc} " if result.nproc is not None else ""
+    run = f"  hasten run {ranks}{script}"
+    if ranks and result.plan and result.guard is not None and result.guard.changes:
+        return [
+            f"The plan is in {plan_path}. It changes the training: whether the model is as good is seen by "
+            "training under it and with --no-plan.",
+            run,
+        ]
     if result.plan and result.guard is not None and result.guard.changes:
         return [
             f"The plan is in {plan_path}. See first whether the quality of the model is held:",
             f"  hasten verify {script}",
             "Then train under it:",
-            f"  hasten run {script}",
+            run,
         ]
     if result.plan:
-        return [f"The plan is in {plan_path}. Train under it:", f"  hasten run {script}"]
+        return [f"The plan is in {plan_path}. Train under it:", run]
     return ["Train as before; nothing found here makes it faster within what --risk allows."]
 
 

@@ -146,9 +146,11 @@ class Affinity(Technique):
 
 
 def ordered(machine: Machine, kind: str) -> list[Core]:
-    """As many cores as can run at once, in the order in which threads take them."""
+    """As many cores as can run at once, in the order in which threads take them: of two kinds the fast ones
+    first.
+    """
     nodes: dict[tuple[int, int], list[Core]] = {}
-    for core in machine.cores:
+    for core in sorted(machine.cores, key=lambda core: core.efficient):
         nodes.setdefault((core.socket, core.node), []).append(core)
     in_turn = [nodes[key] for key in sorted(nodes)]
     if kind == "compact":

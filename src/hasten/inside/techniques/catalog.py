@@ -30,6 +30,7 @@ from .onednn_fpmath import OnednnFpmath
 from .openmp_runtime import OpenmpRuntime
 from .optimizer_in_backward import OptimizerInBackward
 from .pin_memory import PinMemory
+from .processes import Processes
 from .prune import Prune
 from .tf32 import Tf32
 from .threads import Threads
@@ -64,6 +65,7 @@ _ALL: tuple[type[Technique], ...] = (
     InteropThreads,
     Denormals,
     IntelExtension,
+    Processes,
     BatchSize,
     Prune,
 )

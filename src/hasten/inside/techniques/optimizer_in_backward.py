@@ -54,6 +54,8 @@ class OptimizerInBackward(Technique):
     def install(self, training: Training, settings: Settings) -> None:
         if len(training.optimizers) > 1:
             raise NotApplicable("there are several optimizers")
+        if training.averages_gradients:
+            raise NotApplicable("gradients are averaged over ranks after they have come")
         for optimizer in training.optimizers:
             watch = _Watch(optimizer)
             self._watches.append(watch)

@@ -88,9 +88,9 @@ class Prune(Technique):
         torch = training.torch
         if importlib.util.find_spec("torch_pruning") is None:
             raise NotApplicable(_ABSENT)
-        copying = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
         for root in training.roots:
-            if any(isinstance(module, copying) for module in root.modules()):
+            copied = any(isinstance(module, torch.nn.DataParallel) for module in root.modules())
+            if copied or training.averages_gradients:
                 raise NotApplicable(
                     "the model is one of several copies, which would all have to be cut alike"
                 )

@@ -9,6 +9,8 @@ Source: https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inf
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
@@ -25,6 +27,7 @@ class Threads(Technique):
     layer = "environment"
     risk = "exact"
     scope = "process"
+    conflicts = frozenset({"processes"})  # whose layouts say how many threads each process has
 
     def __init__(self) -> None:
         self._wanted = 0
@@ -45,13 +48,17 @@ class Threads(Technique):
 
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:
-        """What the quota allows, rounded both ways, the physical cores, half of them, one: each that differs
-        from what torch chose.
+        """What the quota allows, rounded both ways, the physical cores, the fast ones of two kinds, those of
+        one NUMA node, half of them, one: each that differs from what torch chose.
         """
         machine, now = facts.machine, facts.observation.threads
         usable = min(machine.usable_cpus, machine.physical_cores)
-        whole = max(1, min(usable, int(machine.quota_cpus or usable)))  # more would be stopped now and then
-        counts = dict.fromkeys((usable, machine.usable_cpus, whole, max(1, usable // 2), 1))
+        whole = min(usable, machine.whole_cpus)  # more would be stopped now and then
+        fast = sum(not core.efficient for core in machine.cores) or usable
+        node = max(Counter(core.node for core in machine.cores).values(), default=usable)
+        counts = dict.fromkeys(
+            (usable, machine.usable_cpus, whole, min(fast, whole), min(node, whole), max(1, usable // 2), 1)
+        )
         return [{"count": count} for count in counts if count != now]
 
     @classmethod

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-_WAYS = ("memory", "file")
+_WAYS = ("inherited", "memory", "file")
 _TOKEN_BYTES = 16
 _SHARED_FOLDER = "/dev/shm"
 
@@ -28,15 +28,25 @@ class Segment:
     look there, a file that is removed as soon as all have it. Each rank holds a lock on a byte of it: the
     kernel lets go of that when a process ends, and so others learn of its end.
 
-    ``able``: what this rank can do; ``common`` is what all can. Raises CannotShare in every rank alike.
+    ``able``: what this rank can do; ``common`` is what all can. ``inherited``: the descriptor of memory that
+    whoever started the ranks gave to all of them. Raises CannotShare in every rank alike.
     """
 
-    def __init__(self, store: Any, rank: int, size: int, many_bytes: int, able: frozenset[str]) -> None:
+    def __init__(
+        self,
+        store: Any,
+        rank: int,
+        size: int,
+        many_bytes: int,
+        able: frozenset[str],
+        inherited: int | None = None,
+    ) -> None:
         self.rank = rank
+        self._inherited = inherited
         self.common = frozenset[str]()
         self._descriptor = -1
         reasons = []
-        for way in _WAYS:
+        for way in _WAYS if inherited is not None else _WAYS[1:]:
             self.close()
             offer = (
                 self._offer(way, store, many_bytes) if rank == 0 else json.loads(store.get(f"{way}/offer"))
@@ -62,7 +72,10 @@ class Segment:
         """Make the memory and say to all where it is. ``remove``, for ourselves: takes its name away."""
         token, failure, place, remove = secrets.token_bytes(_TOKEN_BYTES), "", "", lambda: None
         try:
-            self._descriptor, place, remove = _made(way)
+            if way == "inherited" and self._inherited is not None:
+                self._descriptor = self._inherited
+            else:
+                self._descriptor, place, remove = _made(way)
             os.posix_fallocate(self._descriptor, 0, many_bytes)  # now, not by SIGBUS in the midst of training
             os.pwrite(self._descriptor, token, 0)
         except (OSError, AttributeError) as error:
@@ -74,10 +87,12 @@ class Segment:
     def _take(self, offer: dict[str, Any], many_bytes: int) -> str:
         """Map the memory; why that was not possible."""
         try:
-            if self._descriptor < 0:
+            if self._descriptor < 0 and offer["place"]:
                 self._descriptor = os.open(offer["place"], os.O_RDWR)
+            elif self._descriptor < 0 and self._inherited is not None:
+                self._descriptor = self._inherited
             if os.pread(self._descriptor, _TOKEN_BYTES, 0).hex() != offer["token"]:
-                return f"{offer['place']} is something else here"
+                return f"{offer['place'] or 'what was inherited'} is something else here"
             self.memory = mmap.mmap(self._descriptor, many_bytes)
         except OSError as error:
             return str(error)

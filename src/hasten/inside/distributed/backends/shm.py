@@ -29,13 +29,18 @@ _NAMES = ("all_reduce", "reduce_scatter", "broadcast", "all_gather", "barrier")
 
 
 class Shm:
-    """An ``Engine``. Raises CannotShare at its start, and later RankGone or Disagreement, naming ranks."""
+    """An ``Engine``. Raises CannotShare at its start, and later RankGone or Disagreement, naming ranks.
 
-    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+    ``inherited``: a descriptor of empty memory that all ranks have, if they were given one.
+    """
+
+    def __init__(
+        self, store: Any, rank: int, size: int, timeout: timedelta, inherited: int | None = None
+    ) -> None:
         self.rank, self._size = rank, size
         head = -(-header_bytes(size) // mmap.PAGESIZE) * mmap.PAGESIZE
         able = frozenset({"kernel"} if kernel() is not None else ())
-        self._segment = Segment(store, rank, size, head + 2 * size * CHUNK_BYTES, able)
+        self._segment = Segment(store, rank, size, head + 2 * size * CHUNK_BYTES, able, inherited)
         self._lockstep = Lockstep(self._segment, size, timeout.total_seconds())
         self._slots = torch.frombuffer(self._segment.memory, dtype=torch.uint8, offset=head)
         self._slots_address = self._lockstep.address + head

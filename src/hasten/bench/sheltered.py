@@ -1,0 +1,52 @@
+"""Ranks of a script that is distributed itself, in one trial: all in one shelter, each spoken with."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from ..inside.job import Job, Shield
+from ..launch.ranks import Rank
+from ..launch.sheltered import render
+from .group import WorkerGroup
+from .output import Output
+from .process import WorkerProcess, start_process
+
+
+class _Member(WorkerProcess):
+    """A rank that ``process`` has started: whatever is done to the process is done to all."""
+
+    def __init__(
+        self, job: Job, ours: socket.socket, process: subprocess.Popen[bytes], output: Output
+    ) -> None:
+        self.begin(job, ours, process, output)
+
+
+def start_sheltered(
+    ranks: Sequence[Rank], shield: Shield | None, environment: Mapping[str, str], output: Output
+) -> WorkerGroup:
+    """``environment``: of the process that starts them. Rank 0's output goes to ``output``; the others'
+    end with it, in standard error, where one of them fails.
+
+    A switch comes to all of them while they stand at the end of the same step: they count their steps alike,
+    as each waits for the others in every one.
+    """
+    with ExitStack() as theirs:
+        ours, told = [], []
+        for rank in ranks:
+            end, other = socket.socketpair()
+            theirs.enter_context(other)
+            ours.append(end)
+            told.append(replace(rank, job=replace(rank.job, descriptor=other.fileno(), shield=None)))
+        start = render(told, shield, environment)
+        theirs.enter_context(start.told)
+        process = start_process(start.argv, start.environment, start.descriptors, output)
+    members = []
+    for number, (rank, end) in enumerate(zip(ranks, ours, strict=True)):
+        first = number == 0  # by whom the shelter is told of, and who is heard
+        job = replace(rank.job, shield=shield if first else None)
+        members.append(_Member(job, end, process, output if first else Output()))
+    return WorkerGroup(members, ExitStack())

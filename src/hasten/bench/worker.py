@@ -1,0 +1,64 @@
+"""What a bench asks of a worker, be it one process or several that train together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
+
+from ..records.observation import Observation, Step
+from ..records.plan import Plan
+from ..records.trial import Proof
+from .ending import ScriptEnded
+
+W = TypeVar("W")
+
+
+class Worker(Protocol):
+    """``process.WorkerProcess`` says what each of these does."""
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def history(self) -> Sequence[Step]: ...
+
+    @property
+    def setup_seconds(self) -> float: ...
+
+    @property
+    def protection(self) -> str: ...
+
+    @property
+    def child(self) -> str: ...
+
+    @property
+    def uppers(self) -> tuple[str, ...]: ...
+
+    def wait_started(self, timeout: float = ...) -> None: ...
+
+    def steps(self, count: int, timeout: float | None = None) -> list[Step]: ...
+
+    def switch(self, plan: Plan) -> str: ...
+
+    def observation(self) -> Observation: ...
+
+    def proofs(self) -> tuple[Proof, ...]: ...
+
+    def testimony(self) -> list[dict[str, Any]]: ...
+
+    def numerics(self, what: str, **more: Any) -> dict[str, Any]: ...
+
+    def finish(self, timeout: float | None) -> tuple[ScriptEnded, str]: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def __enter__(self: W) -> W: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

@@ -1,0 +1,194 @@
+"""How ``hasten run`` starts its script: in its own place, as a rank of another launcher, or as N ranks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from ..inside.job import Job
+    from ..records.diagnosis import Distribution
+    from ..workspace import Script
+
+_OWN_NAMES = {"mpi", "ccl", "shm"}  # of backends that a script may name, and torch does not know
+_SAID = "HASTEN_SAID"  # tells the ranks of our mpirun that we have spoken already
+
+
+def start(job: Job, script: Script, arguments: Namespace) -> int:
+    """The exit code; does not return where the script takes our place."""
+    from ..distribution import distribution_of
+    from ..doctor import BY_HAND
+    from ..errors import UsageError
+    from ..launch.membership import membership
+    from ..launch.together import wish_of
+    from ..launching import by_mpirun, check_backends
+
+    found = distribution_of(script)
+    if found.data_parallel:
+        say(
+            f"{found.data_parallel} copies the model in every step; hasten run --nproc-per-node N trains in "
+            f"N processes instead, without a change; {BY_HAND}"
+        )
+    count, member = arguments.nproc_per_node, membership(os.environ)
+    if member is not None and member.size > 1 and count is not None:
+        raise UsageError(
+            f"{member.launcher} started this as rank {member.rank} of {member.size} already: leave out "
+            "--nproc-per-node, or start hasten without it"
+        )
+    by_script = found.kind == "ranks" if arguments.ranks is None else arguments.ranks == "script"
+    if by_script:
+        check_backends(found, arguments.backend or "", job.machine)
+    wish = None if by_script else wish_of(job.plan)
+    if count is None and wish is None:
+        return alone(_in_one(job), script, found, arguments.backend or "")
+    if found.kind == "spawns" and arguments.ranks is None:
+        say(f"{found.sign} starts the script's own ranks, so it is started once")
+        return alone(job, script, found, arguments.backend or "")
+    if by_script:
+        if (arguments.backend or "mpi") == "mpi" and "mpi" in (arguments.backend, *found.backends):
+            environment = dict(os.environ)
+            command = [*_ourselves(), "run", *_without_ranks(arguments, script)]
+            argv = by_mpirun(command, count, job.machine, environment)
+            say(f"{count} ranks by mpirun ({found.sign})")
+            become(argv, {**environment, _SAID: "1"})
+        return as_the_script_asks(_in_one(job), found, count, arguments.backend or "")
+    if found.kind and arguments.ranks == "ours":
+        raise UsageError(
+            f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for those "
+            "that know of none: leave it out"
+        )
+    return as_we_share(_in_several(job, count, arguments.backend), script)
+
+
+def _in_one(job: Job) -> Job:
+    """One whose plan says nothing of processes."""
+    return replace(job, plan=job.plan.without("processes"))
+
+
+def _in_several(job: Job, count: int | None, backend: str | None) -> Job:
+    """One whose plan says how many processes there are: ``count`` of them, if that is given."""
+    settings = dict(job.plan.techniques.get("processes", {}))
+    if count is not None and count != settings.get("count"):
+        settings = {key: value for key, value in settings.items() if key not in ("threads", "bind")}
+        settings["count"] = count
+    if backend is not None:
+        settings["backend"] = "mpi4py" if backend == "mpi" else backend
+    return replace(job, plan=job.plan.adding("processes", settings))
+
+
+def as_we_share(job: Job, script: Script) -> int:
+    """Ranks of a script that knows of none: each trains on its part of every batch."""
+    from ..bench.stage import Stage
+    from ..launch.ranks import run_ranks
+    from ..launch.rendezvous import private_place
+    from ..launch.together import wish_of
+    from ..launching import ranks_of_ours
+    from ..records.diagnosis import Distribution
+    from ..rehearsing import findings_for
+    from ..workspace import Workspace
+
+    wish = wish_of(job.plan)
+    assert wish is not None
+    if wish.count == 1:
+        alone(_in_one(job), script, Distribution(), "")
+    workspace = Workspace(script)
+    workspace.make()
+    stage = Stage(
+        argv=job.argv, module=job.module, machine=job.machine, environment=os.environ,
+        folders=script.folders, trial_folder=workspace.new_trial(),
+    )  # fmt: skip
+    with stage, private_place() as place:
+        found = findings_for(script, wish, stage, say)
+        for remark in found.remarks:
+            say(f"not as in one process: {remark}")
+        first, *others = ranks_of_ours(job, wish, os.environ, found, place)
+        shielded = [replace(rank, job=replace(rank.job, shield=stage.shield)) for rank in others]
+        say_of_shared_memory(wish.count)
+        say(f"{wish.count} ranks, each with its part of every batch")
+        return run_ranks([first, *shielded], say)
+
+
+def alone(job: Job, script: Script, found: Distribution, instead: str) -> NoReturn:
+    """One process: this one becomes the script's, also where another launcher started it."""
+    from ..inside.job import OwnGroup
+    from ..launch.local import render
+    from ..launch.membership import membership
+
+    environment = {name: value for name, value in os.environ.items() if name != _SAID}
+    member = membership(os.environ)
+    if member is not None:
+        environment |= member.variables(os.environ)
+        if member.size > 1 and member.rank == 0 and not found.kind:
+            say(
+                f"the script is not distributed, so each of {member.launcher}'s {member.size} ranks trains "
+                f"all of it; one training is shared by: hasten run --nproc-per-node {member.size}"
+            )
+    if found.kind and (instead or _OWN_NAMES & set(found.backends) or job.plan):
+        job = replace(job, own_group=OwnGroup(instead))
+    if not job.plan and job.own_group is None and not script.is_notebook:
+        become([sys.executable, *(["-m"] if script.module else []), *script.argv], environment)
+    become(*render(job, environment))
+
+
+def as_the_script_asks(job: Job, found: Distribution, count: int, instead: str) -> int:
+    """N ranks that know of each other by themselves."""
+    from ..launch.ranks import run_ranks
+    from ..launching import OwnRanks, ranks_of_their_own
+
+    ranks = ranks_of_their_own(job, OwnRanks(count, found, instead), os.environ)
+    if "threads" in job.plan.techniques and "threads" not in ranks[-1].job.plan.techniques:
+        say("threads is left out: it was measured for one process, and each rank has fewer cores")
+    if count == 1:
+        from ..launch.local import render
+
+        become(*render(ranks[0].job, ranks[0].environment))
+    say_of_shared_memory(count)
+    why = f" ({found.sign})" if found.sign else ""
+    say(f"{count} ranks as under torchrun{why}")
+    return run_ranks(ranks, say, all_speak=True)
+
+
+def _ourselves() -> list[str]:
+    """What starts hasten again: as a module it would find the script's own modules before Python's."""
+    entry = Path(sys.argv[0])
+    return [sys.executable, *([str(entry)] if entry.name == "hasten" else ["-m", "hasten.cli.main"])]
+
+
+def _without_ranks(arguments: Namespace, script: Script) -> list[str]:
+    """The words of this command line that each rank of mpirun is given."""
+    words = [word for text in arguments.use for word in ("--use", text)]
+    words += [word for name in arguments.without for word in ("--without", name)]
+    for name in ("plan", "backend"):
+        value = getattr(arguments, name)
+        words += [f"--{name}", value] if value is not None else []
+    words += ["--no-plan"] * arguments.no_plan + ["--strict"] * arguments.strict
+    return [*words, *(["-m"] if script.module else []), *script.argv]
+
+
+def say_of_shared_memory(count: int) -> None:
+    from ..launching import little_shared_memory
+    from ..machine.memory import shared_left_bytes
+
+    remark = little_shared_memory(count, shared_left_bytes())
+    if remark:
+        say(remark)
+
+
+def become(argv: list[str], environment: dict[str, str]) -> NoReturn:
+    """Replace this process, so that signals, terminal and exit code are the script's."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(argv[0], argv, environment)
+
+
+def say(text: str) -> None:
+    """Once for all ranks of a launcher."""
+    from ..launch.membership import membership
+
+    member = membership(os.environ)
+    if _SAID not in os.environ and (member is None or member.rank == 0):
+        print(f"hasten: {text}", file=sys.stderr, flush=True)

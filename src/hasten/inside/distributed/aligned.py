@@ -1,0 +1,108 @@
+"""In a rehearsal a rank draws, for its part of a batch, the numbers that one process draws for that part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from ..seams import Seams
+from .slicing import Slice
+
+
+class AlignedDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Whatever is drawn for each sample of a slice is drawn for the whole batch, and cut.
+
+    That is told by the first dimension, of what is drawn or of the size asked for. So random streams stay
+    where they are in one process, and so do noise and its gradients.
+    """
+
+    def __init__(self, current: Callable[[], Slice | None]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._current = current
+        self.paused = False  # while samples are made
+        self.drew = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        current = self._current()
+        if self.paused or current is None or torch.Tag.nondeterministic_seeded not in func.tags:
+            return func(*args, **kwargs)
+        mine, whole = current.stop - current.start, current.whole
+        if mine == whole or not args or _length(args[0]) != mine:
+            return func(*args, **kwargs)
+        self.drew = True
+        cut = slice(current.start, current.stop)
+
+        def widened(value: Any) -> Any:
+            if not torch.is_tensor(value) or _length(value) != mine:
+                return value
+            wide = value.new_zeros((whole, *value.shape[1:]))
+            wide[cut] = value
+            return wide
+
+        first = args[0]
+        rest = tree_map(widened, args[1:])
+        wide = widened(first) if torch.is_tensor(first) else [whole, *first[1:]]
+        result = func(wide, *rest, **tree_map(widened, kwargs))
+        if func._schema.is_mutable:
+            first.copy_(wide[cut])
+            return first
+        return tree_map(lambda part: part[cut] if torch.is_tensor(part) and part.dim() else part, result)
+
+
+def _length(value: Any) -> int:
+    """Of the first dimension of a tensor or a size; -1 where there is none."""
+    if torch.is_tensor(value):
+        return int(value.shape[0]) if value.dim() else -1
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], int):
+        return value[0]
+    return -1
+
+
+_DROPOUTS = ("dropout", "alpha_dropout", "feature_alpha_dropout", "dropout1d", "dropout2d", "dropout3d")
+
+
+def without_dropout(seams: Seams) -> None:
+    """Functions and layers that drop out at random do nothing from now on: whose number of draws is of
+    another form than the batch's cannot be aligned.
+    """
+    functional = torch.nn.functional
+
+    def idle(original: Any) -> Any:
+        return lambda input, *args, **kwargs: input
+
+    def attending(original: Any) -> Any:
+        def attention(
+            query: Any,
+            key: Any,
+            value: Any,
+            mask: Any = None,
+            dropout_p: float = 0.0,
+            *args: Any,
+            **kwargs: Any,
+        ) -> Any:
+            mask = kwargs.pop("attn_mask", mask)
+            return original(query, key, value, mask, 0.0, *args, **kwargs)
+
+        return attention
+
+    for name in _DROPOUTS:
+        seams.replace(functional, name, idle)
+    seams.replace(functional, "scaled_dot_product_attention", attending)
+
+
+def quiet_recurrent(root: Any) -> Callable[[], None]:
+    """The same of recurrent layers, which drop out inside; returns what takes it back."""
+    layers = [(m, m.dropout) for m in root.modules() if isinstance(m, torch.nn.RNNBase) and m.dropout]
+    for layer, _ in layers:
+        layer.dropout = 0.0
+
+    def undo() -> None:
+        for layer, before in layers:
+            layer.dropout = before
+
+    return undo

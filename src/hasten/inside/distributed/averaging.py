@@ -1,0 +1,224 @@
+"""The gradient that a backward pass adds, summed over the ranks by their weights while it still runs.
+
+What ``.grad`` held before is set aside and added at the end: a sum over several passes would otherwise be
+reduced again with each. All ranks issue the same collectives in the same order, whatever each one's pass
+does: which buckets are reduced on the way was agreed on after an earlier pass of the same kind; at the end
+the ranks tell each other which parameters got a gradient, and what else is to be reduced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import torch
+
+from .buckets import Bucket, Buckets, identity_of
+from .communication import Communication
+
+_CHECKS = 2  # entries of what is told that compare the ranks' fingerprints
+_LATE = float(2**20)  # what a rank tells of a parameter in place of 1: more than there are ranks
+_FINGERPRINT = 2**16  # squares of such numbers, summed over ranks, are exact in float64
+
+
+class OutOfStep(RuntimeError):
+    """The ranks do not do the same: what they would compute together is nothing."""
+
+
+class Averaging:
+    """``begin`` before and ``end`` after each backward pass, with the same ``kind`` in all ranks."""
+
+    def __init__(self, communication: Communication, parameters: Callable[[], Sequence[Any]]) -> None:
+        self._communication = communication
+        self._find = parameters
+        self._buckets = Buckets(())
+        self._hooks: list[Any] = []
+        self._expected: dict[Hashable, list[int]] = {}  # kind -> buckets that all agreed to reduce on the way
+        self._usual: dict[Hashable, dict[int, int]] = {}  # kind -> how often each parameter's hook came here
+        self._running = False
+        self.passes = 0
+        self.got: list[int] = []  # parameters, by number, to which the last pass gave a gradient in any rank
+
+    # ---- one backward pass
+    def begin(self, kind: Hashable, weight: float) -> None:
+        """``weight``: of this rank's gradient in the sum."""
+        parameters = [p for p in self._find() if p.requires_grad]
+        if identity_of(parameters) != self._buckets.identity:
+            self._follow(parameters)
+        self._kind, self._weight = kind, weight
+        self._before = [p.grad for p in parameters]
+        for parameter in parameters:
+            parameter.grad = None
+        self._came: dict[int, int] = {}
+        self._filled: set[int] = set()
+        self._late: set[int] = set()
+        self._on_the_way = list(self._expected.get(kind, ()))
+        usual = self._usual.get(kind, {})
+        self._missing = {
+            bucket: sum(1 for number in self._buckets.all[bucket].members if number in usual)
+            for bucket in self._on_the_way
+        }
+        self._sent = 0  # of those on the way
+        self._running = True
+
+    def end(self, fingerprint: int, values: Sequence[Any] = ()) -> list[float]:
+        """Leave in every ``.grad`` what was there before and the weighted sum of what all ranks added.
+
+        ``values`` are numbers, as many in each rank, whose sums over the ranks are returned.
+        Raises OutOfStep where ``fingerprint`` is not the same in all ranks.
+        """
+        self._running = False
+        with torch.no_grad():
+            for position in range(self._sent, len(self._on_the_way)):
+                self._communication.follow(self._complete(self._on_the_way[position]))
+            told, late, sums = self._tell(fingerprint, values)
+            self.got = told
+            rest = sorted({self._buckets.bucket_of[number] for number in told} - set(self._on_the_way))
+            for bucket in rest:
+                self._communication.follow(self._complete(bucket))
+            self._communication.wait()
+            for number in late:
+                self._send_late(number)
+            self._deliver(set(told))
+        self._expected[self._kind] = sorted({self._buckets.bucket_of[number] for number in told})
+        usual = self._usual.setdefault(self._kind, {})
+        for number, times in self._came.items():
+            usual[number] = max(times, usual.get(number, 0))
+        self.passes += 1
+        return sums
+
+    def added(self) -> dict[int, Any]:
+        """Between a pass's end and ``end``: what it added here, by the numbers of the parameters."""
+        return {number: self._buckets.parameters[number].grad for number in self._came}
+
+    @property
+    def parameters(self) -> list[Any]:
+        """Those that the last pass could give a gradient to."""
+        return self._buckets.parameters
+
+    def give_up(self) -> None:
+        """The pass failed: what was there before is there again, with what the pass added so far."""
+        self._running = False
+        for parameter, before in zip(self._buckets.parameters, self._before, strict=True):
+            if before is not None:
+                added = parameter.grad
+                parameter.grad = before
+                if added is not None:
+                    before.add_(added)
+
+    # ---- as gradients come
+    def _follow(self, parameters: list[Any]) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._buckets = Buckets(parameters)
+        self._expected.clear()
+        self._usual.clear()
+        self._hooks = [
+            parameter.register_post_accumulate_grad_hook(self._hook(number))
+            for number, parameter in enumerate(parameters)
+        ]
+
+    def _hook(self, number: int) -> Callable[[Any], None]:
+        def came(parameter: Any) -> None:
+            if not self._running:
+                return
+            times = self._came[number] = self._came.get(number, 0) + 1
+            bucket = self._buckets.bucket_of[number]
+            if bucket not in self._missing or times != self._usual[self._kind].get(number):
+                if bucket in self._on_the_way[: self._sent]:
+                    self._came_late(number)
+                return
+            self._fill(number, parameter)
+            self._missing[bucket] -= 1
+            last = len(self._on_the_way) - 1  # with which the pass ends: nothing is left to do meanwhile
+            while self._sent < last and not self._missing[self._on_the_way[self._sent]]:
+                self._communication.begin(self._complete(self._on_the_way[self._sent]))
+                self._sent += 1
+
+        return came
+
+    def _came_late(self, number: int) -> None:
+        """Its bucket was sent without it: it has not come in earlier passes of the kind."""
+        if number in self._filled:
+            raise OutOfStep("a gradient was added to after it had been sent")
+        self._late.add(number)
+
+    def _fill(self, number: int, parameter: Any) -> None:
+        gradient = parameter.grad
+        if gradient.layout != torch.strided:
+            raise OutOfStep(f"a gradient is {gradient.layout}: only dense ones can be averaged")
+        with torch.no_grad():
+            torch.mul(gradient, self._weight, out=self._buckets.view_of[number])
+        self._filled.add(number)
+
+    def _complete(self, number: int) -> Any:
+        """A bucket's flat tensor, ready to be sent."""
+        bucket: Bucket = self._buckets.all[number]
+        for member, view in zip(bucket.members, bucket.views, strict=True):
+            if member in self._filled:
+                continue
+            if member in self._came:
+                self._fill(member, self._buckets.parameters[member])
+            else:
+                view.zero_()
+        return bucket.flat
+
+    def _send_late(self, number: int) -> None:
+        """What some rank had of it after its bucket was sent; all ranks take part, after all else is over."""
+        parameter, view = self._buckets.parameters[number], self._buckets.view_of[number]
+        added = torch.zeros_like(view)
+        if number in self._late:
+            torch.mul(parameter.grad, self._weight, out=added)
+        self._communication.sum(added)
+        view.add_(added)
+
+    # ---- at the end
+    def _tell(self, fingerprint: int, values: Sequence[Any]) -> tuple[list[int], list[int], list[float]]:
+        """The numbers of parameters that got a gradient anywhere, of those that came late anywhere, and the
+        sums of ``values``.
+        """
+        count = len(self._buckets.parameters)
+        told = torch.zeros(count + _CHECKS + len(values), dtype=torch.float64)
+        if self._came:
+            told[list(self._came)] = 1.0
+        if self._late:
+            told[list(self._late)] = _LATE
+        short = fingerprint % _FINGERPRINT
+        told[count], told[count + 1] = short, short * short
+        for place, value in enumerate(values, count + _CHECKS):
+            told[place] = value
+        self._communication.sum(told)
+        numbers = told.tolist()
+        size = self._communication.size
+        if numbers[count] ** 2 != size * numbers[count + 1]:
+            raise OutOfStep(
+                "the ranks drew other batches, or computed other losses, from one and the same script"
+            )
+        got = [number for number, ranks in enumerate(numbers[:count]) if ranks]
+        late = [number for number in got if numbers[number] >= _LATE]
+        return got, late, numbers[count + _CHECKS :]
+
+    def _deliver(self, told: set[int]) -> None:
+        onto: list[Any] = []
+        onto_from: list[Any] = []
+        into: list[Any] = []
+        into_from: list[Any] = []
+        for number, (parameter, before) in enumerate(
+            zip(self._buckets.parameters, self._before, strict=True)
+        ):
+            if number not in told:
+                parameter.grad = before
+                continue
+            if before is not None:
+                parameter.grad = before
+                onto.append(before)
+                onto_from.append(self._buckets.view_of[number])
+            else:
+                if parameter.grad is None:
+                    parameter.grad = torch.empty_like(parameter)
+                into.append(parameter.grad)
+                into_from.append(self._buckets.view_of[number])
+        if onto:
+            torch._foreach_add_(onto, onto_from)
+        if into:
+            torch._foreach_copy_(into, into_from)

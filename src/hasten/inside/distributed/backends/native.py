@@ -1,0 +1,62 @@
+"""Gloo and NCCL, by torch's own group objects: no default group is made, and torch.distributed stays as if it
+were not used.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+from torch._C import _distributed_c10d
+
+from .engine import reduce_scatter_by_all_reduce
+
+_c10d: Any = _distributed_c10d
+_Op: Any = dist.ReduceOp
+_OPS = {
+    "sum": _Op.SUM, "avg": _Op.SUM, "max": _Op.MAX, "min": _Op.MIN, "product": _Op.PRODUCT,
+    "band": _Op.BAND, "bor": _Op.BOR, "bxor": _Op.BXOR,
+}  # fmt: skip
+
+
+class Native:
+    """An ``Engine``, for tensors of the group's device too: those of CUDA for "nccl"."""
+
+    def __init__(self, name: str, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+        self.rank, self._size = rank, size
+        if name == "nccl":
+            options = _c10d.ProcessGroupNCCL.Options()
+            options._timeout = timeout
+            self._group: Any = _c10d.ProcessGroupNCCL(store, rank, size, options)
+        else:
+            self._group = _c10d.ProcessGroupGloo(store, rank, size, timeout)
+
+    def begin_all_reduce(self, tensor: Any, op: str = "sum") -> Any:
+        """A work: ``wait`` of it returns, on a GPU the stream at hand goes on, once the tensor is reduced."""
+        options = _c10d.AllreduceOptions()
+        options.reduceOp = _OPS[op]
+        return self._group.allreduce([tensor], options)
+
+    def all_reduce(self, tensor: Any, op: str) -> None:
+        self.begin_all_reduce(tensor, op).wait()
+        if op == "avg":
+            tensor.div_(self._size)
+
+    def reduce_scatter(self, output: Any, tensor: Any, op: str) -> None:
+        reduce_scatter_by_all_reduce(self, output, tensor, op)
+
+    def broadcast(self, tensor: Any, root: int) -> None:
+        options = _c10d.BroadcastOptions()
+        options.rootRank = root
+        self._group.broadcast([tensor], options).wait()
+
+    def all_gather(self, output: Any, tensor: Any) -> None:
+        rows = list(output.view(self._size, *tensor.shape))
+        self._group.allgather([rows], [tensor]).wait()
+
+    def barrier(self) -> None:
+        self._group.barrier().wait()
+
+    def close(self) -> None:
+        """The group ends with the process."""

@@ -1,0 +1,136 @@
+"""Batch norm over the global batch: forward and backward exactly as in one process, for uneven slices too.
+
+Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html, which weighs the losses of
+all ranks alike; here each rank's counts by its part of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .communication import Communication
+
+
+def average_running_statistics(communication: Communication, roots: Sequence[Any]) -> None:
+    """Each rank's batch norm has gathered those of its own slices: from now on all have their mean."""
+    norms: list[Any] = [
+        module
+        for root in roots
+        for module in root.modules()
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.running_mean is not None
+    ]
+    if not norms:
+        return
+    buffers = [buffer for norm in norms for buffer in (norm.running_mean, norm.running_var)]
+    with torch.no_grad():
+        flat: Any = torch.cat([buffer.reshape(-1).double() for buffer in buffers])
+        communication.sum(flat)
+        flat /= communication.size
+        for buffer, mean in zip(buffers, flat.split([b.numel() for b in buffers]), strict=True):
+            buffer.copy_(mean.view(buffer.shape))
+
+
+@dataclass(frozen=True)
+class Part:
+    """``counts``: whether this rank's samples are part of the batch. ``weight``: of its loss."""
+
+    counts: bool
+    weight: float
+
+
+class SharedBatchNorm:
+    """Stands in for ``torch.nn.functional.batch_norm``."""
+
+    def __init__(self, communication: Communication, part: Callable[[], Part]) -> None:
+        self._communication, self._part = communication, part
+        self.calls = 0
+
+    def around(self, original: Any) -> Any:
+        """``batch_norm`` with statistics over all ranks where it takes them of a batch to train on."""
+
+        def batch_norm(
+            input: Any,
+            running_mean: Any,
+            running_var: Any,
+            weight: Any = None,
+            bias: Any = None,
+            training: bool = False,
+            momentum: float = 0.1,
+            eps: float = 1e-5,
+        ) -> Any:
+            if not (training and torch.is_grad_enabled()):
+                return original(input, running_mean, running_var, weight, bias, training, momentum, eps)
+            self.calls += 1
+            part = self._part()
+            mean, variance, count = self._statistics(input.detach(), part)
+            if running_mean is not None:
+                with torch.no_grad():
+                    running_mean.lerp_(mean.to(running_mean.dtype), momentum)
+                    unbiased = variance * (count / max(count - 1, 1.0))
+                    running_var.lerp_(unbiased.to(running_var.dtype), momentum)
+            shape = [1, -1] + [1] * (input.dim() - 2)
+            inverse = torch.rsqrt(variance + eps).to(input.dtype).view(shape)
+            normed = _Normed.apply(  # type: ignore[no-untyped-call]
+                input, mean.to(input.dtype).view(shape), inverse, self._communication, part, count
+            )
+            out = normed if weight is None else normed * weight.to(normed.dtype).view(shape)
+            return out if bias is None else out + bias.to(normed.dtype).view(shape)
+
+        return batch_norm
+
+    def _statistics(self, values: Any, part: Part) -> tuple[Any, Any, float]:
+        """Mean and variance of each channel over all ranks' samples, and how many values each is of."""
+        wide = values.to(torch.promote_types(values.dtype, torch.float32))
+        others = [dim for dim in range(values.dim()) if dim != 1]
+        channels = values.shape[1]
+        told = wide.new_zeros(channels + 1)
+        if part.counts:
+            told[:channels] = wide.sum(others)
+            told[channels] = values.numel() // channels
+        self._communication.sum(told)
+        count = float(told[channels])
+        mean = told[:channels] / count
+        shape = [1, -1] + [1] * (values.dim() - 2)
+        squares = wide.new_zeros(channels)
+        if part.counts:
+            squares = (wide - mean.view(shape)).square().sum(others)
+        self._communication.sum(squares)
+        return mean, squares / count, count
+
+
+class _Normed(torch.autograd.Function):
+    """(values - mean) / deviation, where mean and deviation depend on the values of all ranks.
+
+    A rank goes back through its own loss, and its gradient is weighed later; what comes from the others'
+    losses has their weights already, so this rank's is divided out of it.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, values: Any, mean: Any, inverse: Any, communication: Any, part: Part, count: float
+    ) -> Any:
+        normed = (values - mean) * inverse
+        ctx.save_for_backward(normed, inverse)
+        ctx.communication, ctx.part, ctx.count = communication, part, count
+        return normed
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (gradient,) = gradients
+        normed, inverse = ctx.saved_tensors
+        part = ctx.part
+        others = [dim for dim in range(normed.dim()) if dim != 1]
+        wide = torch.promote_types(gradient.dtype, torch.float32)
+        sums = torch.stack([gradient.to(wide).sum(others), (gradient * normed).to(wide).sum(others)])
+        sums *= part.weight
+        ctx.communication.sum(sums)
+        if not part.weight:
+            return torch.zeros_like(gradient), None, None, None, None, None
+        shape = [1, -1] + [1] * (normed.dim() - 2)
+        first, second = (sums / (ctx.count * part.weight)).to(gradient.dtype)
+        inner = gradient - first.view(shape) - normed * second.view(shape)
+        return inner * inverse, None, None, None, None, None

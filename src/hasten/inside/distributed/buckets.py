@@ -1,0 +1,74 @@
+"""Gradients side by side in flat tensors, so that few collectives reduce many of them.
+
+As in DDP they lie in the reverse order of the parameters, which is about the order in which a backward pass
+makes them, and the first bucket is small, so that something can be sent early.
+
+Source: https://arxiv.org/abs/2006.15704 (Li et al., PyTorch Distributed), 3.2.3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+FIRST_BYTES = 2**20
+BYTES = 25 * 2**20
+
+
+@dataclass
+class Bucket:
+    """``views``: of ``flat``, one for each of ``members``, which are parameters by their numbers."""
+
+    members: list[int] = field(default_factory=list)
+    views: list[Any] = field(default_factory=list)
+    flat: Any = None
+
+
+class Buckets:
+    """Of all ``parameters``, each in one bucket with others of its dtype and device."""
+
+    def __init__(self, parameters: Sequence[Any]) -> None:
+        self.parameters = list(parameters)
+        self.identity = identity_of(parameters)
+        self.all: list[Bucket] = []
+        self.bucket_of: dict[int, int] = {}  # parameter's number -> bucket's
+        self.view_of: dict[int, Any] = {}
+        for group in self._groups():
+            self._add(group)
+
+    def _groups(self) -> list[list[int]]:
+        """Parameters that will share a bucket, by number."""
+        groups: list[list[int]] = []
+        open_groups: dict[tuple[Any, Any], tuple[list[int], int]] = {}
+        for number in reversed(range(len(self.parameters))):
+            parameter = self.parameters[number]
+            kind = (parameter.dtype, parameter.device)
+            group, used = open_groups.get(kind, ([], 0))
+            more = parameter.numel() * parameter.element_size()
+            limit = FIRST_BYTES if not groups or group is groups[0] else BYTES
+            if not group or used + more > limit:
+                group, used = [], 0
+                groups.append(group)
+            group.append(number)
+            open_groups[kind] = (group, used + more)
+        return groups
+
+    def _add(self, members: list[int]) -> None:
+        bucket = Bucket(members)
+        first = self.parameters[members[0]]
+        sizes = [self.parameters[number].numel() for number in members]
+        bucket.flat = torch.zeros(sum(sizes), dtype=first.dtype, device=first.device)
+        for number, part in zip(members, bucket.flat.split(sizes), strict=True):
+            view = part.view(self.parameters[number].shape)
+            bucket.views.append(view)
+            self.bucket_of[number] = len(self.all)
+            self.view_of[number] = view
+        self.all.append(bucket)
+
+
+def identity_of(parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Equal as long as the same buckets serve."""
+    return [(id(p), p.shape, p.dtype, p.device) for p in parameters]

@@ -1,0 +1,132 @@
+"""How this rank speaks with the others: at once, or in turn behind the script's back."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch._C import _distributed_c10d
+
+from ..job import Ranks
+from .backends.engine import Engine
+from .backends.native import Native
+from .backends.shm import Shm
+from .register import ENGINES
+
+_c10d: Any = _distributed_c10d
+_OF_TORCH = ("gloo", "nccl")
+
+
+class Communication:
+    """``now`` is for what all ranks ask of each other in the order of their scripts. Whatever is begun by
+    ``begin`` goes in an order of its own, in the background, and is over after ``wait``.
+    """
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.rank, self.size = ranks.rank, ranks.world_size
+        store = _store(ranks)
+        host = "gloo" if ranks.backend == "nccl" else ranks.backend
+        self.now = _engine(ranks, host, _c10d.PrefixStore("now", store), 0)
+        self._in_turn = _engine(ranks, ranks.backend, _c10d.PrefixStore("in turn", store), 1)
+        self._store = store  # it must live as long as whoever meets there
+        self._begun: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._left = 0
+        self._changed = threading.Condition()
+        self._failure: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        self._works: list[Any] = []
+        self.reduced_bytes = 0
+        self.reductions = 0
+
+    def sum(self, tensor: Any) -> None:
+        """Over all ranks, in place and at once; ``tensor`` on the device of the gradients or on the CPU."""
+        if self.size > 1:  # engines are for several
+            engine = self.now if tensor.device.type == "cpu" else self._in_turn
+            engine.all_reduce(tensor, "sum")
+
+    def gathered(self, tensor: Any) -> Any:
+        """``tensor`` of each rank, one row after the other."""
+        rows = tensor.new_empty((self.size, *tensor.shape))
+        if self.size == 1:
+            rows[0] = tensor
+        else:
+            engine = self.now if tensor.device.type == "cpu" else self._in_turn
+            engine.all_gather(rows, tensor.contiguous())
+        return rows
+
+    def begin(self, tensor: Any) -> None:
+        """Sum ``tensor`` over all ranks, in place, while the caller goes on."""
+        if not self._counted(tensor):
+            return
+        if isinstance(self._in_turn, Native):
+            self._works.append(self._in_turn.begin_all_reduce(tensor))
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="hasten all-reduce", daemon=True)
+            self._thread.start()
+        with self._changed:
+            self._left += 1
+        self._begun.put(tensor)
+
+    def follow(self, tensor: Any) -> None:
+        """As ``begin``, where the caller has nothing else to do: on CPUs it is over at the return, and no
+        other thread has to be woken.
+        """
+        if isinstance(self._in_turn, Native):
+            self.begin(tensor)
+        elif self._counted(tensor):
+            self.wait()
+            self._in_turn.all_reduce(tensor, "sum")
+
+    def _counted(self, tensor: Any) -> bool:
+        """Whether there is anybody to reduce it with."""
+        self.reductions += 1
+        self.reduced_bytes += tensor.numel() * tensor.element_size()
+        return self.size > 1
+
+    def wait(self) -> None:
+        """Return once all that was begun is over. Raises what failed."""
+        while self._works:
+            self._works.pop(0).wait()
+        with self._changed:
+            self._changed.wait_for(lambda: self._left == 0 or self._failure is not None)
+        if self._failure is not None:
+            raise self._failure
+
+    def _work(self) -> None:
+        with torch.no_grad():
+            while True:
+                tensor = self._begun.get()
+                try:
+                    self._in_turn.all_reduce(tensor, "sum")
+                except BaseException as error:
+                    self._failure = error
+                with self._changed:
+                    self._left -= 1
+                    self._changed.notify_all()
+
+
+def _store(ranks: Ranks) -> Any:
+    kind, _, place = ranks.store.partition("://")
+    timeout = timedelta(seconds=ranks.timeout_seconds)
+    if kind == "file":
+        store: Any = _c10d.FileStore(place, ranks.world_size)
+    else:
+        host, _, port = place.rpartition(":")
+        serves = ranks.rank == 0
+        store = _c10d.TCPStore(host, int(port), ranks.world_size, serves, timeout, wait_for_workers=False)
+    store.set_timeout(timeout)
+    return store
+
+
+def _engine(ranks: Ranks, name: str, store: Any, place: int) -> Engine:
+    timeout = timedelta(seconds=ranks.timeout_seconds)
+    if name in _OF_TORCH:
+        return Native(name, store, ranks.rank, ranks.world_size, timeout)
+    if name == "shm":
+        memory = ranks.memory[place] if ranks.memory else None
+        return Shm(store, ranks.rank, ranks.world_size, timeout, memory)
+    return ENGINES[name](store, ranks.rank, ranks.world_size, timeout)

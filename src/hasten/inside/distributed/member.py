@@ -1,0 +1,244 @@
+"""This worker as one of several ranks: everything of it that stands in the script's way, put in place once.
+
+Source of the idea: https://docs.pytorch.org/docs/stable/notes/ddp.html, with the data, and not only the
+gradients, taken care of.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import zlib
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from ...records.ranks import Findings
+from ..hooks import Hooks
+from ..job import Ranks
+from ..observer import Observer
+from ..training import Call, Training
+from .averaging import Averaging
+from .batch_norm import Part, SharedBatchNorm, average_running_statistics
+from .communication import Communication
+from .evaluation import SharedEvaluation
+from .losses import MOST, losses_at, make_global
+from .slicing import Slicer
+from .streams import Streams, seed_of
+
+EXIT_CODE = 70  # of a rank that cannot go on with the others
+_NAME = "ranks"
+
+
+class Member:
+    """Made when the script has imported torch, and all ranks with it. ``fail`` ends the process."""
+
+    def __init__(
+        self,
+        training: Training,
+        hooks: Hooks,
+        observer: Observer,
+        ranks: Ranks,
+        findings: Findings,
+        fail: Callable[[str], NoReturn],
+    ) -> None:
+        self.ranks, self.findings = ranks, findings
+        self._training, self._observer, self.fail = training, observer, fail
+        self.communication = Communication(ranks)
+        self.slicer = Slicer(ranks.rank, ranks.world_size, findings.loader, findings.least)
+        self.streams = Streams(training.torch, ranks.rank)
+        self.averaging = Averaging(self.communication, self._parameters)
+        self.evaluation = SharedEvaluation(self.communication)
+        self._trained = False  # since the last evaluation
+        self._known: tuple[Any, list[Any]] = ((), [])
+        self._met: set[int] = set()  # roots, by id, that were trained
+        self._models = 0  # a fingerprint of their first parameters
+        self._last_optimizer = -1
+        self._passes = 0  # backward passes since an optimizer's step
+        self._inside = False
+        hooks.on_batch.append(self._batch_came)
+
+    def install(self) -> None:
+        """After all else that stands around the same calls: what we do comes first and last."""
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        torch, training = self._training.torch, self._training
+        training.forward_wrappers[_NAME] = self._forward
+        seams = training.seams
+        seams.on_undo(register_optimizer_step_post_hook(self._stepped).remove)
+        seams.replace(torch.Tensor, "backward", self._around_backward)
+        seams.replace(torch.autograd, "backward", self._around_backward)
+        self.streams.watch_seeding(seams)
+        if self.ranks.sync_batch_norm:
+            self.share_batch_norm()
+        self._install_in_loaders()
+
+    def share_batch_norm(self) -> None:
+        """Batch norm takes the statistics of the global batch."""
+        shared = SharedBatchNorm(self.communication, self._part)
+        self._training.seams.replace(self._training.torch.nn.functional, "batch_norm", shared.around)
+
+    def _part(self) -> Part:
+        current = self.slicer.current
+        return Part(counts=current is None or current.counts, weight=self.weight())
+
+    # ---- the data
+    def _install_in_loaders(self) -> None:
+        from torch.utils.data import DataLoader, dataloader
+
+        replace, iterator_kind = self._training.seams.replace, dataloader._BaseDataLoaderIter
+        replace(DataLoader, "__iter__", self._around_iter)
+        replace(iterator_kind, "__init__", self._around_making)
+        replace(iterator_kind, "_reset", self._around_reset)
+        replace(iterator_kind, "_next_index", self._around_order)
+        replace(dataloader._SingleProcessDataLoaderIter, "_next_data", self._around_fetch)
+
+    def _around_iter(self, original: Any) -> Any:
+        def __iter__(loader: Any) -> Any:
+            with self.streams.shared():
+                return original(loader)
+
+        return __iter__
+
+    def _around_making(self, original: Any) -> Any:
+        def __init__(iterator: Any, *args: Any, **kwargs: Any) -> None:
+            original(iterator, *args, **kwargs)
+            iterator._base_seed = seed_of(self.ranks.rank, iterator._base_seed)  # of the workers' own streams
+
+        return __init__
+
+    def _around_reset(self, original: Any) -> Any:
+        def _reset(iterator: Any, *args: Any, **kwargs: Any) -> Any:
+            self.slicer.begins(iterator)
+            return original(iterator, *args, **kwargs)
+
+        return _reset
+
+    def _around_order(self, original: Any) -> Any:
+        is_grad_enabled = self._training.torch.is_grad_enabled
+
+        def _next_index(iterator: Any) -> Any:
+            with self.streams.shared():
+                indices = original(iterator)
+            if self.slicer.cuts(iterator, is_grad_enabled()):
+                return self.slicer.cut(iterator, indices)
+            return indices
+
+        return _next_index
+
+    def _around_fetch(self, original: Any) -> Any:
+        is_grad_enabled = self._training.torch.is_grad_enabled
+
+        def _next_data(iterator: Any) -> Any:
+            if not self.slicer.cuts(iterator, is_grad_enabled()):
+                return original(iterator)
+            with self.streams.own():
+                return original(iterator)
+
+        return _next_data
+
+    def _batch_came(self, batch: Any, iterator: Any) -> None:
+        self.slicer.batch_came(batch, iterator)
+
+    # ---- the model
+    def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._training.torch.is_grad_enabled():
+            if id(root) not in self._met:
+                self._meet(root)
+            self.slicer.forward_begins((args, kwargs))
+            self._trained = True
+            return call(*args, **kwargs)
+        return call(*args, **kwargs) if root.training else self._evaluate(root, call, args, kwargs)
+
+    def _evaluate(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._trained:
+            self._trained = False
+            if not self.ranks.sync_batch_norm:
+                average_running_statistics(self.communication, self._training.roots)
+        return self.evaluation.run(root, call, args, kwargs)
+
+    def _meet(self, root: Any) -> None:
+        """``root`` is about to be trained for the first time."""
+        self._met.add(id(root))
+        sums = [float(parameter.detach().double().sum()) for parameter in root.parameters()]
+        self._models = zlib.crc32(repr(sums).encode(), self._models)
+        self._training_begins()
+
+    def _training_begins(self) -> None:
+        self.streams.begin()
+
+    def _parameters(self) -> list[Any]:
+        """All that is trained, in the same order in all ranks."""
+        roots, optimizers = self._training.roots, self._training.optimizers
+        counts = [sum(len(group["params"]) for group in optimizer.param_groups) for optimizer in optimizers]
+        key = ([id(root) for root in roots], [id(optimizer) for optimizer in optimizers], counts)
+        if key != self._known[0]:
+            found = {id(p): p for root in roots for p in root.parameters()}
+            owned = [p for one in optimizers for group in one.param_groups for p in group["params"]]
+            self._known = (key, list({**found, **{id(p): p for p in owned}}.values()))
+        return self._known[1]
+
+    # ---- the backward pass
+    def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._last_optimizer, self._passes = self._training.number_of(optimizer), 0
+
+    def _around_backward(self, original: Any) -> Any:
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if self._inside:
+                return original(*args, **kwargs)
+            given = args[0] if args else kwargs.get("tensors", ())
+            losses = losses_at(given)
+            self._inside = True
+            try:
+                self.averaging.begin((self._last_optimizer, self._passes), self.weight())
+                try:
+                    result = original(*args, **kwargs)
+                except BaseException:
+                    self.averaging.give_up()
+                    raise
+                self._pass_ended()
+                self._end_pass(losses, bool(kwargs.get("retain_graph") or kwargs.get("create_graph")))
+            finally:
+                self._inside = False
+            return result
+
+        return backward
+
+    def weight(self) -> float:
+        """Of this rank's loss and gradient in the sum over all ranks."""
+        return self.slicer.weight(self.findings.loss)
+
+    def _pass_ended(self) -> None:
+        """Nothing was averaged yet."""
+
+    def _end_pass(self, losses: list[Any], kept: bool) -> None:
+        """``kept``: the graph may be gone through again, and is not to be touched."""
+        self._passes += bool(self._training.has_optimizers)
+        sums = self._sums(losses)
+        if not kept:
+            make_global(losses, sums)
+        self._observer.losses_are(sums[: len(losses)])
+
+    def _sums(self, losses: list[Any]) -> list[float]:
+        """Bring the pass to its end; what the losses are over all ranks."""
+        weight = self.weight()
+        values = [weight * float(loss.detach()) for loss in losses]
+        values += [0.0] * (MOST - len(values))
+        drawn = f"{self.slicer.fingerprint} {self._models} {len(losses)}"
+        try:
+            return self.averaging.end(zlib.crc32(drawn.encode()), values)
+        except Exception as error:
+            self._cannot_end(error)
+
+    def _cannot_end(self, error: Exception) -> NoReturn:
+        self.fail(str(error))
+
+
+def fail_as(rank: int) -> Callable[[str], NoReturn]:
+    """What ends a rank that cannot go on: the script may catch exceptions, and must not catch this one."""
+
+    def fail(reason: str) -> NoReturn:
+        sys.stdout.flush()
+        print(f"hasten: rank {rank} cannot go on: {reason}", file=sys.stderr, flush=True)
+        os._exit(EXIT_CODE)
+
+    return fail

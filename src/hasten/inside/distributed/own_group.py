@@ -1,0 +1,67 @@
+"""Process groups that a script makes itself: the backends that it names are found for it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..job import OwnGroup
+from ..seams import Seams
+from .register import ENGINES, register
+
+_OURS = {"mpi": "mpi4py", **{name: name for name in ENGINES}}
+
+
+def find_backends(seams: Seams, own: OwnGroup) -> None:
+    """From now on ``init_process_group`` and ``new_group`` take the names "mpi", "ccl" and "shm", too, and
+    what ``own`` says stands in for what the script says.
+    """
+    instead = own.backend
+
+    def beginning(original: Any) -> Any:
+        def init_process_group(backend: Any = None, *others: Any, **options: Any) -> Any:
+            asked = str(backend).lower()
+            if asked == "mpi" and not dist.is_mpi_available():  # it tells ranks their numbers by itself
+                options.pop("rank", None)
+                options.pop("world_size", None)
+            if own.port:
+                os.environ["MASTER_PORT"] = str(own.port)
+                others = (*(_at(own.port, method) for method in others[:1]), *others[1:])
+                if "init_method" in options:
+                    options["init_method"] = _at(own.port, options["init_method"])
+            return original(_found(backend, instead), *others, **options)
+
+        return init_process_group
+
+    def adding(original: Any) -> Any:
+        def new_group(
+            ranks: Any = None, timeout: Any = None, backend: Any = None, *more: Any, **kw: Any
+        ) -> Any:
+            return original(ranks, timeout, backend and _found(backend, instead), *more, **kw)
+
+        return new_group
+
+    for owner in (dist, dist.distributed_c10d):
+        seams.replace(owner, "init_process_group", beginning)
+        seams.replace(owner, "new_group", adding)
+
+
+def _at(port: int, method: Any) -> Any:
+    """``method`` with that port, where it names one: "tcp://HOST:PORT"."""
+    named = isinstance(method, str) and method.startswith("tcp://")
+    return f"{method.rpartition(':')[0]}:{port}" if named else method
+
+
+def _found(backend: Any, instead: str) -> Any:
+    """What to hand to torch in place of ``backend``, known to it by then."""
+    name = str(backend or "").lower()
+    for_gpus = torch.cuda.is_available() and ("nccl" in name or not name)
+    if instead and not for_gpus:
+        name = instead
+    elif name not in _OURS or (name == "mpi" and dist.is_mpi_available()):
+        return backend
+    register()
+    return _OURS.get(name, name)

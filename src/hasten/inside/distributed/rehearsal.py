@@ -1,0 +1,267 @@
+"""A rehearsal of the first training step: one process first, then the ranks, on the same batch.
+
+The one process leaves what it found in a file, and stands at the end of its first optimizer step; the ranks
+read it and compare what they make together of the same data. What is random by its nature is taken out
+(dropout) or aligned (noise), batch norm is shared: all that is left must be equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+
+from ...records.codec import from_json, to_json
+from ...records.ranks import Findings, LoaderKey
+from ..hooks import Hooks
+from ..job import Ranks
+from ..loader_override import LoaderOverride, workers
+from ..observer import Observer
+from ..sampling_proof import random_streams
+from ..training import Call, Training
+from ..witness import feed
+from .agreement import Agreement
+from .aligned import AlignedDraws, quiet_recurrent, without_dropout
+from .averaging import OutOfStep
+from .member import Member
+from .slicing import key_of, slice_of
+
+_MOST_PASSES = 8  # backward passes that are compared
+_FILE = "one-process.pt"
+_NAME = "rehearsal"
+
+
+class Rehearsal(Member):
+    """A rank, or the one process that goes before them as a world of one. Nothing is trained on after it."""
+
+    def __init__(
+        self,
+        training: Training,
+        hooks: Hooks,
+        observer: Observer,
+        ranks: Ranks,
+        folder: str,
+        fail: Callable[[str], NoReturn],
+    ) -> None:
+        self._fallen_out = ""  # why the ranks could not add up their gradients
+        self._file = Path(folder, _FILE)
+        self._alone = ranks.world_size == 1
+        self._expected: dict[str, Any] = {} if self._alone else torch.load(self._file, weights_only=False)
+        findings = Findings() if self._alone else from_json(Findings, self._expected["findings"])
+        super().__init__(training, hooks, observer, ranks, findings, fail)
+        self._keys: list[LoaderKey] = []
+        self._recorded: list[dict[int, Any]] = []  # gradients by parameter
+        self._agreements: list[Agreement] = []
+        self._digests: list[str] = []
+        self._augments = False
+        self._cutting = False
+        self._draws = AlignedDraws(lambda: self.slicer.latest)
+        self._entered = False
+
+    def install(self) -> None:
+        super().install()
+        training = self._training
+        training.fetch_providers[_NAME] = self._samples
+        LoaderOverride(training, lambda loader: workers(0, 2, False, None) if loader.num_workers else None)
+        without_dropout(training.seams)
+        if not self._alone and not self.ranks.sync_batch_norm:
+            self.share_batch_norm()
+
+    # ---- the data: all of it is drawn, in every rank, and a part of it is kept
+    def _around_order(self, original: Any) -> Any:
+        def _next_index(iterator: Any) -> Any:
+            indices = original(iterator)
+            if self.slicer.cuts(iterator, torch.is_grad_enabled()):
+                self.slicer.cut(iterator, indices)
+            return indices
+
+        return _next_index
+
+    def _around_fetch(self, original: Any) -> Any:
+        def _next_data(iterator: Any) -> Any:
+            self._cutting = self.slicer.cuts(iterator, torch.is_grad_enabled())
+            self._draws.paused = True
+            try:
+                return original(iterator)
+            finally:
+                self._cutting = self._draws.paused = False
+
+        return _next_data
+
+    def _samples(self, dataset: Any, indices: Sequence[Any], collate: Any) -> list[Any] | None:
+        if not self._cutting:
+            return None
+        before = random_streams(torch)
+        several = getattr(dataset, "__getitems__", None)
+        samples = several(indices) if several else [dataset[index] for index in indices]
+        self._augments |= random_streams(torch) != before
+        digest = hashlib.blake2b(digest_size=12)
+        feed(digest, samples)
+        self._digests.append(digest.hexdigest())
+        mine = slice_of(len(indices), self.ranks.rank, self.ranks.world_size, self.findings.least)
+        return list(samples[mine.start : mine.stop])
+
+    def _batch_came(self, batch: Any, iterator: Any) -> None:
+        super()._batch_came(batch, iterator)
+        if self.slicer.cuts(iterator, torch.is_grad_enabled()):
+            self._keys.append(key_of(iterator))
+            if not self._entered:
+                self._entered = True
+                self._draws.__enter__()  # type: ignore[no-untyped-call]
+
+    # ---- the passes
+    def _training_begins(self) -> None:
+        """All goes on drawing from one stream, as in one process."""
+
+    def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        undo = quiet_recurrent(root)
+        try:
+            return super()._forward(root, call, args, kwargs)
+        finally:
+            undo()
+
+    def _evaluate(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return call(*args, **kwargs)
+
+    def _pass_ended(self) -> None:
+        if len(self._recorded) < _MOST_PASSES:
+            added = self.averaging.added()
+            self._recorded.append({number: _plain(gradient) for number, gradient in added.items()})
+
+    def _end_pass(self, losses: list[Any], kept: bool) -> None:
+        number = len(self._agreements)
+        try:
+            super()._end_pass(losses, kept)
+        except OutOfStep as error:
+            self._fallen_out = str(error)
+        if self._fallen_out:
+            return
+        expected = self._expected.get("passes", [])
+        if self._alone or number >= len(expected) or number >= len(self._recorded):
+            return
+        whole, mine = expected[number], self._recorded[number]
+        current = self.slicer.current
+        share = current.share if current is not None else 1.0 / self.ranks.world_size
+        counts = current is None or current.counts
+        told = self.communication.gathered(torch.tensor([share, float(counts)], dtype=torch.float64)).tolist()
+        agreement = Agreement([one[0] for one in told], [bool(one[1]) for one in told])
+        for place in sorted({*whole, *self.averaging.got}):
+            nothing = torch.zeros(self.averaging.parameters[place].numel(), dtype=torch.float64)
+            parts = self.communication.gathered(mine.get(place, nothing))
+            agreement.add(whole.get(place, nothing), parts)
+        self._agreements.append(agreement)
+
+    def _cannot_end(self, error: Exception) -> NoReturn:
+        if isinstance(error, OutOfStep):
+            raise error
+        super()._cannot_end(error)
+
+    # ---- what was found
+    def found(self, uses: Sequence[str]) -> Findings:
+        """``uses``: what the script uses, as observed. At the end of the first optimizer step."""
+        return self._found_alone() if self._alone else self._found_together(uses)
+
+    def _found_alone(self) -> Findings:
+        """Why it cannot even be tried, and the file for the ranks."""
+        refusals = [*self._training.obstacles, *self._unfit()]
+        normed = any(
+            isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
+            for root in self._training.roots
+            for module in root.modules()
+        )
+        findings = Findings(
+            loader=self._keys[0] if self._keys else None,
+            least=2 if normed else 1,
+            device=next((p.device.type for p in self.averaging.parameters), "cpu"),
+            refusals=tuple(refusals),
+        )
+        found = {
+            "findings": to_json(findings), "passes": self._recorded,
+            "digests": self._digests, "models": self._models, "augments": self._augments,
+        }  # fmt: skip
+        if not refusals:
+            torch.save(found, self._file)
+        return findings
+
+    def _unfit(self) -> list[str]:
+        reasons = []
+        if self._fallen_out:
+            reasons.append(self._fallen_out)
+        elif not self._training.has_optimizers:
+            reasons.append("it trains without an optimizer of torch.optim, so its gradients go unseen")
+        elif not any(self._recorded):
+            reasons.append("its gradients do not come from backward(), so they cannot be averaged")
+        if not self._keys:
+            reasons.append(
+                "its training batches come from no DataLoader that takes samples by their indices (a stream, "
+                "or batches made by hand), so they cannot be sliced"
+            )
+        elif len(set(self._keys)) > 1:
+            names = " and ".join(dict.fromkeys(key.dataset for key in self._keys))
+            reasons.append(
+                f"one step trains on batches of several loaders ({names}): one alone can be sliced"
+            )
+        return reasons
+
+    def _found_together(self, uses: Sequence[str]) -> Findings:
+        expected = self._expected
+        precision = self._precision(uses)
+        refusals: list[str] = []
+        kinds = {"mean", "sum"}
+        if self._digests[: len(expected["digests"])] != expected["digests"][: len(self._digests)]:
+            refusals.append("it draws other batches each time it runs, though it is seeded alike")
+        elif self._models != expected["models"]:
+            refusals.append("it builds another model each time it runs, though it is seeded alike")
+        elif self._fallen_out:
+            refusals.append(self._fallen_out)
+        first = self.slicer.latest
+        if first is not None and first.whole < self.ranks.world_size * self.findings.least:
+            refusals.append(
+                f"its batches hold {first.whole} samples, too few for {self.ranks.world_size} ranks "
+                f"of {self.findings.least} at least"
+            )
+        for agreement in () if refusals else self._agreements:
+            held = agreement.kinds(precision)
+            if not held:
+                refusals.append(agreement.why_not(precision))
+                break
+            kinds &= set(held)
+        if not refusals and not kinds:
+            refusals.append("one of its losses is a mean over the batch, another a sum")
+        loss = "mean" if "mean" in kinds else "sum"
+        remarks = tuple(self._remarks())
+        return replace(self.findings, loss=loss, refusals=tuple(refusals), remarks=remarks)
+
+    def _precision(self, uses: Sequence[str]) -> str:
+        kinds = {parameter.dtype for parameter in self.averaging.parameters}
+        if kinds == {torch.float64}:
+            return "float64"
+        lower = "autocast" in uses or kinds & {torch.bfloat16, torch.float16}
+        return "lower" if lower else "float32"
+
+    def _remarks(self) -> list[str]:
+        """What will not be as in one process, to the last bit of its randomness."""
+        modules = [module for root in self._training.roots for module in root.modules()]
+        remarks = []
+        if self.findings.least > 1 and not self.ranks.sync_batch_norm:
+            remarks.append(
+                "batch norm takes its statistics of a rank's slice, not of the whole batch "
+                "(sync_batch_norm takes them of the whole)"
+            )
+        if any(isinstance(m, torch.nn.modules.dropout._DropoutNd) and m.p > 0 for m in modules):
+            remarks.append("dropout draws other numbers than one process would")
+        if self._draws.drew:
+            remarks.append("random numbers in a training step are other ones than in one process")
+        if self._expected["augments"]:
+            remarks.append("augmentation draws other numbers than one process would")
+        return remarks
+
+
+def _plain(gradient: Any) -> Any:
+    """Flat, in float64, on the CPU; of a sparse one, what it stands for."""
+    dense = gradient.to_dense() if gradient.layout != torch.strided else gradient
+    return dense.detach().to("cpu", torch.float64).reshape(-1).clone()

@@ -1,0 +1,138 @@
+"""Which part of a global batch is a rank's, and how much the loss of that part weighs."""
+
+from __future__ import annotations
+
+import weakref
+import zlib
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from ...records.ranks import LoaderKey
+from ..identify import length_of
+from ..loaders import tensors_in
+
+_MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
+_BATCHES_REMEMBERED = 8  # more than any library fetches ahead in the main process
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Samples ``start`` to ``stop`` of a global batch of ``whole``. One that ``counts`` not is there for the
+    rank to have something to do: no other than its samples are trained on, so they weigh nothing.
+    """
+
+    start: int
+    stop: int
+    whole: int
+    counts: bool = True
+
+    @property
+    def share(self) -> float:
+        """Its part of the samples, 0 to 1; over all ranks they add up to 1."""
+        return (self.stop - self.start) / self.whole if self.counts else 0.0
+
+
+def slice_of(whole: int, rank: int, size: int, least: int = 1) -> Slice:
+    """A rank's part of ``whole`` samples. Those of ranks that count differ by one at most, and none has fewer
+    than ``least`` as long as there are so many; ranks for which nothing is left take the first ``least``.
+    """
+    counting = min(size, max(1, whole // least))
+    if rank >= counting:
+        return Slice(0, min(least, whole), whole, counts=False)
+    return Slice(whole * rank // counting, whole * (rank + 1) // counting, whole)
+
+
+def key_of(iterator: Any) -> LoaderKey:
+    """Of the loader that a DataLoader's iterator reads."""
+    batches = iterator._index_sampler
+    return LoaderKey(
+        dataset=type(iterator._dataset).__name__,
+        samples=length_of(iterator._dataset) if iterator._dataset_kind == _MAP else None,
+        batch_size=getattr(batches, "batch_size", None),
+        sampler=type(getattr(batches, "sampler", batches)).__name__,
+    )
+
+
+class Slicer:
+    """Cuts the training loader's batches, and knows which slice the pass at hand is over. ``loader`` None is
+    any that could be cut.
+
+    ``fingerprint`` is of all samples ordered so far; it must be the same in all ranks.
+    """
+
+    def __init__(self, rank: int, size: int, loader: LoaderKey | None, least: int) -> None:
+        self._rank, self._size, self._loader, self._least = rank, size, loader, least
+        self._decided: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+        self._ordered: weakref.WeakKeyDictionary[Any, deque[Slice]] = weakref.WeakKeyDictionary()
+        self._came: deque[tuple[Slice, list[weakref.ref[Any]]]] = deque(maxlen=_BATCHES_REMEMBERED)
+        self.current: Slice | None = None  # None: no batch was cut yet
+        self.fingerprint = 0
+        self.batches = 0
+
+    # ---- a pass over the loader
+    def begins(self, iterator: Any) -> None:
+        """A new epoch of the same iterator: it may be read for something else now."""
+        self._decided.pop(iterator, None)
+        self._ordered.pop(iterator, None)
+
+    def cuts(self, iterator: Any, training: bool) -> bool:
+        """Whether its batches are cut: it reads what is trained on, with gradients on when it began."""
+        found = self._decided.get(iterator)
+        if found is None:
+            found = training and iterator._dataset_kind == _MAP and iterator._auto_collation
+            found = found and self._loader in (None, key_of(iterator))
+            self._decided[iterator] = found
+        return found
+
+    def cut(self, iterator: Any, indices: Any) -> Any:
+        """This rank's part of a batch's indices."""
+        if not isinstance(indices, (list, tuple)) or not indices:
+            return indices
+        mine = slice_of(len(indices), self._rank, self._size, self._least)
+        self._ordered.setdefault(iterator, deque()).append(mine)
+        self.fingerprint = zlib.crc32(repr(indices).encode(), self.fingerprint)
+        self.batches += 1
+        return indices[mine.start : mine.stop]
+
+    def batch_came(self, batch: Any, iterator: Any) -> None:
+        ordered = self._ordered.get(iterator)
+        if ordered:
+            self._came.append((ordered.popleft(), _seen_in(batch)))
+
+    @property
+    def latest(self) -> Slice | None:
+        """Of the batch that came last."""
+        return self._came[-1][0] if self._came else None
+
+    # ---- the model's passes
+    def forward_begins(self, inputs: Any) -> None:
+        """The model is about to see ``inputs``. Libraries fetch a batch ahead, so they need not be of the
+        last batch: what shares memory with them is looked for, then what is as long.
+        """
+        if not self._came:
+            return
+        places = {_memory(tensor) for tensor in tensors_in(inputs) if tensor.numel()}
+        for mine, seen in reversed(self._came):
+            if any(_memory(tensor) in places for ref in seen if (tensor := ref()) is not None):
+                self.current = mine
+                return
+        lengths = {int(tensor.shape[0]) for tensor in tensors_in(inputs) if tensor.dim()}
+        fitting = [mine for mine, _ in self._came if mine.stop - mine.start in lengths]
+        self.current = fitting[-1] if fitting else self._came[-1][0]
+
+    def weight(self, loss: str) -> float:
+        """Of this rank's gradient in the sum over all ranks, for a ``loss`` that is a "mean" or a "sum"."""
+        if self.current is None:
+            return 1.0 / self._size  # every rank computes the same
+        if loss == "sum":
+            return 1.0 if self.current.counts else 0.0
+        return self.current.share
+
+
+def _seen_in(batch: Any) -> list[weakref.ref[Any]]:
+    return [weakref.ref(tensor) for tensor in tensors_in(batch)[:8]]
+
+
+def _memory(tensor: Any) -> int:
+    return int(tensor.untyped_storage().data_ptr())

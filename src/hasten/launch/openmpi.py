@@ -1,0 +1,35 @@
+"""Ranks that mpirun starts, because the script speaks MPI."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..machine.probe import output_of
+
+
+def find_mpirun(python: str) -> str:
+    """The one installed beside ``python``, or the first on PATH; "" where there is none."""
+    beside = Path(python).with_name("mpirun")
+    return str(beside) if beside.exists() else shutil.which("mpirun") or ""
+
+
+def render(mpirun: str, version: str, count: int, command: Sequence[str], as_root: bool) -> list[str]:
+    """The command line that starts ``command`` ``count`` times. ``version``: what ``mpirun --version`` says.
+
+    Ranks bind themselves; Open MPI would bind each to one core, and refuse more ranks than it counts cores.
+    """
+    options = ["-n", str(count)]
+    if "Open MPI" in version or "PRTE" in version:
+        options += ["--bind-to", "none", "--oversubscribe", *(["--allow-run-as-root"] if as_root else [])]
+    return [mpirun, *options, *command]
+
+
+def version_of(mpirun: str) -> str:
+    return output_of(mpirun, "--version")
+
+
+def is_root() -> bool:
+    return os.geteuid() == 0

@@ -1,0 +1,196 @@
+"""Ranks of one machine: N workers that are started, interrupted and ended as one program.
+
+The terminal is rank 0's. All ranks are in our process group, so that a shell's Ctrl-Z, or a stop of the whole
+group, holds all of them. They die with us, by the kernel (prctl(2), PR_SET_PDEATHSIG).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from ..errors import WorkerError
+from ..inside.containment import die_with_parent
+from ..inside.job import Job
+from ..machine.vitals import killed_for_memory
+from .local import render
+from .orphans import adopt_orphans, end_orphans
+from .signals import PASSED_ON, Signals
+from .tail import Tail
+from .words import how_it_ended
+
+GRACE_SECONDS = 3.0  # between SIGTERM and SIGKILL, once a rank has failed
+PATIENCE_SECONDS = 30.0  # for an end of their own, once the user has asked for it
+_SHOWN_LINES = 20
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A worker to be. ``environment``: the user's, and what is this rank's own. ``cpus``: the logical CPUs to
+    bind it to; empty for no binding. ``inherits``: descriptors that stay open in it.
+    """
+
+    job: Job
+    environment: Mapping[str, str]
+    cpus: tuple[int, ...] = ()
+    inherits: tuple[int, ...] = ()
+
+
+def run_ranks(
+    ranks: Sequence[Rank],
+    say: Callable[[str], None],
+    *,
+    all_speak: bool = False,
+    python: str = sys.executable,
+) -> int:
+    """Start the ranks and wait for their end; the exit code: rank 0's, or that of the rank that failed first,
+    128 and the signal's number where one killed it.
+
+    A rank that fails ends the others, and ``say`` is told which it was, how it ended and its last words.
+    What ranks other than 0 print is kept, and its end shown where they fail; with ``all_speak`` it is printed
+    as it comes, as under torchrun. Call it from the main thread. Raises WorkerError where one cannot be
+    started.
+    """
+    with Signals() as signals:
+        adopt_orphans()
+        launch = _Launch(signals, say, len(ranks))
+        try:
+            for number, rank in enumerate(ranks):
+                launch.start(number, rank, python, all_speak)
+            launch.listen()
+            return launch.wait()
+        finally:
+            launch.end_at_once()
+
+
+class _Launch:
+    def __init__(self, signals: Signals, say: Callable[[str], None], size: int) -> None:
+        self._signals, self._say, self._size = signals, say, size
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}  # of all ranks
+        self._alive: dict[int, subprocess.Popen[bytes]] = {}
+        self._tails: dict[int, Tail] = {}
+        self._sheltered: set[int] = set()  # signals do not reach these, and nothing of theirs is kept
+        self._failed: int | None = None  # the rank that failed first
+        self._asked = False  # the user wants an end
+        self._killed_before = killed_for_memory()
+
+    def start(self, number: int, rank: Rank, python: str, all_speak: bool) -> None:
+        argv, environment = render(rank.job, rank.environment, python)
+        kept: int | None = subprocess.PIPE if number else None
+        own = () if rank.job.descriptor is None else (rank.job.descriptor,)
+        try:
+            process = subprocess.Popen(
+                argv,
+                env=environment,
+                pass_fds=(*own, *rank.inherits),
+                stdin=subprocess.DEVNULL if number else None,
+                stdout=None if all_speak else kept,
+                stderr=kept if all_speak or not number else subprocess.STDOUT,
+                preexec_fn=partial(_before_exec, os.getpid(), rank.cpus, self._signals.mask_before),
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise WorkerError(
+                f"rank {number} of {self._size} could not be started: {error}. Fewer ranks may fit"
+            ) from None
+        self._processes[number] = self._alive[number] = process
+        if rank.job.shield is not None:
+            self._sheltered.add(number)
+        pipe = process.stderr if all_speak else process.stdout
+        if pipe is not None:
+            self._tails[number] = Tail(pipe, shown=all_speak)
+
+    def listen(self) -> None:
+        """After the last fork: a thread that holds a lock then would leave it locked in the child."""
+        for tail in self._tails.values():
+            tail.start()
+
+    def wait(self) -> int:
+        """The exit code, once all ranks have ended."""
+        while self._alive:
+            number, from_terminal = self._signals.next()
+            if number == signal.SIGALRM:
+                self._lose_patience()
+            elif number in PASSED_ON:
+                self._pass_on(number, from_terminal)
+            self._reap()
+        if self._failed is None:
+            return _as_exit_code(self._processes[0].returncode)
+        self._tell_failure(self._failed)
+        return _as_exit_code(self._processes[self._failed].returncode)
+
+    def end_at_once(self) -> None:
+        """Leave nothing behind. After an end without failure there is nothing of ours any more."""
+        failed = bool(self._alive) or self._failed is not None or self._asked
+        self._send(signal.SIGKILL)
+        for process in self._alive.values():
+            process.wait()
+        if failed:
+            end_orphans()
+        for tail in self._tails.values():
+            tail.finish()
+
+    def _pass_on(self, number: int, from_terminal: bool) -> None:
+        if not from_terminal:  # which tells the whole process group
+            self._send(number)
+        if not self._asked:
+            self._asked = True
+            self._signals.alarm(PATIENCE_SECONDS)
+
+    def _reap(self) -> None:
+        ended = [number for number, process in self._alive.items() if process.poll() is not None]
+        for number in ended:
+            del self._alive[number]
+        failed = [number for number in ended if self._processes[number].returncode]
+        if failed and self._failed is None and not self._asked:
+            # where several came to light at once, one that was killed explains those that miss it
+            self._failed = min(failed, key=lambda number: (self._processes[number].returncode > 0, number))
+            self._send(signal.SIGTERM)
+            self._signals.alarm(GRACE_SECONDS)
+        if self._asked and self._alive.keys() <= self._sheltered:
+            self._send(signal.SIGKILL)
+
+    def _lose_patience(self) -> None:
+        if self._failed is None:
+            names = ", ".join(map(str, self._alive))
+            self._say(f"killing what has not ended within {PATIENCE_SECONDS:g} s: rank {names}")
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: int) -> None:
+        for process in self._alive.values():
+            with suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    def _tell_failure(self, number: int) -> None:
+        end_orphans()  # they may hold its pipe
+        tail, words = self._tails.get(number), ""
+        if tail is not None:
+            tail.finish()
+            lines = tail.lines(_SHOWN_LINES)
+            if lines and not tail.shown:
+                self._say(f"the last lines of rank {number}:")
+                print("\n".join(f"    {line}" for line in lines), file=sys.stderr, flush=True)
+            words = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        others = "; the other ranks were ended" if self._size > 1 else ""
+        for_memory = killed_for_memory() > self._killed_before
+        how = how_it_ended(self._processes[number].returncode, for_memory)
+        self._say(f"rank {number} of {self._size} {how}{others}{f': {words}' if words else ''}")
+
+
+def _before_exec(parent: int, cpus: tuple[int, ...], mask: set[signal.Signals]) -> None:
+    """Runs in the new process, before it becomes a worker."""
+    die_with_parent()
+    if os.getppid() != parent:  # gone before the kernel knew
+        os._exit(1)
+    if cpus:
+        os.sched_setaffinity(0, cpus)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _as_exit_code(code: int) -> int:
+    return 128 - code if code < 0 else code

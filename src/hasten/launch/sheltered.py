@@ -1,0 +1,102 @@
+"""Ranks of a trial in one shelter: what one of them writes, the others see, and nobody else.
+
+A process of its own, run by path as a worker is: it takes shelter and then starts the ranks, which need none
+themselves. Ranks in shelters of their own would not see the data that rank 0 loads down for all.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..inside.job import Shield
+    from .ranks import Rank
+
+_VARIABLE = "HASTEN_RANKS"  # the descriptor of a file that says which
+
+
+@dataclass(frozen=True)
+class Start:
+    """``told`` must be kept open until the process has started, which inherits ``descriptors``."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    descriptors: tuple[int, ...]
+    told: IO[bytes]
+
+
+def render(
+    ranks: Sequence[Rank], shield: Shield | None, base: Mapping[str, str], python: str = sys.executable
+) -> Start:
+    """The process that starts ``ranks`` in the shelter of ``shield``, of which it tells by rank 0's
+    conversation. ``base``: the environment of that process.
+    """
+    from ..records.codec import to_json
+
+    told = [
+        {
+            "job": to_json(rank.job),
+            "set": {name: value for name, value in rank.environment.items() if base.get(name) != value},
+            "cpus": rank.cpus,
+            "inherits": rank.inherits,
+        }
+        for rank in ranks
+    ]
+    file = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
+    file.write(json.dumps({"shield": to_json(shield), "ranks": told}).encode())
+    file.seek(0)
+    own = [rank.job.descriptor for rank in ranks if rank.job.descriptor is not None]
+    descriptors = dict.fromkeys([file.fileno(), *own, *(n for rank in ranks for n in rank.inherits)])
+    environment = {**base, _VARIABLE: str(file.fileno())}
+    return Start([python, str(Path(__file__).resolve())], environment, tuple(descriptors), file)
+
+
+def main() -> int:
+    """The exit code of all ranks together."""
+    from hasten.inside.job import Job, Shield
+    from hasten.inside.shelter import take_shelter
+    from hasten.inside.wire import Wire
+    from hasten.launch.ranks import Rank, run_ranks
+    from hasten.records.codec import from_json
+
+    with open(int(os.environ.pop(_VARIABLE)), "rb") as file:
+        told = json.load(file)
+    ranks = [
+        Rank(
+            from_json(Job, one["job"]),
+            {**os.environ, **one["set"]},
+            tuple(one["cpus"]),
+            tuple(one["inherits"]),
+        )
+        for one in told["ranks"]
+    ]
+    shield = from_json(Shield, told["shield"]) if told["shield"] is not None else None
+    first = ranks[0].job.descriptor
+    take_shelter(shield, Wire.from_descriptor(os.dup(first)) if first is not None else None)
+    return run_ranks(ranks, lambda text: print(f"hasten: {text}", file=sys.stderr, flush=True))
+
+
+def _find_ourselves() -> None:
+    """As a worker's entry does, which see."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+    entry = os.path.join(os.path.dirname(here), "inside", "bootstrap.py")
+    spec = importlib.util.spec_from_file_location("bootstrap", entry)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.find_ourselves()
+
+
+if __name__ == "__main__":
+    _find_ourselves()
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""How a process ended, in words."""
+
+from __future__ import annotations
+
+import signal
+
+
+def how_it_ended(code: int, killed_for_memory: bool = False) -> str:
+    """``code``: as of subprocess, a signal's number below zero. ``killed_for_memory``: the kernel counts
+    processes that it killed for want of memory, and did since the start.
+    """
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:  # a real-time signal
+        name = f"signal {-code}"
+    if -code == signal.SIGKILL:
+        hint = (
+            ": the machine or its container ran out of memory" if killed_for_memory else " (out of memory?)"
+        )
+        return f"was killed by {name}{hint}"
+    if -code == signal.SIGBUS:
+        return f"was killed by {name} (is /dev/shm full? docker run --shm-size=1g makes it larger)"
+    return f"was killed by {name}"

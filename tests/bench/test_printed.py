@@ -1,0 +1,37 @@
+"""Which differences in what is printed are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from hasten.bench.printed import difference
+
+ALIKE = [
+    ("epoch 1: loss 0.7060, accuracy 0.8190, 4.4 s", "epoch 1: loss 0.7061, accuracy 0.8195, 9.1 s"),
+    ("time: 12.5 loss 1.0", "time: 3.5 loss 1.0"),
+    ("2026-01-02 10:11:12,345 loss 2.31", "2026-01-02 10:11:19,001 loss 2.31"),
+    (" 30%|###  | 3/10 [00:01<00:02, 12.1it/s]", " 30%|###  | 3/10 [00:04<00:09,  2.1it/s]"),
+    ("loss 1.2e-05", "loss 1.3e-05"),
+]
+OTHER = [
+    ("loss 0.7060", "loss 0.3530"),
+    ("accuracy 0.81", "accuracy 0.85"),
+    ("samples 64", "samples 32"),
+    ("saved", "not saved"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_rounding_and_times_are_no_difference(one: str, other: str) -> None:
+    assert difference([one], [other]) == ""
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_words_and_numbers_are_one(one: str, other: str) -> None:
+    assert difference(["same", one], ["same", other]) == (
+        f"ranks print {other!r} where one process prints {one!r}"
+    )
+
+
+def test_a_line_that_only_one_came_to_is_none() -> None:
+    assert difference(["a", "b"], ["a"]) == difference([], ["a"]) == ""

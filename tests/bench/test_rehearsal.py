@@ -1,0 +1,220 @@
+"""Which scripts several ranks can train, found by rehearsing their first step."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hasten.bench.rehearsal import rehearse
+from hasten.launch.together import Wish
+from hasten.records.ranks import Findings, LoaderKey
+
+from .workers import stage_for
+
+GROUND = """
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    F = nn.functional
+    x = torch.randn(90, 6)
+    labels = torch.randint(0, 3, (90,))
+    loader = DataLoader(TensorDataset(x, labels), batch_size=9, shuffle=True)
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+LOOP = """
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = LOSS
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def found(folder: Path, source: str, count: int = 2) -> Findings:
+    with stage_for(folder, source) as stage:
+        return rehearse(stage, Wish(count))
+
+
+def loop(loss: str) -> str:
+    return LOOP.replace("LOSS", loss)
+
+
+FIT = {
+    "a mean": (loop("F.cross_entropy(model(x), y)"), "mean", []),
+    "a sum": (loop("F.cross_entropy(model(x), y, reduction='sum')"), "sum", []),
+    "noise": (
+        loop("(F.cross_entropy(model(x + torch.randn_like(x)), y) + model(torch.randn(len(x), 6)).mean())"),
+        "mean",
+        ["random numbers in a training step are other ones than in one process"],
+    ),
+    "dropout and batch norm": (
+        """
+    model.insert(1, nn.BatchNorm1d(16))
+    model.insert(3, nn.Dropout(0.5))
+"""
+        + loop("F.cross_entropy(model(x), y)"),
+        "mean",
+        [
+            "batch norm takes its statistics of a rank's slice, not of the whole batch (sync_batch_norm "
+            "takes them of the whole)",
+            "dropout draws other numbers than one process would",
+        ],
+    ),
+    "float64, accumulated": (
+        """
+    model.double()
+    for step, (x, y) in enumerate(loader):
+        (F.cross_entropy(model(x.double()), y) / 2).backward()
+        if step % 2:
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        "mean",
+        [],
+    ),
+    "workers that augment": (
+        """
+    class Noisy(TensorDataset):
+        def __getitem__(self, index):
+            x, y = super().__getitem__(index)
+            return x + torch.randn(6), y
+
+    loader = DataLoader(Noisy(x, labels), batch_size=9, shuffle=True, num_workers=1)
+"""
+        + loop("F.cross_entropy(model(x), y)"),
+        "mean",
+        ["augmentation draws other numbers than one process would"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIT)
+def test_what_fits_is_let_through(tmp_path: Path, name: str) -> None:
+    source, loss, remarks = FIT[name]
+    findings = found(tmp_path, GROUND + source)
+    assert findings.refusals == ()
+    assert findings.loss == loss
+    assert list(findings.remarks) == remarks
+    assert findings.loader is not None
+    dataset = "Noisy" if "Noisy" in source else "TensorDataset"
+    assert findings.loader == LoaderKey(dataset, 90, 9, "RandomSampler")
+
+
+def test_what_ranks_would_print_otherwise_is_told(tmp_path: Path) -> None:
+    source = (
+        GROUND
+        + """
+    for step, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        out = model(x)
+        loss = F.cross_entropy(out, y)
+        loss.backward()
+        optimizer.step()
+        print(f"step {step}: loss {loss.item():.4f}", f"in {step}.5 s")
+        if step == 3:
+            print("summed", loss.item() * len(x))
+"""
+    )
+    with stage_for(tmp_path, source) as stage:
+        (remark,) = rehearse(stage, Wish(2)).remarks
+    told = re.fullmatch(
+        r"ranks print 'summed (\S+)' where one process prints 'summed (\S+)': what .*", remark
+    )
+    assert told is not None, remark
+    assert 1.5 < float(told[2]) / float(told[1]) < 2.5
+
+
+REFUSED = {
+    "ignore_index": (
+        loop("F.cross_entropy(model(x), torch.where(x[:, 0] > 0.5, -100, y))"),
+        r"would have to weigh .* and .*, where they hold 0\.\d+ and 0\.\d+ of the samples: the loss divides "
+        r"by something else than the number of samples \(ignore_index",
+    ),
+    "class weights": (
+        loop("F.cross_entropy(model(x), y, weight=torch.tensor([0.1, 1.0, 5.0]))"),
+        "the loss divides by something else than the number of samples",
+    ),
+    "a contrastive loss": (
+        loop("F.cross_entropy(F.normalize(model(x)) @ F.normalize(model(x + 0.1)).T, torch.arange(len(x)))"),
+        "the loss of a sample depends on the others of its batch",
+    ),
+    "batches by hand": (
+        """
+    for step in range(20):
+        i = torch.randint(0, 90, (9,))
+        optimizer.zero_grad()
+        F.cross_entropy(model(x[i]), labels[i]).backward()
+        optimizer.step()
+""",
+        "its training batches come from no DataLoader that takes samples by their indices",
+    ),
+    "a stream": (
+        """
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter([(x[i], labels[i]) for i in range(90)])
+
+    loader = DataLoader(Stream(), batch_size=9)
+"""
+        + loop("F.cross_entropy(model(x), y)"),
+        "its training batches come from no DataLoader that takes samples by their indices",
+    ),
+    "gradients by autograd.grad": (
+        """
+    for x, y in loader:
+        loss = F.cross_entropy(model(x), y)
+        for p, g in zip(model.parameters(), torch.autograd.grad(loss, list(model.parameters()))):
+            p.grad = g
+        optimizer.step()
+""",
+        "its gradients do not come from backward",
+    ),
+    "batches too small": (
+        "    loader = DataLoader(TensorDataset(x, labels), batch_size=1)\n"
+        + loop("F.cross_entropy(model(x), y)"),
+        "its batches hold 1 samples, too few for 2 ranks",
+    ),
+    "a size written down": (
+        loop("F.cross_entropy(model(x.view(9, 6)), y)"),
+        "it fails where its batches are smaller: RuntimeError",
+    ),
+    "forward called directly": (
+        loop("F.cross_entropy(model.forward(x), y)"),
+        "forward",
+    ),
+    "other batches each time": (
+        "    import time\n    torch.manual_seed(time.time_ns())\n" + loop("F.cross_entropy(model(x), y)"),
+        "it draws other batches each time it runs",
+    ),
+    "sparse gradients": (
+        """
+    model = nn.Sequential(nn.Embedding(50, 4, sparse=True), nn.Flatten(), nn.Linear(24, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+        + loop("F.cross_entropy(model((x.abs() * 9).long().clamp(max=49)), y)"),
+        "a gradient is torch.sparse_coo: only dense ones can be averaged",
+    ),
+    "two loaders": (
+        """
+    second = DataLoader(TensorDataset(x.clone()), batch_size=9)
+    for (x, y), (z,) in zip(loader, second):
+        optimizer.zero_grad()
+        (F.cross_entropy(model(x), y) + model(z).square().mean()).backward()
+        optimizer.step()
+""",
+        "several loaders",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_fit_is_refused_with_the_reason(tmp_path: Path, name: str) -> None:
+    source, words = REFUSED[name]
+    findings = found(tmp_path, GROUND + source)
+    assert len(findings.refusals) == 1, findings
+    assert re.search(words, findings.refusals[0]), findings.refusals
