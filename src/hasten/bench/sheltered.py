@@ -24,6 +24,13 @@ class _Member(WorkerProcess):
     ) -> None:
         self.begin(job, ours, process, output)
 
+    def stop(self) -> None:
+        """Once for all of them: afterwards the process' number may be another's."""
+        if self._process.returncode is None:
+            super().stop()
+        else:
+            self._wire.close()
+
 
 def start_sheltered(
     ranks: Sequence[Rank], shield: Shield | None, environment: Mapping[str, str], output: Output
