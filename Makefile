@@ -24,6 +24,7 @@ bench: $(VENV)/.with-dev  ## measure again what the documents claim; raw numbers
 	$(BIN)/python -m benchmarks.examples fashion_cnn
 	$(BIN)/python -m benchmarks.examples augmented_resnet
 	$(BIN)/python -m benchmarks.backends
+	$(BIN)/python -m benchmarks.layouts
 
 bench-truth: $(VENV)/.with-bench  ## are intervals and claims right? simulate, measure known effects, write docs/measuring.md
 	$(BIN)/python -m benchmarks.coverage

@@ -6,6 +6,10 @@ thread on each core.
 Pairs of fresh launches: of each pair one trains while the other is stopped. A round measures each layout by
 two pairs, one in either order, so that whatever the machine does meanwhile befalls all layouts. The global
 batch is the script's own in all of them. Raw numbers go to ``benchmarks/results``.
+
+Other programs do not slow layouts alike: threads that meet at the end of every operator wait for the one that
+another program keeps from its core, processes that meet once a step hardly do. So nothing is measured on a
+machine that others use.
 """
 
 from __future__ import annotations
@@ -23,10 +27,12 @@ from hasten.bench.observe import observe
 from hasten.bench.pairs import PairsBench
 from hasten.bench.stage import Stage
 from hasten.bench.statistics import interval
+from hasten.bench.warnings import before_tuning
 from hasten.examples import path
 from hasten.inside.process_layouts import layouts
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.machine import this_machine
+from hasten.machine.vitals import idle_vitals
 from hasten.records.codec import to_json
 from hasten.records.facts import Facts
 from hasten.records.layout import Layout
@@ -174,7 +180,10 @@ def _row(example: str, found: Found) -> str:
 
 
 def on_example(example: str, rounds: int) -> list[Found] | str:
-    """What was measured, or why it cannot be."""
+    """What was measured, or why nothing was."""
+    busy = before_tuning(*idle_vitals())
+    if busy:
+        return "; ".join(busy)
     with tempfile.TemporaryDirectory() as folder:
         stage = Stage(
             argv=(str(path(example)),),

@@ -87,7 +87,11 @@ def test_a_number_that_failed_says_why() -> None:
 
 
 def test_without_a_comparison_of_the_searchs_it_is_drawn_beside_what_was_kept() -> None:
-    kept = BF16.adding("threads", {"count": 4}).adding("affinity", {"bind": "cores"})
+    kept = (
+        BF16.adding("threads", {"count": 4})
+        .adding("affinity", {"bind": "cores"})
+        .adding("processes", {"count": 2})
+    )
     curve = curve_of(eight_cores(), [], kept)
     assert curve is not None
     assert (curve.beside, drawn(curve)) == (BF16, [(1, None), (2, None), (4, None), (8, 1.0), (16, None)])

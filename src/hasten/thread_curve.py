@@ -9,6 +9,7 @@ from statistics import median
 
 from .bench.base import Bench
 from .inside.techniques.affinity import Affinity
+from .inside.techniques.processes import Processes
 from .inside.techniques.threads import Threads
 from .records.curve import ThreadCurve, ThreadPoint
 from .records.facts import Facts
@@ -20,6 +21,7 @@ from .search import Deadline
 
 NO_TIME = "the budget ended before"
 
+_DECIDE_THREADS = {Threads.name, Affinity.name, Processes.name}
 _ITSELF = Ratio(1.0, 1.0, 1.0, 0, "pairs")
 
 
@@ -42,7 +44,7 @@ def curve_of(facts: Facts, tried: Sequence[Tried], plan: Plan) -> ThreadCurve | 
     name = Threads.name
     rows = [row for row in tried if row.technique == name and row.ratio is not None and not row.ablation]
     plans = [row.against for row in rows if name not in row.against.techniques]
-    beside = max(plans, key=plans.count) if plans else plan.without(name).without(Affinity.name)
+    beside = max(plans, key=plans.count) if plans else plan.only(set(plan.techniques) - _DECIDE_THREADS)
     alike = [row for row in rows if row.against == beside]
     usual = facts.observation.threads
     found = {int(row.settings["count"]): row.ratio for row in alike} | {usual: _ITSELF}

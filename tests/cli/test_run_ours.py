@@ -87,15 +87,16 @@ def test_what_slices_do_not_add_up_to_is_refused_before_it_trains(project: Proje
 
 
 def test_a_rank_that_dies_ends_all_and_is_named(project: Project) -> None:
-    """The script can tell them apart by where its files go alone."""
+    """The script tells them apart by where its files go alone, and a rehearsal by what is there by then."""
+    if "upperdir" in Path("/proc/self/mountinfo").read_text():
+        pytest.skip("the tests run on an overlay themselves")
     script(
         project,
-        "epoch == 1 and 'upperdir' in pathlib.Path('/proc/self/mountinfo').read_text()"
+        "pathlib.Path('die').exists() and 'upperdir' in pathlib.Path('/proc/self/mountinfo').read_text()"
         " and os.kill(os.getpid(), 9)",
     )
-    before = "upperdir" in Path("/proc/self/mountinfo").read_text()
-    if before:
-        pytest.skip("the tests run on an overlay themselves")
+    assert project.hasten("run", "--nproc-per-node", "2", "train.py").returncode == 0
+    project.write("die", "")
     done = project.hasten("run", "--nproc-per-node", "2", "train.py")
     assert done.returncode in (128 + signal.SIGKILL, EXIT_CODE), done.stderr
     assert "rank 1" in done.stderr
@@ -117,3 +118,12 @@ def test_ctrl_c_leaves_nothing(project: Project) -> None:
     assert process.returncode in (130, -signal.SIGINT), lines
     wait_until(lambda: project.left_over() == [])
     assert [name for name in os.listdir("/dev/shm") if name.startswith("hasten")] == []
+
+
+def test_the_shipped_example_prints_once(project: Project) -> None:
+    example = Path(__file__).parents[2] / "examples" / "fashion_cnn.py"
+    done = project.hasten("run", "--nproc-per-node", "2", str(example), "--epochs", "1", "--seed", "1")
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["epoch", "accuracy"]
+    assert float(done.stdout.split()[-1]) > 0.7
+    assert done.stderr.count("ranks") == 1

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..errors import WorkerError
 from ..launch.together import Wish
 from ..records.ranks import Findings
 from .ending import ScriptOver, script_error
@@ -37,7 +39,10 @@ def rehearse(stage: Stage, wish: Wish) -> Findings:
             one.wait_started()
             stage.keep_preparations(one)
             alone = one.rehearsed()[0]
-            steps = 0 if alone.refusals else _go_on(one, _MOST_STEPS)
+            steps = 0
+            if not alone.refusals:
+                with suppress(ScriptOver, WorkerError):  # what fails later on fails in the training, too
+                    steps = _go_on(one, _MOST_STEPS)
     except ScriptOver as over:
         raise script_error(over.ended, stage.argv[0]) from None
     if alone.refusals:

@@ -70,12 +70,12 @@ class Averaging:
         self._running = False
         with torch.no_grad():
             for position in range(self._sent, len(self._on_the_way)):
-                self._send(self._on_the_way[position])
+                self._communication.follow(self._complete(self._on_the_way[position]))
             told, late, sums = self._tell(fingerprint, values)
             self.got = told
             rest = sorted({self._buckets.bucket_of[number] for number in told} - set(self._on_the_way))
             for bucket in rest:
-                self._send(bucket)
+                self._communication.follow(self._complete(bucket))
             self._communication.wait()
             for number in late:
                 self._send_late(number)
@@ -130,8 +130,9 @@ class Averaging:
                 return
             self._fill(number, parameter)
             self._missing[bucket] -= 1
-            while self._sent < len(self._on_the_way) and not self._missing[self._on_the_way[self._sent]]:
-                self._send(self._on_the_way[self._sent])
+            last = len(self._on_the_way) - 1  # with which the pass ends: nothing is left to do meanwhile
+            while self._sent < last and not self._missing[self._on_the_way[self._sent]]:
+                self._communication.begin(self._complete(self._on_the_way[self._sent]))
                 self._sent += 1
 
         return came
@@ -150,7 +151,8 @@ class Averaging:
             torch.mul(gradient, self._weight, out=self._buckets.view_of[number])
         self._filled.add(number)
 
-    def _send(self, number: int) -> None:
+    def _complete(self, number: int) -> Any:
+        """A bucket's flat tensor, ready to be sent."""
         bucket: Bucket = self._buckets.all[number]
         for member, view in zip(bucket.members, bucket.views, strict=True):
             if member in self._filled:
@@ -159,7 +161,7 @@ class Averaging:
                 self._fill(member, self._buckets.parameters[member])
             else:
                 view.zero_()
-        self._communication.begin(bucket.flat)
+        return bucket.flat
 
     def _send_late(self, number: int) -> None:
         """What some rank had of it after its bucket was sent; all ranks take part, after all else is over."""

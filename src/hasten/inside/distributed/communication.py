@@ -59,9 +59,7 @@ class Communication:
 
     def begin(self, tensor: Any) -> None:
         """Sum ``tensor`` over all ranks, in place, while the caller goes on."""
-        self.reductions += 1
-        self.reduced_bytes += tensor.numel() * tensor.element_size()
-        if self.size == 1:
+        if not self._counted(tensor):
             return
         if isinstance(self._in_turn, Native):
             self._works.append(self._in_turn.begin_all_reduce(tensor))
@@ -72,6 +70,22 @@ class Communication:
         with self._changed:
             self._left += 1
         self._begun.put(tensor)
+
+    def follow(self, tensor: Any) -> None:
+        """As ``begin``, where the caller has nothing else to do: on CPUs it is over at the return, and no
+        other thread has to be woken.
+        """
+        if isinstance(self._in_turn, Native):
+            self.begin(tensor)
+        elif self._counted(tensor):
+            self.wait()
+            self._in_turn.all_reduce(tensor, "sum")
+
+    def _counted(self, tensor: Any) -> bool:
+        """Whether there is anybody to reduce it with."""
+        self.reductions += 1
+        self.reduced_bytes += tensor.numel() * tensor.element_size()
+        return self.size > 1
 
     def wait(self) -> None:
         """Return once all that was begun is over. Raises what failed."""

@@ -27,6 +27,7 @@ class Threads(Technique):
     layer = "environment"
     risk = "exact"
     scope = "process"
+    conflicts = frozenset({"processes"})  # whose layouts say how many threads each process has
 
     def __init__(self) -> None:
         self._wanted = 0
