@@ -1,16 +1,19 @@
 """oneCCL's own C interface, of the library in the package ``oneccl``, without its retired torch bindings.
 
-It is erratic on some machines, a rank that dies leaves the others waiting for ever, and it leaves files in
-/dev/shm: nobody should choose it without having measured it there.
+It is erratic on some machines, a rank that dies leaves the others waiting for ever and its files in /dev/shm:
+nobody should choose it without having measured it there.
 
 Source: https://uxlfoundation.github.io/oneCCL/ (C API); ccl.h of release 2022.1
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -46,14 +49,20 @@ class Ccl:
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         self.rank, self._size, self._library = rank, size, library()
+        self._group = ctypes.c_void_p()
+        with _warnings_on_stderr():
+            name = self._meet(store)
+            self._check(self._library.onecclCommInitRank(ctypes.byref(self._group), size, name, rank))
+
+    def _meet(self, store: Any) -> _Id:
+        """The name under which all ranks meet, which rank 0 makes."""
         name = _Id()
-        if rank == 0:
+        if self.rank == 0:
             self._check(self._library.onecclGetUniqueId(ctypes.byref(name)))
             store.set("ccl/id", bytes(name))
         told = store.get("ccl/id")
         ctypes.memmove(ctypes.byref(name), told, len(told))
-        self._group = ctypes.c_void_p()
-        self._check(self._library.onecclCommInitRank(ctypes.byref(self._group), size, name, rank))
+        return name
 
     def all_reduce(self, tensor: Any, op: str) -> None:
         if op not in _OPS or tensor.dtype not in _TYPES:
@@ -97,6 +106,26 @@ class Ccl:
             raise RuntimeError(f"oneCCL failed with error {code}; CCL_LOG_LEVEL=info tells more")
 
 
+@contextmanager
+def _warnings_on_stderr() -> Iterator[None]:
+    """Standard output is the script's; oneCCL warns there, of values that it was given as well."""
+    sys.stdout.flush()
+    own = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(own, 1)
+        os.close(own)
+
+
+def _take_away_files(process: int) -> None:
+    """What this process left in /dev/shm; what it forked has files of its own."""
+    if os.getpid() == process:
+        for path in Path("/dev/shm").glob(f"{process}:*"):
+            path.unlink(missing_ok=True)
+
+
 @cache
 def library() -> Any:
     """libccl.so.2 with all that it needs. Raises RuntimeError where it is not installed."""
@@ -112,6 +141,7 @@ def library() -> Any:
         raise RuntimeError(
             f"the backend ccl needs oneCCL ({error}): pip install 'hasten[ccl]', or use shm or gloo"
         ) from error
+    atexit.register(_take_away_files, os.getpid())
     pointer, many, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     found.onecclGetUniqueId.argtypes = [pointer]
     found.onecclCommInitRank.argtypes = [pointer, many, _Id, number]
