@@ -19,21 +19,21 @@ def fit(
 ) -> tuple[Plan, list[str]]:
     """The part of the plan that can apply here, and a remark for everything that is not as it was.
 
-    ``nproc``: as many ranks are to be started. Raises UsageError where they do not fit the machine.
+    ``nproc``: as many ranks are to be started; None for a script that trains in one process.
     """
     made_for = saved.made_for
     many = made_for.get("nproc_per_node")
-    if nproc is not None and many is not None:
-        machine = shares(machine, nproc)[0].part_of(machine)  # as a rank sees it
+    then = _as_seen(machine, many)
+    machine = _as_seen(machine, nproc if many is not None else None)
     remarks = []
     if made_for.get("digest") not in (None, script.digest()):
         if made_for.get("script") == script.label:
             remarks.append(f"{script.label} has changed since its plan was made: tune again to be sure")
         else:
             remarks.append(f"the plan was made for another script, {made_for.get('script')}")
-    if made_for.get("machine") not in (None, machine.identity):
+    if made_for.get("machine") not in (None, then.identity):
         remarks.append(
-            f"the plan was made on another machine ({made_for['machine']}); this is {machine.identity}"
+            f"the plan was made on another machine ({made_for['machine']}); this is {then.identity}"
         )
     if many is not None and many != nproc:
         remarks.append(f"the plan was made for {many} processes: start it with --nproc-per-node {many}")
@@ -48,3 +48,10 @@ def fit(
             remarks.append(f"{name} does not apply here and is left out: {'; '.join(reasons)}")
             plan = plan.without(name)
     return plan, remarks
+
+
+def _as_seen(machine: Machine, many: object) -> Machine:
+    """By one of ``many`` ranks; all of it where it is no number of ranks that fits."""
+    if isinstance(many, int) and 0 < many <= machine.usable_cpus:
+        return shares(machine, many)[0].part_of(machine)
+    return machine

@@ -112,6 +112,34 @@ def test_a_failing_rank_gives_its_exit_code(project: Project) -> None:
     assert project.left_over() == []
 
 
+NAMES_BACKENDS = """
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+others = [dist.new_group(backend=name) for name in (None, "ccl", "mpi")]
+print([dist.get_backend(), *(dist.get_backend(group) for group in others)])
+ones = torch.ones(3)
+dist.all_reduce(ones, group=others[1])
+print(ones.tolist())
+"""
+
+
+def test_one_backend_stands_in_for_all_that_are_named(project: Project) -> None:
+    project.write("train.py", NAMES_BACKENDS)
+    words = ["run", "--no-plan", "--nproc-per-node", "1", "--backend", "shm", "train.py"]
+    done = project.hasten(*words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "['shm', 'shm', 'shm', 'shm']\n[1.0, 1.0, 1.0]\n"
+
+
+def test_modules_are_started_as_well(project: Project) -> None:
+    project.write("package/__init__.py", "")
+    project.write("package/train.py", TELLS)
+    done = project.hasten("run", "--no-plan", "--nproc-per-node", "2", "-m", "package.train", "--lr", "1")
+    assert done.returncode == 0, done.stderr
+    assert [told["words"] for told in told_by(project)] == [["--lr", "1"]] * 2
+
+
 SPAWNS = """
 import os
 import torch.distributed as dist

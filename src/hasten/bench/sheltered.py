@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -17,12 +18,24 @@ from .process import WorkerProcess, start_process
 
 
 class _Member(WorkerProcess):
-    """A rank that ``process`` has started: whatever is done to the process is done to all."""
+    """A rank that ``process`` has started. Rank 0 answers for the process."""
 
     def __init__(
-        self, job: Job, ours: socket.socket, process: subprocess.Popen[bytes], output: Output
+        self, number: int, job: Job, ours: socket.socket, process: subprocess.Popen[bytes], output: Output
     ) -> None:
+        self._number = number
         self.begin(job, ours, process, output)
+
+    def stop(self) -> None:
+        """All of them with rank 0: afterwards the process' number may be another's."""
+        if self._number == 0:
+            super().stop()
+        else:
+            self._wire.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._number == 0:  # it goes to the whole group
+            super()._signal(number)
 
 
 def start_sheltered(
@@ -48,5 +61,5 @@ def start_sheltered(
     for number, (rank, end) in enumerate(zip(ranks, ours, strict=True)):
         first = number == 0  # by whom the shelter is told of, and who is heard
         job = replace(rank.job, shield=shield if first else None)
-        members.append(_Member(job, end, process, output if first else Output()))
+        members.append(_Member(number, job, end, process, output if first else Output()))
     return WorkerGroup(members, ExitStack())

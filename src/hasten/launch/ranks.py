@@ -138,9 +138,9 @@ class _Launch:
     def _pass_on(self, number: int, from_terminal: bool) -> None:
         if not from_terminal:  # which tells the whole process group
             self._send(number)
-        if not self._asked:
-            self._asked = True
+        if self._failed is None and not self._asked:
             self._signals.alarm(PATIENCE_SECONDS)
+        self._asked = True
 
     def _reap(self) -> None:
         ended = [number for number, process in self._alive.items() if process.poll() is not None]
