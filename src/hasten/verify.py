@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median, stdev
 
-from .bench.ending import ScriptOver
-from .bench.observe import too_short
+from .bench.ending import ScriptOver, too_short
 from .bench.stage import Stage
 from .bench.statistics import interval, mean_interval, t_quantile
 from .bench.warnings import before_tuning
@@ -130,7 +129,7 @@ def _prepare(stage: Stage) -> None:
         try:
             worker.wait_started()
         except ScriptOver as over:
-            raise too_short(over.ended, worker, stage.argv[0]) from None
+            raise too_short(over.ended, worker.child, stage.argv[0]) from None
         finally:
             stage.protection = worker.protection
         stage.keep_preparations(worker)

@@ -15,7 +15,7 @@ ALIKE = [
 ]
 OTHER = [
     ("loss 0.7060", "loss 0.3530"),
-    ("accuracy 0.81", "accuracy 0.85"),
+    ("accuracy 0.61", "accuracy 0.75"),
     ("samples 64", "samples 32"),
     ("saved", "not saved"),
 ]
@@ -35,3 +35,9 @@ def test_words_and_numbers_are_one(one: str, other: str) -> None:
 
 def test_a_line_that_only_one_came_to_is_none() -> None:
     assert difference(["a", "b"], ["a"]) == difference([], ["a"]) == ""
+
+
+def test_what_has_drifted_by_a_little_ends_the_comparison() -> None:
+    alone = ["loss 1.000", "loss 1.000", "loss 1.000"]
+    assert difference(alone, ["loss 1.000", "loss 1.050", "loss 2.000"]) == ""
+    assert difference(alone, ["loss 1.005", "loss 2.000", "loss 1.050"]) != ""

@@ -9,8 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hasten.bench.ending import ScriptEnded, ScriptOver
-from hasten.bench.observe import LEAST_STEPS
+from hasten.bench.ending import LEAST_STEPS, ScriptEnded, ScriptOver
 from hasten.bench.stage import Stage
 from hasten.bench.steps import Rhythm, rhythm_of
 from hasten.bench.worker import Worker

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import ScriptError, WorkerError
+from ..errors import Refusal, ScriptError, WorkerError
 from ..records.observation import Observation, Step
 from .denied import ADVICE, denied_words, is_denied_write
 
+LEAST_STEPS = 10  # of the whole script: fewer tell nothing
 _NO_GPU_SIGNS = (
     "Torch not compiled with CUDA enabled",
     "Found no NVIDIA driver",
@@ -86,4 +87,23 @@ def trains_elsewhere(child: str) -> str:
         f"the script started a process of its own ({child}), and no training step was seen in its main "
         "process: hasten cannot follow a training into the script's own processes. Name a script that trains "
         "in the process it is started in (without multiprocessing.spawn, a launcher or a subprocess)."
+    )
+
+
+def too_short(ended: ScriptEnded, child: str, script: str) -> Exception:
+    """What to tell the user whose script ended before it had trained enough to be seen."""
+    if ended.how != "completed":
+        return script_error(ended, script)
+    if ended.steps_in_all == 0 and child:
+        return Refusal(trains_elsewhere(child))
+    if ended.steps_in_all == 0:
+        return Refusal(
+            f"{script} ended without training: hasten saw no optimizer step and no backward pass in its "
+            "process. Name the script that trains, with the arguments that make it train. (Where it trains "
+            "by other means, torch.func for one, it can say where a step ends: hasten.step(). Training in "
+            "processes that the script starts itself cannot be followed.)"
+        )
+    return Refusal(
+        f"{script} ended after {ended.steps_in_all} training steps, and at least {LEAST_STEPS} are needed to "
+        "see how it trains. Give it more epochs or more data (only the first steps are used)."
     )

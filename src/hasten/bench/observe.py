@@ -6,19 +6,16 @@ from collections import Counter
 from dataclasses import replace
 from statistics import median
 
-from ..errors import Refusal
 from ..records.observation import Observation
 from ..records.plan import BASELINE
-from .ending import ScriptEnded, ScriptOver, script_error, trains_elsewhere
+from .ending import LEAST_STEPS, ScriptOver, too_short
 from .stage import Stage
 from .steps import Rhythm, rhythm_of
-from .worker import Worker
 
 WARMUP_STEPS = 10
 STEPS = 30
 _FIRST_STEPS = 2  # after the very first, to see how slow they are
 _SLOW_STEPS = 3
-LEAST_STEPS = 10  # of the whole script: fewer tell nothing
 
 
 def observe(
@@ -47,7 +44,7 @@ def observe(
         except ScriptOver as over:
             in_all = over.ended.steps_in_all
             if over.ended.how != "completed" or over.ended.observation is None or in_all < LEAST_STEPS:
-                raise too_short(over.ended, worker, script) from None
+                raise too_short(over.ended, worker.child, script) from None
             warmup_steps = min(warmup_steps, in_all // 4)
             watched = [*worker.history, *over.ended.steps][1 + warmup_steps :]
             seen = over.ended.observation
@@ -63,22 +60,3 @@ def observe(
         batch_size=sizes.most_common(1)[0][0] if sizes else None,
     )
     return observation, rhythm
-
-
-def too_short(ended: ScriptEnded, worker: Worker, script: str) -> Exception:
-    """What to tell the user whose script ended before it had trained enough to be seen."""
-    if ended.how != "completed":
-        return script_error(ended, script)
-    if ended.steps_in_all == 0 and worker.child:
-        return Refusal(trains_elsewhere(worker.child))
-    if ended.steps_in_all == 0:
-        return Refusal(
-            f"{script} ended without training: hasten saw no optimizer step and no backward pass in its "
-            "process. Name the script that trains, with the arguments that make it train. (Where it trains "
-            "by other means, torch.func for one, it can say where a step ends: hasten.step(). Training in "
-            "processes that the script starts itself cannot be followed.)"
-        )
-    return Refusal(
-        f"{script} ended after {ended.steps_in_all} training steps, and at least {LEAST_STEPS} are needed to "
-        "see how it trains. Give it more epochs or more data (only the first steps are used)."
-    )

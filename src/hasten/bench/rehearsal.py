@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..errors import WorkerError
 from ..launch.together import Wish
 from ..records.ranks import Findings
-from .ending import ScriptOver, script_error
+from .ending import ScriptOver, too_short
 from .printed import difference
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def rehearse(stage: Stage, wish: Wish) -> Findings:
                 with suppress(ScriptOver, WorkerError):  # what fails later on fails in the training, too
                     steps = _go_on(one, _MOST_STEPS)
     except ScriptOver as over:
-        raise script_error(over.ended, stage.argv[0]) from None
+        raise too_short(over.ended, one.child, stage.argv[0]) from None
     if alone.refusals:
         return alone
     by_ranks: list[bytes] = []
@@ -63,7 +63,9 @@ def rehearse(stage: Stage, wish: Wish) -> Findings:
     other = difference(_text(printed), _text(by_ranks))
     if not other:
         return found[0]
-    remark = f"{other}: what it computes from its part of a batch, apart from losses, is rank 0's alone"
+    remark = (
+        f"{other}: what it computes, or copies, of its part of a batch before backward() is rank 0's alone"
+    )
     return replace(found[0], remarks=(*found[0].remarks, remark))
 
 

@@ -88,3 +88,27 @@ def test_memory_of_another_machine_is_not_taken_for_ours(monkeypatch: Any) -> No
     for error in of_all(2):
         assert isinstance(error, CannotShare)
         assert re.search(r"rank 1: /proc/\d+/fd/\d+ is something else here", str(error))
+
+
+def test_memory_that_was_inherited_is_taken_first(monkeypatch: Any) -> None:
+    """As by ranks that see neither each other's open files nor files in common."""
+    monkeypatch.setattr(segment, "_made", failing("memory", "file"))
+    descriptor = os.memfd_create("given")
+    store = HashStore()
+    store.set_timeout(timedelta(seconds=20))
+    found: list[Any] = [None, None]
+
+    def start(rank: int) -> None:
+        found[rank] = Segment(store, rank, 2, BYTES, ABLE, inherited=os.dup(descriptor))
+
+    threads = [threading.Thread(target=start, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    first, second = found
+    first.memory[BYTES - 1] = 55
+    assert second.memory[BYTES - 1] == 55
+    for one in found:
+        one.close()
+    os.close(descriptor)
