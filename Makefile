@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint bench bench-truth compatibility clean
+.PHONY: demo test test-thorough lint bench bench-truth compatibility clean
 
 demo: $(VENV)/.with-examples  ## tune a real example on real data, then train under the plan
 	$(BIN)/hasten demo
@@ -12,6 +12,10 @@ demo: $(VENV)/.with-examples  ## tune a real example on real data, then train un
 test: lint  ## everything that must hold before a change lands
 	$(BIN)/python -m pytest -n 3 --ignore tests/test_pipeline.py
 	$(BIN)/python -m pytest tests/test_pipeline.py
+
+test-thorough: lint  ## and what takes long and seldom finds what the others miss (half an hour)
+	$(BIN)/python -m pytest -n 3 --thorough --ignore tests/test_pipeline.py
+	$(BIN)/python -m pytest --thorough tests/test_pipeline.py
 
 lint: $(VENV)/.with-dev
 	$(BIN)/ruff format --check

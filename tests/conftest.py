@@ -1,6 +1,27 @@
 """For all tests."""
 
+from __future__ import annotations
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None)  # how long a case takes says nothing on a busy machine
 settings.load_profile("untimed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="run those, too, that take long and seldom find what others miss",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked ``thorough``, unless it is asked for; pytest counts it as deselected."""
+    if config.getoption("--thorough"):
+        return
+    thorough = [item for item in items if item.get_closest_marker("thorough")]
+    if thorough:
+        config.hook.pytest_deselected(items=thorough)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]

@@ -113,6 +113,7 @@ def test_a_technique_that_changes_nothing_but_time_passes(tmp_path: Path) -> Non
     assert verdict.loss_curve["tolerance"] > 0
 
 
+@pytest.mark.thorough
 def test_bf16_passes_on_the_fashion_example(tmp_path: Path) -> None:
     source = Path(hasten.__file__).parent / "examples" / "fashion_cnn.py"
     stage = Stage(

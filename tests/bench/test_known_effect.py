@@ -52,6 +52,7 @@ def clear(log_ratios: list[float]) -> bool:
     return ratio is not None and ratio.count >= LEAST_PAIRS and not ratio.low <= 1 <= ratio.high
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1200)  # where the machine is at work, there are more pairs, and each takes longer
 @pytest.mark.parametrize("gain", [-0.3, 0.3])
 def test_what_is_30_percent_off_is_found_with_its_direction_and_size(stage: Stage, gain: float) -> None:

@@ -11,6 +11,7 @@ from hasten.bench.rehearsal import rehearse
 from hasten.launch.together import Wish
 from hasten.records.ranks import Findings, LoaderKey
 
+from ..thorough import cases
 from .workers import stage_for
 
 GROUND = """
@@ -93,7 +94,7 @@ FIT = {
 }
 
 
-@pytest.mark.parametrize("name", FIT)
+@pytest.mark.parametrize("name", cases(FIT, {"a mean", "noise", "dropout and batch norm"}))
 def test_what_fits_is_let_through(tmp_path: Path, name: str) -> None:
     source, loss, remarks = FIT[name]
     findings = found(tmp_path, GROUND + source)
@@ -212,7 +213,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize(
+    "name",
+    cases(REFUSED, {"ignore_index", "class weights", "a contrastive loss", "batches by hand", "two loaders"}),
+)
 def test_what_does_not_fit_is_refused_with_the_reason(tmp_path: Path, name: str) -> None:
     source, words = REFUSED[name]
     findings = found(tmp_path, GROUND + source)

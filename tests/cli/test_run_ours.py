@@ -120,6 +120,7 @@ def test_ctrl_c_leaves_nothing(project: Project) -> None:
     assert [name for name in os.listdir("/dev/shm") if name.startswith("hasten")] == []
 
 
+@pytest.mark.thorough
 def test_the_shipped_example_prints_once(project: Project) -> None:
     example = Path(__file__).parents[2] / "examples" / "fashion_cnn.py"
     done = project.hasten("run", "--nproc-per-node", "2", str(example), "--epochs", "1", "--seed", "1")

@@ -84,6 +84,7 @@ def test_learns_more_than_how_often_each_character_comes(printed: str, text: str
     assert float(printed.split()[-1]) < entropy - 0.1
 
 
+@pytest.mark.thorough
 def test_same_seed_prints_the_same_from_the_repository_too(printed: str, tmp_path: Path) -> None:
     link = REPOSITORY / "examples" / "char_gpt.py"
     assert without_seconds(train(link, tmp_path)) == without_seconds(printed)

@@ -72,6 +72,7 @@ def test_learns_in_one_epoch(printed: str) -> None:
     assert float(printed.split()[-1]) > 0.6  # guessing gives 0.1
 
 
+@pytest.mark.thorough
 def test_same_seed_prints_the_same_from_the_repository_too(printed: str, tmp_path: Path) -> None:
     link = REPOSITORY / "examples" / "fashion_cnn.py"
     assert without_seconds(train(link, tmp_path)) == without_seconds(printed)

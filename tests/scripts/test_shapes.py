@@ -42,7 +42,18 @@ OTHER_LOSSES = {
 # All others, too, are switched on and off by benchmarks/compatibility.py.
 SWITCHED = ("dataset_in_ram", "batched_fetch", "bf16", "channels_last", "fused_optimizer")
 
-FOLLOWED = [shape for shape in (*TUNABLE, *LIBRARY_SCRIPTS) if shape.name not in SLOW]
+ALWAYS = {
+    *("module_level", "trainer_class", "gan_critic_steps", "one_backward_two_optimizers", "lbfgs"),
+    *("accumulation_with_remainder", "scheduler_per_step", "with_grad_scaler", "sparse_embedding"),
+    *("no_dataloader", "iterable_dataset", "custom_collate", "dict_inputs", "loader_workers_fork"),
+    *("tuple_output", "train_eval_switching", "ema_deepcopy", "with_compile", "lstm", "graph_full_batch"),
+    *("batch_norm_dropout", "ddp_torchrun", "very_short_steps", "hf_trainer", "lightning_trainer"),
+}
+FOLLOWED = [
+    shape if shape.name in ALWAYS else pytest.param(shape, marks=pytest.mark.thorough)
+    for shape in (*TUNABLE, *LIBRARY_SCRIPTS)
+    if shape.name not in SLOW
+]
 
 
 @pytest.mark.parametrize("shape", FOLLOWED, ids=lambda s: s.name)

@@ -9,6 +9,7 @@ import pytest
 
 from hasten.records.ranks import Findings
 
+from ...thorough import cases
 from .trainings import LOADER, apart, told, train
 
 BATCHES = """
@@ -257,7 +258,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+ALWAYS = {"SGD, clipped, uneven", "Adam", "accumulation", "sum losses", "GAN", "closures", "batch norm"}
+
+
+@pytest.mark.parametrize("name", cases(CASES, ALWAYS))
 def test_ranks_train_what_one_process_trains(tmp_path: Path, name: str) -> None:
     case = CASES[name]
     source = BATCHES + case.source
