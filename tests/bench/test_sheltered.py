@@ -46,7 +46,7 @@ def stage_of(folder: Path, extra: str = "", group: str = GROUP) -> Iterator[Stag
     stage = Stage(
         argv=script.argv,
         machine=this_machine(),
-        environment=dict(os.environ),
+        environment={**os.environ, "PYTHONUNBUFFERED": "1"},  # they are killed at the end
         folders=(str(script.path.parent),),
         trial_folder=folder / "output",
         own_ranks=OwnRanks(2, distribution_of(script)),
