@@ -38,6 +38,7 @@ def test_a_group_trains_the_steps_it_is_told_and_switches_as_one(tmp_path: Path)
         assert len(worker.steps(2)) == 2
 
 
+@pytest.mark.thorough
 def test_pairs_compare_one_process_with_two(tmp_path: Path) -> None:
     rhythm = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
     with stage_for(tmp_path, PLAIN) as stage:
@@ -56,6 +57,7 @@ def test_a_rank_that_is_gone_fails_the_group(tmp_path: Path) -> None:
             worker.steps(3)
 
 
+@pytest.mark.thorough
 def test_a_script_that_ranks_cannot_train_fails_the_trial(tmp_path: Path) -> None:
     source = (
         PLAIN.replace("train_step(model, optimizer, pictures, labels)", "").rstrip()

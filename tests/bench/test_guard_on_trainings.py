@@ -88,6 +88,7 @@ def verdict_on(testimonies: Testimonies, candidate: str, precision: str = "float
     )
 
 
+@pytest.mark.thorough
 def test_bf16_passes_by_its_own_measure_and_not_by_that_of_float32(testimonies: Testimonies) -> None:
     verdict = verdict_on(testimonies, "bf16", "bfloat16")
     assert verdict.passed, verdict.reasons
@@ -95,6 +96,7 @@ def test_bf16_passes_by_its_own_measure_and_not_by_that_of_float32(testimonies: 
     assert not verdict_on(testimonies, "bf16", "float32").passed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_caught(testimonies: Testimonies, fault: str, precision: str) -> None:

@@ -79,6 +79,7 @@ def test_what_one_rank_refuses_is_in_force_in_none(tmp_path: Path) -> None:
         assert worker.proofs() == ()
 
 
+@pytest.mark.thorough
 def test_ranks_share_what_one_of_them_loads_down(tmp_path: Path) -> None:
     loading = """
     import pathlib

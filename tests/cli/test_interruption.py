@@ -109,7 +109,7 @@ class Interrupted:
     params=[
         (signal.SIGINT, "at the start"),
         (signal.SIGINT, "during observation"),
-        (signal.SIGINT, "during a trial"),
+        pytest.param((signal.SIGINT, "during a trial"), marks=pytest.mark.thorough),
         pytest.param((signal.SIGTERM, "during a trial"), marks=pytest.mark.thorough),
     ],
     ids=lambda param: f"{param[0].name} {param[1]}",
@@ -236,6 +236,7 @@ def is_locked(path: Path) -> bool:
     return False
 
 
+@pytest.mark.thorough
 def test_the_next_tune_removes_the_layers_that_a_killed_one_left(project: Project) -> None:
     tune = Tune(project)
     tune.until_its_worker_prints()

@@ -57,6 +57,7 @@ def verify(project: Project, *words: str) -> tuple[subprocess.CompletedProcess[s
     return done, json.loads(path.read_text()) if path.exists() else {}
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="malloc is a technique for glibc")
 def test_the_same_training_is_held(project: Project) -> None:
     project.write("train.py", TELLS)

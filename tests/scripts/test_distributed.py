@@ -60,6 +60,7 @@ def test_another_backend_stands_in(project: Project, name: str, instead: str) ->
     assert project.left_over() == []
 
 
+@pytest.mark.thorough
 def test_a_plan_applies_in_each_rank_and_is_spoken_of_once(project: Project) -> None:
     """The model inside DistributedDataParallel is what is trained."""
     script = str(SCRIPTS / "gloo_torchrun.py")
