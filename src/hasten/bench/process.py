@@ -7,12 +7,10 @@ import os
 import signal
 import socket
 import subprocess
-import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import IO, Any
+from typing import Any
 
 from ..errors import Refusal, WorkerError
 from ..inside.job import Job
@@ -25,7 +23,8 @@ from ..records.ranks import Findings
 from ..records.trial import Proof
 from .ending import LOST_SIGHT, PlanRefused, ScriptEnded, ScriptOver, Silence, trains_elsewhere
 from .listening import Tap
-from .output import Output, keep_ends, open_output
+from .output import Output, keep_ends
+from .starting import start_process
 from .worker import Worker
 
 START_SECONDS = 600.0  # a script may prepare for long before its first step
@@ -251,54 +250,6 @@ class WorkerProcess:
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
-
-
-def start_process(
-    argv: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int], output: Output
-) -> subprocess.Popen[bytes]:
-    """In a session of its own. It inherits ``descriptors``."""
-    process: subprocess.Popen[bytes] | None = None
-    with contextlib.ExitStack() as files:
-        stdout = open_output(output.stdout) if output.heard is None else None
-        stderr = open_output(output.stderr)
-        for file in filter(None, (stdout, stderr)):
-            files.enter_context(file)
-        out: IO[bytes] | int | None = sys.stderr.fileno() if output.stdout_to_stderr else stdout
-        if output.heard is not None:
-            out = subprocess.PIPE
-        try:
-            with _signals_held():
-                process = subprocess.Popen(
-                    argv, env=environment, pass_fds=descriptors, stdin=subprocess.DEVNULL,
-                    stdout=out, stderr=stderr, start_new_session=True,
-                )  # fmt: skip
-        except BaseException:
-            if process is not None:
-                process.kill()
-                process.wait()
-            raise
-    return process
-
-
-@contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait for the end of the block: a process that nobody knows yet could not be
-    stopped.
-    """
-    came: list[int] = []
-    held = {}
-    if threading.current_thread() is threading.main_thread():
-        numbers = (signal.SIGINT, signal.SIGTERM)
-        held = {n: handler for n in numbers if callable(handler := signal.getsignal(n))}
-    for number in held:
-        signal.signal(number, lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        for number, handler in held.items():
-            signal.signal(number, handler)
-        for late in came:
-            signal.raise_signal(late)
 
 
 def wait_all_started(workers: Sequence[Worker]) -> None:

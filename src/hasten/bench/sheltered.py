@@ -14,7 +14,8 @@ from ..launch.ranks import Rank
 from ..launch.sheltered import render
 from .group import WorkerGroup
 from .output import Output
-from .process import WorkerProcess, start_process
+from .process import WorkerProcess
+from .starting import start_process
 
 
 class _Member(WorkerProcess):

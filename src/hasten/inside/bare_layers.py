@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .slot import put_call
@@ -19,20 +19,17 @@ class BareLayers:
     """
 
     def __init__(self, training: Training, layers: list[Any], attach: Attach) -> None:
-        self._torch = training.torch
-        self._slots = [_Bare(layer, self._torch, attach) for layer in layers]
-        self._before: list[tuple[Any, Any]] = []  # a tensor, its values
-        biases = [layer._parameters["bias"] for layer in layers]
-        for bias in biases:
-            kept = [optimizer.state.get(bias, {}) for optimizer in training.optimizers]
-            states = [tensor for state in kept for tensor in state.values()]
-            for tensor in [bias, *states]:
-                if self._torch.is_tensor(tensor) and tensor.shape == bias.shape:
-                    self._before.append((tensor, tensor.detach().clone()))
-        self._empty(biases)
+        self._training = training
+        self._slots = [_Bare(layer, training.torch, attach) for layer in layers]
+        self._before = [(tensor, tensor.detach().clone()) for tensor in self._to_be_zero()]
+        self._empty()
         for slot in self._slots:
             put_call(slot.layer(), slot)
-        self._stop_loading = training.seams.replace(self._torch.nn.Module, "load_state_dict", self._loading)
+        nn, optim = training.torch.nn, training.torch.optim
+        self._undo = [
+            training.seams.replace(owner, "load_state_dict", self._loading)
+            for owner in (nn.Module, optim.Optimizer)
+        ]
 
     @property
     def calls(self) -> int:
@@ -42,8 +39,9 @@ class BareLayers:
         return len(self._slots)
 
     def remove(self) -> None:
-        self._stop_loading()
-        with self._torch.no_grad():
+        for undo in self._undo:
+            undo()
+        with self._training.torch.no_grad():
             for tensor, values in self._before:
                 tensor.data.copy_(values)
         self.take_out()
@@ -55,20 +53,26 @@ class BareLayers:
             if layer is not None and layer._compiled_call_impl is slot:
                 put_call(layer, None)
 
-    def _empty(self, biases: list[Any]) -> None:
-        with self._torch.no_grad():
-            for tensor, _ in self._before:
+    def _to_be_zero(self) -> Iterator[Any]:
+        """The biases, and what optimizers keep for each of its entries."""
+        layers = [layer for slot in self._slots if (layer := slot.layer()) is not None]
+        for bias in [layer._parameters["bias"] for layer in layers]:
+            yield bias
+            for optimizer in self._training.optimizers:
+                kept = optimizer.state.get(bias, {}).values()
+                yield from (t for t in kept if self._training.torch.is_tensor(t) and t.shape == bias.shape)
+
+    def _empty(self) -> None:
+        with self._training.torch.no_grad():
+            for tensor in self._to_be_zero():
                 tensor.data.zero_()
-            for bias in biases:
-                bias.data.zero_()
 
     def _loading(self, original: Any) -> Any:
         """What a checkpoint brings for a bias would be used outside, and is not used here."""
 
-        def load_state_dict(module: Any, *args: Any, **kwargs: Any) -> Any:
-            result = original(module, *args, **kwargs)
-            layers = [layer for slot in self._slots if (layer := slot.layer()) is not None]
-            self._empty([layer._parameters["bias"] for layer in layers])
+        def load_state_dict(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(owner, *args, **kwargs)
+            self._empty()
             return result
 
         return load_state_dict

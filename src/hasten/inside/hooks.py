@@ -18,19 +18,25 @@ from .training import Training
 
 class Hooks:
     """All seams of one worker. ``on_root`` is called when a root was found, before its first forward pass
-    runs. ``closely``: time phases on the GPU itself, which takes some 20 us a step.
+    runs. ``timed``: steps on a GPU are to be told apart; ``closely``: their phases, too, which takes some 20
+    us a step.
 
     What runs in every step catches its own failures rather than by ``Seams.watching``: one call less each.
     """
 
     def __init__(
-        self, training: Training, observer: Observer, on_root: Callable[[], None], closely: bool = False
+        self,
+        training: Training,
+        observer: Observer,
+        on_root: Callable[[], None],
+        timed: bool = True,
+        closely: bool = False,
     ) -> None:
         self.loaders = Loaders(training)
         self._training = training
         self._observer = observer
         self._on_root = on_root
-        self._closely = closely
+        self._timed, self._closely = timed, closely
         self.on_batch: list[Callable[[Any, Any], None]] = []  # (batch, the iterator that it came from)
         self.before_samples: list[Callable[[], None]] = []  # a loader is about to make some
         self._stop_discovery: Callable[[], None] | None = None
@@ -122,7 +128,7 @@ class Hooks:
                 training.seams.on_undo(taking_out(weakref.ref(module)))
             training.add_root(module)
             gpus = {p.device for root in training.roots for p in root.parameters() if p.device.type == "cuda"}
-            if gpus:
+            if gpus and self._timed:
                 self._observer.keep_pace = Pace(training.torch.cuda, gpus)
                 if self._closely:
                     self._observer.marks = Marks(training.torch.cuda, min(gpus, key=str))

@@ -84,3 +84,8 @@ class Job:
     ranks: Ranks | None = None  # None: it trains alone, or knows of the others itself
     own_group: OwnGroup | None = None
     rehearsal: str = ""  # folder of a rehearsal: a world of one leaves there what the ranks are to find
+
+    @property
+    def timed(self) -> bool:
+        """Whether anybody asks what single steps take: nobody does of a whole training, or of a run."""
+        return self.descriptor is not None and not self.whole

@@ -45,7 +45,7 @@ class Sight:
         if job.seed is not None:
             torch.manual_seed(job.seed)
         self.switchboard = Switchboard(training)
-        self.hooks = Hooks(training, self.observer, on_root, job.closely)
+        self.hooks = Hooks(training, self.observer, on_root, job.timed, job.closely)
         self.hooks.install()
         self.switchboard.start(job.plan)
         self._uses = Uses()
