@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +23,6 @@ from typing import Any, Protocol
 
 from hasten.bench.observe import observe
 from hasten.bench.pairs import PairsBench
-from hasten.bench.stage import Stage
 from hasten.bench.statistics import interval
 from hasten.bench.warnings import before_tuning
 from hasten.examples import path
@@ -42,6 +39,7 @@ from hasten.records.trial import Ratio, Trial
 from hasten.report.words import ratio_words, seconds_words
 
 from .results import DOCS, write_result
+from .staging import staged
 
 EXAMPLES = ("fashion_cnn", "augmented_resnet", "char_gpt")
 ROUNDS = 4
@@ -184,23 +182,15 @@ def on_example(example: str, rounds: int) -> list[Found] | str:
     busy = before_tuning(*idle_vitals())
     if busy:
         return "; ".join(busy)
-    with tempfile.TemporaryDirectory() as folder:
-        stage = Stage(
-            argv=(str(path(example)),),
-            machine=this_machine(),
-            environment=dict(os.environ),
-            folders=(folder,),
-            trial_folder=Path(folder, "output"),
+    with staged(Path(path(example))) as stage:
+        observation, rhythm = observe(stage)
+        reasons = CATALOG["processes"].refuse(Facts(stage.machine, observation))
+        if reasons:
+            return "; ".join(reasons)
+        bench = PairsBench(stage, rhythm)
+        return measure(
+            bench, stage.machine, rounds, lambda found: print(f"{example}: {_line(found)}", flush=True)
         )
-        with stage:
-            observation, rhythm = observe(stage)
-            reasons = CATALOG["processes"].refuse(Facts(stage.machine, observation))
-            if reasons:
-                return "; ".join(reasons)
-            bench = PairsBench(stage, rhythm)
-            return measure(
-                bench, stage.machine, rounds, lambda found: print(f"{example}: {_line(found)}", flush=True)
-            )
 
 
 def _line(found: Found) -> str:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,16 +17,15 @@ from typing import Any
 
 from hasten.bench.observe import observe
 from hasten.bench.pairs import PairsBench
-from hasten.bench.stage import Stage
 from hasten.bench.statistics import is_gain
 from hasten.inside.techniques.catalog import CATALOG
-from hasten.machine import this_machine
 from hasten.records.codec import to_json
 from hasten.records.facts import Facts
 from hasten.records.plan import BASELINE, Plan, Settings
 from hasten.report.words import ratio_words
 
 from .results import FOLDER, write_result
+from .staging import staged
 
 WORKLOADS = Path(__file__).parent / "workloads"
 PAIRS = 8
@@ -188,23 +185,15 @@ def answer(case: Case, pairs: int) -> dict[str, Any]:
     }
     technique = CATALOG[case.technique]
     name, *arguments = case.workload.split()
-    with tempfile.TemporaryDirectory() as folder:
-        stage = Stage(
-            argv=(str(WORKLOADS / f"{name}.py"), *arguments),
-            machine=this_machine(),
-            environment=dict(os.environ),
-            folders=(folder,),
-            trial_folder=Path(folder, "output"),
-        )
-        with stage:
-            observation, rhythm = observe(stage)
-            facts = Facts(stage.machine, observation)
-            reasons = technique.refuse(facts)
-            if reasons:
-                return row | {"found": REFUSED, "reasons": reasons}
-            settings = technique.options(facts)[0] if case.settings is None else case.settings
-            both = case.beside.adding(case.technique, settings)
-            trial = PairsBench(stage, rhythm).compare(case.beside, both, pairs)
+    with staged(WORKLOADS / f"{name}.py", arguments) as stage:
+        observation, rhythm = observe(stage)
+        facts = Facts(stage.machine, observation)
+        reasons = technique.refuse(facts)
+        if reasons:
+            return row | {"found": REFUSED, "reasons": reasons}
+        settings = technique.options(facts)[0] if case.settings is None else case.settings
+        both = case.beside.adding(case.technique, settings)
+        trial = PairsBench(stage, rhythm).compare(case.beside, both, pairs)
     found = GAIN if is_gain(trial.log_ratios) else NO_GAIN
     return row | {
         "settings": settings,

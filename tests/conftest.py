@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
+from .attack import AREAS
+
 settings.register_profile("untimed", deadline=None)  # how long a case takes says nothing on a busy machine
 settings.load_profile("untimed")
 
@@ -18,7 +20,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked ``thorough``, unless it is asked for; pytest counts it as deselected."""
+    """Tell the area of attacks, and leave out what is marked ``thorough``, unless it is asked for; pytest
+    counts that as deselected.
+    """
+    for item in items:
+        attack = item.get_closest_marker("attack")
+        if attack is not None:
+            (area,) = attack.args
+            assert area in AREAS, f"{item.nodeid}: there is no area {area!r}"
+            item.user_properties.append(("attack", area))
     if config.getoption("--thorough"):
         return
     thorough = [item for item in items if item.get_closest_marker("thorough")]

@@ -214,14 +214,15 @@ def test_without_all_biases_it_trains_as_a_model_that_has_none() -> None:
 
 
 def test_biases_that_a_checkpoint_brings_are_not_kept() -> None:
-    kept = network().state_dict()
     with workbench() as bench:
         bench.model = model = network()
         bench.optimizer = torch.optim.Adam(model.parameters(), 1e-2)
         bench.train(1)
+        kept = copy.deepcopy(model.state_dict()), copy.deepcopy(bench.optimizer.state_dict())
         bench.switchboard.switch(ALL)
         bench.train(1)
-        model.load_state_dict(kept)
+        model.load_state_dict(kept[0])
+        bench.optimizer.load_state_dict(kept[1])
         bench.train(1)
         assert not model[0].bias.any()
         (proof,) = bench.switchboard.proofs()
