@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hasten.conclusion import conclude, save_plan
 from hasten.plan_file import read_plan
 from hasten.records.cause import Cause
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.sources import SourceDigests
 from hasten.records.trial import Trial
 from hasten.records.verdict import GuardVerdict, Refused, Tried, TuneResult
 from hasten.workspace import Workspace, find_script
@@ -193,8 +195,13 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return made
 
 
+def measured(ratios: Sequence[float]) -> TuneResult:
+    made_of = SourceDigests("of the script", {"losses.py": "of the losses"})
+    return replace(concluded(trial(ratios, PLAN), verdict()), sources=made_of)
+
+
 def test_a_gain_is_written_as_a_plan_that_can_be_read_back(workspace: Workspace) -> None:
-    save_plan(workspace, concluded(trial(CLEAR, PLAN), verdict()))
+    save_plan(workspace, measured(CLEAR))
     saved = read_plan(workspace.plan_path)
     assert saved.plan == PLAN
     assert saved.measured["outcome"] == "gain"
@@ -203,18 +210,19 @@ def test_a_gain_is_written_as_a_plan_that_can_be_read_back(workspace: Workspace)
     assert saved.measured["processes"] == 4
     assert saved.made_for["script"] == "train.py"
     assert saved.made_for["arguments"] == ["--epochs", "5"]
-    assert saved.made_for["digest"] == workspace.script.digest()
+    assert saved.made_for["digest"] == "of the script"
+    assert saved.made_for["modules"] == {"losses.py": "of the losses"}
     assert saved.made_for["torch"] == "2.13.0"
 
 
 def test_a_plan_for_ranks_says_how_many(workspace: Workspace) -> None:
-    save_plan(workspace, replace(concluded(trial(CLEAR, PLAN), verdict()), nproc=2))
+    save_plan(workspace, replace(measured(CLEAR), nproc=2))
     assert read_plan(workspace.plan_path).made_for["nproc_per_node"] == 2
 
 
 def test_no_gain_replaces_an_older_plan_by_the_empty_one(workspace: Workspace) -> None:
-    save_plan(workspace, concluded(trial(CLEAR, PLAN), verdict()))
-    save_plan(workspace, concluded(trial(NOISE, PLAN), verdict()))
+    save_plan(workspace, measured(CLEAR))
+    save_plan(workspace, measured(NOISE))
     saved = read_plan(workspace.plan_path)
     assert saved.plan == BASELINE
     assert saved.measured["outcome"] == "no-gain"

@@ -14,6 +14,7 @@ from hasten.launch.shares import shares
 from hasten.plan_file import SavedPlan
 from hasten.records.machine import Core, Machine
 from hasten.records.plan import Plan
+from hasten.sources import Sources
 from hasten.workspace import Script
 
 from .bench.made_up import machine
@@ -66,6 +67,40 @@ def test_a_changed_script(script: Script) -> None:
     plan, remark = only_remark(saved, script)
     assert plan == PLAN
     assert remark == f"{script.path} has changed since its plan was made: tune again to be sure"
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_changed_module(script: Script, gone: bool) -> None:
+    """The script itself is as it was."""
+    losses, nets = script.path.with_name("losses.py"), script.path.with_name("nets.py")
+    for path in (losses, nets):
+        path.write_text("pass\n")
+    sources = Sources(script, "tuned")
+    sources.imported(map(str, (losses, nets)))
+    saved = saved_for(script)
+    saved = replace(saved, made_for={**saved.made_for, "modules": sources.digests().modules})
+    assert fit(saved, script, HERE) == (PLAN, [])
+    losses.unlink() if gone else losses.write_text("raise SystemExit\n")
+    plan, remark = only_remark(saved, script)
+    assert plan == PLAN
+    assert remark == "losses.py changed since the plan was made: tune again to be sure"
+    nets.write_text("changed = True\n")
+    _, remark = only_remark(saved, script)
+    assert remark == "losses.py and nets.py changed since the plan was made: tune again to be sure"
+
+
+def test_the_modules_of_another_script_are_not_looked_at(script: Script) -> None:
+    saved = saved_for(script, script="other.py", digest="c0ffee")
+    saved = replace(saved, made_for={**saved.made_for, "modules": {"its_own.py": "c0ffee"}})
+    assert only_remark(saved, script)[1] == "the plan was made for another script, other.py"
+
+
+@pytest.mark.attack("intruders")
+@pytest.mark.parametrize("modules", [None, 3, "losses.py", ["losses.py"], True, {}])
+def test_modules_that_are_no_table(script: Script, modules: object) -> None:
+    saved = saved_for(script)
+    assert fit(replace(saved, made_for={**saved.made_for, "modules": modules}), script, HERE) == (PLAN, [])
 
 
 def test_another_script(script: Script) -> None:

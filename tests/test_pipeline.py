@@ -31,6 +31,7 @@ from hasten.records.trial import Trial
 from hasten.records.verdict import GuardVerdict, TuneResult
 from hasten.report.machine_readable import tune_json
 from hasten.report.progress import Progress
+from hasten.sources import digest_of
 from hasten.workspace import find_script
 from tests.bench import idle_technique
 from tests.bench.made_up import machine, observation, root, step, verdict
@@ -373,6 +374,83 @@ def test_a_script_that_fails_leaves_the_older_plan_alone(paper: Paper) -> None:
         tune(request(), Progress())
     assert journal()[0] == ["finished", "failed"]
     assert read_plan(PLAN_PATH).plan == plan_of("dataset_in_ram")
+
+
+# ---- a script that is edited meanwhile
+def edited(name: str) -> None:
+    Path(name).write_text("print('another training')")
+
+
+def imports_losses(stage: Stage) -> None:
+    """As a worker tells it at its first step."""
+    assert stage.sources is not None
+    stage.sources.imported([str(Path("losses.py").resolve())])
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("name", ["train.py", "losses.py"])
+@pytest.mark.parametrize("during", ["observe", "compare", "guard", "confirm"])
+def test_a_script_edited_meanwhile_is_not_certified(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch, name: str, during: str
+) -> None:
+    """Nothing is claimed, in whatever part it happened, and the older plan stays."""
+    Path("losses.py").write_text("loss = 'mean'")
+    paper.effects = {"dataset_in_ram": 0.5}
+    tune(request(), Progress())
+    older = PLAN_PATH.read_text()
+    paper.effects = {"malloc": 0.5}
+    observe = paper.observe
+
+    def observing(stage: Stage, seconds: float) -> tuple[Observation, Rhythm]:
+        imports_losses(stage)
+        return observe(stage, seconds)
+
+    monkeypatch.setattr(pipeline, "observe", observing)
+    owner: Any = PaperBench if during in ("compare", "confirm") else pipeline
+    usual = getattr(owner, during)
+
+    def editing(*told: Any, **more: Any) -> Any:
+        edited(name)
+        return usual(*told, **more)
+
+    monkeypatch.setattr(owner, during, editing)
+    with pytest.raises(
+        Refusal, match=rf"^{name} changed while .* was tuned: nothing is claimed; start again"
+    ):
+        tune(request(), Progress())
+    assert PLAN_PATH.read_text() == older
+    assert journal()[0] == ["finished", "failed"]
+
+
+@pytest.mark.attack("truth")
+def test_a_script_that_fails_because_it_was_edited_is_told_as_edited(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def observe(stage: Stage, seconds: float) -> None:
+        edited("train.py")
+        raise ScriptError("train.py raised an error of its own: SyntaxError")
+
+    monkeypatch.setattr(pipeline, "observe", observe)
+    with pytest.raises(Refusal, match=r"^train\.py changed while it was tuned"):
+        tune(request(), Progress())
+    assert not PLAN_PATH.exists()
+
+
+@pytest.mark.attack("truth")
+def test_the_plan_tells_what_it_was_measured_with(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("losses.py").write_text("loss = 'mean'")
+    observe = paper.observe
+    monkeypatch.setattr(
+        pipeline, "observe", lambda stage, **k: (imports_losses(stage), observe(stage, **k))[1]
+    )
+    paper.effects = {"dataset_in_ram": 0.5}
+    result = tune(request(), Progress())
+    made_for = read_plan(PLAN_PATH).made_for
+    assert (made_for["digest"], made_for["modules"]) == (
+        digest_of("train.py"),
+        {"losses.py": digest_of("losses.py")},
+    )
+    assert tune_json(result)["sources"] == {"script": made_for["digest"], "modules": made_for["modules"]}
 
 
 def test_an_interruption_is_told_in_the_journal(paper: Paper) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from hasten import verify as verify_module
 from hasten.bench.stage import Stage
-from hasten.errors import UsageError
+from hasten.errors import Refusal, ScriptError, UsageError
 from hasten.quality_metric import Wanted
 from hasten.records.codec import to_json
 from hasten.records.plan import Plan
@@ -311,3 +311,37 @@ def test_a_run_without_quality_has_failed(
     monkeypatch.setattr(verify_module, "train_whole", train)
     verdict = paper.verified()
     assert (verdict.outcome, verdict.reason) == ("failed", f"plan, seed 0: {failure}")
+
+
+# ---- a script that is edited meanwhile
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("last", [("baseline", 0), ("plan", 1), ("plan", 2)])
+def test_a_script_edited_meanwhile_is_not_judged(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch, last: tuple[str, int]
+) -> None:
+    Path("train.py").write_text("pass")
+
+    def train(stage: Stage, plan: Plan, seed: int, *others: Any) -> WholeRun:
+        trained = paper.train(stage, plan, seed, *others)
+        if (trained.arm, seed) == last:
+            Path("train.py").write_text("print('another training')")
+        return trained
+
+    monkeypatch.setattr(verify_module, "train_whole", train)
+    with pytest.raises(Refusal, match=r"^train\.py changed while it was verified: nothing is claimed"):
+        paper.verified()
+
+
+@pytest.mark.attack("truth")
+def test_a_run_that_fails_because_of_the_edit_is_told_as_edited(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("train.py").write_text("pass")
+
+    def prepare(stage: Stage) -> None:
+        Path("train.py").write_text("def")
+        raise ScriptError("train.py raised an error of its own: SyntaxError")
+
+    monkeypatch.setattr(verify_module, "_prepare", prepare)
+    with pytest.raises(Refusal, match=r"^train\.py changed while it was verified"):
+        paper.verified()

@@ -106,7 +106,8 @@ def save_plan(workspace: Workspace, result: TuneResult) -> None:
     """Write the plan; without a gain, the empty one, so that an older plan is not mistaken for this
     answer.
     """
-    script = workspace.script
+    script, sources = workspace.script, result.sources
+    assert sources is not None
     measured: dict[str, object] = {"date": date.today().isoformat(), "outcome": result.outcome}
     if result.speedup is not None:
         speedup = result.speedup
@@ -120,7 +121,8 @@ def save_plan(workspace: Workspace, result: TuneResult) -> None:
             measured["quality"] = QUALITY_UNKNOWN
     made_for = {
         "script": script.label,
-        "digest": script.digest(),
+        "digest": sources.script,
+        "modules": dict(sources.modules),
         "arguments": list(script.arguments),
         "machine": result.machine,
         **({"nproc_per_node": result.nproc} if result.nproc is not None else {}),

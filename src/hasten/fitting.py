@@ -5,12 +5,15 @@ said.
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Mapping
+from typing import Any
 
 from .inside.techniques.catalog import CATALOG
 from .launch.shares import shares
 from .plan_file import SavedPlan
 from .records.machine import Machine
 from .records.plan import Plan
+from .sources import changed_since
 from .workspace import Script
 
 
@@ -25,12 +28,7 @@ def fit(
     many = made_for.get("nproc_per_node")
     then = _as_seen(machine, many)
     machine = _as_seen(machine, nproc if many is not None else None)
-    remarks = []
-    if made_for.get("digest") not in (None, script.digest()):
-        if made_for.get("script") == script.label:
-            remarks.append(f"{script.label} has changed since its plan was made: tune again to be sure")
-        else:
-            remarks.append(f"the plan was made for another script, {made_for.get('script')}")
+    remarks = _of_sources(made_for, script)
     if made_for.get("machine") not in (None, then.identity):
         remarks.append(
             f"the plan was made on another machine ({made_for['machine']}); this is {then.identity}"
@@ -48,6 +46,20 @@ def fit(
             remarks.append(f"{name} does not apply here and is left out: {'; '.join(reasons)}")
             plan = plan.without(name)
     return plan, remarks
+
+
+def _of_sources(made_for: Mapping[str, Any], script: Script) -> list[str]:
+    """What has changed in the script, and in the local modules that it imported when its plan was made."""
+    remarks = []
+    if made_for.get("digest") not in (None, script.digest()):
+        if made_for.get("script") != script.label:
+            return [f"the plan was made for another script, {made_for.get('script')}"]
+        remarks.append(f"{script.label} has changed since its plan was made: tune again to be sure")
+    modules = made_for.get("modules")
+    changed = changed_since(script, modules) if isinstance(modules, Mapping) else []
+    if changed:
+        remarks.append(f"{' and '.join(changed)} changed since the plan was made: tune again to be sure")
+    return remarks
 
 
 def _as_seen(machine: Machine, many: object) -> Machine:

@@ -35,6 +35,7 @@ from .records.trial import Trial
 from .records.verdict import GuardVerdict, Tried, TuneResult
 from .report.progress import Progress
 from .search import Deadline, Search
+from .sources import Sources
 from .thread_curve import complete, curve_of
 from .workspace import Script, Workspace
 
@@ -60,7 +61,7 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
 
     Raises Refusal where the script cannot be measured honestly, ScriptError where it fails by itself.
     """
-    began = time.monotonic()
+    began, sources = time.monotonic(), Sources(request.script, "tuned")
     machine = this_machine()
     distribution = distribution_of(request.script)
     own_ranks = _own_ranks(request, distribution, machine)
@@ -78,10 +79,11 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
         protect=not request.allow_writes,
         trial_folder=workspace.new_trial(),
         own_ranks=own_ranks,
+        sources=sources,
     )
     identity = {
         "argv": request.script.argv,
-        "digest": request.script.digest(),
+        "digest": sources.digests().script,
         "machine": stage.seen.identity,
     }
     journal = Journal(workspace.journal_path, identity)
@@ -95,13 +97,19 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
             *while_tuning(started, vitals(gpus=has_gpu), result.observation, confirmation),
         )
         result = replace(
-            result, tune_seconds=time.monotonic() - began, warnings=warnings, nproc=request.nproc
+            result,
+            tune_seconds=time.monotonic() - began,
+            warnings=warnings,
+            nproc=request.nproc,
+            sources=sources.digests(),
         )
+        sources.check()
         save_plan(workspace, result)
         state = "finished"
         return result
     except HastenError:
         state = "failed"
+        sources.check()  # whatever failed, did so in the midst of a change
         raise
     finally:
         journal.close(state)

@@ -15,6 +15,7 @@ from .bench.stage import Stage
 from .bench.statistics import interval, mean_interval, t_quantile
 from .bench.warnings import before_tuning
 from .bench.whole import train_whole
+from .errors import HastenError
 from .machine import this_machine
 from .machine.vitals import idle_vitals
 from .quality_metric import Wanted, metric_in
@@ -22,6 +23,7 @@ from .records.codec import to_json
 from .records.plan import BASELINE, Plan
 from .records.quality import Interval, Metric, Point, QualityVerdict, Reached, Tolerance, WholeRun
 from .records.trial import Ratio
+from .sources import Sources
 from .workspace import Script, Workspace
 
 _HANGS_AFTER = 600.0, 10.0  # seconds, and times the slowest run so far: then a run is no longer waited for
@@ -59,6 +61,7 @@ def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict
     Raises ScriptError where the script fails before its first step, Refusal where it cannot be followed,
     UsageError where it tells no metric.
     """
+    sources = Sources(request.script, "verified")
     workspace = Workspace(request.script)
     workspace.make()
     folder = workspace.new_trial()
@@ -72,10 +75,16 @@ def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict
         module=request.script.module is not None,
         protect=not request.allow_writes,
         trial_folder=folder,
+        sources=sources,
     )
     (folder / "command").write_text(shlex.join(request.script.argv) + "\n")
-    with stage:
-        metric, runs = _train(request, stage, folder, say)
+    try:
+        with stage:
+            metric, runs = _train(request, stage, folder, say)
+    except HastenError:
+        sources.check()  # whatever failed, did so in the midst of a change
+        raise
+    sources.check()
     remarks = (*request.remarks, *(remark for run in runs for remark in run.remarks))
     return replace(
         judge(metric, runs, request.tolerance),

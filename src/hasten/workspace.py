@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from .errors import UsageError
 from .inside.notebook import read_notebook
+from .sources import digest_of
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Script:
         return tuple(dict.fromkeys((str(Path.cwd().resolve()), *own)))
 
     def digest(self) -> str:
-        return hashlib.blake2b(self.path.read_bytes(), digest_size=16).hexdigest()
+        return digest_of(self.path)
 
 
 def find_script(path: str, arguments: list[str]) -> Script:

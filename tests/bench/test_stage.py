@@ -10,7 +10,11 @@ import pytest
 
 from hasten.bench.ending import ScriptOver
 from hasten.bench.stage import offline
+from hasten.errors import Refusal
+from hasten.launch.together import Wish
 from hasten.records.plan import Plan
+from hasten.sources import Sources
+from hasten.workspace import Script
 from tests.bench.workers import stage_for
 from tests.inside.test_landlock import needs_landlock
 
@@ -173,3 +177,39 @@ def test_without_a_trial_folder_the_output_goes_where_ours_goes(
         assert told.out == ("" if aside else "out\n")
         assert "error\n" in told.err
         assert ("out\n" in told.err) is aside
+
+
+# ---- a script that is edited between two workers
+TRAINS = """
+    from ground import *
+    import late
+
+    model = Cnn()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for step, (pictures, labels) in enumerate(batches(Pictures())):
+        train_step(model, optimizer, pictures, labels)
+        if step == 2:
+            import later_still
+"""
+
+
+@pytest.mark.attack("truth")
+def test_no_worker_starts_from_other_files_than_the_first(tmp_path: Path) -> None:
+    """The script, what it imported before its first step, and what it imported since."""
+    (tmp_path / "script").mkdir()
+    for name in ("late.py", "later_still.py", "unused.py"):
+        (tmp_path / "script" / name).write_text("x = 1\n")
+    with stage_for(tmp_path, TRAINS) as stage:
+        stage.sources = Sources(Script(Path(stage.argv[0]), ()), "tuned")
+        with stage.worker() as worker:
+            worker.wait_started()
+            assert sorted(stage.sources.digests().modules) == ["ground.py", "late.py"]
+            worker.steps(4)
+        assert sorted(stage.sources.digests().modules) == ["ground.py", "late.py", "later_still.py"]
+        (tmp_path / "script/unused.py").write_text("x = 2\n")
+        stage.worker().stop()
+        (tmp_path / "script/later_still.py").write_text("x = 2\n")
+        with pytest.raises(Refusal, match=r"later_still\.py changed while .*train\.py was tuned"):
+            stage.worker()
+        with pytest.raises(Refusal, match=r"later_still\.py changed"):
+            stage.ranks(Wish(2), str(tmp_path), None, lambda line: None)

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,8 @@ CHILD_SECONDS = 90.0  # without a step, once the script has started processes th
 SILENCE_SECONDS = 120.0  # a step may be slow, but not without end
 _LAST_WORDS_SECONDS = 5.0
 
+Imported = Callable[[Sequence[str]], None]
+
 
 class WorkerProcess:
     """One worker. After ``start`` it stands at the end of its first step and waits."""
@@ -42,15 +44,25 @@ class WorkerProcess:
         environment: Mapping[str, str],
         output: Output,
         inherits: Sequence[int] = (),
+        imported: Imported = lambda paths: None,
     ) -> None:
-        """``inherits``: descriptors that stay open in it."""
+        """``inherits``: descriptors that stay open in it. ``imported`` is told the files of the modules that
+        its script imports.
+        """
         ours, theirs = socket.socketpair()
         argv, variables = render(replace(job, descriptor=theirs.fileno()), environment)
         with contextlib.closing(theirs):
             process = start_process(argv, variables, (theirs.fileno(), *inherits), output)
-        self.begin(job, ours, process, output)
+        self.begin(job, ours, process, output, imported)
 
-    def begin(self, job: Job, ours: socket.socket, process: subprocess.Popen[bytes], output: Output) -> None:
+    def begin(
+        self,
+        job: Job,
+        ours: socket.socket,
+        process: subprocess.Popen[bytes],
+        output: Output,
+        imported: Imported,
+    ) -> None:
         """Take up the conversation with the worker for ``job`` that ``process`` is, or started."""
         self.plan = job.plan
         self.history: list[Step] = []
@@ -59,6 +71,7 @@ class WorkerProcess:
         self.child = ""  # the first process that the script started itself before its first step
         self.uppers: tuple[str, ...] = ()  # where its writes go
         self._denied = ""  # as in ScriptEnded
+        self._imported = imported
         self._wire = Wire(ours)
         self._process = process
         self._tap: Tap | None = None
@@ -209,6 +222,7 @@ class WorkerProcess:
             ) from None
         except Hangup:
             raise WorkerError(f"{self._how_it_ended()} while {while_doing}") from None
+        self._imported(message.get("sources", ()))
         if message["event"] == "lost sight":
             raise WorkerError(LOST_SIGHT + message["detail"].rstrip())
         if message["event"] == "ended":

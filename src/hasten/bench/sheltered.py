@@ -14,7 +14,7 @@ from ..launch.ranks import Rank
 from ..launch.sheltered import render
 from .group import WorkerGroup
 from .output import Output
-from .process import WorkerProcess
+from .process import Imported, WorkerProcess
 from .starting import start_process
 
 
@@ -22,10 +22,16 @@ class _Member(WorkerProcess):
     """A rank that ``process`` has started. Rank 0 answers for the process."""
 
     def __init__(
-        self, number: int, job: Job, ours: socket.socket, process: subprocess.Popen[bytes], output: Output
+        self,
+        number: int,
+        job: Job,
+        ours: socket.socket,
+        process: subprocess.Popen[bytes],
+        output: Output,
+        imported: Imported,
     ) -> None:
         self._number = number
-        self.begin(job, ours, process, output)
+        self.begin(job, ours, process, output, imported)
 
     def stop(self) -> None:
         """All of them with rank 0: afterwards the process' number may be another's."""
@@ -40,7 +46,11 @@ class _Member(WorkerProcess):
 
 
 def start_sheltered(
-    ranks: Sequence[Rank], shield: Shield | None, environment: Mapping[str, str], output: Output
+    ranks: Sequence[Rank],
+    shield: Shield | None,
+    environment: Mapping[str, str],
+    output: Output,
+    imported: Imported = lambda paths: None,
 ) -> WorkerGroup:
     """``environment``: of the process that starts them. Rank 0's output goes to ``output``; the others'
     end with it, in standard error, where one of them fails.
@@ -62,5 +72,5 @@ def start_sheltered(
     for number, (rank, end) in enumerate(zip(ranks, ours, strict=True)):
         first = number == 0  # by whom the shelter is told of, and who is heard
         job = replace(rank.job, shield=shield if first else None)
-        members.append(_Member(number, job, end, process, output if first else Output()))
+        members.append(_Member(number, job, end, process, output if first else Output(), imported))
     return WorkerGroup(members, ExitStack())

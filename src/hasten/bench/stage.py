@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from ..launching import OwnRanks, ranks_of_ours, ranks_of_their_own
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
+from ..sources import Sources
 from .ending import PlanRefused
 from .group import WorkerGroup
 from .listening import Heard
@@ -50,6 +51,7 @@ class Stage:
     trial_folder: Path | None = None  # None: the workers' output goes where ours goes
     own_ranks: OwnRanks | None = None  # the script is one of several by itself; None: it trains alone
     stdout_to_stderr: bool = False  # keep our standard output free of the script's
+    sources: Sources | None = None  # looked at before each worker: all must run the same files
     protection: str = ""  # "overlay", "landlock" or "off", known once a worker has started
     _layers: str = field(default="", init=False)
     _aside: str = field(default="", init=False)  # the layers' folder, or what stands in for one
@@ -106,11 +108,12 @@ class Stage:
         heard: Heard | None = None,
     ) -> Worker:
         """A new worker that trains under ``plan`` from its first step on; a group of them where the plan says
-        so, which trains as one.
+        so, which trains as one. Raises Refusal where the script's files have changed.
 
         ``whole``: it is not conversed with, and waited for by ``finish``. ``heard`` is told every line that
         the script prints, in a thread of its own.
         """
+        self.check_sources()
         job = Job(
             argv=self.argv,
             module=self.module,
@@ -134,6 +137,7 @@ class Stage:
         """New workers to rehearse the first step in ``folder``. ``found``: by the one process before them.
         ``heard`` is told what rank 0 prints, as it does.
         """
+        self.check_sources()
         job = Job(
             argv=self.argv,
             module=self.module,
@@ -166,7 +170,8 @@ class Stage:
         if job.seed is not None:
             environment["PYTHONHASHSEED"] = str(job.seed % 2**32)
         ranks = ranks_of_their_own(job, replace(wanted, in_trial=True), environment)
-        return start_sheltered(ranks, job.shield, environment, replace(self._output(), heard=heard))
+        output = replace(self._output(), heard=heard)
+        return start_sheltered(ranks, job.shield, environment, output, self._imported)
 
     def _start(self, rank: Rank, heard: Heard | None) -> WorkerProcess:
         self._count += 1
@@ -175,7 +180,17 @@ class Stage:
         if job.ranks is not None:
             job = replace(job, ranks=replace(job.ranks, cores=rank.cpus))
         environment = {**rank.environment, **seeded}
-        return WorkerProcess(job, environment, replace(self._output(), heard=heard), rank.inherits)
+        output = replace(self._output(), heard=heard)
+        return WorkerProcess(job, environment, output, rank.inherits, self._imported)
+
+    def check_sources(self) -> None:
+        """Raises Refusal where the script, or a module of the user's that it imports, has changed."""
+        if self.sources is not None:
+            self.sources.check()
+
+    def _imported(self, paths: Sequence[str]) -> None:
+        if self.sources is not None:
+            self.sources.imported(paths)
 
     def _findings_for(self, wish: Wish) -> Findings:
         """Of the rehearsal for ``wish``; there is one for each stage. Raises PlanRefused."""

@@ -33,9 +33,13 @@ class Conversation:
     ``answers``; ``stop`` ends the process.
     """
 
-    def __init__(self, wire: Wire, answers: dict[str, Answer]) -> None:
+    def __init__(
+        self, wire: Wire, answers: dict[str, Answer], sources: Callable[[], list[str]] = list
+    ) -> None:
+        """``sources``: files of the script's modules that were not told of yet."""
         self._wire = wire
         self._answers = answers
+        self._sources = sources
         self._left = 0
         self._batch: list[RawStep] = []
         self._started = False
@@ -63,7 +67,8 @@ class Conversation:
         """The script is over; steps that were not reported yet, what was witnessed and what was seen go with
         the message.
         """
-        told = {"how": how, "detail": detail, "steps": _plain(self._batch), "account": account}
+        told: Message = {"how": how, "detail": detail, "steps": _plain(self._batch), "account": account}
+        told["sources"] = self._sources()
         with contextlib.suppress(Hangup):
             self._wire.send({"event": "ended", **told, "testimony": testimony, "observation": observation})
 
@@ -81,7 +86,7 @@ class Conversation:
     def _report(self) -> None:
         event = "steps" if self._started else "started"
         self._started = True
-        self._wire.send({"event": event, "steps": _plain(self._batch)})
+        self._wire.send({"event": event, "steps": _plain(self._batch), "sources": self._sources()})
         self._batch = []
 
     def _obey(self, request: Message) -> None:

@@ -26,6 +26,7 @@ from .run_script import die_as_python_does, hide_our_frames, run
 from .seams import ImportSeam, Seams
 from .shelter import take_shelter
 from .sight import Sight
+from .source_files import SourceFiles
 from .techniques.catalog import CATALOG, starts_after
 from .training import NotApplicable
 from .wire import Message, Wire
@@ -58,7 +59,9 @@ class Worker:
             "numerics": self._answer_numerics,
             "rehearsed": self._answer_rehearsed,
         }
-        self._conversation = Conversation(wire, answers) if wire is not None else None
+        self._conversation = None
+        if wire is not None:
+            self._conversation = Conversation(wire, answers, SourceFiles(job.argv[0], job.module).new)
         self._wire = wire
 
     # ---- life

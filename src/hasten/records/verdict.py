@@ -10,6 +10,7 @@ from .cause import Cause
 from .curve import ThreadCurve
 from .observation import Observation
 from .plan import BASELINE, Plan, Settings
+from .sources import SourceDigests
 from .trial import Ratio
 
 
@@ -78,5 +79,6 @@ class TuneResult:
     protection: str = ""  # "overlay", "landlock", or "off" where the user allowed writes
     warnings: tuple[str, ...] = ()
     nproc: int | None = None  # ranks of a script that is distributed itself; what is told is of one of them
+    sources: SourceDigests | None = None  # of what was measured
     machine: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -59,6 +59,7 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
         "warnings": list(result.warnings),
         "tune_seconds": result.tune_seconds,
         "nproc_per_node": result.nproc,
+        "sources": to_json(result.sources),
         "machine": result.machine,
         "versions": dict(result.versions),
     }
