@@ -381,31 +381,32 @@ def edited(name: str) -> None:
     Path(name).write_text("print('another training')")
 
 
-def imports_losses(stage: Stage) -> None:
-    """As a worker tells it at its first step."""
-    assert stage.sources is not None
-    stage.sources.imported([str(Path("losses.py").resolve())])
+@pytest.fixture
+def importing(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script imports a module, as a worker tells it at its first step."""
+    Path("losses.py").write_text("loss = 'mean'")
+    usual = paper.observe
+
+    def observe(stage: Stage, seconds: float) -> tuple[Observation, Rhythm]:
+        assert stage.sources is not None
+        stage.sources.imported([str(Path("losses.py").resolve())])
+        return usual(stage, seconds)
+
+    monkeypatch.setattr(pipeline, "observe", observe)
 
 
 @pytest.mark.attack("truth")
+@pytest.mark.usefixtures("importing")
 @pytest.mark.parametrize("name", ["train.py", "losses.py"])
 @pytest.mark.parametrize("during", ["observe", "compare", "guard", "confirm"])
 def test_a_script_edited_meanwhile_is_not_certified(
     paper: Paper, monkeypatch: pytest.MonkeyPatch, name: str, during: str
 ) -> None:
     """Nothing is claimed, in whatever part it happened, and the older plan stays."""
-    Path("losses.py").write_text("loss = 'mean'")
     paper.effects = {"dataset_in_ram": 0.5}
     tune(request(), Progress())
     older = PLAN_PATH.read_text()
     paper.effects = {"malloc": 0.5}
-    observe = paper.observe
-
-    def observing(stage: Stage, seconds: float) -> tuple[Observation, Rhythm]:
-        imports_losses(stage)
-        return observe(stage, seconds)
-
-    monkeypatch.setattr(pipeline, "observe", observing)
     owner: Any = PaperBench if during in ("compare", "confirm") else pipeline
     usual = getattr(owner, during)
 
@@ -437,12 +438,8 @@ def test_a_script_that_fails_because_it_was_edited_is_told_as_edited(
 
 
 @pytest.mark.attack("truth")
-def test_the_plan_tells_what_it_was_measured_with(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("losses.py").write_text("loss = 'mean'")
-    observe = paper.observe
-    monkeypatch.setattr(
-        pipeline, "observe", lambda stage, **k: (imports_losses(stage), observe(stage, **k))[1]
-    )
+@pytest.mark.usefixtures("importing")
+def test_the_plan_tells_what_it_was_measured_with(paper: Paper) -> None:
     paper.effects = {"dataset_in_ram": 0.5}
     result = tune(request(), Progress())
     made_for = read_plan(PLAN_PATH).made_for
