@@ -4,6 +4,7 @@ HastenError                 one clear line: what was asked, what was found, what
 ├── UsageError              the command line or a file given on it is wrong          exit 2
 │   └── PlanError           a plan file is broken: which key, what was expected      exit 2
 ├── ScriptError             the script itself failed, by its own doing               exit 1
+├── OutputLost               a result could not be written where it was to go         exit 1
 ├── Refusal                 hasten will not measure this script, and says why        exit 3
 └── WorkerError             a worker crashed, hung or broke off the conversation     exit 4
 
@@ -17,6 +18,7 @@ class HastenError(Exception):
     """Base of every error shown to a user as one message without a traceback."""
 
     exit_code = 1
+    has_lines = False  # the message has several: a traceback is part of it
 
 
 class UsageError(HastenError):
@@ -33,6 +35,13 @@ class ScriptError(HastenError):
     """The user's script raised or exited with an error of its own; its traceback is part of the message."""
 
     exit_code = 1
+    has_lines = True
+
+
+class OutputLost(HastenError):
+    """What was found could not be written to standard output."""
+
+    exit_code = 1
 
 
 class Refusal(HastenError):
@@ -45,3 +54,4 @@ class WorkerError(HastenError):
     """A worker process ended in a way that belongs to no script: a signal, a hang, a broken pipe."""
 
     exit_code = 4
+    has_lines = True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from .inside.training import NotApplicable, Training
 from .machine import this_machine
 from .plan_file import check_techniques, read_plan
 from .records.plan import Plan, Settings
+from .saying import say
 
 
 @contextmanager
@@ -81,4 +81,4 @@ def _live_part(plan: Plan) -> Plan:
 
 
 def _say(text: str) -> None:
-    print(f"hasten: {text}", file=sys.stderr, flush=True)
+    say(f"hasten: {text}")

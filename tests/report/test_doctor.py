@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 import pytest
-from rich.console import Console
 
 from hasten.records.diagnosis import TorchBuild
+from hasten.report.console import open_console
 from hasten.report.doctor import print_doctor
 
 from ..machine.topologies import recorded
@@ -28,6 +28,6 @@ from ..machine.topologies import recorded
 def test_what_divides_the_cores_is_said(name: str, said: str) -> None:
     stream = io.StringIO()
     machine = recorded(name)
-    print_doctor(machine, TorchBuild("2.13.0"), [], Console(file=stream, width=200))
+    print_doctor(machine, TorchBuild("2.13.0"), [], open_console(stream, 200))
     (line,) = [line for line in stream.getvalue().splitlines() if line.lstrip().startswith("CPU  ")]
     assert line.partition(": ")[2] == said

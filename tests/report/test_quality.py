@@ -6,11 +6,11 @@ import io
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 from hasten.records.plan import Plan
 from hasten.records.quality import Interval, Metric, Point, QualityVerdict, Reached, Tolerance, WholeRun
 from hasten.records.trial import Ratio
+from hasten.report.console import open_console
 from hasten.report.quality import print_verify
 
 
@@ -43,7 +43,7 @@ HELD = QualityVerdict(
 
 def report(verdict: QualityVerdict) -> list[str]:
     stream = io.StringIO()
-    print_verify(verdict, Console(file=stream, width=200))
+    print_verify(verdict, open_console(stream, 200))
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from hasten.records.cause import Cause
 from hasten.records.observation import GpuMemory, Observation
 from hasten.records.verdict import GuardVerdict, TuneResult
+from hasten.report.console import open_console
 from hasten.report.terminal import print_profile, print_tune
 
 from ..bench.made_up import loader, observation, step
@@ -24,13 +24,13 @@ PLAN_PATH = Path(".hasten/train/plan.toml")
 
 def tune_report(result: TuneResult) -> str:
     stream = io.StringIO()
-    print_tune(result, Console(file=stream, width=200), "train.py", PLAN_PATH)
+    print_tune(result, open_console(stream, 200), "train.py", PLAN_PATH)
     return stream.getvalue()
 
 
 def profile_report(observed: Observation, *causes: Cause) -> str:
     stream = io.StringIO()
-    print_profile(observed, list(causes), Console(file=stream, width=200))
+    print_profile(observed, list(causes), open_console(stream, 200))
     return stream.getvalue()
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..errors import Refusal
+from ..errors import Refusal, UsageError
+from ..report.console import Outlet
+from ..saying import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +23,16 @@ BACKENDS = ("gloo", "shm", "mpi", "ccl")
 
 
 class VerbParser(argparse.ArgumentParser):
-    """Lets an option that takes the rest of the line (-m) take a "--" and what follows it, too."""
+    """Lets an option that takes the rest of the line (-m) take a "--" and what follows it, too, and writes as
+    all of hasten does.
+    """
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Help may be lost as any result may; what is wrong with a word may quote that word."""
+        if file is sys.stdout:
+            Outlet(sys.stdout).write(message)
+        else:
+            say(message.rstrip("\n"), lines=True)
 
     def _get_nargs_pattern(self, action: argparse.Action) -> str:
         if action.nargs == argparse.REMAINDER:
@@ -154,12 +165,17 @@ def positive_seconds(text: str) -> float:
 
 def console_for(json_target: str | None) -> Console:
     """Where reports go: standard output, unless the JSON takes it."""
-    from rich.console import Console
+    from ..report.console import open_console
 
-    console = Console(stderr=json_target == "-")
-    if not console.is_terminal:
-        console.width = 110
-    return console
+    return open_console(sys.stderr if json_target == "-" else sys.stdout)
+
+
+def require_folder() -> None:
+    """Raises UsageError where the working directory is gone."""
+    try:
+        os.getcwd()
+    except OSError:
+        raise UsageError("the working directory was deleted: change into one that is there") from None
 
 
 def require_platform() -> None:

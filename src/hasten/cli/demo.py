@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from ..errors import UsageError
     from ..examples import path
+    from ..report.console import open_console
 
     require_platform()
     missing = [name for name in ("numpy", "PIL") if importlib.util.find_spec(name) is None]
@@ -35,18 +36,22 @@ def execute(arguments: argparse.Namespace) -> int:
         plain = _type(folder, "run", "--no-plan", script, "--seed", "0")
         planned = _type(folder, "run", script, "--seed", "0")
         plan = Path(folder, ".hasten", "fashion_cnn", "plan.toml").read_text()
-    print(f"\nThe plan that was written:\n\n{plan}")
-    print(
+    console = open_console(sys.stdout)
+    console.print(f"\nThe plan that was written:\n\n{plan}", soft_wrap=True)
+    console.print(
         f"One whole run each, start and evaluation included: plain {plain:.1f} s, "
         f"under the plan {planned:.1f} s.\n"
-        "The claim is the interval above: one run each proves nothing."
+        "The claim is the interval above: one run each proves nothing.",
+        soft_wrap=True,
     )
     return 0
 
 
 def _type(folder: str, *words: str) -> float:
     """Run a hasten command as a person would type it; its wall-clock seconds. Its failure is ours."""
-    print(f"\n$ hasten {' '.join(words)}", flush=True)
+    from ..report.console import open_console
+
+    open_console(sys.stdout).print(f"\n$ hasten {' '.join(words)}", soft_wrap=True)
     began = time.monotonic()
     done = subprocess.run([sys.executable, "-m", "hasten.cli.main", *words], cwd=folder, check=False)
     if done.returncode:

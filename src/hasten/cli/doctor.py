@@ -41,7 +41,6 @@ def execute(arguments: argparse.Namespace) -> int:
     links = gpu_links() if len(machine.accelerators) > 1 else None
     about_script = [*of_script(devices), *of_distribution(distribution)]
     findings = sorted([*about_script, *findings, *of_gpus(links)], key=lambda finding: not finding.hinders)
-    print_doctor(machine, torch, findings, console_for(arguments.json))
     if arguments.json is not None:
         content = {
             "machine": to_json(machine),
@@ -52,4 +51,5 @@ def execute(arguments: argparse.Namespace) -> int:
             "gpu_links": to_json(links) if links is not None else None,
         }
         write_json(content, arguments.json)
+    print_doctor(machine, torch, findings, console_for(arguments.json))
     return 0

@@ -9,13 +9,15 @@ import os
 import signal
 import sys
 import threading
-from types import FrameType
+import traceback
+from types import FrameType, TracebackType
 from typing import NoReturn
 
 from .. import __version__
 from ..errors import HastenError
-from . import demo, doctor, profile, run, techniques, tune, verify
-from .common import VerbParser
+from ..saying import say
+from . import demo, doctor, profile, run, streams, techniques, tune, verify
+from .common import VerbParser, require_folder
 
 _VERBS = (doctor, profile, tune, run, verify, techniques, demo)
 _INTERRUPTED = 130
@@ -35,7 +37,7 @@ What follows the script's name belongs to the script. hasten VERB --help lists a
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = VerbParser(
         prog="hasten", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="version", version=f"hasten {__version__}")
@@ -53,22 +55,48 @@ def main(argv: list[str] | None = None) -> int:
     """The exit code. Ctrl-C ends with 130, after every worker is gone."""
     signal.signal(signal.SIGTERM, _terminate)
     sys.unraisablehook = _unraisable
-    arguments = build_parser().parse_args(argv)
+    sys.excepthook = _report
+    streams.prepare()
     try:
-        return int(arguments.verb.execute(arguments))
+        return _carried_out(argv)
+    finally:
+        streams.let_go()
+
+
+def _carried_out(argv: list[str] | None) -> int:
+    arguments = argparse.Namespace(debug=False, verb=None)
+    try:
+        _parse(argv, arguments)
+        require_folder()
+        code = int(arguments.verb.execute(arguments))
+        streams.finish()
+        return code
     except KeyboardInterrupt:
         kept = "; finished trials are in the journal" if arguments.verb is tune else ""
-        print(f"hasten: interrupted{kept}", file=sys.stderr)
+        say(f"hasten: interrupted{kept}")
         return _INTERRUPTED
     except HastenError as error:
         if arguments.debug:
             raise
-        print(f"hasten: {error}", file=sys.stderr)
+        say(f"hasten: {error}", lines=error.has_lines)
         return error.exit_code
-    except BrokenPipeError:
-        # whoever read our output has gone; nothing is left to say, and nothing may complain at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read our output has gone, and nothing is left to say
         return 1
+
+
+def _parse(argv: list[str] | None, arguments: argparse.Namespace) -> None:
+    try:
+        build_parser().parse_args(argv, arguments)
+    except SystemExit:  # after --help and --version, or of an error
+        streams.finish()
+        raise
+
+
+def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """An error of our own, or with --debug any: as Python shows it, names and texts of strangers made
+    visible.
+    """
+    say("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"), lines=True)
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

@@ -45,7 +45,7 @@ def execute(arguments: argparse.Namespace) -> int:
         observation, _ = observe(stage, arguments.steps, arguments.warmup)
     facts = Facts(stage.machine, observation)
     causes = with_remedies_here(find_causes(facts), facts)
-    print_profile(observation, causes, console_for(arguments.json))
     if arguments.json is not None:
         write_json(profile_json(observation), arguments.json)
+    print_profile(observation, causes, console_for(arguments.json))
     return 0

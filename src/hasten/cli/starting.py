@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from .. import saying
+
 if TYPE_CHECKING:
     from ..inside.job import Job
     from ..records.diagnosis import Distribution
@@ -191,4 +193,4 @@ def say(text: str) -> None:
 
     member = membership(os.environ)
     if _SAID not in os.environ and (member is None or member.rank == 0):
-        print(f"hasten: {text}", file=sys.stderr, flush=True)
+        saying.say(f"hasten: {text}")

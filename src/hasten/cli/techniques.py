@@ -34,7 +34,7 @@ def execute(arguments: argparse.Namespace) -> int:
         with stage_of(script, arguments) as stage:
             observation, _ = observe(stage)
         listing = list_for_script(script.label, Facts(stage.machine, observation))
-    print_techniques(listing, console_for(arguments.json))
     if arguments.json is not None:
         write_json(to_json(listing), arguments.json)
+    print_techniques(listing, console_for(arguments.json))
     return 0

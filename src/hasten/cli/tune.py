@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from ..errors import Refusal
+    from ..errors import OutputLost, Refusal
     from ..pipeline import TuneRequest, tune
     from ..report.machine_readable import refusal_json, tune_json, write_json
     from ..report.progress import progress_for
@@ -79,7 +79,11 @@ def execute(arguments: argparse.Namespace) -> int:
         if arguments.json is not None:
             write_json(refusal_json(str(refusal)), arguments.json)
         raise
-    print_tune(result, console_for(arguments.json), script.label, Workspace(script).plan_path)
     if arguments.json is not None:
         write_json(tune_json(result), arguments.json)
+    plan_path = Workspace(script).plan_path
+    try:
+        print_tune(result, console_for(arguments.json), script.label, plan_path)
+    except OutputLost as lost:
+        raise OutputLost(f"{lost}; the plan is in {plan_path}" if result.plan else str(lost)) from None
     return 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..saying import say
 from .common import (
     add_allow_writes,
     add_json,
@@ -95,9 +95,9 @@ def execute(arguments: argparse.Namespace) -> int:
         remarks=tuple(remarks),
     )
     verdict = verify(request, _silent if arguments.quiet else say)
-    print_verify(verdict, console_for(arguments.json))
     if arguments.json is not None:
         write_json(verify_json(verdict), arguments.json)
+    print_verify(verdict, console_for(arguments.json))
     return EXIT_CODES[verdict.outcome]
 
 
@@ -133,10 +133,6 @@ def tolerance_of(text: str) -> Tolerance:
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"must not be negative, found {text}")
     return Tolerance(value / 100, True) if text.endswith("%") else Tolerance(value, False)
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def _silent(text: str) -> None:

@@ -16,6 +16,8 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
+from ..saying import say
+
 _HARMLESS_CELL_MAGICS = {"%%time", "%%timeit", "%%capture", "%%prun"}
 
 
@@ -59,7 +61,7 @@ def run_notebook(path: str, module: Any) -> None:
     for cell in read_notebook(path):
         name = name_of(path, cell)
         for line in cell.left_out:
-            print(f"hasten: {name} is run without: {line}", file=sys.stderr, flush=True)
+            say(f"hasten: {name} is run without: {line}")
         lines = cell.source.splitlines(keepends=True)
         linecache.cache[name] = (len(cell.source), None, lines, name)  # so that tracebacks can show them
         exec(compile(cell.source, name, "exec", dont_inherit=True), module.__dict__)

@@ -14,6 +14,7 @@ from ..records.codec import to_json
 from ..records.facts import Facts
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
+from ..saying import say
 from . import bindings, script_side
 from .account import Account
 from .children import Children
@@ -228,13 +229,13 @@ class Worker:
         if self._account is not None:
             self._account.remark(text)
         if self._job.own_group is None or script_side.is_main():  # or each rank would say it
-            print(f"hasten: {text}", file=sys.stderr, flush=True)
+            say(f"hasten: {text}", lines=True)
 
     def _say(self, text: str) -> None:
         """Of what is not as the plan wants it."""
         self._note(text)
         if self._job.strict:
-            print("hasten: stopping, as --strict asks", file=sys.stderr, flush=True)
+            say("hasten: stopping, as --strict asks")
             sys.stdout.flush()
             os._exit(2)
 

@@ -19,6 +19,7 @@ from ..errors import WorkerError
 from ..inside.containment import die_with_parent
 from ..inside.job import Job
 from ..machine.vitals import killed_for_memory
+from ..saying import say
 from .local import render
 from .orphans import adopt_orphans, end_orphans
 from .signals import PASSED_ON, Signals
@@ -174,7 +175,7 @@ class _Launch:
             lines = tail.lines(_SHOWN_LINES)
             if lines and not tail.shown:
                 self._say(f"the last lines of rank {number}:")
-                print("\n".join(f"    {line}" for line in lines), file=sys.stderr, flush=True)
+                say("\n".join(f"    {line}" for line in lines), lines=True)
             words = next((line.strip() for line in reversed(lines) if line.strip()), "")
         others = "; the other ranks were ended" if self._size > 1 else ""
         for_memory = killed_for_memory() > self._killed_before

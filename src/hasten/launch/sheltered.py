@@ -66,6 +66,7 @@ def main() -> int:
     from hasten.inside.wire import Wire
     from hasten.launch.ranks import Rank, run_ranks
     from hasten.records.codec import from_json
+    from hasten.saying import say
 
     with open(int(os.environ.pop(_VARIABLE)), "rb") as file:
         told = json.load(file)
@@ -81,7 +82,7 @@ def main() -> int:
     shield = from_json(Shield, told["shield"]) if told["shield"] is not None else None
     first = ranks[0].job.descriptor
     take_shelter(shield, Wire.from_descriptor(os.dup(first)) if first is not None else None)
-    return run_ranks(ranks, lambda text: print(f"hasten: {text}", file=sys.stderr, flush=True))
+    return run_ranks(ranks, lambda text: say(f"hasten: {text}"))
 
 
 def _find_ourselves() -> None:

@@ -7,6 +7,8 @@ import sys
 import threading
 from typing import IO
 
+from ..saying import without_colours
+
 _MOST_BYTES = 2**16
 _LAST_WORDS_SECONDS = 1.0
 
@@ -35,7 +37,7 @@ class Tail(threading.Thread):
 
     def lines(self, many: int) -> list[str]:
         """The last ones, without what a progress bar has overwritten."""
-        text = self._kept.decode(errors="replace").rstrip("\n")
+        text = without_colours(self._kept.decode(errors="replace")).rstrip("\n")
         return [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n") if text][-many:]
 
 

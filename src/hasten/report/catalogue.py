@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ..records.catalogue import Entry, Listing
+from ..saying import visible
 from .words import technique_words
 
 if TYPE_CHECKING:
@@ -30,28 +31,22 @@ def print_techniques(listing: Listing, console: Console) -> None:
     from rich.text import Text
 
     for layer, entries in groupby(sorted(listing.entries, key=_layer), key=_layer):
-        console.print(Text(f"\n{layer} layer", style="bold"))
+        console.print(f"\n{layer} layer", style="bold")
         table = Table(box=None, pad_edge=False)
         for heading in ("technique", "risk", "scope"):
             table.add_column(heading, no_wrap=True)
         table.add_column("what it does; does it apply here?")
         for entry in entries:
-            words = Text(entry.summary)
-            words.append(
-                "\n" + _answer(entry, bool(listing.script)), style="dim" if entry.reasons else "green"
-            )
+            words = Text(visible(entry.summary))
+            answer = visible(_answer(entry, bool(listing.script)))
+            words.append(f"\n{answer}", style="dim" if entry.reasons else "green")
             table.add_row(entry.name, entry.risk, entry.scope, words)
         console.print(table)
     console.print()
     for heading, meanings in (("risk", _RISKS), ("scope", _SCOPES)):
-        console.print(
-            f"{heading}: {'; '.join(f'{name}: {meaning}' for name, meaning in meanings.items())}",
-            highlight=False,
-        )
+        console.print(f"{heading}: {'; '.join(f'{name}: {meaning}' for name, meaning in meanings.items())}")
     if not listing.script:
-        console.print(
-            "Name a script to learn what applies to it: hasten techniques train.py", highlight=False
-        )
+        console.print("Name a script to learn what applies to it: hasten techniques train.py")
 
 
 def _layer(entry: Entry) -> str:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 def print_doctor(machine: Machine, torch: TorchBuild, findings: Sequence[Finding], console: Console) -> None:
     """What is here, what hinders, what is good to know."""
-    from rich.text import Text
-
     gib = 2**30
     quota = f", quota of {machine.quota_cpus:g} CPUs" if machine.quota_cpus else ""
     counts = f"{machine.physical_cores} cores, {machine.logical_cpus} threads"
@@ -32,16 +30,16 @@ def print_doctor(machine: Machine, torch: TorchBuild, findings: Sequence[Finding
         "torch": f"{torch.version}, built for {built}" if torch.version else "not installed",
     }
     for name, value in facts.items():
-        console.print(f"{name:>12}  {value}", highlight=False, markup=False)
+        console.print(f"{name:>12}  {value}")
     for heading, hinders in (("What hinders:", True), ("Good to know:", False)):
         chosen = [finding for finding in findings if finding.hinders is hinders]
         if not chosen and not hinders:
             continue
-        console.print(Text(f"\n{heading}" + ("" if chosen else " nothing was found"), style="bold"))
+        console.print(f"\n{heading}" + ("" if chosen else " nothing was found"), style="bold")
         for finding in chosen:
-            console.print(f"  {finding.text}", highlight=False, markup=False)
+            console.print(f"  {finding.text}")
             if finding.advice:
-                console.print(f"      {finding.advice}", highlight=False, markup=False)
+                console.print(f"      {finding.advice}")
 
 
 def _parts(machine: Machine) -> Iterator[str]:

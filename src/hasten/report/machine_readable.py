@@ -18,6 +18,7 @@ from ..records.plan import BASELINE
 from ..records.quality import QualityVerdict
 from ..records.trial import Ratio
 from ..records.verdict import TuneResult
+from .console import Outlet
 from .words import step_words
 
 
@@ -128,8 +129,9 @@ def write_json(content: dict[str, Any], target: str) -> None:
     """
     text = json.dumps(_finite(content), indent=2, allow_nan=False, default=str) + "\n"
     if target == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()  # if nobody reads it, that shows here and not when Python ends
+        out = Outlet(sys.stdout)
+        out.write(text)
+        out.flush()  # if nobody reads it, that shows here and not when Python ends
         return
     try:
         Path(target).write_text(text)

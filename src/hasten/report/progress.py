@@ -11,6 +11,8 @@ from ..records.cause import Cause
 from ..records.observation import Observation
 from ..records.plan import Plan
 from ..records.verdict import Tried
+from ..saying import say
+from .console import open_console
 from .words import company_words, ratio_words
 
 
@@ -42,7 +44,7 @@ class Lines(Progress):
     def __init__(self, budget: float, stream: TextIO | None = None) -> None:
         self._budget = budget
         self._began = time.monotonic()
-        self._stream = stream or sys.stderr
+        self._stream = stream
         self._best = 1.0
         self._before: tuple[Plan, float] | None = (
             None  # what the last gain was against, and how fast that was
@@ -74,10 +76,10 @@ class Lines(Progress):
         return max(0.0, self._budget - (time.monotonic() - self._began))
 
     def _say(self, text: str) -> None:
-        print(f"[{self.left():3.0f} s left] {text}", file=self._stream, flush=True)
+        say(f"[{self.left():3.0f} s left] {text}", stream=self._stream)
 
     def _done(self, text: str) -> None:
-        print(f"             {text}", file=self._stream, flush=True)
+        say(f"             {text}", stream=self._stream)
 
 
 class Terminal(Lines):
@@ -85,7 +87,6 @@ class Terminal(Lines):
 
     def __init__(self, budget: float) -> None:
         super().__init__(budget)
-        from rich.console import Console
         from rich.progress import Progress as Bar
         from rich.progress import ProgressColumn, SpinnerColumn, Task, TextColumn
         from rich.text import Text
@@ -96,7 +97,7 @@ class Terminal(Lines):
             def render(self, task: Task) -> Text:
                 return Text(f"about {left():.0f} s left")
 
-        self._console = Console(stderr=True)
+        self._console = open_console(sys.stderr)
         what = TextColumn("{task.description}", markup=False)
         bar = Bar(SpinnerColumn(), what, TimeLeft(), console=self._console, transient=True)
         self._task = bar.add_task("starting", total=budget)
@@ -113,7 +114,7 @@ class Terminal(Lines):
         self._bar.update(self._task, description=text)
 
     def _done(self, text: str) -> None:
-        self._console.print(f"  {text}", highlight=False, markup=False)
+        self._console.print(f"  {text}")
 
 
 def progress_for(budget: float, quiet: bool) -> Progress:

@@ -16,15 +16,13 @@ if TYPE_CHECKING:
 
 def print_verify(verdict: QualityVerdict, console: Console) -> None:
     """Every pair of runs, the verdict, and what it rests on."""
-    from rich.text import Text
-
     console.print()
     if verdict.outcome != "failed":
         console.print(_runs_table(verdict))
         console.print()
-    console.print(Text(_headline(verdict), style="bold"))
+    console.print(_headline(verdict), style="bold")
     for line in _details(verdict):
-        console.print(line, highlight=False, markup=False)
+        console.print(line)
 
 
 def _runs_table(verdict: QualityVerdict) -> Table:

@@ -28,38 +28,32 @@ if TYPE_CHECKING:
 
 def print_tune(result: TuneResult, console: Console, script: str, plan_path: Path) -> None:
     """What was tried, what it gave, whether accuracy held, and the next command to type."""
-    from rich.text import Text
-
     console.print()
     if result.baseline_step_seconds is not None:
         rate = result.baseline_samples_per_second
         where = " in each rank" if result.nproc is not None else ""
         samples = f", {rate:,.0f} samples a second{where}" if rate else ""
-        console.print(
-            f"Plain, a step takes {seconds_words(result.baseline_step_seconds)}{samples}.", highlight=False
-        )
+        console.print(f"Plain, a step takes {seconds_words(result.baseline_step_seconds)}{samples}.")
     if result.observation is not None:
-        console.print(f"  ({step_words(result.observation)})", highlight=False)
+        console.print(f"  ({step_words(result.observation)})")
     for cause in result.causes:
-        console.print(f"  {cause.evidence}", highlight=False, markup=False)
+        console.print(f"  {cause.evidence}")
     if result.tried:
         console.print()
         console.print(_tried_table(result))
     for line in thread_lines(result.threads) if result.threads is not None else []:
-        console.print(line, highlight=False, markup=False)
+        console.print(line)
     if result.refused:
         console.print("\nNot tried:")
         for refused in result.refused:
-            console.print(
-                f"  {refused.technique}: {'; '.join(refused.reasons)}", highlight=False, markup=False
-            )
+            console.print(f"  {refused.technique}: {'; '.join(refused.reasons)}")
     console.print()
-    console.print(Text(_verdict(result), style="bold"))
+    console.print(_verdict(result), style="bold")
     for line in _details(result):
-        console.print(line, highlight=False, markup=False)
+        console.print(line)
     console.print()
     for line in _next(result, script, plan_path):
-        console.print(line, highlight=False, markup=False)
+        console.print(line)
 
 
 _TRIED_WIDTH, _BESIDE_WIDTH = 24, 14  # characters: what is long is folded, so that results can be read
@@ -67,7 +61,6 @@ _TRIED_WIDTH, _BESIDE_WIDTH = 24, 14  # characters: what is long is folded, so t
 
 def _tried_table(result: TuneResult) -> Table:
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     table.add_column("tried", overflow="fold", max_width=_TRIED_WIDTH)
@@ -81,7 +74,7 @@ def _tried_table(result: TuneResult) -> Table:
             ratio_words(row.ratio),
             f"{row.ratio.count} {row.ratio.unit}" if row.ratio is not None else "-",
             company_words(row.against.without(row.technique)),
-            Text(f"kept: {row.reason}" if row.kept else row.reason),  # what a script raised is no markup
+            f"kept: {row.reason}" if row.kept else row.reason,
         )
     return table
 
@@ -195,40 +188,34 @@ def print_profile(observation: Observation, causes: list[Cause], console: Consol
     rate = f", {samples / step:,.0f} samples a second" if samples else ""
     console.print(
         f"\n{len(observation.steps)} steps after {observation.warmup_steps} to warm up: "
-        f"{seconds_words(step)} a step{rate}",
-        highlight=False,
+        f"{seconds_words(step)} a step{rate}"
     )
-    console.print(f"({step_words(observation)})", highlight=False)
+    console.print(f"({step_words(observation)})")
     table = Table(box=None, pad_edge=False, show_header=False)
     for phase, seconds in median_phases(observation).items():
         share = phase_share(observation, phase)
         table.add_row(f"  {phase}", seconds_words(seconds), f"{share:.0%}", "#" * round(40 * share))
     console.print(table)
     for root in observation.roots:
-        console.print(
-            f"trains {root.name}: {root.parameters:,} parameters, {', '.join(root.dtypes)}", highlight=False
-        )
+        console.print(f"trains {root.name}: {root.parameters:,} parameters, {', '.join(root.dtypes)}")
     for loader in observation.loaders:
         role = "training" if loader.training else "other"
         size = f"{loader.samples:,} samples" if loader.samples is not None else "a stream"
         console.print(
             f"reads {loader.dataset} ({role}): {size}, batches of {loader.batch_size}, "
-            f"{loader.workers} workers",
-            highlight=False,
+            f"{loader.workers} workers"
         )
     for optimizer in observation.optimizers:
         fused = ", fused" if optimizer.fused else ""
-        console.print(
-            f"updates by {optimizer.name}: {optimizer.parameters:,} parameters{fused}", highlight=False
-        )
+        console.print(f"updates by {optimizer.name}: {optimizer.parameters:,} parameters{fused}")
     for memory in observation.gpu_memory:
-        console.print(gpu_memory_words(memory), highlight=False)
+        console.print(gpu_memory_words(memory))
     for name, value in observation.metrics.items():
-        console.print(f"tells its {name}: {value:g}", highlight=False, markup=False)
+        console.print(f"tells its {name}: {value:g}")
     for obstacle in observation.obstacles:
-        console.print(f"cannot be tuned: {obstacle}", highlight=False, markup=False)
+        console.print(f"cannot be tuned: {obstacle}")
     if causes:
         console.print("Why it takes that long:")
     for cause in causes:
         remedies = f": try {', '.join(cause.techniques)}" if cause.techniques else ""
-        console.print(f"  {cause.evidence}{remedies}", highlight=False, markup=False)
+        console.print(f"  {cause.evidence}{remedies}")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ...records.ranks import Findings
+from ...saying import say
 from ..hooks import Hooks
 from ..job import Ranks
 from ..observer import Observer
@@ -238,7 +239,7 @@ def fail_as(rank: int) -> Callable[[str], NoReturn]:
 
     def fail(reason: str) -> NoReturn:
         sys.stdout.flush()
-        print(f"hasten: rank {rank} cannot go on: {reason}", file=sys.stderr, flush=True)
+        say(f"hasten: rank {rank} cannot go on: {reason}", lines=True)
         os._exit(EXIT_CODE)
 
     return fail

@@ -1,0 +1,85 @@
+"""Where reports are written: a console that knows no markup, and shows what would steer a terminal."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ..errors import OutputLost
+from ..saying import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_PLAIN_WIDTH = 110  # characters, where there is no terminal that has one
+
+
+def open_console(stream: TextIO, width: int = _PLAIN_WIDTH) -> Console:
+    """Every string that is printed on it is taken as it is and made visible, in tables and bars, too.
+
+    ``width``: in characters, where it is no terminal. Printing raises OutputLost where ``stream`` cannot take
+    it.
+    """
+    from rich.console import Console, ConsoleOptions
+    from rich.segment import Segment
+    from rich.text import Text
+
+    class VisibleConsole(Console):
+        def render_str(self, text: str, **options: Any) -> Text:
+            plain = {**options, "markup": False, "emoji": False, "highlight": False}
+            return super().render_str(visible(text, lines=True), **plain)  # before it is measured
+
+        def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                if segment.control:  # rich's own, by which bars are drawn anew
+                    yield segment
+                else:
+                    yield Segment(visible(segment.text, lines=True), segment.style)
+
+    outlet: Any = Outlet(stream)
+    console = VisibleConsole(file=outlet, markup=False, emoji=False, highlight=False)
+    if not console.is_terminal:
+        console.width = width
+    return console
+
+
+class Outlet:
+    """A stream for reports. Raises OutputLost where the stream cannot take what is written.
+
+    BrokenPipeError passes: whoever read it wants no more.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.encoding = getattr(stream, "encoding", None) or "utf-8"
+
+    def write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+        except BrokenPipeError:
+            raise
+        except (OSError, ValueError) as error:
+            raise lost(error) from None
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            raise
+        except (OSError, ValueError) as error:
+            raise lost(error) from None
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+
+def lost(error: OSError | ValueError) -> OutputLost:
+    """What to tell the user of a report that was written to nowhere."""
+    why = (error.strerror if isinstance(error, OSError) else "") or str(error)
+    if isinstance(error, OSError) and error.errno == errno.EBADF:
+        why = "it is closed"
+    return OutputLost(f"the result could not be written to standard output: {why}")
