@@ -27,7 +27,7 @@ def start_process(
         if output.heard is not None:
             out = subprocess.PIPE
         try:
-            with _signals_held():
+            with signals_held():
                 process = subprocess.Popen(
                     argv, env=environment, pass_fds=descriptors, stdin=subprocess.DEVNULL,
                     stdout=out, stderr=stderr, start_new_session=True,
@@ -41,14 +41,14 @@ def start_process(
 
 
 @contextmanager
-def _signals_held() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait for the end of the block: a process that nobody knows yet could not be
-    stopped.
+def signals_held() -> Iterator[None]:
+    """Signals that ask for an end wait for that of the block: what nobody knows of yet could not be taken
+    down.
     """
     came: list[int] = []
     held = {}
     if threading.current_thread() is threading.main_thread():
-        numbers = (signal.SIGINT, signal.SIGTERM)
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
         held = {n: handler for n in numbers if callable(handler := signal.getsignal(n))}
     for number in held:
         signal.signal(number, lambda number, _: came.append(number))

@@ -6,22 +6,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
-import threading
 import traceback
-from types import FrameType, TracebackType
-from typing import NoReturn
+from types import TracebackType
 
 from .. import __version__
 from ..errors import HastenError
 from ..saying import say
-from . import demo, doctor, profile, run, streams, techniques, tune, verify
+from . import demo, doctor, interruption, profile, run, streams, techniques, tune, verify
 from .common import VerbParser, require_folder
 
 _VERBS = (doctor, profile, tune, run, verify, techniques, demo)
 _INTERRUPTED = 130
-_AGAIN_SECONDS = 0.02
 _DESCRIPTION = """\
 Find out why a PyTorch training script is slow on this machine, and train it faster, unchanged.
 
@@ -53,8 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """The exit code. Ctrl-C ends with 130, after every worker is gone."""
-    signal.signal(signal.SIGTERM, _terminate)
-    sys.unraisablehook = _unraisable
+    interruption.heed()
     sys.excepthook = _report
     streams.prepare()
     try:
@@ -73,7 +68,8 @@ def _carried_out(argv: list[str] | None) -> int:
         return code
     except KeyboardInterrupt:
         kept = "; finished trials are in the journal" if arguments.verb is tune else ""
-        say(f"hasten: interrupted{kept}")
+        with interruption.not_again():
+            say(f"hasten: interrupted{kept}")
         return _INTERRUPTED
     except HastenError as error:
         if arguments.debug:
@@ -97,27 +93,6 @@ def _report(kind: type[BaseException], error: BaseException, trace: TracebackTyp
     visible.
     """
     say("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"), lines=True)
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    """A SIGTERM unwinds like any other end, so that workers and protection are taken down."""
-    raise SystemExit(128 + number)
-
-
-def _unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-    """A signal that came inside a finalizer or a weak reference's callback was lost: Python only prints
-    what is raised there. It is sent again, once that callback is over.
-    """
-    if issubclass(unraisable.exc_type, KeyboardInterrupt):
-        number = signal.SIGINT
-    elif issubclass(unraisable.exc_type, SystemExit):
-        number = signal.SIGTERM
-    else:
-        sys.__unraisablehook__(unraisable)
-        return
-    again = threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number))
-    again.daemon = True
-    again.start()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from types import FrameType
 
-PASSED_ON = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+PASSED_ON = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 _FROM_KERNEL = 0x80  # si_code of what a terminal sends, to a whole process group (sigaction(2), SI_KERNEL)
 
 

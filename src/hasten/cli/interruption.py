@@ -1,0 +1,57 @@
+"""Signals that ask for an end: each unwinds as an error does, so that workers and protection go, too."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+_AGAIN_SECONDS = 0.02
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+def heed() -> None:
+    """From now on SIGTERM, SIGHUP and SIGQUIT raise SystemExit, as SIGINT raises KeyboardInterrupt.
+
+    One that is ignored (SIGHUP by nohup) stays so.
+    """
+    for number in _ENDING[1:]:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _end)
+    sys.unraisablehook = _unraisable
+
+
+@contextmanager
+def not_again() -> Iterator[None]:
+    """For what is left to say once everything is taken down: nobody need ask a second time."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def _unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    """A signal that came inside a finalizer or a weak reference's callback was lost: Python only prints
+    what is raised there. It is sent again, once that callback is over.
+    """
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        number: int = signal.SIGINT
+    elif isinstance(unraisable.exc_value, SystemExit) and isinstance(unraisable.exc_value.code, int):
+        number = unraisable.exc_value.code - 128
+    else:
+        sys.__unraisablehook__(unraisable)
+        return
+    again = threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number))
+    again.daemon = True
+    again.start()
