@@ -172,7 +172,7 @@ with stage_for(folder, sys.argv[2]) as stage, stage.worker() as worker:
 
 def test_a_worker_and_what_it_forked_end_with_a_coordinator_that_was_killed(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", COORDINATOR, str(tmp_path), FORKS.format(then="time.sleep(1000)")]
-    temporary = tmp_path / "temporary"  # its layers stay behind, as nobody is left to remove them
+    temporary = tmp_path / "temporary"
     temporary.mkdir()
     environment = {**one_thread(), "TMPDIR": str(temporary)}
     with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment) as coordinator:
@@ -181,8 +181,9 @@ def test_a_worker_and_what_it_forked_end_with_a_coordinator_that_was_killed(tmp_
             started = coordinator.stdout.readline().split()
         finally:
             coordinator.kill()
-    assert len(started) == 4, "the worker in three, and what it forked"
+    assert len(started) == 5, "the worker in three, what it forked, and what clears away behind all of them"
     assert all(has_ended(int(process)) for process in started)
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_stopped_worker_can_be_ended(tmp_path: Path) -> None:

@@ -120,14 +120,22 @@ def first_output(folder: Path) -> str:
 
 
 def children() -> set[int]:
-    """Processes that this one has started and not yet waited for."""
-    return {int(pid) for task in _tasks(os.getpid()) for pid in _listed(task / "children")}
+    """Processes that this one has started and not yet waited for, but for what clears a stage away."""
+    found = {int(pid) for task in _tasks(os.getpid()) for pid in _listed(task / "children")}
+    return {pid for pid in found if b"clearing.py" not in _command(pid)}
 
 
 def descendants(pid: int) -> set[int]:
     """Whatever a process has started, and what those have, by the numbers that we see them under."""
     found = {int(child) for task in _tasks(pid) for child in _listed(task / "children")}
     return found.union(*map(descendants, found))
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def _tasks(pid: int) -> list[Path]:

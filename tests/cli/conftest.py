@@ -56,7 +56,7 @@ class Project:
     def hasten(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         return self.python("-m", "hasten.cli.main", *words, stdin=stdin)
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, before: Callable[[], object] | None = None) -> subprocess.Popen[str]:
         """hasten in the background; its standard error can be read line by line."""
         return subprocess.Popen(
             [sys.executable, "-m", "hasten.cli.main", *words],
@@ -66,6 +66,7 @@ class Project:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=before,
         )
 
     def processes(self) -> list[int]:

@@ -18,9 +18,12 @@ import pytest
 
 from .conftest import PATIENCE_SECONDS, Project, wait_until
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/environ").exists(), reason="processes are found by /proc"
-)
+pytestmark = [
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found by /proc"),
+    pytest.mark.attack("signals"),
+]
+
+ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 
 TRAINS_FOR_LONG = """
 import torch
@@ -47,10 +50,14 @@ for step, (inputs, labels) in enumerate(DataLoader(Numbers(), batch_size=8, num_
 class Tune:
     """A tune in the background that has come to a moment worth interrupting."""
 
-    def __init__(self, project: Project, script: str = TRAINS_FOR_LONG) -> None:
+    def __init__(
+        self, project: Project, script: str = TRAINS_FOR_LONG, before: Callable[[], object] | None = None
+    ) -> None:
+        """``before``: what is done in its process before it is hasten's."""
         self.project = project
         project.write("train.py", script)
-        self.process = project.start("tune", "--allow-writes", "--budget", "600", "train.py")
+        words = ("tune", "--allow-writes", "--budget", "600", "train.py")
+        self.process = project.start(*words, before=before)
         self.said: list[str] = []
 
     def hear(self, text: str, times: int = 1) -> None:
@@ -109,6 +116,8 @@ class Interrupted:
     params=[
         (signal.SIGINT, "at the start"),
         (signal.SIGINT, "during observation"),
+        (signal.SIGHUP, "during observation"),
+        (signal.SIGQUIT, "during observation"),
         pytest.param((signal.SIGINT, "during a trial"), marks=pytest.mark.thorough),
         pytest.param((signal.SIGTERM, "during a trial"), marks=pytest.mark.thorough),
     ],
@@ -153,6 +162,14 @@ def test_no_traceback_is_shown(interrupted: Interrupted) -> None:
     assert "Traceback" not in "".join(interrupted.tune.said)
 
 
+def test_nohup_is_heeded(project: Project) -> None:
+    """Whoever ignores SIGHUP when hasten starts wants it to go on."""
+    tune = Tune(project, PREPARES_FOR_LONG, before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    tune.until_its_worker_prints()
+    tune.process.send_signal(signal.SIGHUP)
+    assert tune.end(signal.SIGTERM) == 128 + signal.SIGTERM
+
+
 def test_before_anything_was_measured(project: Project) -> None:
     tune = Tune(project)
     wait_until((project.folder / ".hasten" / "train").exists)
@@ -180,7 +197,7 @@ sys.exit(main.main(["profile", "train.py"]))
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", ENDING)
 def test_a_signal_inside_a_finalizer_is_not_lost(project: Project, number: signal.Signals) -> None:
     done = project.python("-c", INTERRUPTED_IN_A_FINALIZER.format(signal=number.name))
     assert done.returncode == 128 + number
@@ -223,8 +240,27 @@ def test_killed_at_any_moment_it_leaves_nothing(
             time.sleep(moments.uniform(0, LONGEST_SECONDS))
             assert tune.end(signal.SIGKILL) == -signal.SIGKILL
         for project in projects:
-            wait_until(lambda project=project: project.processes() == [])  # type: ignore[misc]
+            wait_until(lambda project=project: project.left_over() == [])  # type: ignore[misc]
     wait_until(lambda: everywhere() <= before)  # what other programs put there goes away again
+
+
+def test_the_next_tune_removes_what_is_left_where_everything_was_killed(project: Project) -> None:
+    tune = Tune(project, PREPARES_FOR_LONG)
+    tune.until_its_worker_prints()
+    for number in sorted(project.processes(), key=lambda number: not is_clearing(number)):
+        os.kill(number, signal.SIGKILL)
+    wait_until(lambda: project.processes() == [])
+    (left,) = project.left_over()
+    wait_until(lambda: not is_locked(project.temporary / left / ".in-use"))  # by a process that is ending
+    next_tune = Tune(project)
+    next_tune.until_it_starts()
+    wait_until(lambda: left not in project.layers())
+    assert next_tune.end(signal.SIGINT) == 130
+    assert project.left_over() == []
+
+
+def is_clearing(number: int) -> bool:
+    return b"clearing.py" in Path(f"/proc/{number}/cmdline").read_bytes()
 
 
 def is_locked(path: Path) -> bool:
@@ -234,21 +270,6 @@ def is_locked(path: Path) -> bool:
         except BlockingIOError:
             return True
     return False
-
-
-@pytest.mark.thorough
-def test_the_next_tune_removes_the_layers_that_a_killed_one_left(project: Project) -> None:
-    tune = Tune(project)
-    tune.until_its_worker_prints()
-    assert tune.end(signal.SIGKILL) == -signal.SIGKILL
-    wait_until(lambda: project.processes() == [])
-    (left,) = project.left_over()
-    wait_until(lambda: not is_locked(project.temporary / left / ".in-use"))  # by a process that is ending
-    next_tune = Tune(project)
-    next_tune.until_it_starts()
-    wait_until(lambda: left not in project.layers())
-    assert next_tune.end(signal.SIGINT) == 130
-    assert project.left_over() == []
 
 
 PREPARES_FOR_LONG = """
@@ -264,13 +285,13 @@ def test_a_killed_tune_takes_everything_with_it(project: Project) -> None:
     """Nothing of ours can run any more, and the worker has nobody to ask: the kernel must end it."""
     tune = Tune(project, PREPARES_FOR_LONG)
     tune.until_its_worker_prints()
-    assert len(project.processes()) == 5  # the tune, its worker in three, the worker's child
+    assert len(project.processes()) == 6  # the tune, its clearing, its worker in three, the worker's child
     assert tune.end(signal.SIGKILL) == -signal.SIGKILL
     wait_until(lambda: project.processes() == [])
     assert journal_rows(project, "SELECT state FROM tunes") == [("open",)]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
 def test_an_interruption_does_not_wait_for_the_script(project: Project, number: signal.Signals) -> None:
     tune = Tune(project, PREPARES_FOR_LONG)
     tune.until_its_worker_prints()

@@ -17,12 +17,19 @@ import pytest
 
 import hasten
 from hasten.inside.containment import contain
+from hasten.inside.orphans import end_all_below
 
 from ..processes import started_with
 from .users import NOBODY, identity, python_for
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="namespaces are Linux's")
 
+STAND_OVER = """
+import os, signal, subprocess, sys, time
+sys.path.insert(0, {path!r})
+from hasten.inside.containment import stand_over
+stand_over()
+"""
 MARK = "CONTAINED_BY_THIS_TEST"
 BEGIN = """
 import os, signal, subprocess, sys, time
@@ -58,11 +65,11 @@ class Place:
         self.user = user
         package = folder / "package"
         shutil.copytree(Path(hasten.__file__).parent, package / "hasten")  # where anybody may read it
-        self._path = str(package)
+        self.package = str(package)
 
-    def start(self, body: str) -> subprocess.Popen[str]:
+    def start(self, body: str, begin: str = BEGIN) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [python_for(self.user), "-c", BEGIN.format(path=self._path) + body],
+            [python_for(self.user), "-c", begin.format(path=self.package) + body],
             env={"PATH": os.environ["PATH"], MARK: str(self.folder)},
             cwd=self.folder,
             stdout=subprocess.PIPE,
@@ -207,3 +214,72 @@ def test_where_the_kernel_refuses_nothing_is_changed(monkeypatch: pytest.MonkeyP
     before = os.getpid(), os.readlink("/proc/self/ns/pid_for_children"), os.listdir("/proc/self/fd")
     assert contain() == "the kernel refused unshare: Operation not permitted"
     assert (os.getpid(), os.readlink("/proc/self/ns/pid_for_children"), os.listdir("/proc/self/fd")) == before
+
+
+# ---- where the kernel refuses namespaces
+def stood_over(place: Place, then: str) -> str:
+    return STAND_OVER.format(path=place.package) + LEAVES_CHILDREN + then
+
+
+@pytest.mark.attack("signals")
+@pytest.mark.parametrize(
+    ("then", "code"),
+    [("", 0), ("sys.exit(7)", 7), ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL)],
+    ids=["it ends", "it fails", "it is killed"],
+)
+def test_without_namespaces_what_it_leaves_ends_with_it(place: Place, then: str, code: int) -> None:
+    with place.start(stood_over(place, then), begin="") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        assert process.wait(timeout=60) == code
+    assert place.living() == [], "gone before it is seen to end"
+
+
+@pytest.mark.attack("signals")
+@pytest.mark.parametrize("stopped", [False, True], ids=["running", "stopped"])
+def test_without_namespaces_it_ends_with_whoever_started_it(place: Place, stopped: bool) -> None:
+    """As soon as it runs again."""
+    parent = f"""
+import subprocess, sys, os, signal, time
+body = {stood_over(place, "time.sleep(600)")!r}
+child = subprocess.Popen([sys.executable, "-c", body], start_new_session=True, stdout=subprocess.PIPE)
+print(child.stdout.readline().decode(), end="", flush=True)
+if {stopped}:
+    os.killpg(child.pid, signal.SIGSTOP)
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+    with place.start(parent, begin="") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        worker = int(process.stdout.readline())
+        process.kill()
+    if stopped:
+        os.killpg(worker, signal.SIGCONT)
+    assert place.empties()
+
+
+@pytest.mark.attack("signals")
+def test_without_namespaces_all_that_it_started_can_be_ended_from_outside(place: Place) -> None:
+    with place.start(stood_over(place, "time.sleep(600)"), begin="") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        assert len(place.living()) == 6, "two of ours and four children"
+        end_all_below(process.pid)
+        assert process.wait(timeout=60) == -signal.SIGKILL
+    assert place.living() == []
+
+
+@pytest.mark.attack("signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_without_namespaces_signals_to_its_group_are_the_workers(
+    place: Place, number: signal.Signals
+) -> None:
+    heard = f"signal.signal({int(number)}, lambda *_: (os.write(1, b'heard\\n'), os._exit(3)))"
+    body = STAND_OVER.format(path=place.package) + heard + "\nprint('ready', flush=True)\ntime.sleep(600)"
+    with place.start(body, begin="") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        os.killpg(process.pid, number)
+        assert process.stdout.readline() == "heard\n"
+        assert process.wait(timeout=60) == 3

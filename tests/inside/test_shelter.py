@@ -18,5 +18,5 @@ def test_on_another_system_nothing_of_linux_is_asked(tmp_path: Path, monkeypatch
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(mounts, "is_admin", fail)
     monkeypatch.setattr(shelter, "contain", fail)
-    protection = shelter._protected(Shield((str(tmp_path),), ""))
+    protection, _ = shelter._protected(Shield((str(tmp_path),), ""))
     assert (protection.kind, protection.reason) == ("off", "files can be protected on Linux only")

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..errors import Refusal, WorkerError
 from ..inside.job import Job
+from ..inside.orphans import end_all_below
 from ..inside.wire import Hangup, Message, Wire
 from ..launch.local import render
 from ..records.codec import from_json
@@ -72,6 +73,7 @@ class WorkerProcess:
         self.uppers: tuple[str, ...] = ()  # where its writes go
         self._denied = ""  # as in ScriptEnded
         self._imported = imported
+        self._contained = False  # the kernel ends with it all that it started
         self._wire = Wire(ours)
         self._process = process
         self._tap: Tap | None = None
@@ -169,6 +171,8 @@ class WorkerProcess:
 
     def stop(self) -> None:
         """End it and everything it started, at once."""
+        if not self._contained and self._process.poll() is None:
+            end_all_below(self._process.pid)
         self._signal(signal.SIGKILL)
         self._process.wait()
         self._hear_out()
@@ -189,6 +193,7 @@ class WorkerProcess:
             return
         told = self._receive(timeout, "starting up")
         self.protection = told["kind"]
+        self._contained = told["contained"]
         self.uppers = tuple(told["uppers"])
         self._denied = told["reason"] if told["kind"] == "landlock" else ""
         if told["kind"] == "off" and self._must_be_shielded:

@@ -22,6 +22,7 @@ from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
 from ..sources import Sources
+from .clearing import Clearing
 from .ending import PlanRefused
 from .group import WorkerGroup
 from .listening import Heard
@@ -29,6 +30,7 @@ from .output import Output
 from .process import WorkerProcess
 from .rehearsal import SEED, rehearse
 from .sheltered import start_sheltered
+from .starting import signals_held
 from .worker import Worker
 
 
@@ -55,17 +57,26 @@ class Stage:
     protection: str = ""  # "overlay", "landlock" or "off", known once a worker has started
     _layers: str = field(default="", init=False)
     _aside: str = field(default="", init=False)  # the layers' folder, or what stands in for one
+    _clearing: Clearing = field(init=False)
     _prelude: tuple[str, ...] = field(default=(), init=False)
     _count: int = field(default=0, init=False)
     _rehearsed: dict[Wish, Findings] = field(default_factory=dict, init=False)
 
     def __enter__(self) -> Stage:
-        self._layers = make_layers(self.folders)
-        self._aside = self._layers or tempfile.mkdtemp(prefix="hasten-")
+        with ExitStack() as starting:
+            with signals_held():
+                self._clearing = Clearing()
+                starting.callback(self.__exit__)
+                self._layers = make_layers(self.folders)
+                self._aside = self._layers or tempfile.mkdtemp(prefix="hasten-")
+                self._clearing.covers(self._aside)
+            starting.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        remove_layers(self._aside)
+        with signals_held():
+            remove_layers(self._aside)
+            self._clearing.close()
 
     @property
     def aside(self) -> str:

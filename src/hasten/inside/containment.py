@@ -11,6 +11,10 @@ All are forks of the one process that calls ``contain``, which returns in S only
 namespace, and what is newly put into /dev/shm is seen nowhere else and vanishes at the end; what lies there
 already stays in sight.
 
+Where the kernel refuses that, ``stand_over`` leaves W between the coordinator and the worker: it adopts what
+the worker's children leave, and ends it when the worker or the coordinator has ended. What ends W itself with
+SIGKILL leaves programs alone that moved to a session of their own.
+
 Sources: the manual pages pid_namespaces(7), user_namespaces(7) and prctl(2).
 """
 
@@ -27,10 +31,13 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from . import mounts
+from .orphans import adopt_orphans, end_orphans
 from .rehearsal import rehearse
 
 _SHM = "/dev/shm"
 _MOST_ENTRIES = 256  # in /dev/shm, each of which is one more mount
+_THE_WORKERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_LEFT = getattr(signal, "SIGRTMAX", signal.SIGTERM)  # tells W that the coordinator has gone
 
 
 def contain() -> str:
@@ -44,11 +51,40 @@ def contain() -> str:
     return reason
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends (Linux: prctl(2), PR_SET_PDEATHSIG)."""
+def stand_over() -> None:
+    """Go on in a child of this process, which ends with it, and all that it leaves. Linux only."""
+    above, here = os.getppid(), os.getpid()
+    descriptors = [int(name) for name in os.listdir("/proc/self/fd")]
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _THE_WORKERS)
+    worker = os.fork()
+    if not worker:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        die_with_parent()
+        if os.getppid() != here:  # gone before the kernel knew
+            os._exit(1)
+        return
+    adopt_orphans()
+    _hold_only(descriptors)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    signal.signal(_LEFT, lambda *_: _end_all())
+    die_with_parent(_LEFT)
+    if os.getppid() != above:
+        _end_all()
+    _, status = os.waitpid(worker, 0)
+    end_orphans()
+    _end_with(status)
+
+
+def _end_all() -> NoReturn:
+    end_orphans()
+    os._exit(1)
+
+
+def die_with_parent(by: int = signal.SIGKILL) -> None:
+    """Ask the kernel to signal this process when its parent ends (Linux: prctl(2), PR_SET_PDEATHSIG)."""
     if sys.platform == "linux":
         libc: Any = ctypes.CDLL(None, use_errno=True)
-        libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+        libc.prctl(1, by, 0, 0, 0)
 
 
 def dies_with_parent() -> bool:
@@ -73,9 +109,11 @@ def _enter() -> None:
     alive, held = os.pipe()  # held by W alone: when it closes, W is gone
     told, tell = os.pipe()  # by which I tells W how S ended
     descriptors = [int(name) for name in os.listdir("/proc/self/fd")]  # S's /proc will not show W any more
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _THE_WORKERS)
     first = os.fork()
     if first:
         _hold_only(descriptors, held, told)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         _end_as(first, told)
     os.close(held)
     die_with_parent()
@@ -85,6 +123,7 @@ def _enter() -> None:
     if worker:
         _hold_only(descriptors, tell)
         _clear_away_until(worker, tell)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     for number in (alive, told, tell):
         os.close(number)
     _settle()
@@ -122,6 +161,10 @@ def _end_as(first: int, told: int) -> NoReturn:
         status = int(pipe.read() or signal.SIGKILL)  # nothing is said where I was killed itself
     with suppress(ChildProcessError):
         os.waitpid(first, 0)
+    _end_with(status)
+
+
+def _end_with(status: int) -> NoReturn:
     if not os.WIFSIGNALED(status):
         os._exit(os.WEXITSTATUS(status))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -148,6 +191,6 @@ def _hold_only(descriptors: Sequence[int], *numbers: int) -> None:
         if descriptor > 2 and descriptor not in numbers:
             with suppress(OSError):
                 os.close(descriptor)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _THE_WORKERS:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -8,7 +8,7 @@ import os
 import sys
 
 from . import mounts
-from .containment import contain, die_with_parent
+from .containment import contain, die_with_parent, stand_over
 from .job import Shield
 from .protect import Protection, protect
 from .wire import Hangup, Wire
@@ -16,7 +16,7 @@ from .wire import Hangup, Wire
 
 def take_shelter(shield: Shield | None, wire: Wire | None) -> None:
     """As ``shield`` asks; tells the coordinator what came of it. Ends the process where it may not go on."""
-    protection = _protected(shield) if shield is not None else None
+    protection, contained = _protected(shield) if shield is not None else (None, False)
     if wire is None:
         return
     die_with_parent()  # not before: a change of credentials takes it back
@@ -24,19 +24,22 @@ def take_shelter(shield: Shield | None, wire: Wire | None) -> None:
         return
     told = {"kind": protection.kind, "reason": protection.reason, "uppers": protection.uppers}
     try:
-        wire.send({"event": "shielded", **told})
+        wire.send({"event": "shielded", "contained": contained, **told})
     except Hangup:
         os._exit(0)  # the coordinator was gone before the kernel knew that we go with it
     if protection.kind == "off" and shield.required:
         raise SystemExit(0)
 
 
-def _protected(shield: Shield) -> Protection:
+def _protected(shield: Shield) -> tuple[Protection, bool]:
+    """And whether the kernel will end all that is started from here on."""
     if not sys.platform.startswith("linux"):
-        return protect(shield.folders, shield.layers, shield.prelude)  # which says that it is for Linux
+        return protect(shield.folders, shield.layers, shield.prelude), False  # which says: for Linux only
     admin = mounts.is_admin()
     contained = not contain()
+    if not contained:
+        stand_over()
     protection = protect(shield.folders, shield.layers, shield.prelude, or_deny=shield.required)
     if contained and not admin:
         mounts.drop_capabilities()  # those that came with the namespace
-    return protection
+    return protection, contained

@@ -18,10 +18,10 @@ from functools import partial
 from ..errors import WorkerError
 from ..inside.containment import die_with_parent
 from ..inside.job import Job
+from ..inside.orphans import adopt_orphans, end_orphans
 from ..machine.vitals import killed_for_memory
 from ..saying import say
 from .local import render
-from .orphans import adopt_orphans, end_orphans
 from .signals import PASSED_ON, Signals
 from .tail import Tail
 from .words import how_it_ended
