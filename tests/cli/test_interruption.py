@@ -249,6 +249,7 @@ def test_the_next_tune_removes_what_is_left_where_everything_was_killed(project:
     tune.until_its_worker_prints()
     for number in sorted(project.processes(), key=lambda number: not is_clearing(number)):
         os.kill(number, signal.SIGKILL)
+    tune.process.communicate(timeout=PATIENCE_SECONDS)
     wait_until(lambda: project.processes() == [])
     (left,) = project.left_over()
     wait_until(lambda: not is_locked(project.temporary / left / ".in-use"))  # by a process that is ending
