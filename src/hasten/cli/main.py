@@ -5,7 +5,6 @@ code.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import traceback
 from types import TracebackType
