@@ -45,7 +45,7 @@ TRIED_WITH: dict[str, dict[str, Any]] = {
     "batch_size": {"factor": 2},
     "prune": {"ratio": 0.3},
     "processes": {"count": 2},
-    "matmul_precision": {"precision": "high"},
+    "matmul_precision": {"precision": "medium", "convolutions": True},
 }
 """Settings for the lines by hand, where a technique needs some."""
 _TWO_CORES = "Unproven: no workload is known to gain from it on the machine we have, one socket of two cores."
@@ -53,8 +53,6 @@ _MEMORY = "It saves memory and no time, so it is not timed; its tests count what
 UNPROVEN = {
     **dict.fromkeys(("affinity", "interop_threads", "huge_pages"), _TWO_CORES),
     **dict.fromkeys(("checkpointing", "optimizer_in_backward"), _MEMORY),
-    "onednn_fpmath": "Seen once on 16 cores with AMX, over products of 2048 x 2048: 1.78x (1.59 to 2.00, 4 "
-    "pairs). Raw numbers of that run were not kept, so it counts as unproven.",
     "intel_extension": "Unproven: the extension ended with torch 2.8, older than any we support.",
     "openmp_runtime": "Unproven: no workload is known to gain from it on two cores.",
 }

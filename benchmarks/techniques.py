@@ -129,8 +129,6 @@ CASES_ON_GPU = (
 CASES_WITH_AMX = (
     Case("matmul_precision", "products", GAIN, "matrix instructions multiply bfloat16, not float32"),
     Case("matmul_precision", "small_layers 8", NO_GAIN, "such small products do not go to oneDNN"),
-    Case("onednn_fpmath", "products", GAIN, "matrix instructions multiply bfloat16, not float32"),
-    Case("onednn_fpmath", "small_layers 8", NO_GAIN, "such small products do not go to oneDNN"),
     Case("bf16", "products", GAIN, "matrix instructions multiply bfloat16, not float32"),
 )
 KINDS = {

@@ -15,7 +15,6 @@ import torch
 
 from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
-from ..machine.facts import this_machine
 from ..records.plan import BASELINE, Plan, Settings
 from .workbench import Workbench
 
@@ -113,6 +112,7 @@ def trained_from_the_start(bench: Workbench, plan: Plan) -> tuple[list[float], d
 CATALOG_SETTINGS: dict[str, Settings] = {
     "threads": {"count": 1},
     "loader_workers": {"count": 1},
+    "matmul_precision": {"precision": "medium", "convolutions": True},
     "compile": {"backend": "aot_eager"},  # all but the kernels, which take a C++ compiler half a minute
 }
 """Settings for techniques that need some."""
@@ -129,14 +129,13 @@ def plan_of(*names: str) -> Plan:
 
 
 def live_on(kind: str) -> list[str]:
-    """What can be switched in a training on this machine's devices of a kind ("cpu", "cuda")."""
-    here = this_machine()
+    """What can be switched in a training on devices of a kind ("cpu", "cuda"), whatever this machine has:
+    where a processor lacks instructions, flags are set and taken back all the same.
+    """
     return [
         name
         for name, technique in CATALOG.items()
-        if technique.scope == "live"
-        and kind in (technique.devices or {kind})
-        and not technique.refuse_machine(here)
+        if technique.scope == "live" and kind in (technique.devices or {kind})
     ]
 
 
@@ -146,7 +145,7 @@ def pairs_of(names: list[str]) -> list[tuple[str, str]]:
 
 
 LIVE = live_on("cpu")
-"""What can be switched in a training on this machine's CPU. The others have tests of their own."""
+"""What can be switched in a training on a CPU. The others have tests of their own."""
 
 PAIRS = pairs_of(LIVE)
 

@@ -26,7 +26,6 @@ from .interop_threads import InteropThreads
 from .loader_workers import LoaderWorkers
 from .malloc import Malloc
 from .matmul_precision import MatmulPrecision
-from .onednn_fpmath import OnednnFpmath
 from .openmp_runtime import OpenmpRuntime
 from .optimizer_in_backward import OptimizerInBackward
 from .pin_memory import PinMemory
@@ -48,7 +47,6 @@ _ALL: tuple[type[Technique], ...] = (
     Fp8,
     Tf32,
     MatmulPrecision,
-    OnednnFpmath,
     Compile,
     ChannelsLast,
     DropBias,

@@ -1,45 +1,57 @@
-"""Products of float32 matrices by oneDNN, which may take them in bfloat16; sums stay in float32.
+"""oneDNN may multiply float32 numbers as bfloat16, adding up in float32: in matrix products and convolutions.
 
-It helps where the time goes into large linear layers: with AMX they are computed in bfloat16, and with
-AVX-512 alone by oneDNN's float32 kernels in place of MKL's (seen: AVX512_BF16 without AMX stays float32). It
-does nothing for small products, nor where bf16 is on too. On a GPU tf32 is the technique.
+Parameters and activations stay float32; only products are rounded. It helps where the time goes into large
+linear layers or convolutions. With matrix instructions for bfloat16 (AMX, or ARM's) oneDNN takes it up; with
+AVX-512 alone it computes in float32 all the same, by kernels of its own in place of MKL's (seen with oneDNN
+3.12 by ONEDNN_VERBOSE, also with AVX512_BF16). It does nothing for small products, nor under autocast, and
+hurts where sums cancel. On a GPU tf32 is the technique.
 
-Source: https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html
+Sources: https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html;
+https://docs.pytorch.org/docs/stable/notes/mkldnn.html (fp32_precision);
+https://uxlfoundation.github.io/oneDNN/dev_guide_attributes_fpmath_mode.html
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..float32_precision import Float32Precision, is_at
 from ..products import device_of, product_changes
 from ..training import Call, NotApplicable, Training
 from .base import Technique
 
 _FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
+_MATRIX_FLAGS = {"x86_64": "amx_bf16", "aarch64": "bf16", "arm64": "bf16"}
 _PRECISIONS = ("high", "medium")
+_VARIABLE = "_DEFAULT_FPMATH_MODE"  # ONEDNN_..., DNNL_...
 
 
 class MatmulPrecision(Technique):
     name = "matmul_precision"
-    summary = "float32 matrix products in lower precision inside, summed in float32"
+    summary = "float32 products in lower precision inside, summed in float32"
     layer = "application"
     risk = "close"
     scope = "live"
+    conflicts = frozenset({"bf16", "fp16", "tf32"})
     precision = "bfloat16"
     devices = frozenset({"cpu"})
 
     def __init__(self) -> None:
-        self._before: str | None = None
+        self._before: Float32Precision | None = None
         self._wanted = ""
         self._changes = False
         self._calls = 0
 
     @classmethod
     def refuse_machine(cls, machine: Machine) -> list[str]:
+        own = [name for name in machine.environment if name.endswith(_VARIABLE)]
+        if own:
+            return [f"you set {', '.join(own)} yourself, and that stands"]
         if not machine.accelerators and not _FLAGS & set(machine.cpu_flags):
             return ["this CPU has no bfloat16 instructions (avx512_bf16, amx_bf16)"]
         return []
@@ -48,47 +60,71 @@ class MatmulPrecision(Technique):
     def refuse(cls, facts: Facts) -> list[str]:
         if not facts.on_cpu:
             return ["the training is not on the CPU: on a GPU, tf32 does this"]
-        reasons = [] if _FLAGS & set(facts.machine.cpu_flags) else cls.refuse_machine(facts.machine)
+        reasons = cls.refuse_machine(replace(facts.machine, accelerators=()))
         if all("float32" not in root.dtypes for root in facts.observation.roots):
             reasons.append("there are no float32 parameters")
+        if "autocast" in facts.observation.uses:
+            reasons.append("the script already uses autocast, under which there is nothing left for it")
         return reasons
 
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:
-        """``high`` stands for tf32, for which oneDNN has no kernels on a CPU of today."""
+        """Convolutions, too, where there are some and the processor has matrix instructions for bfloat16.
+        ``high`` stands for tf32, for which oneDNN has no kernels on a CPU of today.
+        """
+        machine = facts.machine
+        by_matrices = _MATRIX_FLAGS.get(machine.architecture, "") in machine.cpu_flags
+        if by_matrices and any(root.convolutions for root in facts.observation.roots):
+            return [{"precision": "medium", "convolutions": True}]
         return [{"precision": "medium"}]
 
     @classmethod
     def check(cls, settings: Settings) -> None:
-        if set(settings) - {"precision"} or settings.get("precision", "medium") not in _PRECISIONS:
-            raise ValueError(f"matmul_precision takes precision, one of {', '.join(_PRECISIONS)}")
+        fits = (
+            set(settings) <= {"precision", "convolutions"}
+            and settings.get("precision", "medium") in _PRECISIONS
+            and isinstance(settings.get("convolutions", False), bool)
+        )
+        if not fits:
+            raise ValueError(
+                f"matmul_precision takes precision, one of {', '.join(_PRECISIONS)}, and convolutions, true "
+                "or false"
+            )
 
     def install(self, training: Training, settings: Settings) -> None:
         torch = training.torch
-        before, wanted = torch.get_float32_matmul_precision(), str(settings.get("precision", "medium"))
-        if before != "highest":
-            raise NotApplicable(f"the script has set the precision itself, to {before}")
+        convolutions = bool(settings.get("convolutions", False))
+        before = Float32Precision.now(torch)
+        if before.products != "highest":
+            raise NotApplicable(f"the script has set the precision itself, to {before.products}")
+        if convolutions and before.onednn_convolutions not in ("none", "ieee"):
+            raise NotApplicable(
+                f"the script has set the precision of convolutions itself, to {before.onednn_convolutions}"
+            )
+        wanted = str(settings.get("precision", "medium"))
         self._before, self._wanted = before, wanted
-        torch.set_float32_matmul_precision(wanted)
+
+        def put_on() -> None:
+            torch.set_float32_matmul_precision(wanted)
+            if convolutions:
+                torch.backends.mkldnn.conv.fp32_precision = "bf16"
+
+        put_on()
         device = device_of(training)
         if device is not None:
-            self._changes = product_changes(
-                torch,
-                device,
-                lambda: torch.set_float32_matmul_precision(before),
-                lambda: torch.set_float32_matmul_precision(wanted),
-            )
+            self._changes = product_changes(torch, device, lambda: before.put_back(torch), put_on)
 
         def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            self._calls += torch.is_grad_enabled() and torch.get_float32_matmul_precision() == wanted
+            self._calls += torch.is_grad_enabled() and is_at(torch, wanted)
             return call(*args, **kwargs)
 
         training.forward_wrappers[self.name] = forward
 
     def remove(self, training: Training) -> None:
+        """What the script has set meanwhile stands."""
         training.forward_wrappers.pop(self.name, None)
-        if self._before is not None and training.torch.get_float32_matmul_precision() == self._wanted:
-            training.torch.set_float32_matmul_precision(self._before)
+        if self._before is not None and is_at(training.torch, self._wanted):
+            self._before.put_back(training.torch)
         self._before = None
 
     def proof(self, training: Training) -> Proof:
@@ -99,4 +135,6 @@ class MatmulPrecision(Technique):
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
-        return f'torch.set_float32_matmul_precision("{settings.get("precision", "medium")}")'
+        products = f'torch.set_float32_matmul_precision("{settings.get("precision", "medium")}")'
+        convolutions = '\ntorch.backends.mkldnn.conv.fp32_precision = "bf16"'
+        return products + (convolutions if settings.get("convolutions") else "")

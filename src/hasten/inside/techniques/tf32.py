@@ -15,6 +15,7 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..float32_precision import Float32Precision
 from ..products import device_of, product_changes
 from ..training import Call, NotApplicable, Training
 from .base import Technique
@@ -28,11 +29,12 @@ class Tf32(Technique):
     layer = "application"
     risk = "close"
     scope = "live"
+    conflicts = frozenset({"matmul_precision"})
     precision = "tfloat32"
     devices = frozenset({"cuda"})
 
     def __init__(self) -> None:
-        self._before: tuple[bool, bool] | None = None
+        self._before: tuple[Float32Precision, bool] | None = None
         self._changes = False
         self._calls = 0
 
@@ -57,30 +59,37 @@ class Tf32(Technique):
         if device is not None and torch.cuda.get_device_capability(device) < _LEAST_CAPABILITY:
             raise NotApplicable("this GPU has no TensorFloat-32: it came with compute capability 8.0")
         matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-        before = self._before = (matmul.allow_tf32, cudnn.allow_tf32)
-        if all(before):
-            self._before = None
+        before, convolutions = Float32Precision.now(torch), cudnn.allow_tf32
+        if matmul.allow_tf32 and convolutions:
             raise NotApplicable("the script allows TensorFloat-32 itself")
+        self._before = (before, convolutions)
 
-        def put(flags: tuple[bool, bool]) -> None:
-            matmul.allow_tf32, cudnn.allow_tf32 = flags
+        def put_on() -> None:
+            """What is allowed already may be allowed by a lower precision ("medium"), which stays."""
+            if not matmul.allow_tf32:
+                matmul.allow_tf32 = True
+            cudnn.allow_tf32 = True
 
-        put((True, True))
+        put_on()
         if device is not None:
-            self._changes = product_changes(torch, device, lambda: put(before), lambda: put((True, True)))
+            self._changes = product_changes(torch, device, lambda: self._put_back(torch), put_on)
 
         def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            self._calls += torch.is_grad_enabled() and matmul.allow_tf32
+            self._calls += torch.is_grad_enabled() and matmul.fp32_precision == "tf32"
             return call(*args, **kwargs)
 
         training.forward_wrappers[self.name] = forward
 
     def remove(self, training: Training) -> None:
         training.forward_wrappers.pop(self.name, None)
-        backends = training.torch.backends
-        if self._before is not None:
-            backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32 = self._before
+        self._put_back(training.torch)
         self._before = None
+
+    def _put_back(self, torch: Any) -> None:
+        if self._before is not None:
+            before, convolutions = self._before
+            torch.backends.cudnn.allow_tf32 = convolutions
+            before.put_back(torch)
 
     def proof(self, training: Training) -> Proof:
         """Counts the forward passes; and a product computed under the setting must differ from float32's."""
