@@ -14,6 +14,7 @@ from typing import Any
 
 from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
+from hasten.inside.techniques.exclusion import named_by_either
 
 from .measuring import newest
 from .results import FOLDER as RESULTS
@@ -103,8 +104,8 @@ def card(technique: type[Technique], measured: Sequence[Measured]) -> str:
     lines += ["| | |", "|---|---|", f"| layer | {technique.layer} |"]
     lines.append(f"| risk | {technique.risk}: {RISKS[technique.risk]} |")
     lines.append(f"| scope | {technique.scope}: {SCOPES[technique.scope]} |")
-    if technique.conflicts:
-        lines.append(f"| not together with | {', '.join(sorted(technique.conflicts))} |")
+    if apart := named_by_either(technique.name):
+        lines.append(f"| not together with | {', '.join(sorted(apart))} |")
     lines += [
         "",
         "## What it does, when it helps, when it hurts",

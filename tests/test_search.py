@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from hasten.bench.base import Bench
 from hasten.bench.fake import ScriptedBench
+from hasten.candidate import Candidate
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Proof, Trial
 from hasten.records.verdict import Refused, Tried
-from hasten.search import Candidate, Deadline, Search
+from hasten.search import Deadline, Search
 from tests.bench.made_up import candidate, technique
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from .candidate import Candidate
 from .inside.techniques.base import RISKS, Risk, Technique
 from .inside.techniques.catalog import CATALOG
 from .records.catalogue import Entry, Listing
@@ -13,7 +14,6 @@ from .records.facts import Facts
 from .records.machine import Machine
 from .records.plan import Plan, Settings
 from .records.verdict import Refused
-from .search import Candidate
 
 _LARGE_SHARE = 0.3  # of a step
 

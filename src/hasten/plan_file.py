@@ -10,6 +10,7 @@ from typing import Any
 
 from .errors import PlanError, UsageError
 from .inside.techniques.catalog import CATALOG
+from .inside.techniques.exclusion import within
 from .records.plan import BASELINE, Plan, Value
 
 if sys.version_info >= (3, 11):
@@ -77,7 +78,8 @@ def _checked(path: Path, content: Mapping[str, Any]) -> SavedPlan:
 
 
 def check_techniques(source: str, techniques: Mapping[str, Any]) -> None:
-    """Raises PlanError for the first technique or setting that no machine could carry out.
+    """Raises PlanError for the first technique or setting that no machine could carry out, and for two
+    techniques that exclude each other.
 
     ``source`` is where the techniques come from, for the message.
     """
@@ -92,13 +94,17 @@ def check_techniques(source: str, techniques: Mapping[str, Any]) -> None:
             CATALOG[name].check(settings)
         except ValueError as error:
             raise PlanError(f"{source}: techniques.{name}: {error}") from None
+    apart = within(Plan.from_json(techniques))
+    if apart is not None:
+        raise PlanError(f"{source}: {apart}; take one of the two out")
 
 
 def changed(saved: SavedPlan, use: Sequence[str], without: Sequence[str]) -> SavedPlan:
     """The plan with techniques put in by hand, each as ``NAME`` or ``NAME:KEY=VALUE,...``, and others
     taken out.
 
-    Raises UsageError for a technique or a setting that there is none of.
+    Raises UsageError for a technique or a setting that there is none of, and for two techniques that exclude
+    each other.
     """
     plan = saved.plan
     for text in use:
@@ -108,6 +114,10 @@ def changed(saved: SavedPlan, use: Sequence[str], without: Sequence[str]) -> Sav
         if name not in CATALOG:
             raise UsageError(f"--without {name}: {_no_technique(name)}")
         plan = plan.without(name)
+    apart = within(plan)
+    if apart is not None:
+        words = " ".join(f"--use {text}" for text in use)
+        raise UsageError(f"{words}: {apart}; leave one of the two out (--without {apart.first}, say)")
     return replace(saved, plan=plan)
 
 

@@ -14,7 +14,10 @@ from dataclasses import dataclass, field, replace
 
 from .bench.base import Bench
 from .bench.statistics import KEEP_BELOW
+from .candidate import Candidate
 from .inside.techniques.base import Technique
+from .inside.techniques.catalog import CATALOG
+from .inside.techniques.exclusion import Exclusion
 from .reasons import reason_of, reason_together
 from .records.plan import BASELINE, Plan, Settings
 from .records.trial import Trial
@@ -28,22 +31,6 @@ _DEAR = 4  # times what is switched within one process
 
 Notify = Callable[[Tried], None]
 Announce = Callable[[str, Plan], None]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A technique with the settings worth trying here."""
-
-    technique: type[Technique]
-    options: Sequence[Settings]
-    beside: Sequence[Plan] = ()  # for each of ``options``, what is to be tried with it; empty: nothing
-
-    def added_to(self, plan: Plan, number: int) -> Plan:
-        """``plan`` with the option of that number, and with what is to be tried beside it."""
-        for name, settings in self.beside[number].techniques.items() if self.beside else ():
-            if name not in plan.techniques:
-                plan = plan.adding(name, settings)
-        return plan.adding(self.technique.name, self.options[number])
 
 
 @dataclass
@@ -73,6 +60,7 @@ class Search:
         self.tried: list[Tried] = []
         self.untried: list[str] = []
         self.left_out: list[Refused] = []  # settings of what was tried, and techniques not judged singly
+        self._catalog: dict[str, type[Technique]] = dict(CATALOG)
         self._longest = 0.0  # seconds that a comparison of processes took so far
 
     def run(self, candidates: Sequence[Candidate]) -> Plan:
@@ -81,23 +69,27 @@ class Search:
         What steadies the steps is on from the start, because everything else is measured better beside it; it
         must earn its place at the end, in the final company, like all others.
         """
+        self._catalog |= {candidate.technique.name: candidate.technique for candidate in candidates}
         steadying = [candidate for candidate in candidates if candidate.technique.steadies]
         joint = [c for c in candidates if c.technique.jointly and not c.technique.steadies]
         climbing = [c for c in candidates if not c.technique.steadies and c not in joint]
         plan, alone = BASELINE, True  # whether the last that was adopted came by itself
-        for candidate in steadying:
-            plan = plan.adding(candidate.technique.name, candidate.options[0])
+        for fitting in self._fitting_each_other(plan, steadying):
+            plan = plan.adding(fitting.technique.name, fitting.options[0])
         adopted: list[str] = []
         for position, candidate in enumerate(climbing):
             name = candidate.technique.name
-            if candidate.technique.conflicts & set(plan.techniques) or name in plan.techniques:
+            if name in plan.techniques:
+                continue
+            fitted = self._fitted(plan, candidate)
+            if fitted is None:
                 continue
             if self._deadline.left <= 0:
                 self.untried.append(name)
                 continue
             to_do = sum(map(_weight, climbing[position:])) + bool(joint) + len(steadying)
             before = plan
-            plan = self._try(plan, candidate, self._deadline.left * _weight(candidate) / to_do)
+            plan = self._try(plan, fitted, self._deadline.left * _weight(candidate) / to_do)
             new = [one for one in plan.techniques if one not in before.techniques]
             adopted += new
             alone = len(new) < 2 if new else alone
@@ -107,7 +99,9 @@ class Search:
             plan = self._try_if_affordable(plan, candidate)
         won = [c.technique.name for c in singly if c.technique.name in plan.techniques]
         adopted, alone = adopted + won, alone or bool(won)
-        joined = [c.technique.name for c in joint if c.technique.name in together.techniques]
+        joined = [
+            c.technique.name for c in joint if c.technique.name in set(together.techniques) - set(adopted)
+        ]
         plan = self._settle(plan, joined, self._judge_singly)
         # the last one tried alone was measured in the final company already
         plan = self._settle(plan, adopted[:-1] if alone and not joined else adopted, self._ablate)
@@ -125,11 +119,7 @@ class Search:
         One that has no effect is left out and the rest tried again. Where the whole is slower, or fails and
         nothing tells by whose fault, each is to be tried singly.
         """
-        group: list[Candidate] = []
-        for candidate in joint:
-            others = set(plan.techniques) | {c.technique.name for c in group}
-            if not candidate.technique.conflicts & others:
-                group.append(candidate)
+        group = self._fitting_each_other(plan, joint)
         while len(group) > 1 and self._deadline.left > 0:
             whole = plan
             for candidate in group:
@@ -147,6 +137,25 @@ class Search:
                 break
             group = [candidate for candidate in group if candidate.technique.name not in idle]
         return plan, group
+
+    def _fitted(self, plan: Plan, candidate: Candidate) -> Candidate | None:
+        """The part of a candidate that can join ``plan``; None, and the reason is kept, where nothing can."""
+        fitted = candidate.fitting(plan, self._catalog)
+        if isinstance(fitted, Exclusion):
+            self.left_out.append(Refused(candidate.technique.name, (str(fitted),)))
+            return None
+        return fitted
+
+    def _fitting_each_other(self, plan: Plan, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Those whose first settings can all join ``plan``; of two that exclude each other, the first."""
+        found = []
+        for candidate in candidates:
+            name = candidate.technique.name
+            fitted = self._fitted(plan, candidate) if name not in plan.techniques else None
+            if fitted is not None:
+                found.append(replace(fitted, beside=()))
+                plan = plan.adding(name, fitted.options[0])
+        return found
 
     def _try_if_affordable(self, plan: Plan, candidate: Candidate) -> Plan:
         """As ``_try``, the first settings only."""
@@ -181,7 +190,11 @@ class Search:
 
     def _try_others(self, plan: Plan, candidate: Candidate) -> Plan:
         """``plan`` with another of the candidate's settings than the first, where one gains more."""
-        name, others = candidate.technique.name, candidate.options[1:]
+        name = candidate.technique.name
+        first = plan.techniques.get(name, candidate.options[0])
+        fitting = candidate.fitting(plan, self._catalog)
+        options = () if isinstance(fitting, Exclusion) else fitting.options
+        others = [settings for settings in options if settings != first]
         for position, settings in enumerate(others):
             if not self._affords():
                 rest = " or ".join(settings_words(settings) for settings in others[position:])

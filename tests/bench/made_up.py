@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hasten.bench.statistics import interval
+from hasten.candidate import Candidate
 from hasten.inside.techniques.base import Technique
 from hasten.records.facts import Facts
 from hasten.records.machine import Machine
@@ -15,7 +16,6 @@ from hasten.records.observation import PHASES, Loader, Observation, Optimizer, R
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Trial
 from hasten.records.verdict import GuardVerdict
-from hasten.search import Candidate
 
 PRECISIONS = ("float32", "bfloat16")
 """The finest, and the coarsest under which planted faults must be caught: float8's rounding is as large as
@@ -133,7 +133,7 @@ def technique(
     """A technique that exists by its name only."""
     attributes = {
         "name": name,
-        "conflicts": frozenset(conflicts),
+        "conflicts": dict.fromkeys(conflicts, "they are rivals"),
         "steadies": steadies,
         "jointly": jointly,
         "scope": "live",

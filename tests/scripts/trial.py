@@ -14,6 +14,7 @@ from hasten.bench.stage import Stage
 from hasten.bench.steps import Rhythm, rhythm_of
 from hasten.bench.worker import Worker
 from hasten.inside.techniques.catalog import CATALOG
+from hasten.inside.techniques.exclusion import against
 from hasten.machine import this_machine
 from hasten.records.facts import Facts
 from hasten.records.observation import Observation, Step
@@ -53,9 +54,9 @@ def together(names: Sequence[str], facts: Facts) -> Plan:
     """The techniques in one plan; of two that exclude each other, the first."""
     plan = BASELINE
     for name in names:
-        excluded = {other for other in plan.techniques if name in CATALOG[other].conflicts}
-        if not excluded | (CATALOG[name].conflicts & set(plan.techniques)):
-            plan = plan.adding(name, settings_for(name, facts))
+        settings = settings_for(name, facts)
+        if against(plan, name, settings) is None:
+            plan = plan.adding(name, settings)
     return plan
 
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hasten.inside.techniques.catalog import CATALOG
+from hasten.inside.techniques.exclusion import within
 from hasten.machine import this_machine
 from hasten.records.plan import BASELINE, Plan
 from hasten.testing.technique_contract import (
@@ -30,7 +31,7 @@ TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 3e-2}
 
 
 def compatible(names: list[str]) -> bool:
-    return not any(CATALOG[name].conflicts & set(names) for name in names)
+    return within(plan_of(*names)) is None
 
 
 @pytest.mark.parametrize("name", LIVE)
@@ -113,4 +114,5 @@ def test_a_technique_says_what_it_is(name: str) -> None:
     assert technique.name == name
     assert technique.summary
     assert technique.__module__.rsplit(".", 1)[-1] == name
-    assert technique.conflicts <= set(CATALOG)
+    assert set(technique.conflicts) <= set(CATALOG)
+    assert all(technique.conflicts.values())

@@ -14,8 +14,7 @@ import torch
 from torch.utils.data import Subset, TensorDataset
 
 from hasten import examples
-from hasten.inside.techniques.base import Technique
-from hasten.inside.techniques.catalog import CATALOG
+from hasten.inside.techniques.exclusion import within
 from hasten.inside.training import NotApplicable
 from hasten.records.plan import BASELINE
 from hasten.testing.technique_contract import (
@@ -110,13 +109,10 @@ def test_a_technique_leaves_no_trace(bench: Workbench, name: str) -> None:
 def test_all_of_them_in_turn_leave_no_trace(bench: Workbench) -> None:
     """Everything that goes together, put in one by one and taken out one by one."""
     bench.train(1)  # roots are found
-    chosen: list[type[Technique]] = []
+    names: list[str] = []
     for name in LIVE:
-        technique = CATALOG[name]
-        apart = any(name in other.conflicts or other.name in technique.conflicts for other in chosen)
-        if name not in ELSEWHERE and not apart and applies(bench, name):
-            chosen.append(technique)
-    names = [technique.name for technique in chosen]
+        if name not in ELSEWHERE and within(plan_of(*names, name)) is None and applies(bench, name):
+            names.append(name)
     assert len(names) > 5
     in_turn = [names[:many] for many in range(1, len(names))]
     out_again = [names[many:] for many in range(len(names))]

@@ -275,10 +275,3 @@ def test_it_applies_on_a_gpu_and_on_cpus_with_float16() -> None:
 def test_what_it_refuses(other: dict[str, Any], reason: str) -> None:
     (said,) = Fp16.refuse(facts(**{"roots": (root(devices=("cuda:0",)),), **other}))
     assert reason in said
-
-
-def test_bf16_and_fp16_exclude_each_other() -> None:
-    from hasten.inside.techniques.catalog import CATALOG
-
-    assert "bf16" in CATALOG["fp16"].conflicts
-    assert "fp16" in CATALOG["bf16"].conflicts

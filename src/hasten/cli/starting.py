@@ -72,13 +72,25 @@ def _in_one(job: Job) -> Job:
 
 
 def _in_several(job: Job, count: int | None, backend: str | None) -> Job:
-    """One whose plan says how many processes there are: ``count`` of them, if that is given."""
+    """One whose plan says how many processes there are: ``count`` of them, if that is given.
+
+    Raises UsageError where the plan has something in it that cannot be trained by several.
+    """
+    from ..errors import UsageError
+    from ..inside.techniques.exclusion import against
+
     settings = dict(job.plan.techniques.get("processes", {}))
     if count is not None and count != settings.get("count"):
         settings = {key: value for key, value in settings.items() if key not in ("threads", "bind")}
         settings["count"] = count
     if backend is not None:
         settings["backend"] = "mpi4py" if backend == "mpi" else backend
+    apart = against(job.plan, "processes", settings)
+    if apart is not None:
+        raise UsageError(
+            f"--nproc-per-node {settings['count']}: {apart}; leave it out, or take {apart.second} out by "
+            f"--without {apart.second}"
+        )
     return replace(job, plan=job.plan.adding("processes", settings))
 
 

@@ -9,6 +9,7 @@ from ..records.plan import BASELINE, Plan
 from ..records.trial import Proof
 from .techniques.base import Technique
 from .techniques.catalog import CATALOG
+from .techniques.exclusion import within
 from .training import NotApplicable, Training
 
 
@@ -31,9 +32,11 @@ class Switchboard:
 
         One that cannot be is told of where the plan is put in force.
         """
-        for name, settings in plan.techniques.items():
-            if CATALOG[name].scope != "process":
-                continue
+        starting = plan.only({name for name in plan.techniques if CATALOG[name].scope == "process"})
+        while (apart := within(starting, CATALOG)) is not None:
+            self._not_started[apart.second] = str(apart)
+            starting = starting.without(apart.second)
+        for name, settings in starting.techniques.items():
             technique = self._started[name] = CATALOG[name]()
             try:
                 technique.start(self._training, settings)
@@ -47,9 +50,14 @@ class Switchboard:
         it took.
 
         What both plans have in common stays as it is. Raises NotApplicable, with nothing left
-        installed, where a technique finds that it cannot take effect.
+        installed, where a technique finds that it cannot take effect, or two of them exclude each other.
         """
         began = time.perf_counter()
+        apart = within(plan, CATALOG)
+        if apart is not None:
+            self.switch(BASELINE)
+            self.failed = apart.second
+            raise NotApplicable(str(apart))
         for name in reversed(list(self._on)):
             if self.plan.techniques[name] != plan.techniques.get(name):
                 self._on.pop(name).remove(self._training)

@@ -15,6 +15,7 @@ import torch
 
 from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
+from ..inside.techniques.exclusion import within
 from ..records.plan import BASELINE, Plan, Settings
 from .workbench import Workbench
 
@@ -141,7 +142,7 @@ def live_on(kind: str) -> list[str]:
 
 def pairs_of(names: list[str]) -> list[tuple[str, str]]:
     """Every ordered pair of techniques that may be on together."""
-    return [(a, b) for a, b in permutations(names, 2) if b not in CATALOG[a].conflicts | CATALOG[b].conflicts]
+    return [(a, b) for a, b in permutations(names, 2) if within(plan_of(a, b)) is None]
 
 
 LIVE = live_on("cpu")

@@ -32,7 +32,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..native import cpus_by_thread, cpus_in
 from ..training import Training
-from .base import Technique
+from .base import Technique, conflicting
 
 _OWN = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET")
 _KINDS = ("compact", "spread", "cores")
@@ -45,7 +45,7 @@ class Affinity(Technique):
     risk = "exact"
     scope = "process"
     jointly = True
-    conflicts = frozenset({"loader_workers"})  # whose processes would inherit the main thread's one core
+    conflicts = conflicting(loader_workers="its processes would inherit the main thread's one core")
 
     def __init__(self) -> None:
         self._kind = ""
@@ -88,6 +88,12 @@ class Affinity(Technique):
     def check(cls, settings: Settings) -> None:
         if set(settings) != {"bind"} or settings["bind"] not in _KINDS:
             raise ValueError(f"affinity needs bind, one of {', '.join(_KINDS)}")
+
+    @classmethod
+    def excludes(cls, settings: Settings, other: str, others: Settings) -> str:
+        """Worker processes go with ``cores``, which binds no thread to one; and a loader may have none."""
+        inherited = settings.get("bind") != "cores" and others.get("count") != 0
+        return super().excludes(settings, other, others) if inherited else ""
 
     @classmethod
     def refuse_settings(cls, settings: Settings, machine: Machine) -> list[str]:

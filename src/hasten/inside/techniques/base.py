@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar, Literal
 
 from ...records.facts import Facts
@@ -16,6 +18,11 @@ Scope = Literal["live", "process", "launch"]
 
 RISKS: tuple[Risk, ...] = ("exact", "draws", "close", "training")
 """From harmless to consequential: a risk level allows its own and those before it."""
+
+
+def conflicting(**reasons: str) -> Mapping[str, str]:
+    """Names of techniques, each with the reason why it cannot be in one plan."""
+    return MappingProxyType(reasons)
 
 
 class Technique:
@@ -36,7 +43,7 @@ class Technique:
     layer: ClassVar[Layer]
     risk: ClassVar[Risk]
     scope: ClassVar[Scope]
-    conflicts: ClassVar[frozenset[str]] = frozenset()  # names that cannot be in the same plan
+    conflicts: ClassVar[Mapping[str, str]] = conflicting()  # said on one side, it holds for both
     precision: ClassVar[str] = "float32"  # the lowest it computes in; what the guard tolerates
 
     devices: ClassVar[frozenset[str]] = frozenset()  # kinds of device it is for ("cuda"); empty: every kind
@@ -86,6 +93,13 @@ class Technique:
         """Raise ValueError, saying what was expected, for settings that no machine could carry out."""
         if settings:
             raise ValueError(f"{cls.name} takes no settings, found {', '.join(settings)}")
+
+    @classmethod
+    def excludes(cls, settings: Settings, other: str, others: Settings) -> str:
+        """Why these settings and those of ``other`` cannot be in one plan; "" where nothing is known against
+        it on this side. Whoever wants to know asks ``exclusion``, which asks both.
+        """
+        return cls.conflicts.get(other, "")
 
     @classmethod
     def ahead(cls, settings: Settings) -> int:

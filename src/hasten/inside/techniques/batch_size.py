@@ -35,7 +35,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..identify import length_of
 from ..training import NotApplicable, Training
-from .base import Technique
+from .base import Technique, conflicting
 
 _RATES: dict[str, Callable[[float], float]] = {
     "linear": float,
@@ -52,7 +52,7 @@ class BatchSize(Technique):
     layer = "application"
     risk = "training"
     scope = "process"
-    conflicts = frozenset({"optimizer_in_backward"})  # which leaves no gradient to accumulate
+    conflicts = conflicting(optimizer_in_backward="it leaves no gradient to accumulate")
 
     def __init__(self) -> None:
         self._scale = 1.0

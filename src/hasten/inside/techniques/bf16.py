@@ -25,7 +25,6 @@ class Bf16(Technique):
     layer = "application"
     risk = "close"
     scope = "live"
-    conflicts = frozenset({"fp16"})
     precision = "bfloat16"
 
     def __init__(self) -> None:

@@ -29,7 +29,6 @@ class Checkpointing(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
-    conflicts = frozenset({"compile"})
     for_speed = False
 
     def __init__(self) -> None:

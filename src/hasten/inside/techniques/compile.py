@@ -27,7 +27,7 @@ from ..compiling import BlockSlot, CompiledCall, Tally, keep_compiled_code, tall
 from ..slot import put_call
 from ..structures import map_tensors
 from ..training import Call, NotApplicable, Training
-from .base import Technique
+from .base import Technique, conflicting
 
 MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 _CHOICES = {"mode": MODES, "shapes": ("static", "dynamic"), "regions": ("whole", "blocks")}
@@ -41,7 +41,12 @@ class Compile(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
-    conflicts = frozenset({"checkpointing", "fp8", "drop_bias", "prune"})
+    conflicts = conflicting(
+        checkpointing="a compiled model's blocks cannot be stepped into",
+        fp8="a compiled model's layers cannot be stepped into",
+        drop_bias="a compiled model's layers cannot be stepped into",
+        prune="a compiled model's layers cannot be exchanged",
+    )
 
     def __init__(self) -> None:
         self._work: _Work | None = None

@@ -17,7 +17,7 @@ from ...records.trial import Proof
 from ..loss_scale import LossScaling, Scale
 from ..lowering import LoweredForward
 from ..training import NotApplicable, Training
-from .base import Technique
+from .base import Technique, conflicting
 
 _CPU_FLAGS = {"avx512_fp16", "amx_fp16"}
 
@@ -28,7 +28,10 @@ class Fp16(Technique):
     layer = "application"
     risk = "close"
     scope = "live"
-    conflicts = frozenset({"bf16", "optimizer_in_backward"})
+    conflicts = conflicting(
+        bf16="a forward pass has one lower precision",
+        optimizer_in_backward="gradients are still scaled while the backward pass runs",
+    )
     precision = "float16"
 
     def __init__(self) -> None:

@@ -38,7 +38,6 @@ class Fp8(Technique):
     layer = "application"
     risk = "close"
     scope = "live"
-    conflicts = frozenset({"compile"})
     precision = "float8"
     devices = frozenset({"cuda"})
 

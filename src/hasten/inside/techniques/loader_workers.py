@@ -32,7 +32,7 @@ from ..loader_override import LoaderOverride, context_of, workers
 from ..loaders import tensors_in
 from ..sampling_proof import chain
 from ..training import Training
-from .base import Risk, Technique
+from .base import Risk, Technique, conflicting
 
 _MOST = 16  # workers that options name
 _PREFETCH = 2  # batches a worker makes ahead, as in torch
@@ -48,7 +48,10 @@ class LoaderWorkers(Technique):
     layer = "data"
     risk = "exact"
     scope = "process"
-    conflicts = frozenset({"dataset_in_ram", "batched_fetch"})  # which serve the training process alone
+    conflicts = conflicting(
+        dataset_in_ram="it serves the training process alone",
+        batched_fetch="it serves the training process alone",
+    )
 
     def __init__(self) -> None:
         self._override: LoaderOverride | None = None
@@ -123,6 +126,11 @@ class LoaderWorkers(Technique):
         )
         if not fits:
             raise ValueError(expected)
+
+    @classmethod
+    def excludes(cls, settings: Settings, other: str, others: Settings) -> str:
+        """Without worker processes there is nothing that others could not serve."""
+        return "" if settings.get("count") == 0 else super().excludes(settings, other, others)
 
     @classmethod
     def ahead(cls, settings: Settings) -> int:

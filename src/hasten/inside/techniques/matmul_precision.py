@@ -23,7 +23,7 @@ from ...records.trial import Proof
 from ..float32_precision import Float32Precision, is_at
 from ..products import device_of, product_changes
 from ..training import Call, NotApplicable, Training
-from .base import Technique
+from .base import Technique, conflicting
 
 _FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 _MATRIX_FLAGS = {"x86_64": "amx_bf16", "aarch64": "bf16", "arm64": "bf16"}
@@ -37,7 +37,11 @@ class MatmulPrecision(Technique):
     layer = "application"
     risk = "close"
     scope = "live"
-    conflicts = frozenset({"bf16", "fp16", "tf32"})
+    conflicts = conflicting(
+        bf16="under autocast no float32 products are left for it",
+        fp16="under autocast no float32 products are left for it",
+        tf32="torch keeps one precision for both",
+    )
     precision = "bfloat16"
     devices = frozenset({"cpu"})
 

@@ -17,7 +17,7 @@ from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import NotApplicable, Training
-from .base import Technique
+from .base import Technique, conflicting
 
 
 class OptimizerInBackward(Technique):
@@ -26,7 +26,7 @@ class OptimizerInBackward(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
-    conflicts = frozenset({"fp16", "zero_grad_to_none"})
+    conflicts = conflicting(zero_grad_to_none="gradients are freed as soon as they are used")
     for_speed = False
 
     def __init__(self) -> None:

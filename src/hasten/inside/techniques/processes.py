@@ -23,7 +23,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..process_layouts import KINDS, layouts, resolve
 from ..training import Training
-from .base import Risk, Technique
+from .base import Risk, Technique, conflicting
 
 _BACKENDS = ("shm", "gloo", "nccl", "mpi4py", "ccl")
 _MOST = 64  # processes
@@ -36,7 +36,12 @@ class Processes(Technique):
     layer = "resources"
     risk = "exact"
     scope = "launch"
-    conflicts = frozenset({"batch_size", "optimizer_in_backward", "prune", "device_prefetch"})
+    conflicts = conflicting(
+        batch_size="ranks share the batch that the script asks for",
+        optimizer_in_backward="gradients are averaged over ranks after they have come",
+        prune="each rank would cut a model of its own",
+        device_prefetch="it would copy batches that a rank has not cut yet",
+    )
 
     def __init__(self) -> None:
         self._before = (0, 0, 0)
@@ -98,6 +103,11 @@ class Processes(Technique):
                 f"together with bind, one of {', '.join(KINDS)}; sync_batch_norm, true or false; and "
                 f"backend, one of {', '.join(_BACKENDS)}"
             )
+
+    @classmethod
+    def excludes(cls, settings: Settings, other: str, others: Settings) -> str:
+        """One process is a training as ever."""
+        return "" if settings.get("count") == 1 else super().excludes(settings, other, others)
 
     @classmethod
     def refuse_settings(cls, settings: Settings, machine: Machine) -> list[str]:

@@ -29,7 +29,7 @@ from ...records.trial import Proof
 from ..cutting import CannotCut, Cut, Wish, cut
 from ..full_size import FullSize, can_be_cut
 from ..training import Call, NotApplicable, Training
-from .base import Technique
+from .base import Technique, conflicting
 
 _AFTER = 100  # steps
 _ABSENT = "torch-pruning is not installed here: pip install 'hasten[prune]'"
@@ -41,7 +41,7 @@ class Prune(Technique):
     layer = "application"
     risk = "training"
     scope = "process"
-    conflicts = frozenset({"channels_last"})  # it remembers the strides of the weights it converted
+    conflicts = conflicting(channels_last="it remembers the strides of the weights that it converted")
 
     def __init__(self) -> None:
         self._done: _Done | None = None

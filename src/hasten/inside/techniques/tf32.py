@@ -29,7 +29,6 @@ class Tf32(Technique):
     layer = "application"
     risk = "close"
     scope = "live"
-    conflicts = frozenset({"matmul_precision"})
     precision = "tfloat32"
     devices = frozenset({"cuda"})
 

@@ -16,7 +16,7 @@ from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import Training
-from .base import Technique
+from .base import Technique, conflicting
 
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_THREAD_LIMIT")
 
@@ -27,7 +27,7 @@ class Threads(Technique):
     layer = "environment"
     risk = "exact"
     scope = "process"
-    conflicts = frozenset({"processes"})  # whose layouts say how many threads each process has
+    conflicts = conflicting(processes="its layout says how many threads each process has")
 
     def __init__(self) -> None:
         self._wanted = 0
@@ -71,6 +71,11 @@ class Threads(Technique):
             or not 1 <= count <= 4096
         ):
             raise ValueError("threads needs count, a whole number from 1 to 4096")
+
+    @classmethod
+    def excludes(cls, settings: Settings, other: str, others: Settings) -> str:
+        """Processes without a layout share the cores, and take the number of threads for the most."""
+        return super().excludes(settings, other, others) if "threads" in others else ""
 
     @classmethod
     def environment(cls, settings: Settings, machine: Machine) -> dict[str, str]:

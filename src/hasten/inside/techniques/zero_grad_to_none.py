@@ -29,7 +29,6 @@ class ZeroGradToNone(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
-    conflicts = frozenset({"optimizer_in_backward"})  # which frees gradients itself
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []

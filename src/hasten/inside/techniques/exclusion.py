@@ -1,0 +1,69 @@
+"""Which techniques cannot be in one plan: the one place that says so, and the same whichever is asked about.
+
+A technique names those that it does not go with (``conflicts``, or ``excludes`` where it depends on the
+settings). That one of two names the other is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+from ...records.plan import Plan, Settings
+from .base import Technique
+from .catalog import CATALOG
+
+Catalog = Mapping[str, type[Technique]]
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Two techniques that cannot be in one plan, in the order in which they were asked about."""
+
+    first: str
+    second: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.first} and {self.second} exclude each other: {self.why}"
+
+
+def between(
+    first: str, settings: Settings, second: str, others: Settings, catalog: Catalog = CATALOG
+) -> Exclusion | None:
+    """None where the two can be in one plan, with these settings."""
+    a, b = catalog[first], catalog[second]
+    why = a.excludes(settings, second, others) or b.excludes(others, first, settings)
+    return Exclusion(first, second, why) if why else None
+
+
+def within(plan: Plan, catalog: Catalog = CATALOG) -> Exclusion | None:
+    """The first two of a plan that exclude each other; None where all of it goes together."""
+    for (first, settings), (second, others) in combinations(plan.techniques.items(), 2):
+        found = between(first, settings, second, others, catalog)
+        if found is not None:
+            return found
+    return None
+
+
+def against(plan: Plan, name: str, settings: Settings, catalog: Catalog = CATALOG) -> Exclusion | None:
+    """What of ``plan``, if anything, a technique cannot join. Of the technique itself the plan may hold
+    other settings.
+    """
+    for other, others in plan.without(name).techniques.items():
+        found = between(name, settings, other, others, catalog)
+        if found is not None:
+            return found
+    return None
+
+
+def named_by_either(name: str, catalog: Catalog = CATALOG) -> dict[str, str]:
+    """The techniques that one does not go with, at least with some settings, each with the reason."""
+    own = catalog[name].conflicts
+    reverse = {
+        other: technique.conflicts[name]
+        for other, technique in catalog.items()
+        if name in technique.conflicts
+    }
+    return {**reverse, **own}
