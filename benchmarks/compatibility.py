@@ -28,7 +28,7 @@ from tests.scripts.shapes import REFUSED, TUNABLE, Shape
 from tests.scripts.trial import Outcome, follow, live_techniques, stage_for, together
 
 from hasten.bench.ending import PlanRefused, ScriptOver
-from hasten.bench.guard import drew_otherwise, guard
+from hasten.bench.guard import guard
 from hasten.bench.numerics import ROUNDING
 from hasten.bench.observe import observe
 from hasten.bench.stage import Stage
@@ -198,7 +198,7 @@ def _guard(shape: Shape, arguments: tuple[str, ...], outcome: Outcome) -> str:
     with fresh_stage(shape, arguments) as stage:
         steps = min(GUARD_STEPS, len(outcome.steps))
         verdict = guard(stage, plan, draws, precision, 0, steps)
-        if drew_otherwise(verdict):  # as in a tune: judged as a plan that draws
+        if verdict.differs_in("streams"):  # as in a tune: judged as a plan that draws
             verdict = guard(stage, plan, True, precision, 0, steps)
     return "held" if verdict.passed else "; ".join(verdict.reasons)
 

@@ -36,7 +36,7 @@ from tests.scripts.trial import stage_for
 
 from hasten import examples
 from hasten.bench.ending import PlanRefused
-from hasten.bench.guard import drew_otherwise, three_trainings, verdict_on
+from hasten.bench.guard import three_trainings, verdict_on
 from hasten.bench.observe import observe
 from hasten.bench.stage import Stage
 from hasten.budget import Costs
@@ -196,7 +196,7 @@ def guarded(stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, st
     try:
         trainings = three_trainings(stage, plan, draws, precision, seed, steps)
         verdict = verdict_on(*trainings, draws, precision)
-        if drew_otherwise(verdict) and not FAULTS.keys() & plan.techniques.keys():
+        if verdict.differs_in("streams") and not FAULTS.keys() & plan.techniques.keys():
             draws = True
             trainings = three_trainings(stage, plan, draws, precision, seed, steps)
             verdict = verdict_on(*trainings, draws, precision)

@@ -11,6 +11,9 @@ from typing import Any
 from hasten.bench.checked_steps import Check, Watched
 from hasten.bench.guard import compare_losses, loss_reasons
 from hasten.bench.numerics import judge_steps
+from hasten.records.codec import from_json
+from hasten.records.verdict import Difference
+from hasten.report.guard import difference_words
 
 
 # ---- raw numbers
@@ -71,17 +74,22 @@ def judged_anew(row: dict[str, Any], commit: str) -> dict[str, Any]:
     others = [
         reason for reason in row["reasons"] if reason.startswith(("only ", "the script does not repeat"))
     ]
-    before = [*others, *row["invariants"]["differing"]]
+    before = [*others, *map(_in_words, row["invariants"]["differing"])]
     reasons = [*before, *loss_reasons(curve), *steps.pop("reasons")]
     return {
         **row,
         "outcome": "stopped" if reasons else "passed",
-        "passed": not reasons,
+        "accuracy": "not held" if reasons else "held",
         "loss_curve": {**curve, "precision": row["precision"]},
         "reasons": reasons,
         "numerics": steps,
         "judged": commit,
     }
+
+
+def _in_words(difference: Any) -> str:
+    """Older rows hold the words themselves."""
+    return difference if isinstance(difference, str) else difference_words(from_json(Difference, difference))
 
 
 # ---- words

@@ -52,7 +52,7 @@ FAILURES: dict[str, Callable[[], PaperStage]] = {
     "the loss is missing": lambda: stage(on_steps=with_losses()),
     "too few steps": lambda: stage(length=15),
     "the technique is refused": lambda: stage(
-        refused={"bf16": "not here"}, on_start=failing(PlanRefused("bf16: not here"))
+        refused={"bf16": "not here"}, on_start=failing(PlanRefused("bf16", "not here"))
     ),
     "the technique has no effect": lambda: stage(effective=False),
 }

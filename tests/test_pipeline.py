@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hasten import budget, pipeline
+from hasten import accuracy, budget, pipeline
 from hasten.bench.fake import ScriptedBench
 from hasten.bench.stage import Stage
 from hasten.bench.steps import Rhythm
@@ -28,13 +28,13 @@ from hasten.plan_file import read_plan
 from hasten.records.observation import Observation
 from hasten.records.plan import BASELINE, Plan, Value
 from hasten.records.trial import Trial
-from hasten.records.verdict import GuardVerdict, TuneResult
+from hasten.records.verdict import Difference, GuardVerdict, Invariants, TuneResult
 from hasten.report.machine_readable import tune_json
 from hasten.report.progress import Progress
 from hasten.sources import digest_of
 from hasten.workspace import find_script
 from tests.bench import idle_technique
-from tests.bench.made_up import machine, observation, root, step, verdict
+from tests.bench.made_up import machine, observation, root, step, unchecked, verdict
 from tests.bench.workers import children, one_thread, write_script
 
 PLAN_PATH = Path(".hasten/train/plan.toml")
@@ -51,6 +51,7 @@ class Paper:
     pair_seconds: float | None = 1e9  # so that no more than the least number of pairs is affordable
     failure: Exception | None = None
     draws_otherwise: bool = False
+    unseen: list[GuardVerdict] = field(default_factory=list)  # what the guard answers first
     guarded: list[tuple[Plan, bool, str, int, int]] = field(default_factory=list)
     seen_changing: list[tuple[Plan, list[str]]] = field(default_factory=list)
     confirmed: list[tuple[Plan, int]] = field(default_factory=list)
@@ -66,15 +67,19 @@ class Paper:
         self, stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int
     ) -> GuardVerdict:
         self.guarded.append((plan, draws, precision, seed, steps))
+        if self.unseen:
+            return self.unseen.pop(0)
         found = verdict(self.allowed(plan) and (draws or not self.draws_otherwise))
         if self.draws_otherwise and not draws:
-            found.invariants["differing"].append("other random numbers were drawn (from step 1)")
+            found = replace(found, invariants=Invariants((), (Difference("streams", 1),)))
         return found
 
     def guard_change(
         self, stage: Stage, plan: Plan, changing: list[str], seed: int, steps: int
     ) -> GuardVerdict:
         self.seen_changing.append((plan, list(changing)))
+        if self.unseen:
+            return replace(self.unseen.pop(0), changes=tuple(changing))
         return replace(verdict(self.allowed(plan)), changes=tuple(changing))
 
     def bench(self, stage: Stage, rhythm: Rhythm) -> PaperBench:
@@ -117,8 +122,8 @@ def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paper:
     monkeypatch.setattr(pipeline, "while_tuning", lambda *_: [])
     monkeypatch.setattr(pipeline, "observe", made.observe)
     monkeypatch.setattr(pipeline, "ScriptBench", made.bench)
-    monkeypatch.setattr(pipeline, "guard", made.guard)
-    monkeypatch.setattr(pipeline, "guard_change", made.guard_change)
+    monkeypatch.setattr(accuracy, "guard", made.guard)
+    monkeypatch.setattr(accuracy, "guard_change", made.guard_change)
     return made
 
 
@@ -376,6 +381,81 @@ def test_a_script_that_fails_leaves_the_older_plan_alone(paper: Paper) -> None:
     assert read_plan(PLAN_PATH).plan == plan_of("dataset_in_ram")
 
 
+# ---- accuracy that could not be checked
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("why_not", ["killed", "ended", "script"])
+def test_what_may_be_chance_is_checked_once_more(paper: Paper, why_not: str) -> None:
+    paper.effects, paper.unseen = {"dataset_in_ram": 0.5, "bf16": 0.7}, [unchecked(why_not)]
+    result = tune(request(), Progress())
+    assert result.outcome == "gain"
+    assert len(paper.guarded) == 2
+    assert paper.guarded[0] == paper.guarded[1]
+    assert [row for row in result.tried if row.method == "guard"] == []
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("why_not", "times"),
+    [("killed", 2), ("ended", 2), ("script", 2), ("silent", 1), ("short", 1), ("unrepeatable", 1),
+     ("no losses", 1), ("state", 1)],
+)  # fmt: skip
+def test_what_could_not_be_checked_is_not_claimed_and_nothing_is_blamed(
+    paper: Paper, why_not: str, times: int
+) -> None:
+    """No technique is dropped for it, nothing is confirmed, and the older plan stays as it is."""
+    paper.effects = {"dataset_in_ram": 0.5}
+    tune(request(), Progress())
+    older = PLAN_PATH.read_text()
+    paper.guarded, paper.confirmed = [], []
+    paper.effects, paper.unseen = {"bf16": 0.5, "malloc": 0.9}, [unchecked(why_not)] * 5
+    result = tune(request(), Progress())
+    assert result.outcome == "not-checked"
+    assert result.reason == "accuracy could not be checked: the script's process was killed"
+    assert (result.plan, result.speedup, result.ratio) == (BASELINE, None, None)
+    assert len(paper.guarded) == times
+    assert paper.confirmed == []
+    assert [row for row in result.tried if row.method == "guard"] == []
+    assert PLAN_PATH.read_text() == older
+    assert journal()[0] == ["finished", "finished"]
+    json.dumps(tune_json(result), allow_nan=False)
+
+
+@pytest.mark.attack("truth")
+def test_a_technique_that_says_itself_that_it_does_not_apply_goes(paper: Paper) -> None:
+    """It, and not the riskiest."""
+    paper.effects = {"dataset_in_ram": 0.5, "bf16": 0.7, "malloc": 0.9}
+    paper.unseen = [unchecked("refused", "malloc: not here", refused="malloc")]
+    result = tune(request(), Progress())
+    assert result.plan == plan_of("dataset_in_ram").adding("bf16", {})
+    (row,) = [row for row in result.tried if row.method == "guard"]
+    assert (row.technique, row.kept) == ("malloc", False)
+    assert row.reason == "it did not apply where accuracy was checked: malloc: not here"
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("why_not", ["killed", "short"])
+def test_what_changes_the_training_and_could_not_be_checked_leaves_the_rest_its_verdict(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch, why_not: str
+) -> None:
+    paper.effects = {"dataset_in_ram": 0.5, "batch_size": 0.5}
+    monkeypatch.setattr(accuracy, "guard_change", lambda *_: unchecked(why_not, "out of memory"))
+    result = tune(request(risk="training", budget=300.0), Progress())
+    assert (result.outcome, result.plan) == ("gain", plan_of("dataset_in_ram"))
+    assert result.guard is not None
+    assert (result.guard.accuracy, result.guard.changes) == ("held", ())
+    (row,) = [row for row in result.tried if row.method == "guard"]
+    assert (row.technique, row.kept) == ("batch_size", False)
+    assert row.reason == "whether the training holds could not be checked: out of memory"
+
+
+@pytest.mark.attack("truth")
+def test_where_only_what_changes_the_training_is_left_and_unchecked_nothing_is_claimed(paper: Paper) -> None:
+    paper.effects, paper.unseen = {"batch_size": 0.5}, [unchecked("killed")] * 2
+    result = tune(request(risk="training", budget=300.0), Progress())
+    assert (result.outcome, result.plan, paper.confirmed) == ("not-checked", BASELINE, [])
+    assert not PLAN_PATH.exists()
+
+
 # ---- a script that is edited meanwhile
 def edited(name: str) -> None:
     Path(name).write_text("print('another training')")
@@ -407,7 +487,8 @@ def test_a_script_edited_meanwhile_is_not_certified(
     tune(request(), Progress())
     older = PLAN_PATH.read_text()
     paper.effects = {"malloc": 0.5}
-    owner: Any = PaperBench if during in ("compare", "confirm") else pipeline
+    owners: dict[str, Any] = {"observe": pipeline, "guard": accuracy}
+    owner = owners.get(during, PaperBench)
     usual = getattr(owner, during)
 
     def editing(*told: Any, **more: Any) -> Any:

@@ -40,10 +40,11 @@ def conclude(
     """
     guarded = verdict is not None and verdict.passed
     claimed = guarded and trial is not None and trial.failure is None and is_gain(trial.log_ratios)
+    unchecked = trial is None and verdict is not None and verdict.unchecked
     seconds, samples = step_seconds(facts.observation), samples_per_step(facts.observation)
     late = [Refused(name, ("the budget ended before it could be tried",)) for name in untried]
     return TuneResult(
-        outcome="gain" if claimed else "no-gain",
+        outcome="gain" if claimed else "not-checked" if unchecked else "no-gain",
         reason=_reason(trial, verdict, tried, untried, claimed, spent, search_budget),
         plan=trial.b if trial is not None and claimed else BASELINE,
         speedup=trial.ratio.inverted() if trial is not None and trial.ratio is not None and claimed else None,
@@ -82,6 +83,8 @@ def _reason(
         return f"the gain in speed is confirmed in fresh processes; {QUALITY_UNKNOWN}"
     if claimed:
         return "the gain is confirmed in fresh processes"
+    if trial is None and verdict is not None and verdict.unchecked:
+        return f"accuracy could not be checked: {'; '.join(verdict.reasons)}"
     if trial is None and verdict is not None and not verdict.passed:
         return "what was faster did not hold accuracy"
     if trial is None and untried and not tried:

@@ -6,9 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from .bench.change_guard import guard_change
-from .bench.guard import drew_otherwise, guard
-from .bench.numerics import ROUNDING
+from .accuracy import Accuracy
 from .bench.observe import observe
 from .bench.script_bench import SEARCH_PAIRS, ScriptBench
 from .bench.stage import Stage
@@ -19,8 +17,7 @@ from .causes import find_causes
 from .conclusion import conclude, save_plan
 from .distribution import distribution_of
 from .errors import HastenError, Refusal, UsageError
-from .inside.techniques.base import RISKS, Risk
-from .inside.techniques.catalog import CATALOG
+from .inside.techniques.base import Risk
 from .journal import Journal
 from .launch.shares import shares
 from .launching import OwnRanks, check_backends
@@ -30,9 +27,8 @@ from .recording import LoggedBench
 from .records.diagnosis import Distribution
 from .records.facts import Facts
 from .records.machine import Machine
-from .records.plan import Plan
 from .records.trial import Trial
-from .records.verdict import GuardVerdict, Tried, TuneResult
+from .records.verdict import TuneResult
 from .report.progress import Progress
 from .search import Deadline, Search
 from .sources import Sources
@@ -58,6 +54,8 @@ class TuneRequest:
 
 def tune(request: TuneRequest, progress: Progress) -> TuneResult:
     """Find the plan under which the script trains fastest here, accuracy held, and write it down.
+
+    Nothing is written, and nothing claimed, where accuracy could not be checked.
 
     Raises Refusal where the script cannot be measured honestly, ScriptError where it fails by itself.
     """
@@ -104,7 +102,8 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
             sources=sources.digests(),
         )
         sources.check()
-        save_plan(workspace, result)
+        if result.outcome != "not-checked":
+            save_plan(workspace, result)
         state = "finished"
         return result
     except HastenError:
@@ -152,7 +151,8 @@ def _tune(
         trial, verdict = None, None
         if plan:
             progress.stage("checking that the training stays the same")
-            plan, verdict = _hold_accuracy(plan, facts, stage, request, costs.guard_steps, search)
+            accuracy = Accuracy(stage, facts, request.risk, request.seed, costs.guard_steps, search, progress)
+            plan, verdict = accuracy.held_part(plan)
         if plan:
             progress.stage("confirming in fresh processes")
             left = request.budget - (time.monotonic() - began)
@@ -203,57 +203,6 @@ def _own_ranks(request: TuneRequest, found: Distribution, machine: Machine) -> O
         )
     shares(machine, count)
     return OwnRanks(count, found, request.backend)
-
-
-def _hold_accuracy(
-    plan: Plan, facts: Facts, stage: Stage, request: TuneRequest, steps: int, search: Search
-) -> tuple[Plan, GuardVerdict | None]:
-    """The largest part of ``plan`` that passes the guard: while it does not, its riskiest technique goes.
-
-    What changes the training itself has no baseline to be compared with: the rest of the plan is guarded
-    without it, and then the whole for what must hold of any training.
-    """
-    changing = [
-        name for name, how in plan.techniques.items() if CATALOG[name].risk_of(how, facts) == "training"
-    ]
-    same = plan.only(set(plan.techniques) - set(changing))
-    rest, verdict = _hold_the_same(same, facts, stage, request, steps, search)
-    plan = plan.only({*changing, *rest.techniques})
-    while changing:
-        found = guard_change(stage, plan, changing, request.seed, steps)
-        if found.passed:
-            return plan, found
-        name = changing.pop()
-        _stopped(name, plan, found, search)
-        plan = plan.without(name)
-        verdict = verdict if rest else found
-    return plan, verdict
-
-
-def _hold_the_same(
-    plan: Plan, facts: Facts, stage: Stage, request: TuneRequest, steps: int, search: Search
-) -> tuple[Plan, GuardVerdict | None]:
-    """As ``_hold_accuracy``, for what must train the same."""
-    verdict = None
-    while plan:
-        techniques = [CATALOG[name] for name in plan.techniques]
-        draws = any(technique.risk_for(facts) == "draws" for technique in techniques)
-        precision = max((technique.precision for technique in techniques), key=lambda name: ROUNDING[name])
-        verdict = guard(stage, plan, draws, precision, request.seed, steps)
-        if drew_otherwise(verdict) and RISKS.index("draws") <= RISKS.index(request.risk):
-            # a lower precision can draw other numbers, from the same distribution: randn_like of bfloat16
-            verdict = guard(stage, plan, True, precision, request.seed, steps)
-        if verdict.passed:
-            break
-        riskiest = max(techniques, key=lambda technique: RISKS.index(technique.risk_for(facts))).name
-        _stopped(riskiest, plan, verdict, search)
-        plan = plan.without(riskiest)
-    return plan, verdict
-
-
-def _stopped(name: str, plan: Plan, verdict: GuardVerdict, search: Search) -> None:
-    reason = f"the guard stopped it: {verdict.reasons[0]}"
-    search.record(Tried(name, plan.techniques[name], None, plan, False, reason, "guard"))
 
 
 def _too_slow(request: TuneRequest, step_seconds: float, needed: float) -> str:

@@ -14,7 +14,8 @@ def reason_of(trial: Trial, kept: bool, where: str = "") -> str:
     """In words, with what a reader of the number should know. ``where`` a kept one is a gain."""
     if trial.failure is not None:
         return trial.failure
-    if kept or (trial.never_pays and trial.ratio is not None and trial.ratio.high < KEEP_BELOW):
+    gains = kept or (trial.never_pays and trial.ratio is not None and trial.ratio.high < KEEP_BELOW)
+    if gains:
         said = f"a gain{where}"
     elif trial.ratio is None:
         said = "could not be measured"
@@ -23,7 +24,7 @@ def reason_of(trial: Trial, kept: bool, where: str = "") -> str:
     else:
         said = f"no gain found{trial_words(trial.ratio)}"
     remarks = [proof.remark for proof in trial.proofs if proof.remark]
-    return "; ".join([said, *_set_up(trial, said.startswith("a gain")), *remarks])
+    return "; ".join([said, *_set_up(trial, gains), *remarks])
 
 
 def _set_up(trial: Trial, gains: bool) -> list[str]:

@@ -123,8 +123,12 @@ def trial(ratios: Sequence[float], b: Plan, a: Plan = BASELINE, method: str = "p
 
 def verdict(passed: bool = True, reason: str = "the loss departs") -> GuardVerdict:
     curve = {"held": passed, "deviation": 0.0, "bias": 0.0, "tolerance": 0.1, "precision": "float32"}
-    invariants: dict[str, list[str]] = {"compared": [], "differing": []}
-    return GuardVerdict(passed, 120, invariants, curve, () if passed else (reason,))
+    accuracy, reasons = ("held", ()) if passed else ("not held", (reason,))
+    return GuardVerdict(accuracy, 120, loss_curve=curve, reasons=reasons)
+
+
+def unchecked(why_not: str, reason: str = "the script's process was killed", **more: Any) -> GuardVerdict:
+    return GuardVerdict("not checked", reasons=(reason,), why_not=why_not, **more)
 
 
 def technique(

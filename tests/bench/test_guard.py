@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from hasten.bench.ending import PlanRefused, ScriptEnded, ScriptOver
+from hasten.bench.checked_steps import Watched
+from hasten.bench.ending import Killed, PlanRefused, ScriptEnded, ScriptOver, Silence
 from hasten.bench.guard import LEAST_STEPS, guard, judge
+from hasten.bench.guard import verdict_on as watched_verdict
 from hasten.bench.numerics import ROUNDING
 from hasten.errors import WorkerError
 from hasten.records.codec import to_json
 from hasten.records.plan import Plan
-from hasten.records.verdict import GuardVerdict
+from hasten.records.verdict import Difference, GuardVerdict
 from tests.bench.paper_workers import PaperStage, PaperWorker
 
 Testimony = list[dict[str, Any]]
@@ -64,7 +66,7 @@ def test_the_same_training_passes() -> None:
     assert verdict.passed
     assert verdict.reasons == ()
     assert verdict.steps == 60
-    assert verdict.invariants["differing"] == []
+    assert verdict.invariants.differing == ()
     assert verdict.loss_curve["held"]
     assert verdict.loss_curve["deviation"] == 0.0
 
@@ -96,8 +98,10 @@ def test_what_must_be_equal_fails_with_the_first_step_at_which_it_is_not(differe
     candidate = changed(7, **{key: value})
     candidate[30] |= {key: value}
     verdict = verdict_on(candidate)
-    assert not verdict.passed
+    assert verdict.accuracy == "not held"
+    assert verdict.invariants.differing == (Difference(key, 7),)
     assert verdict.reasons == (f"{WORDS[key]} (from step 7)",)
+    assert [what for what in WORDS if verdict.differs_in(what)] == [key]
 
 
 def test_batches_in_another_order_fail_unless_the_plan_may_draw() -> None:
@@ -234,27 +238,87 @@ def test_a_verdict_is_json(candidate: Testimony) -> None:
     assert json.loads(text)["loss_curve"]["precision"] == "float32"
 
 
-ERRORS = [
-    PlanRefused("malloc: not this one"),
-    WorkerError("the script's process was killed by SIGKILL (out of memory?)"),
-    ScriptOver(ScriptEnded("raised", "Traceback ...\nRuntimeError: cannot view\n", (), [])),
-]
-SAID = ["malloc: not this one", "killed by SIGKILL", "the script raised RuntimeError: cannot view"]
+def ended(how: str, detail: str = "") -> ScriptOver:
+    return ScriptOver(ScriptEnded(how, detail, (), []))
 
 
-@pytest.mark.parametrize(("error", "said"), list(zip(ERRORS, SAID, strict=True)))
-def test_a_training_that_fails_under_the_plan_does_not_pass(error: Exception, said: str) -> None:
+ERRORS = {
+    "refused": (PlanRefused("malloc", "not this one"), "malloc: not this one"),
+    "killed": (Killed("the script's process was killed by SIGKILL (out of memory?)"), "killed by SIGKILL"),
+    "silent": (Silence("the script was silent for 120 s"), "silent for 120 s"),
+    "ended": (WorkerError("the script's process ended with exit code 3"), "exit code 3"),
+    "script": (ended("raised", "Traceback ...\nRuntimeError: cannot view\n"), "RuntimeError: cannot view"),
+    "short": (ended("completed"), "the script came to its end"),
+}
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("why_not", ERRORS)
+@pytest.mark.parametrize("number", [0, 1, 2], ids=["baseline", "perturbed", "plan"])
+def test_a_training_that_could_not_be_watched_says_nothing_of_accuracy(why_not: str, number: int) -> None:
+    """Neither held nor lost, whichever of the three it was."""
+    error, said = ERRORS[why_not]
+
     def fail(worker: PaperWorker) -> None:
-        if worker.plan:
+        if worker is stage.workers[number]:
             raise error
 
     stage = PaperStage(on_start=fail)
     verdict = guard(stage.as_stage(), Plan({"malloc": {}}), False, "float32", seed=0)
+    assert (verdict.accuracy, verdict.why_not) == ("not checked", why_not)
+    assert verdict.refused == ("malloc" if why_not == "refused" else "")
     assert not verdict.passed
     assert said in verdict.reasons[0]
     assert len(stage.workers) == 3
     assert all(worker.stopped for worker in stage.workers)
     json.dumps(to_json(verdict), allow_nan=False)
+
+
+SILENT = changed(9, losses=[])
+NAN = changed(9, losses=[math.nan])
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("trainings", "draws", "accuracy", "why_not"),
+    [
+        ((training(), changed(2, streams="x"), training()), False, "not checked", "unrepeatable"),
+        ((training(), changed(2, modes=[0]), training()), True, "not checked", "unrepeatable"),
+        ((training(9), training(9), training(9)), False, "not checked", "short"),
+        (([], [], []), False, "not checked", "short"),
+        ((training(9), training(9), training(7)), False, "not held", ""),
+        ((training(), training(), SILENT), False, "not held", ""),
+        ((training(), training(), NAN), False, "not held", ""),
+        ((training(), NAN, training()), False, "not checked", "no losses"),
+        ((SILENT, training(), training()), False, "not checked", "no losses"),
+        ((training(), training(), with_losses(lambda _: 2.0)), False, "not held", ""),
+    ],
+)
+def test_what_nothing_can_be_said_of_is_not_called_lost(
+    trainings: tuple[Testimony, Testimony, Testimony], draws: bool, accuracy: str, why_not: str
+) -> None:
+    verdict = judge(*trainings, draws, "float32")
+    assert (verdict.accuracy, verdict.why_not) == (accuracy, why_not)
+    assert verdict.reasons
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("perturbed", "candidate"), [("no room", ""), ("", "no room"), ("no room", "no room")]
+)
+def test_single_steps_that_could_not_be_compared_are_no_loss_of_accuracy(
+    perturbed: str, candidate: str
+) -> None:
+    trainings = (
+        Watched(training(), []),
+        Watched(training(noise=FLOAT32), [], perturbed),
+        Watched(training(), [], candidate),
+    )
+    verdict = watched_verdict(*trainings, False, "float32")
+    assert (verdict.accuracy, verdict.why_not) == ("not checked", "state")
+    assert verdict.reasons == ("single steps could not be compared: no room",)
+    lost = watched_verdict(*trainings[:2], Watched(changed(3, modes=[0]), [], candidate), False, "float32")
+    assert lost.accuracy == "not held"
 
 
 def test_every_precision_of_a_technique_has_its_rounding() -> None:

@@ -190,7 +190,7 @@ def test_a_crash_is_a_failed_trial_and_the_bench_goes_on() -> None:
 
 def test_a_plan_refused_at_the_start_is_a_failed_trial() -> None:
     def refuse(worker: PaperWorker) -> None:
-        raise PlanRefused("malloc: not this one")
+        raise PlanRefused("malloc", "not this one")
 
     stage = PaperStage(on_start=refuse)
     trial = bench_over(stage).compare(STEADY, Plan({"malloc": {}, "bf16": {}}), 0.0)

@@ -180,7 +180,7 @@ def test_a_script_that_fails_is_a_failed_trial(how: str, detail: str, expected: 
     assert all(worker.stopped for worker in stage.workers)
 
 
-@pytest.mark.parametrize("error", [WorkerError("killed by SIGKILL"), PlanRefused("malloc: not here")])
+@pytest.mark.parametrize("error", [WorkerError("killed by SIGKILL"), PlanRefused("malloc", "not here")])
 def test_a_worker_that_fails_in_a_later_pair_fails_the_trial(error: Exception) -> None:
     def fail(worker: PaperWorker) -> None:
         if worker is stage.workers[0] or len(stage.workers) <= 2:

@@ -85,3 +85,50 @@ def test_what_makes_no_sense_is_told(
     error = capsys.readouterr().err
     assert any(part in error for part in message.split("|"))
     assert "Traceback" not in error
+
+
+# ---- seeds
+@pytest.mark.attack("arguments")
+@pytest.mark.parametrize("seed", ["0", "7", "4294967295", "4294967296", "9223372036854775807"])
+def test_a_seed_that_torch_numpy_and_python_can_take(seed: str) -> None:
+    assert parsed("tune", "--seed", seed, "train.py").seed == int(seed)
+
+
+BAD_SEEDS = {
+    "-1": "must be at least 0, found -1",
+    "-9223372036854775808": "must be at least 0",
+    "9223372036854775808": "must be at most 9223372036854775807, found 9223372036854775808",
+    "999999999999999999999999": "must be at most 9223372036854775807, found 999999999999999999999999",
+    "9" * 3000: f"must be at most 9223372036854775807, found {'9' * 40}\n",
+    "9" * 30000: "invalid whole number value",
+    "1e3": "invalid whole number value: '1e3'",
+    "1.0": "invalid whole number value: '1.0'",
+    "0x10": "invalid whole number value: '0x10'",
+    "nan": "invalid whole number value: 'nan'",
+    "inf": "invalid whole number value: 'inf'",
+    "abc": "invalid whole number value: 'abc'",
+    "": "invalid whole number value: ''",
+    "1 2": "invalid whole number value: '1 2'",
+    "None": "invalid whole number value: 'None'",
+}
+
+
+@pytest.mark.attack("arguments")
+@pytest.mark.parametrize("seed", BAD_SEEDS, ids=lambda seed: seed[:30])
+def test_a_seed_that_nothing_can_take_is_refused_at_once(
+    seed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        parsed("tune", f"--seed={seed}", "train.py")
+    assert end.value.code == 2
+    assert f"argument --seed: {BAD_SEEDS[seed]}" in capsys.readouterr().err
+
+
+@pytest.mark.attack("arguments")
+@pytest.mark.parametrize(
+    "seeds", ["1", "0", "-3", "1001", "999999999999999999999999", "1e3", "abc", "2.5", ""]
+)
+def test_so_many_seeds_cannot_be_trained(seeds: str) -> None:
+    with pytest.raises(SystemExit) as end:
+        parsed("verify", f"--seeds={seeds}", "train.py")
+    assert end.value.code == 2

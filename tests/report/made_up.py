@@ -8,17 +8,17 @@ from hasten.records.cause import Cause
 from hasten.records.curve import ThreadCurve, ThreadPoint
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Ratio
-from hasten.records.verdict import GuardVerdict, Refused, Tried, TuneResult
+from hasten.records.verdict import GuardVerdict, Invariants, Refused, Tried, TuneResult
 
 PLAN = Plan({"threads": {"count": 2}, "bf16": {}})
 RATIO = Ratio(0.8, 0.75, 0.85, 6, "pairs")
 HELD = GuardVerdict(
-    passed=True,
+    accuracy="held",
     steps=120,
-    invariants={"compared": ["batches", "modes", "rates", "optimizer", "streams"], "differing": []},
+    invariants=Invariants(("batches", "modes", "rates", "optimizer", "streams")),
     loss_curve={"held": True, "deviation": 0.003, "bias": 0.0, "tolerance": 0.012, "precision": "bfloat16"},
 )
-DEPARTED = replace(HELD, passed=False, reasons=("the loss departs from the baseline's by 5.0%",))
+DEPARTED = replace(HELD, accuracy="not held", reasons=("the loss departs from the baseline's by 5.0%",))
 CURVE = ThreadCurve(
     usual=4,
     beside=Plan({"bf16": {}}),
@@ -67,3 +67,14 @@ NO_GAIN = replace(
     breakeven_steps=None,
 )
 GUARD_FAILED = replace(NO_GAIN, reason="what was faster did not hold accuracy", measured=None, guard=DEPARTED)
+NOT_CHECKED = replace(
+    NO_GAIN,
+    outcome="not-checked",
+    reason="accuracy could not be checked: the script's process was killed by SIGKILL (out of memory?)",
+    measured=None,
+    guard=GuardVerdict(
+        "not checked",
+        reasons=("the script's process was killed by SIGKILL (out of memory?)",),
+        why_not="killed",
+    ),
+)

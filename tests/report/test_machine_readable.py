@@ -16,12 +16,12 @@ from hasten.records.verdict import TuneResult
 from hasten.report.machine_readable import profile_json, refusal_json, tune_json, write_json
 
 from ..bench.made_up import observation, step
-from .made_up import GAIN, GUARD_FAILED, HELD, NO_GAIN
+from .made_up import GAIN, GUARD_FAILED, HELD, NO_GAIN, NOT_CHECKED
 
 PROMISED = {  # keys that other programs rely on
     "outcome", "reason", "speedup", "ratio", "measured", "baseline", "plan", "tried", "refused", "causes",
     "threads", "guard", "setup_seconds", "breakeven_steps", "protection", "warnings", "tune_seconds",
-    "nproc_per_node", "machine", "versions",
+    "nproc_per_node", "machine", "versions", "sources",
 }  # fmt: skip
 
 
@@ -58,15 +58,24 @@ def test_a_gain() -> None:
 def test_the_guard() -> None:
     content = as_read(tune_json(GAIN))
     assert content["guard"] == {
-        "passed": True,
+        "accuracy": "held",
         "steps": 120,
-        "invariants": HELD.invariants,
+        "invariants": {"compared": list(HELD.invariants.compared), "differing": []},
         "loss_curve": HELD.loss_curve,
         "numerics": HELD.numerics,
         "reasons": [],
         "changes": [],
+        "why_not": "",
+        "refused": "",
     }
-    assert as_read(tune_json(GUARD_FAILED))["guard"]["passed"] is False
+    assert as_read(tune_json(GUARD_FAILED))["guard"]["accuracy"] == "not held"
+
+
+@pytest.mark.attack("truth")
+def test_a_guard_that_could_not_check_says_why() -> None:
+    content = as_read(tune_json(NOT_CHECKED))
+    assert (content["outcome"], content["speedup"], content["plan"]) == ("not-checked", None, {})
+    assert (content["guard"]["accuracy"], content["guard"]["why_not"]) == ("not checked", "killed")
 
 
 def test_the_curve_of_time_against_threads() -> None:

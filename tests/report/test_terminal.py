@@ -12,12 +12,12 @@ import pytest
 
 from hasten.records.cause import Cause
 from hasten.records.observation import GpuMemory, Observation
-from hasten.records.verdict import GuardVerdict, TuneResult
+from hasten.records.verdict import GuardVerdict, Invariants, TuneResult
 from hasten.report.console import open_console
 from hasten.report.terminal import print_profile, print_tune
 
 from ..bench.made_up import loader, observation, step
-from .made_up import GAIN, GUARD_FAILED, HELD, NO_GAIN
+from .made_up import GAIN, GUARD_FAILED, HELD, NO_GAIN, NOT_CHECKED
 
 PLAN_PATH = Path(".hasten/train/plan.toml")
 
@@ -86,9 +86,18 @@ def test_the_guard_failed() -> None:
     assert "Accuracy held" not in report
 
 
+@pytest.mark.attack("truth")
+def test_accuracy_that_could_not_be_checked_is_neither_held_nor_lost() -> None:
+    report = " ".join(tune_report(NOT_CHECKED).split())
+    assert "Nothing is claimed: accuracy could not be checked: the script's process was killed" in report
+    assert "No plan was written. While accuracy is checked, three trainings are in memory at once" in report
+    for claim in ("Accuracy held", "Accuracy is not held", "No gain found", "Train as before", "plan.toml"):
+        assert claim not in report
+
+
 def test_other_random_draws_are_not_called_the_same() -> None:
     """Under a plan that draws otherwise, batches and random streams were not compared."""
-    verdict = replace(HELD, invariants={"compared": ["modes", "rates", "optimizer"], "differing": []})
+    verdict = replace(HELD, invariants=Invariants(("modes", "rates", "optimizer")))
     report = tune_report(replace(GAIN, guard=verdict))
     assert "same flags and learning rates, other draws of the same distributions; the loss stays" in report
     assert "random draws;" not in report
@@ -223,7 +232,7 @@ def test_a_cause_without_a_remedy_names_none() -> None:
 
 
 def test_a_plan_that_changes_the_training_is_not_said_to_hold_accuracy() -> None:
-    verdict = GuardVerdict(True, 45, {"compared": [], "differing": []}, {}, changes=("prune",))
+    verdict = GuardVerdict("held", 45, changes=("prune",))
     report = tune_report(replace(GAIN, guard=verdict))
     assert (
         "Accuracy was not judged: prune changes the training itself. Losses stayed finite over 45 steps, and "

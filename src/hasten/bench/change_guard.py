@@ -11,14 +11,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from ..errors import WorkerError
+from ..inside.numerics import MODEL
 from ..inside.techniques.catalog import starts_after
 from ..records.plan import BASELINE, Plan
-from ..records.verdict import GuardVerdict
+from ..records.verdict import Difference, GuardVerdict, Invariants
+from ..report.guard import shapes_words, too_few_words
 from .checked_steps import Testimony
 from .ending import PlanRefused, ScriptOver
 from .guard import LEAST_STEPS
 from .process import wait_all_started
 from .stage import Stage
+from .unchecked import not_checked
 from .worker import Worker
 
 Shapes = Mapping[str, Sequence[int]]
@@ -42,16 +45,7 @@ def guard_change(stage: Stage, plan: Plan, changing: Sequence[str], seed: int, s
             candidate.steps(starts_after(plan) + _SETTLED - 1)
             return judge_change(plain, _shapes_in(candidate), _trained(candidate, steps), changing)
     except (PlanRefused, ScriptOver, WorkerError) as error:
-        unseen = judge_change({}, {}, [], changing)
-        return GuardVerdict(
-            False,
-            0,
-            unseen.invariants,
-            {},
-            (f"the training could not be watched: {error}",),
-            {},
-            unseen.changes,
-        )
+        return not_checked(error, tuple(changing))
 
 
 def _shapes_in(worker: Worker) -> Shapes:
@@ -76,13 +70,10 @@ def judge_change(
     plain: Shapes, planned: Shapes, testimony: Testimony, changing: Sequence[str]
 ) -> GuardVerdict:
     """The verdict on the shapes of both trainings' state and on what was seen of the plan's."""
-    reasons: list[str] = []
-    differing = [name for name, shape in plain.items() if list(planned.get(name, ())) != list(shape)]
-    differing += [name for name in planned if name not in plain and name.startswith("model")]
-    if differing:
-        reasons.append(f"checkpoints have other shapes: {', '.join(differing[:3])}")
-    if len(testimony) < LEAST_STEPS:
-        reasons.append(f"only {len(testimony)} steps could be seen, and {LEAST_STEPS} are needed")
+    names = [name for name, shape in plain.items() if list(planned.get(name, ())) != list(shape)]
+    names += [name for name in planned if name not in plain and name.startswith(MODEL)]
+    differing = tuple(Difference("shape", name=name) for name in names)
+    reasons = [shapes_words(differing)] if differing else []
     if not all(step["losses"] for step in testimony):
         reasons.append("losses are missing")
     lost = next(
@@ -90,11 +81,14 @@ def judge_change(
     )
     if lost is not None:
         reasons.append(f"the loss is no number in step {lost}")
+    short = len(testimony) < LEAST_STEPS and not reasons
+    if short:
+        reasons.append(too_few_words(len(testimony), LEAST_STEPS, "seen"))
     return GuardVerdict(
-        passed=not reasons,
+        accuracy="not checked" if short else "not held" if reasons else "held",
         steps=len(testimony),
-        invariants={"compared": ["shapes of checkpoints", "finite losses"], "differing": differing},
-        loss_curve={},
+        invariants=Invariants(("shapes of checkpoints", "finite losses"), differing),
         reasons=tuple(reasons),
         changes=tuple(changing),
+        why_not="short" if short else "",
     )

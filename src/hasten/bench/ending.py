@@ -52,8 +52,16 @@ class Silence(WorkerError):
     """A worker said nothing for longer than its script can have needed."""
 
 
+class Killed(WorkerError):
+    """A worker was killed by a signal: by the kernel, say, where there is too little memory."""
+
+
 class PlanRefused(Exception):
     """A technique of the plan that a worker started under does not apply to its training."""
+
+    def __init__(self, technique: str, reason: str) -> None:
+        super().__init__(f"{technique}: {reason}")
+        self.technique = technique
 
 
 def in_one_line(ended: ScriptEnded) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from statistics import fmean
@@ -18,12 +18,14 @@ from typing import Any
 from ..errors import WorkerError
 from ..inside.job import Perturbation
 from ..records.plan import BASELINE, Plan
-from ..records.verdict import GuardVerdict
+from ..records.verdict import Difference, GuardVerdict, Invariants
+from ..report.guard import difference_words, too_few_words, unrepeatable_words
 from .checked_steps import Testimony, Watched, watch
 from .ending import PlanRefused, ScriptOver
 from .numerics import ROUNDING, judge_steps
 from .process import wait_all_started
 from .stage import Stage
+from .unchecked import not_checked
 
 STEPS = 120
 LEAST_STEPS = 20
@@ -42,8 +44,7 @@ def guard(
     try:
         reference, perturbed, candidate = three_trainings(stage, plan, draws, precision, seed, steps)
     except (PlanRefused, ScriptOver, WorkerError) as error:
-        unseen = judge([], [], [], draws, precision)
-        return replace(unseen, reasons=(f"the training could not be watched: {error}",))
+        return not_checked(error)
     return verdict_on(reference, perturbed, candidate, draws, precision)
 
 
@@ -72,11 +73,16 @@ def verdict_on(
     if reference.failed:  # there is no room for its state, say: what else was compared must do
         return replace(whole, numerics={"held": None, "left_out": reference.failed})
     steps = judge_steps(perturbed.checks, candidate.checks, draws, precision)
+    found = steps.pop("reasons")
     failed = perturbed.failed or candidate.failed
     if failed:
-        steps = {**steps, "held": False, "reasons": [f"single steps could not be compared: {failed}"]}
-    reasons = (*whole.reasons, *steps.pop("reasons"))
-    return replace(whole, passed=not reasons, reasons=reasons, numerics=steps)
+        steps = {**steps, "held": None, "left_out": failed}
+        if whole.passed:
+            reason = f"single steps could not be compared: {failed}"
+            return replace(whole, accuracy="not checked", reasons=(reason,), numerics=steps, why_not="state")
+        return replace(whole, numerics=steps)
+    accuracy = "not held" if found and whole.passed else whole.accuracy
+    return replace(whole, accuracy=accuracy, reasons=(*whole.reasons, *found), numerics=steps)
 
 
 def judge(
@@ -86,31 +92,42 @@ def judge(
     if any(step["batches"] is None for step in candidate):
         reference, perturbed, candidate = map(_by_samples, (reference, perturbed, candidate))
     steps = min(len(reference), len(perturbed))
-    reasons: list[str] = []
     unsteady = differing(reference[:steps], perturbed[:steps], draws)
-    if steps < LEAST_STEPS:
-        reasons.append(f"only {steps} steps could be compared, and {LEAST_STEPS} are needed")
-    if unsteady:
-        reasons.append(
-            f"the script does not repeat itself from one seed ({'; '.join(unsteady)}), "
-            "so nothing can be compared"
-        )
-    invariants = differing(reference, candidate, draws)
+    found = differing(reference, candidate, draws)
     if draws and same_samples(reference, perturbed) and not same_samples(reference, candidate):
-        invariants.append("an epoch had other samples")  # which another order alone does not bring about
-    reasons += invariants
+        found.append(Difference("samples"))  # which another order alone does not bring about
     curve = compare_losses(reference[:steps], perturbed[:steps], candidate[:steps])
-    reasons += loss_reasons(curve)
+    against = [*map(difference_words, found), *loss_reasons(curve)]
+    why_not = _why_not(steps, unsteady, found, _departures(reference[:steps], perturbed[:steps]))
+    reasons = [*_WHY_NOT[why_not](steps, unsteady), *against] if why_not else against
     return GuardVerdict(
-        passed=not reasons,
+        accuracy="not checked" if why_not else "not held" if against else "held",
         steps=steps,
-        invariants={
-            "compared": [key for key in _COMPARED if not (draws and key in _DRAWN)],
-            "differing": invariants,
-        },
+        invariants=Invariants(tuple(key for key in _COMPARED if not (draws and key in _DRAWN)), tuple(found)),
         loss_curve={**curve, "precision": precision},
         reasons=tuple(reasons),
+        why_not=why_not,
     )
+
+
+def _why_not(
+    steps: int, unsteady: Sequence[Difference], found: Sequence[Difference], noise: Sequence[float]
+) -> str:
+    """Why nothing can be said of the candidate, as in GuardVerdict; "" where it can."""
+    if unsteady:
+        return "unrepeatable"
+    if steps < LEAST_STEPS and not found:
+        return "short"
+    if not found and not (noise and all(map(math.isfinite, noise))):
+        return "no losses"
+    return ""
+
+
+_WHY_NOT: Mapping[str, Callable[[int, Sequence[Difference]], list[str]]] = {
+    "unrepeatable": lambda steps, unsteady: [unrepeatable_words(unsteady)],
+    "short": lambda steps, unsteady: [too_few_words(steps, LEAST_STEPS)],
+    "no losses": lambda steps, unsteady: [],
+}
 
 
 def _by_samples(testimony: Testimony) -> Testimony:
@@ -118,33 +135,21 @@ def _by_samples(testimony: Testimony) -> Testimony:
     return [{**step, "batches": [batch["digests"] for batch in step["samples"]]} for step in testimony]
 
 
-_COMPARED = {
-    "batches": "batches left the loader with other content or in another order",
-    "modes": "train/eval flags differ",
-    "rates": "learning rates differ",
-    "optimizer": "optimizers stepped in another order",
-    "streams": "other random numbers were drawn",
-}
+_COMPARED = ("batches", "modes", "rates", "optimizer", "streams")
 _DRAWN = ("batches", "streams")  # what a plan that draws other random numbers may change
 
 
-def drew_otherwise(verdict: GuardVerdict) -> bool:
-    """Whether the plan drew other random numbers than the baseline, which nobody had said it would."""
-    streams = _COMPARED["streams"]
-    return any(text.startswith(streams) for text in verdict.invariants["differing"])
-
-
-def differing(a: Testimony, b: Testimony, draws: bool) -> list[str]:
+def differing(a: Testimony, b: Testimony, draws: bool) -> list[Difference]:
     """Which invariants differ, each with the first step at which it does."""
     found = []
     if len(a) != len(b):
-        found.append(f"one training took {len(a)} steps, the other {len(b)}")
-    for key, what in _COMPARED.items():
+        found.append(Difference("steps", counts=(len(a), len(b))))
+    for key in _COMPARED:
         if draws and key in _DRAWN:
             continue
         first = next((n for n, (x, y) in enumerate(zip(a, b, strict=False), 1) if x[key] != y[key]), None)
         if first is not None:
-            found.append(f"{what} (from step {first})")
+            found.append(Difference(key, first))
     return found
 
 

@@ -22,7 +22,7 @@ from ..records.observation import Observation, Step
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
 from ..records.trial import Proof
-from .ending import LOST_SIGHT, PlanRefused, ScriptEnded, ScriptOver, Silence, trains_elsewhere
+from .ending import LOST_SIGHT, Killed, PlanRefused, ScriptEnded, ScriptOver, Silence, trains_elsewhere
 from .listening import Tap
 from .output import Output, keep_ends
 from .starting import start_process
@@ -98,7 +98,7 @@ class WorkerProcess:
             except Silence:
                 raise Refusal(trains_elsewhere(self.child)) from None
         if message["event"] == "refused":
-            raise PlanRefused(f"{message['technique']}: {message['reason']}")
+            raise PlanRefused(message["technique"], message["reason"])
         self._take_steps(message)
 
     def steps(self, count: int, timeout: float | None = None) -> list[Step]:
@@ -216,7 +216,7 @@ class WorkerProcess:
         try:
             self._wire.send(request)
         except Hangup:  # it ended since its last answer
-            raise WorkerError(f"{self._how_it_ended()} while {while_doing}") from None
+            raise self._ending(while_doing) from None
 
     def _receive(self, timeout: float | None, while_doing: str) -> Message:
         try:
@@ -226,7 +226,7 @@ class WorkerProcess:
                 f"the script was silent for {timeout:.0f} s while {while_doing}: it seems to hang"
             ) from None
         except Hangup:
-            raise WorkerError(f"{self._how_it_ended()} while {while_doing}") from None
+            raise self._ending(while_doing) from None
         self._imported(message.get("sources", ()))
         if message["event"] == "lost sight":
             raise WorkerError(LOST_SIGHT + message["detail"].rstrip())
@@ -255,6 +255,11 @@ class WorkerProcess:
     def _expected(self, count: int) -> float:
         """A generous guess at what ``count`` steps take: twenty times the slowest so far."""
         return 20 * count * max((step.seconds for step in self.history), default=1.0)
+
+    def _ending(self, while_doing: str) -> WorkerError:
+        how = f"{self._how_it_ended()} while {while_doing}"
+        code = self._process.poll()
+        return Killed(how) if code is not None and code < 0 else WorkerError(how)
 
     def _how_it_ended(self) -> str:
         try:

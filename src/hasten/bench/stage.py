@@ -209,7 +209,7 @@ class Stage:
             self._rehearsed[wish.rehearsed] = rehearse(self, wish.rehearsed)
         found = self._rehearsed[wish.rehearsed]
         if found.refusals:
-            raise PlanRefused(f"processes: {'; '.join(found.refusals)}")
+            raise PlanRefused("processes", "; ".join(found.refusals))
         return found
 
     def _output(self) -> Output:

@@ -138,14 +138,23 @@ def add_allow_writes(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def whole_number(least: int) -> type[int]:
-    """For argparse: a whole number of at least ``least``."""
+MOST_SEED = 2**63 - 1
+"""torch takes more, and numpy and PYTHONHASHSEED take less: those are given the remainder by 2**32."""
+
+
+_SHOWN = 40  # characters of a number that somebody typed
+
+
+def whole_number(least: int, most: int | None = None) -> type[int]:
+    """For argparse: a whole number of at least ``least``, and of at most ``most``."""
 
     class WholeNumber(int):
         def __new__(cls, text: str) -> WholeNumber:
             value = super().__new__(cls, text)
             if value < least:
-                raise argparse.ArgumentTypeError(f"must be at least {least}, found {text}")
+                raise argparse.ArgumentTypeError(f"must be at least {least}, found {text[:_SHOWN]}")
+            if most is not None and value > most:
+                raise argparse.ArgumentTypeError(f"must be at most {most}, found {text[:_SHOWN]}")
             return value
 
     WholeNumber.__name__ = "whole number"

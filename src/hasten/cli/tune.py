@@ -7,6 +7,7 @@ import os
 
 from .common import (
     BACKENDS,
+    MOST_SEED,
     add_allow_writes,
     add_json,
     add_script,
@@ -14,11 +15,13 @@ from .common import (
     positive_seconds,
     require_platform,
     script_of,
+    whole_number,
 )
 
 NAME = "tune"
 HELP = "find the plan under which a script trains fastest here, with accuracy held"
 DEFAULT_BUDGET = 150.0
+NOT_CHECKED = 6  # the exit code where something was faster, and accuracy could not be checked
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what a technique may change: only rounding; which random numbers are drawn; the precision; "
         "the training itself (default %(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed for the guard's paired runs (default 0)")
+    parser.add_argument(
+        "--seed",
+        type=whole_number(0, MOST_SEED),
+        default=0,
+        help="seed for the guard's paired runs, 0 to 2**63 - 1 (default 0)",
+    )
     parser.add_argument(
         "--nproc-per-node",
         metavar="N",
@@ -86,4 +94,4 @@ def execute(arguments: argparse.Namespace) -> int:
         print_tune(result, console_for(arguments.json), script.label, plan_path)
     except OutputLost as lost:
         raise OutputLost(f"{lost}; the plan is in {plan_path}" if result.plan else str(lost)) from None
-    return 0
+    return NOT_CHECKED if result.outcome == "not-checked" else 0

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 NAME = "verify"
 HELP = "train with and without the plan to the end, over seeds, and say whether quality is held"
+MOST_SEEDS = 1000
 EXIT_CODES = {"held": 0, "lost": 5, "cannot tell": 6, "failed": 7}
 EPILOG = (
     "Each run has another seed for torch, random and numpy. Where the script takes its seed as an argument, "
@@ -51,7 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="as is assumed of names with loss, error or perplexity in them",
     )
     parser.add_argument(
-        "--seeds", type=whole_number(2), default=3, help="trainings of each, 2 at least (default %(default)s)"
+        "--seeds",
+        type=whole_number(2, MOST_SEEDS),
+        default=3,
+        help="trainings of each, 2 at least (default %(default)s)",
     )
     parser.add_argument(
         "--tolerance",

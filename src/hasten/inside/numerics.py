@@ -17,6 +17,7 @@ from .training import Training
 from .training_state import buffers_of, dense, parameters_of, take_up, taken_down
 from .wire import Message
 
+MODEL = "model"  # how names of what a model's state dict holds begin
 _SPARE = 2  # times what a file needs must be free where it is written
 
 Sums = list[float]
@@ -53,7 +54,7 @@ class Numerics:
         """Of every tensor in the state dicts of roots and optimizers, by name."""
         roots, optimizers = self._training.roots, self._training.optimizers
         shapes = {
-            f"model {number}: {name}": list(value.shape)
+            f"{MODEL} {number}: {name}": list(value.shape)
             for number, root in enumerate(roots)
             for name, value in root.state_dict().items()
             if self._torch.is_tensor(value)

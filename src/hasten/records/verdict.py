@@ -15,18 +15,61 @@ from .trial import Ratio
 
 
 @dataclass(frozen=True)
-class GuardVerdict:
-    """Did accuracy hold? ``invariants``, ``loss_curve`` and ``numerics`` say what was compared and
-    what came out.
+class Difference:
+    """Something that two trainings must have alike, and had not.
+
+    ``what``: "steps" (how many they took: ``counts``), "batches", "modes", "rates", "optimizer", "streams",
+    "samples", or "shape" (of the tensor ``name``). ``step``: the first at which it differed.
     """
 
-    passed: bool
-    steps: int
-    invariants: Mapping[str, Any]
-    loss_curve: Mapping[str, Any]
+    what: str
+    step: int | None = None
+    counts: tuple[int, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Invariants:
+    """What had to be equal, bit for bit, and what was not."""
+
+    compared: tuple[str, ...] = ()
+    differing: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True)
+class GuardVerdict:
+    """Did accuracy hold? ``accuracy`` is "held", "not held", or "not checked", and then ``why_not`` says by
+    one of these words why:
+
+    "killed", "silent", "ended": one of the processes was killed, hung or ended. "script": the script failed
+    in one. "refused": the technique ``refused`` did not apply. "short": the script takes too few steps.
+    "unrepeatable": it trains otherwise each time, from one seed. "no losses": it shows none, or no numbers.
+    "state": the state of one training could not be taken up by another.
+
+    ``invariants``, ``loss_curve`` and ``numerics`` say what was compared and what came out, ``reasons`` the
+    same in words.
+    """
+
+    accuracy: str
+    steps: int = 0
+    invariants: Invariants = Invariants()
+    loss_curve: Mapping[str, Any] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
     numerics: Mapping[str, Any] = field(default_factory=dict)  # single steps; empty where none was compared
     changes: tuple[str, ...] = ()  # techniques that change the training itself: accuracy was not judged then
+    why_not: str = ""
+    refused: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.accuracy == "held"
+
+    @property
+    def unchecked(self) -> bool:
+        return self.accuracy == "not checked"
+
+    def differs_in(self, what: str) -> bool:
+        return any(difference.what == what for difference in self.invariants.differing)
 
 
 @dataclass(frozen=True)
@@ -58,7 +101,7 @@ class Refused:
 class TuneResult:
     """What ``hasten tune`` found. ``speedup`` is a claim: set only where the outcome is "gain"."""
 
-    outcome: str  # "gain", "no-gain", "refused"
+    outcome: str  # "gain", "no-gain", "not-checked" (what was faster), "refused"
     reason: str
     plan: Plan
     speedup: Ratio | None = None

@@ -10,6 +10,7 @@ from ..records.cause import Cause
 from ..records.observation import Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.verdict import TuneResult
+from .guard import advice
 from .threads import thread_lines
 from .words import (
     company_words,
@@ -80,6 +81,8 @@ def _tried_table(result: TuneResult) -> Table:
 
 
 def _verdict(result: TuneResult) -> str:
+    if result.outcome == "not-checked":
+        return f"Nothing is claimed: {result.reason}."
     if result.speedup is None:
         return f"No gain found: {result.reason}."
     speedup = result.speedup
@@ -124,6 +127,8 @@ def _details(result: TuneResult) -> list[str]:
 def _guard_words(result: TuneResult) -> str:
     guard = result.guard
     assert guard is not None
+    if guard.unchecked:
+        return "Something was faster, and what it does to accuracy nobody saw; what was tried is above."
     if not guard.passed:
         return f"Accuracy is not held: {'; '.join(guard.reasons)}."
     if guard.changes:
@@ -134,7 +139,7 @@ def _guard_words(result: TuneResult) -> str:
         )
     curve = guard.loss_curve
     same = "batches, flags, learning rates and random draws"
-    if "streams" not in guard.invariants["compared"]:
+    if "streams" not in guard.invariants.compared:
         same = "flags and learning rates, other draws of the same distributions"
     return (
         f"Accuracy held over {guard.steps} steps: same {same}; "
@@ -177,6 +182,8 @@ def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:
         ]
     if result.plan:
         return [f"The plan is in {plan_path}. Train under it:", run]
+    if result.outcome == "not-checked" and result.guard is not None:
+        return [f"No plan was written. {advice(result.guard.why_not)}"]
     return ["Train as before; nothing found here makes it faster within what --risk allows."]
 
 

@@ -1,0 +1,112 @@
+"""Which part of what the search found keeps the training the same, as far as that could be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .bench.change_guard import guard_change
+from .bench.guard import guard
+from .bench.numerics import ROUNDING
+from .bench.stage import Stage
+from .inside.techniques.base import RISKS, Risk
+from .inside.techniques.catalog import CATALOG
+from .records.facts import Facts
+from .records.plan import BASELINE, Plan
+from .records.verdict import GuardVerdict, Tried
+from .report.progress import Progress
+from .search import Search
+
+_BY_CHANCE = ("killed", "ended", "script")  # why accuracy may be found checked when it is tried again
+Held = tuple[Plan, GuardVerdict | None]
+"""The part of a plan that may be confirmed, and the last verdict; the empty plan where none was checked."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Asks the guard, each time over ``steps`` steps from one ``seed``. What it stops is recorded as tried.
+
+    A training that could not be watched says nothing of any technique: it is tried once more, and then
+    nothing is claimed.
+    """
+
+    stage: Stage
+    facts: Facts
+    risk: Risk
+    seed: int
+    steps: int
+    search: Search
+    progress: Progress
+
+    def held_part(self, plan: Plan) -> Held:
+        """The largest part of ``plan`` that passes: while it does not, its riskiest technique goes.
+
+        What changes the training itself has no baseline to be compared with: the rest of the plan is guarded
+        without it, and then the whole for what must hold of any training.
+        """
+        changing = [
+            name
+            for name, how in plan.techniques.items()
+            if CATALOG[name].risk_of(how, self.facts) == "training"
+        ]
+        rest, verdict = self._held_the_same(plan.only(set(plan.techniques) - set(changing)))
+        if verdict is not None and verdict.unchecked:
+            return BASELINE, verdict
+        plan = plan.only({*changing, *rest.techniques})
+        while changing:
+            found = self._checked(lambda: guard_change(self.stage, plan, changing, self.seed, self.steps))  # noqa: B023
+            if found.passed:
+                return plan, found
+            if found.refused in plan.techniques:
+                self._stopped([found.refused], plan, "it did not apply where accuracy was checked", found)
+                return self.held_part(plan.without(found.refused))
+            if found.unchecked:
+                self._stopped(changing, plan, "whether the training holds could not be checked", found)
+                return rest, verdict if rest else found
+            name = changing.pop()
+            self._stopped([name], plan, "the guard stopped it", found)
+            plan = plan.without(name)
+            verdict = verdict if rest else found
+        return plan, verdict
+
+    def _held_the_same(self, plan: Plan) -> Held:
+        """As ``held_part``, for what must train the same."""
+        verdict = None
+        while plan:
+            verdict = self._same(plan)
+            if verdict.refused in plan.techniques:
+                self._stopped([verdict.refused], plan, "it did not apply where accuracy was checked", verdict)
+                plan = plan.without(verdict.refused)
+                continue
+            if verdict.passed or verdict.unchecked:
+                break
+            riskiest = max(plan.techniques, key=lambda name: RISKS.index(CATALOG[name].risk_for(self.facts)))
+            self._stopped([riskiest], plan, "the guard stopped it", verdict)
+            plan = plan.without(riskiest)
+        return plan, verdict
+
+    def _same(self, plan: Plan) -> GuardVerdict:
+        techniques = [CATALOG[name] for name in plan.techniques]
+        draws = any(technique.risk_for(self.facts) == "draws" for technique in techniques)
+        precision = max((technique.precision for technique in techniques), key=lambda name: ROUNDING[name])
+
+        def judged(draws: bool) -> GuardVerdict:
+            return self._checked(lambda: guard(self.stage, plan, draws, precision, self.seed, self.steps))
+
+        verdict = judged(draws)
+        if verdict.differs_in("streams") and RISKS.index("draws") <= RISKS.index(self.risk):
+            # a lower precision can draw other numbers, from the same distribution: randn_like of bfloat16
+            verdict = judged(True)
+        return verdict
+
+    def _checked(self, check: Callable[[], GuardVerdict]) -> GuardVerdict:
+        verdict = check()
+        if verdict.why_not in _BY_CHANCE:
+            self.progress.stage("checking once more, as accuracy could not be checked")
+            verdict = check()
+        return verdict
+
+    def _stopped(self, names: Sequence[str], plan: Plan, why: str, verdict: GuardVerdict) -> None:
+        for name in names:
+            reason = f"{why}: {verdict.reasons[0]}"
+            self.search.record(Tried(name, plan.techniques[name], None, plan, False, reason, "guard"))
