@@ -20,6 +20,10 @@ _NO_GPU_ADVICE = (
     "The script asks for a GPU, and torch finds none here. A device that follows the machine: "
     'device = "cuda" if torch.cuda.is_available() else "cpu"'
 )
+_READING_SIGNS = ("EOFError", "stdin", "input(", "getpass", "termios", "Inappropriate ioctl")
+_READING_ADVICE = (
+    "What the script asks for can come from a file, which each of its trials reads: hasten tune SCRIPT < FILE"
+)
 LOST_SIGHT = (
     "hasten's own watching failed, which is a bug in hasten and none of the script's: the script trains as "
     "ever without hasten, or with hasten run --no-plan. Please report this:\n"
@@ -37,6 +41,7 @@ class ScriptEnded:
     steps_in_all: int = 0
     observation: Observation | None = None  # None where it never trained
     denied: str = ""  # its writes were denied: why they could not be led elsewhere instead
+    stands_in: str = ""  # what it had in place of the user's standard input; "" where it was the same
     account: Mapping[str, Any] = field(default_factory=dict)  # of a whole training: inside.account tells what
 
 
@@ -81,12 +86,21 @@ def script_error(ended: ScriptEnded, script: str) -> ScriptError:
     if ended.how == "exit":
         return ScriptError(
             f"{script} ended with exit code {ended.detail} before hasten had seen enough steps"
+            f"{f' ({_about_input(ended)})' if ended.stands_in else ''}"
         )
     advice = f"\n{_NO_GPU_ADVICE}" if any(sign in ended.detail for sign in _NO_GPU_SIGNS) else ""
-    return ScriptError(
-        f"{script} raised an error of its own (hasten changed nothing in this run):\n"
-        f"{ended.detail.rstrip()}{advice}"
+    if any(sign in ended.detail for sign in _READING_SIGNS) and ended.stands_in:
+        advice += f"\n{_READING_ADVICE}"
+    changed = (
+        f"nothing in this run but that {_about_input(ended)}" if ended.stands_in else "nothing in this run"
     )
+    return ScriptError(
+        f"{script} raised an error of its own (hasten changed {changed}):\n{ended.detail.rstrip()}{advice}"
+    )
+
+
+def _about_input(ended: ScriptEnded) -> str:
+    return f"its standard input was {ended.stands_in}"
 
 
 def trains_elsewhere(child: str) -> str:

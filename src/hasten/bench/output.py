@@ -1,4 +1,4 @@
-"""Where a worker's output goes, and how much of it is kept."""
+"""Where a worker's standard streams lead, and how much of its output is kept."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from ..launch.standard_input import Given
 from .listening import Heard
 
 
 @dataclass(frozen=True)
 class Output:
     """Where a worker's standard output and error go; None: where ours go. ``heard`` is told every line of
-    standard output.
+    standard output. ``given`` is its standard input, /dev/null where None, and ``stands_in`` says what else
+    than the user's that is.
     """
 
     stdout: Path | None = None
     stderr: Path | None = None
     stdout_to_stderr: bool = False
     heard: Heard | None = None
+    given: Given | None = None
+    stands_in: str = ""
 
 
 def keep_ends(path: Path, most: int = 2**20) -> None:

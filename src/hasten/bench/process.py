@@ -72,6 +72,7 @@ class WorkerProcess:
         self.child = ""  # the first process that the script started itself before its first step
         self.uppers: tuple[str, ...] = ()  # where its writes go
         self._denied = ""  # as in ScriptEnded
+        self._stands_in = output.stands_in
         self._imported = imported
         self._contained = False  # the kernel ends with it all that it started
         self._wire = Wire(ours)
@@ -244,6 +245,7 @@ class WorkerProcess:
             steps_in_all=len(self.history) + len(steps),
             observation=from_json(Observation, seen) if seen is not None else None,
             denied=self._denied,
+            stands_in=self._stands_in,
             account=message["account"] or {},
         )
 

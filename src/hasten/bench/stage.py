@@ -5,6 +5,7 @@ untouched.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -16,6 +17,15 @@ from ..inside.protect import keep, make_layers, remove_layers
 from ..launch.ranks import Rank
 from ..launch.rendezvous import private_place
 from ..launch.shares import shares
+from ..launch.standard_input import (
+    Given,
+    Nothing,
+    StandardInput,
+    Stream,
+    Terminal,
+    standard_input,
+    terminal_size,
+)
 from ..launch.together import Wish, wish_of
 from ..launching import OwnRanks, ranks_of_ours, ranks_of_their_own
 from ..records.machine import Machine
@@ -58,6 +68,7 @@ class Stage:
     _layers: str = field(default="", init=False)
     _aside: str = field(default="", init=False)  # the layers' folder, or what stands in for one
     _clearing: Clearing = field(init=False)
+    _standard_input: StandardInput = field(default_factory=Nothing, init=False)
     _prelude: tuple[str, ...] = field(default=(), init=False)
     _count: int = field(default=0, init=False)
     _rehearsed: dict[Wish, Findings] = field(default_factory=dict, init=False)
@@ -70,6 +81,7 @@ class Stage:
                 self._layers = make_layers(self.folders)
                 self._aside = self._layers or tempfile.mkdtemp(prefix="hasten-")
                 self._clearing.covers(self._aside)
+                self._standard_input = standard_input(self._aside)
             starting.pop_all()
         return self
 
@@ -176,6 +188,7 @@ class Stage:
     def _own_group(self, job: Job, wanted: OwnRanks, heard: Heard | None) -> WorkerGroup:
         """Each launch at a port of its own: two may stand beside each other."""
         self._count += 1
+        job = replace(job, terminal=terminal_size())
         environment = offline(self.environment, self._aside)
         environment.pop("MASTER_PORT", None)
         if job.seed is not None:
@@ -186,7 +199,7 @@ class Stage:
 
     def _start(self, rank: Rank, heard: Heard | None) -> WorkerProcess:
         self._count += 1
-        job = rank.job
+        job = replace(rank.job, terminal=terminal_size())
         seeded = {} if job.seed is None else {"PYTHONHASHSEED": str(job.seed % 2**32)}
         if job.ranks is not None:
             job = replace(job, ranks=replace(job.ranks, cores=rank.cpus))
@@ -195,7 +208,10 @@ class Stage:
         return WorkerProcess(job, environment, output, rank.inherits, self._imported)
 
     def check_sources(self) -> None:
-        """Raises Refusal where the script, or a module of the user's that it imports, has changed."""
+        """Raises Refusal where the script, or a module of the user's that it imports, has changed, or what it
+        reads was cut.
+        """
+        self._standard_input.check()
         if self.sources is not None:
             self.sources.check()
 
@@ -212,7 +228,20 @@ class Stage:
             raise PlanRefused("processes", "; ".join(found.refusals))
         return found
 
+    def rank_input(self) -> Given | None:
+        """The standard input of a rank of a run, which reads all of what every other one does. None at a
+        terminal, which is rank 0's, and where there is none.
+        """
+        if isinstance(self._standard_input, Stream):
+            self._standard_input.most_bytes = sys.maxsize
+        return None if isinstance(self._standard_input, Terminal) else self._standard_input.give()
+
     def _output(self) -> Output:
+        """Of the next worker, and what it reads."""
+        given = self._standard_input.give()
+        return replace(self._where(), given=given, stands_in=self._standard_input.stands_in)
+
+    def _where(self) -> Output:
         if self.trial_folder is None:
             return Output(stdout_to_stderr=self.stdout_to_stderr)
         self.trial_folder.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,8 @@ def start_process(
         try:
             with signals_held():
                 process = subprocess.Popen(
-                    argv, env=environment, pass_fds=descriptors, stdin=subprocess.DEVNULL,
+                    argv, env=environment, pass_fds=descriptors,
+                    stdin=output.given.descriptor if output.given else subprocess.DEVNULL,
                     stdout=out, stderr=stderr, start_new_session=True,
                 )  # fmt: skip
         except BaseException:
@@ -37,6 +38,9 @@ def start_process(
                 process.kill()
                 process.wait()
             raise
+        finally:
+            if output.given is not None:
+                output.given.serve()
     return process
 
 

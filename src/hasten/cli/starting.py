@@ -121,9 +121,10 @@ def as_we_share(job: Job, script: Script) -> int:
             say(f"not as in one process: {remark}")
         first, *others = ranks_of_ours(job, wish, os.environ, found, place)
         shielded = [replace(rank, job=replace(rank.job, shield=stage.shield)) for rank in others]
+        ranks = [replace(rank, given=stage.rank_input()) for rank in (first, *shielded)]
         say_of_shared_memory(wish.count)
         say(f"{wish.count} ranks, each with its part of every batch")
-        return run_ranks([first, *shielded], say)
+        return run_ranks(ranks, say)
 
 
 def alone(job: Job, script: Script, found: Distribution, instead: str) -> NoReturn:

@@ -29,7 +29,10 @@ if __name__ == "__main__":
     started = time.time()
     find_ourselves()
     from hasten.inside.job import VARIABLE, Job
+    from hasten.inside.terminal import tell_size
     from hasten.inside.worker import Worker
     from hasten.records.codec import from_json
 
-    Worker(from_json(Job, json.loads(os.environ.pop(VARIABLE))), started).run()
+    job = from_json(Job, json.loads(os.environ.pop(VARIABLE)))
+    tell_size(job.terminal)
+    Worker(job, started).run()

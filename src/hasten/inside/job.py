@@ -83,6 +83,7 @@ class Job:
     whole: bool = False  # train to the end as `hasten run` does, and give an account of it only then
     ranks: Ranks | None = None  # None: it trains alone, or knows of the others itself
     own_group: OwnGroup | None = None
+    terminal: tuple[int, ...] = ()  # columns and lines of the user's, where our output goes into files
     rehearsal: str = ""  # folder of a rehearsal: a world of one leaves there what the ranks are to find
 
     @property

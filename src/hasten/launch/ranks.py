@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ..errors import WorkerError
@@ -23,6 +23,7 @@ from ..machine.vitals import killed_for_memory
 from ..saying import say
 from .local import render
 from .signals import PASSED_ON, Signals
+from .standard_input import Given, terminal_like, terminal_size
 from .tail import Tail
 from .words import how_it_ended
 
@@ -34,13 +35,15 @@ _SHOWN_LINES = 20
 @dataclass(frozen=True)
 class Rank:
     """A worker to be. ``environment``: the user's, and what is this rank's own. ``cpus``: the logical CPUs to
-    bind it to; empty for no binding. ``inherits``: descriptors that stay open in it.
+    bind it to; empty for no binding. ``inherits``: descriptors that stay open in it. ``given``: its standard
+    input, in place of ours for rank 0 and, for the others, of none, or a terminal of the same size as ours.
     """
 
     job: Job
     environment: Mapping[str, str]
     cpus: tuple[int, ...] = ()
     inherits: tuple[int, ...] = ()
+    given: Given | None = None
 
 
 def run_ranks(
@@ -76,21 +79,29 @@ class _Launch:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}  # of all ranks
         self._alive: dict[int, subprocess.Popen[bytes]] = {}
         self._tails: dict[int, Tail] = {}
+        self._given: list[Given] = []  # and not attended to yet
         self._sheltered: set[int] = set()  # signals do not reach these, and nothing of theirs is kept
         self._failed: int | None = None  # the rank that failed first
         self._asked = False  # the user wants an end
         self._killed_before = killed_for_memory()
 
     def start(self, number: int, rank: Rank, python: str, all_speak: bool) -> None:
-        argv, environment = render(rank.job, rank.environment, python)
+        job = replace(rank.job, terminal=rank.job.terminal or terminal_size())
+        argv, environment = render(job, rank.environment, python)
         kept: int | None = subprocess.PIPE if number else None
+        given = rank.given
+        if given is None and number and os.isatty(0):
+            with suppress(OSError):
+                given = terminal_like(0)
+        if given is not None:
+            self._given.append(given)
         own = () if rank.job.descriptor is None else (rank.job.descriptor,)
         try:
             process = subprocess.Popen(
                 argv,
                 env=environment,
                 pass_fds=(*own, *rank.inherits),
-                stdin=subprocess.DEVNULL if number else None,
+                stdin=given.descriptor if given is not None else subprocess.DEVNULL if number else None,
                 stdout=None if all_speak else kept,
                 stderr=kept if all_speak or not number else subprocess.STDOUT,
                 preexec_fn=partial(_before_exec, os.getpid(), rank.cpus, self._signals.mask_before),
@@ -110,6 +121,8 @@ class _Launch:
         """After the last fork: a thread that holds a lock then would leave it locked in the child."""
         for tail in self._tails.values():
             tail.start()
+        while self._given:
+            self._given.pop().serve()
 
     def wait(self) -> int:
         """The exit code, once all ranks have ended."""
