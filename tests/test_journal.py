@@ -132,7 +132,7 @@ def test_a_broken_file_is_named(path: Path, content: bytes) -> None:
 
 def test_a_folder_in_its_place_is_named(path: Path) -> None:
     path.mkdir()
-    with pytest.raises(HastenError, match=r"cannot be used .*move it away"):
+    with pytest.raises(HastenError, match=r"journal\.db is a folder, .*move it away"):
         Journal(path, IDENTITY)
 
 

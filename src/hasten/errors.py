@@ -2,10 +2,12 @@
 
 HastenError                 one clear line: what was asked, what was found, what to do next
 ├── UsageError              the command line or a file given on it is wrong          exit 2
-│   └── PlanError           a plan file is broken: which key, what was expected      exit 2
+│   ├── PlanError           a plan file is broken: which key, what was expected      exit 2
+│   └── UnsafeFile          a link, a pipe, somebody else's: nothing hasten will use exit 2
 ├── ScriptError             the script itself failed, by its own doing               exit 1
 ├── OutputLost               a result could not be written where it was to go         exit 1
 ├── Refusal                 hasten will not measure this script, and says why        exit 3
+│   └── InUse               something else is measured here: who, since when         exit 3
 └── WorkerError             a worker crashed, hung or broke off the conversation     exit 4
 
 hasten tune raises nothing where accuracy could not be checked: it writes no plan and exits with 6.
@@ -32,6 +34,10 @@ class PlanError(UsageError):
     """A plan file could not be read: the message names the key and what was expected there."""
 
 
+class UnsafeFile(UsageError):
+    """A file or folder that hasten will neither read nor write: the message says which, and what it is."""
+
+
 class ScriptError(HastenError):
     """The user's script raised or exited with an error of its own; its traceback is part of the message."""
 
@@ -49,6 +55,10 @@ class Refusal(HastenError):
     """The script cannot be measured honestly; the message says why and what would help."""
 
     exit_code = 3
+
+
+class InUse(Refusal):
+    """Another hasten is measuring in this folder; the message says which one."""
 
 
 class WorkerError(HastenError):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .errors import PlanError, UsageError
+from . import safe_files
+from .errors import PlanError, UnsafeFile, UsageError
 from .inside.techniques.catalog import CATALOG
 from .inside.techniques.exclusion import within
 from .records.plan import BASELINE, Plan, Value
@@ -24,6 +27,9 @@ _HEADER = """\
 # Delete a technique's table to train without that technique.
 """
 _TABLES = {"format", "made_for", "measured", "techniques"}
+_MOST_BYTES = 2**18
+_MOST_DOTS = 16  # in a line: of tables within tables
+_NO_KEY = re.compile(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*')  # text and comments
 
 
 @dataclass(frozen=True)
@@ -45,21 +51,42 @@ def write_plan(path: Path, saved: SavedPlan) -> None:
         "measured": dict(saved.measured),
         "techniques": saved.plan.to_json(),
     }
-    temporary = path.with_suffix(".toml.new")
-    temporary.write_text(_HEADER + tomli_w.dumps(content), encoding="utf-8")  # as TOML must be
-    temporary.replace(path)
+    safe_files.write(path, (_HEADER + tomli_w.dumps(content)).encode())
 
 
 def read_plan(path: Path) -> SavedPlan:
-    """Raises PlanError, naming the key and what was expected there."""
+    """A plan that the user named. Raises PlanError, naming the key and what was expected there."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return _read(path, safe_files.read_named)
     except FileNotFoundError:
         raise PlanError(f"there is no plan at {path}. Make one with: hasten tune SCRIPT") from None
+
+
+def read_own_plan(path: Path) -> SavedPlan | None:
+    """A plan below ``.hasten``; None where there is none. Raises PlanError, also where it is not a file of
+    this user's: the folder may have come with somebody's project.
+    """
+    with suppress(FileNotFoundError):
+        return _read(path, safe_files.read)
+    return None
+
+
+def _read(path: Path, read: Callable[[Path, int], bytes]) -> SavedPlan:
+    try:
+        text = read(path, _MOST_BYTES).decode()  # UTF-8, as TOML must be
+        if any(line.count(".") > _MOST_DOTS for line in _NO_KEY.sub("", text).splitlines()):
+            raise RecursionError  # the parser's time would grow with the square of them
+        content = tomllib.loads(text)
+    except FileNotFoundError:
+        raise
+    except UnsafeFile as error:
+        raise PlanError(str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(f"{path} cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{path} is not TOML: {error}") from None
+    except RecursionError:
+        raise PlanError(f"{path} is nested too deeply for a plan") from None
     return _checked(path, content)
 
 

@@ -35,7 +35,7 @@ def parts_of(script: Script) -> Iterator[Part]:
         seen.add(path.resolve())
         try:
             parts = [Part(name, source, ast.parse(source)) for name, source in _sources(path)]
-        except (OSError, SyntaxError, ValueError) as error:
+        except (OSError, SyntaxError, ValueError, RecursionError) as error:
             raise UsageError(f"{path} cannot be read: {error}") from None
         for part in parts:
             yield part

@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Callable
 
+from . import safe_files
 from .bench.script_bench import ScriptBench
 from .bench.stage import Stage
 from .journal import Journal
@@ -36,9 +37,10 @@ class LoggedBench:
         folder = self._workspace.new_trial()
         self._stage.trial_folder = folder
         trial = measure()
-        (folder / "command").write_text(shlex.join(self._stage.argv) + "\n")
-        (folder / "trial.json").write_text(
-            json.dumps({"purpose": purpose, **to_json(trial)}, indent=1) + "\n"
+        safe_files.write(
+            folder / "command", f"{shlex.join(self._stage.argv)}\n".encode(errors="surrogateescape")
         )
+        written = json.dumps({"purpose": purpose, **to_json(trial)}, indent=1)
+        safe_files.write(folder / "trial.json", f"{written}\n".encode())
         self._journal.add(trial, purpose)
         return trial

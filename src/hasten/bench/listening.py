@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from .. import safe_files
+
 Heard = Callable[[bytes], None]
 
 
@@ -26,7 +28,7 @@ class Tap(threading.Thread):
 
     def run(self) -> None:
         rest = b""
-        with self._pipe, open(self._file or os.devnull, "ab") as file:
+        with self._pipe, self._kept() as file:
             while chunk := os.read(self._pipe.fileno(), 2**16):
                 file.write(chunk)
                 *lines, rest = (rest + chunk).replace(b"\r", b"\n").split(b"\n")
@@ -34,3 +36,6 @@ class Tap(threading.Thread):
                     self._heard(line)
         if rest:
             self._heard(rest)
+
+    def _kept(self) -> IO[bytes]:
+        return open(os.devnull, "ab") if self._file is None else safe_files.append(self._file)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import IO
 
 from ..launch.standard_input import Given
+from .. import safe_files
+from ..errors import UnsafeFile
 from .listening import Heard
 
 
@@ -31,7 +33,7 @@ def keep_ends(path: Path, most: int = 2**20) -> None:
     """Shorten a worker's output to its beginning and end where it has more than ``most`` bytes: a script that
     prints much prints it in every trial.
     """
-    with contextlib.suppress(OSError), open(path, "r+b") as file:
+    with contextlib.suppress(OSError, UnsafeFile), safe_files.changing(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size <= most:
             return
@@ -45,4 +47,4 @@ def keep_ends(path: Path, most: int = 2**20) -> None:
 
 
 def open_output(path: Path | None) -> IO[bytes] | None:
-    return None if path is None else path.open("ab")
+    return None if path is None else safe_files.append(path)

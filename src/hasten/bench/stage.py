@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from .. import safe_files
 from ..inside.job import Job, Perturbation, Shield
 from ..inside.protect import keep, make_layers, remove_layers
 from ..launch.ranks import Rank
@@ -244,7 +245,7 @@ class Stage:
     def _where(self) -> Output:
         if self.trial_folder is None:
             return Output(stdout_to_stderr=self.stdout_to_stderr)
-        self.trial_folder.mkdir(parents=True, exist_ok=True)
+        safe_files.make_folder(self.trial_folder)
         name = f"worker-{self._count:03}"
         return Output(self.trial_folder / f"{name}.stdout", self.trial_folder / f"{name}.stderr")
 

@@ -1,0 +1,263 @@
+"""Files below ``.hasten``, whoever put them there: a folder may have come with a downloaded project.
+
+From ``.hasten`` on no link is followed. What is read is a plain file of this user's or root's, of a bounded
+size. What is written appears whole or not at all, in a folder of this user's that nobody else may write into.
+Anything else raises UnsafeFile, which names it. The system's own errors come as OSError.
+
+Paths are relative to the working directory, or absolute. What comes before ``.hasten`` is the user's own
+choice, and links in it are followed; of a path without ``.hasten`` this is all but the last name.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from .errors import UnsafeFile
+
+ROOT = ".hasten"
+_KINDS = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFREG: "a file",
+}
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_ADVICE = "move it away and run again"
+
+
+# ---- reading
+def read(path: Path, most_bytes: int) -> bytes:
+    """A file of ours. Raises FileNotFoundError where there is none."""
+    with _parent(path) as (folder, name), _opened(folder, name, path, os.O_RDONLY) as file:
+        return _bounded(file, path, most_bytes)
+
+
+def read_named(path: Path, most_bytes: int) -> bytes:
+    """A file that the user named, wherever it lies and whosever it is: links are followed to it."""
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise UnsafeFile(f"{path} is {_kind(found)}, not a file: name a file")
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise UnsafeFile(f"{path} is not a file: name a file")
+        return _bounded(file, path, most_bytes)
+
+
+def names(folder: Path) -> list[str]:
+    """Of everything in a folder of ours; none where there is no such folder."""
+    try:
+        with _reached(*_split(folder)) as descriptor:
+            return sorted(os.listdir(descriptor))
+    except FileNotFoundError:
+        return []
+
+
+def check(path: Path) -> bool:
+    """Whether there is a file at ``path``; it is one of ours then, with no second name elsewhere."""
+    with suppress(FileNotFoundError), _parent(path, writing=True) as (folder, name):
+        _check_file(os.stat(name, dir_fd=folder, follow_symlinks=False), path, writing=True)
+        return True
+    return False
+
+
+# ---- writing
+def write(path: Path, content: bytes) -> None:
+    """Replace a file of ours at once, so that a crash leaves the old one or the new one."""
+    with _parent(path, writing=True) as (folder, name):
+        with suppress(FileNotFoundError):
+            _check_file(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
+        temporary = f".new-{secrets.token_hex(8)}"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666, dir_fd=folder)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(content)
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+
+
+@contextmanager
+def changing(path: Path, extra_flags: int = 0) -> Iterator[IO[bytes]]:
+    """A file of ours, to be read and written in its place. It must have no second name elsewhere."""
+    with (
+        _parent(path, writing=True) as (folder, name),
+        _opened(folder, name, path, os.O_RDWR | extra_flags, writing=True) as file,
+    ):
+        yield file
+
+
+def append(path: Path) -> IO[bytes]:
+    """A file of ours, made where there is none, to be written to at its end."""
+    with _parent(path, writing=True) as (folder, name):
+        return _opened(folder, name, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, writing=True)
+
+
+# ---- folders
+def make_folder(folder: Path) -> None:
+    """Make a folder of ours with all above it that is ours. What was there already must be ours, too.
+
+    ``.hasten`` is made such that only this user may look into it, and such that git passes over it.
+    """
+    start, parts = _split(folder)
+    descriptor = os.open(start, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        at = start
+        for part in parts:
+            at /= part
+            made = False
+            with suppress(FileExistsError):
+                os.mkdir(part, 0o700, dir_fd=descriptor)
+                made = True
+            descriptor = _down(descriptor, part, at, writing=True)
+            if part == ROOT:
+                _begin(descriptor, made)
+    finally:
+        os.close(descriptor)
+
+
+def make_new_folder(folder: Path) -> None:
+    """Raises FileExistsError where there is anything at its place already."""
+    with _parent(folder, writing=True) as (parent, name):
+        os.mkdir(name, 0o700, dir_fd=parent)
+
+
+def move(folder: Path, to: Path) -> None:
+    """Give a folder beside others of ours another name. Raises FileExistsError where that is taken."""
+    with _parent(folder, writing=True) as (parent, name):
+        _check_folder(os.stat(name, dir_fd=parent, follow_symlinks=False), folder, writing=True)
+        os.mkdir(to.name, 0o700, dir_fd=parent)  # an empty folder is what rename may replace
+        os.rename(name, to.name, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def _begin(descriptor: int, made: bool) -> None:
+    """What ``.hasten`` needs: a .gitignore where we have just made it, else that nobody else writes there."""
+    if made:
+        with suppress(FileExistsError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
+            with open(os.open(".gitignore", flags, 0o666, dir_fd=descriptor), "wb") as file:
+                file.write(b"*\n")
+        return
+    mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+    if mode & 0o022:
+        with suppress(OSError):  # a file system may know no modes
+            os.fchmod(descriptor, mode & ~0o022)
+
+
+# ---- on the way there
+def _split(path: Path) -> tuple[Path, tuple[str, ...]]:
+    """Where our part of a path begins, and the names from there on."""
+    parts = path.parts
+    here = len(parts) - 1 - parts[::-1].index(ROOT) if ROOT in parts else len(parts) - 1
+    if ".." in parts[here:]:
+        raise UnsafeFile(f"{path} leads out of {ROOT} again: hasten does not go there")
+    return Path(*parts[:here]), parts[here:]
+
+
+@contextmanager
+def _parent(path: Path, writing: bool = False) -> Iterator[tuple[int, str]]:
+    """A descriptor of the folder that ``path`` is in, and its name there."""
+    start, parts = _split(path)
+    with _reached(start, parts[:-1], writing) as descriptor:
+        yield descriptor, parts[-1]
+
+
+@contextmanager
+def _reached(start: Path, parts: tuple[str, ...], writing: bool = False) -> Iterator[int]:
+    descriptor = os.open(start, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        at = start
+        for part in parts:
+            at /= part
+            descriptor = _down(descriptor, part, at, writing)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _down(descriptor: int, name: str, at: Path, writing: bool) -> int:
+    """The folder ``name`` in the one of ``descriptor``, which is closed unless this raises."""
+    _check_folder(os.stat(name, dir_fd=descriptor, follow_symlinks=False), at, writing)
+    below = os.open(name, _FOLDER, dir_fd=descriptor)
+    try:
+        _check_folder(os.fstat(below), at, writing)
+    except BaseException:
+        os.close(below)
+        raise
+    os.close(descriptor)
+    return below
+
+
+def _opened(folder: int, name: str, path: Path, flags: int, writing: bool = False) -> IO[bytes]:
+    """Looked at before it is opened, since opening a pipe or a device does something; and after, since it
+    may have been another one before.
+    """
+    try:
+        _check_file(os.stat(name, dir_fd=folder, follow_symlinks=False), path, writing)
+    except FileNotFoundError:
+        if not flags & os.O_CREAT:
+            raise
+    descriptor = os.open(name, flags | _FILE, 0o666, dir_fd=folder)
+    try:
+        _check_file(os.fstat(descriptor), path, writing)
+        mode = "ab" if flags & os.O_APPEND else "r+b" if flags & os.O_RDWR else "rb"
+        return open(descriptor, mode)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _check_folder(found: os.stat_result, path: Path, writing: bool) -> None:
+    if not stat.S_ISDIR(found.st_mode):
+        raise UnsafeFile(f"{path} is {_kind(found)}, where hasten needs a folder of its own: {_ADVICE}")
+    _check_owner(found, path, writing)
+
+
+def _check_file(found: os.stat_result, path: Path, writing: bool = False) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise UnsafeFile(f"{path} is {_kind(found)}, where hasten needs a file of its own: {_ADVICE}")
+    _check_owner(found, path, writing)
+    if writing and found.st_nlink > 1:
+        raise UnsafeFile(f"{path} is another file, too (a hard link), which hasten would change: {_ADVICE}")
+
+
+def _check_owner(found: os.stat_result, path: Path, writing: bool) -> None:
+    """Root could put anything anywhere, so what is root's may be read."""
+    if found.st_uid != os.geteuid() and (writing or found.st_uid != 0):
+        raise UnsafeFile(
+            f"{path} belongs to another user ({_user(found.st_uid)}), and hasten uses only what is its own: "
+            f"{_ADVICE}"
+        )
+
+
+def _bounded(file: IO[bytes], path: Path, most_bytes: int) -> bytes:
+    content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise UnsafeFile(
+            f"{path} is larger than {most_bytes} bytes, so it is none that hasten reads: {_ADVICE}"
+        )
+    return content
+
+
+def _kind(found: os.stat_result) -> str:
+    return _KINDS.get(stat.S_IFMT(found.st_mode), "no file")
+
+
+def _user(number: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"number {number}"
