@@ -30,12 +30,12 @@ def test_a_script_and_its_arguments(folder: Path) -> None:
     made(folder / "train.py")
     script = find_script("train.py", ["--lr", "0.1"])
     assert script.argv == ("train.py", "--lr", "0.1")
-    assert script.name == "train"
+    assert script.label == "train.py"
 
 
 def test_a_script_need_not_end_in_py(folder: Path) -> None:
     made(folder / "train")
-    assert find_script("train", []).name == "train"
+    assert find_script("train", []).path == Path("train")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_notebook(folder: Path) -> None:
     made(folder / "train.ipynb", b'{"cells": [{"cell_type": "code", "source": "%time\\nx = 1"}]}')
     script = find_script("train.ipynb", [])
     assert script.is_notebook
-    assert (script.name, script.label) == ("train", "train.ipynb")
+    assert script.label == "train.ipynb"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_module_is_found_as_python_finds_it(folder: Path, name: str, path: str
     script = find_module(name, ["--lr", "0.1"])
     assert script.path.samefile(folder / path)
     assert script.argv == (name, "--lr", "0.1")
-    assert (script.name, script.label) == (name, f"-m {name}")
+    assert script.label == f"-m {name}"
 
 
 @pytest.mark.parametrize(
@@ -184,14 +184,19 @@ def test_a_module_of_ones_own_does(folder: Path) -> None:
 def test_everything_is_below_one_folder_here(folder: Path) -> None:
     workspace = Workspace(Script(made(folder / "elsewhere" / "train.py"), ()))
     workspace.make()
-    assert workspace.plan_path == Path(".hasten/train/plan.toml")
+    assert workspace.plan_path == Path(".hasten/elsewhere.train/plan.toml")
     assert workspace.journal_path == Path(".hasten/journal.db")
-    assert workspace.new_trial() == Path(".hasten/train/trials/000")
-    assert sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if "elsewhere" not in p.parts) == [
+    assert workspace.new_trial() == Path(".hasten/elsewhere.train/trials/000")
+    assert sorted(
+        str(p.relative_to(folder))
+        for p in folder.rglob("*")
+        if p.parent.name != "elsewhere" and p.name != "elsewhere"
+    ) == [
         ".hasten",
-        ".hasten/train",
-        ".hasten/train/trials",
-        ".hasten/train/trials/000",
+        ".hasten/.gitignore",
+        ".hasten/elsewhere.train",
+        ".hasten/elsewhere.train/trials",
+        ".hasten/elsewhere.train/trials/000",
     ]
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
+from itertools import count
 from pathlib import Path
 
-from .errors import UsageError
+from . import safe_files
+from .errors import UnsafeFile, UsageError
+from .folder_names import folder_name
 from .inside.notebook import read_notebook
 from .sources import digest_of
+
+_NUMBER = re.compile(r"[0-9]{1,9}")  # of a trial
 
 
 @dataclass(frozen=True)
@@ -23,10 +30,6 @@ class Script:
     @property
     def argv(self) -> tuple[str, ...]:
         return (self.module or str(self.path), *self.arguments)
-
-    @property
-    def name(self) -> str:
-        return self.module or self.path.stem
 
     @property
     def label(self) -> str:
@@ -54,6 +57,8 @@ def find_script(path: str, arguments: list[str]) -> Script:
         raise UsageError(f"{path} is a folder: name the Python script that trains")
     if not script.path.exists():
         raise UsageError(f"there is no script at {path} (looked from {Path.cwd()})")
+    if not script.path.is_file():  # reading a pipe or a device need not end
+        raise UsageError(f"{path} is no file: name the Python script that trains")
     what = "notebook" if script.is_notebook else "Python script"
     try:
         if script.is_notebook:
@@ -62,7 +67,7 @@ def find_script(path: str, arguments: list[str]) -> Script:
             compile(script.path.read_bytes(), path, "exec", dont_inherit=True)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not a {what}: {error}") from None
     return script
 
@@ -98,11 +103,11 @@ class Workspace:
 
     @property
     def root(self) -> Path:
-        return Path(".hasten")
+        return Path(safe_files.ROOT)
 
     @property
     def folder(self) -> Path:
-        return self.root / self.script.name
+        return self.root / folder_name(self.script.path, self.script.module)
 
     @property
     def plan_path(self) -> Path:
@@ -112,20 +117,30 @@ class Workspace:
     def journal_path(self) -> Path:
         return self.root / "journal.db"
 
+    @property
+    def lock_path(self) -> Path:
+        return self.root / ".lock"
+
     def new_trial(self) -> Path:
         """Make the folder of the next trial; those of earlier tunes stay."""
         trials = self.folder / "trials"
-        taken = [int(path.name) for path in trials.glob("[0-9]*") if path.name.isdigit()]
-        made = trials / f"{max(taken, default=-1) + 1:03}"
-        made.mkdir(parents=True)
+        safe_files.make_folder(trials)
+        taken = [int(name) for name in safe_files.names(trials) if _NUMBER.fullmatch(name)]
+        for number in count(max(taken, default=-1) + 1):
+            made = trials / f"{number:03}"
+            with suppress(FileExistsError):  # another hasten was faster
+                safe_files.make_new_folder(made)
+                break
         return made
 
     def make(self) -> None:
-        """Raises UsageError where the working directory cannot be written."""
+        """Raises UsageError where the working directory cannot be written, or where what is there is not
+        ours.
+        """
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
+            safe_files.make_folder(self.folder)
+        except (OSError, UnsafeFile) as error:
+            why = error.strerror if isinstance(error, OSError) else error
             raise UsageError(
-                f"hasten keeps its plan and trials in {self.folder.absolute()}, which cannot be made: "
-                f"{error.strerror}"
+                f"hasten keeps its plan and trials in {self.folder.absolute()}, which cannot be made: {why}"
             ) from None

@@ -64,7 +64,7 @@ def logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoggedBe
 
 @pytest.mark.usefixtures("logged")
 def test_a_trial_has_a_folder_with_command_output_and_numbers() -> None:
-    folder = Path(".hasten/train/trials/001")
+    folder = Path(".hasten/script.train/trials/001")
     assert (folder / "command").read_text().endswith("train.py --epochs 'a b'\n")
     assert {path.read_text() for path in folder.glob("worker-*.stdout")} == {"a loss\n"}
     assert {path.read_text() for path in folder.glob("worker-*.stderr")} == {"a warning\n"}
@@ -75,7 +75,7 @@ def test_a_trial_has_a_folder_with_command_output_and_numbers() -> None:
 
 @pytest.mark.usefixtures("logged")
 def test_a_failed_trial_is_written_down_too() -> None:
-    content = json.loads(Path(".hasten/train/trials/002/trial.json").read_text())
+    content = json.loads(Path(".hasten/script.train/trials/002/trial.json").read_text())
     assert content["purpose"] == "confirm"
     assert content["failure"] == "out of memory"
     assert content["ratio"] is None

@@ -35,7 +35,8 @@ def execute(arguments: argparse.Namespace) -> int:
         _type(folder, "tune", "--budget", f"{arguments.budget:g}", script)
         plain = _type(folder, "run", "--no-plan", script, "--seed", "0")
         planned = _type(folder, "run", script, "--seed", "0")
-        plan = Path(folder, ".hasten", "fashion_cnn", "plan.toml").read_text()
+        (path_of_plan,) = Path(folder, ".hasten").glob("*/plan.toml")
+        plan = path_of_plan.read_text(encoding="utf-8")
     console = open_console(sys.stdout)
     console.print(f"\nThe plan that was written:\n\n{plan}", soft_wrap=True)
     console.print(

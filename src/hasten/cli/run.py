@@ -81,6 +81,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def _plan(arguments: argparse.Namespace, script: Script) -> tuple[SavedPlan, str]:
     """The plan that was asked for, and where it comes from."""
     from ..errors import UsageError
+    from ..own_plan import own_plan
     from ..plan_file import SavedPlan, changed, read_plan
     from ..records.plan import BASELINE
     from ..workspace import Workspace
@@ -88,13 +89,18 @@ def _plan(arguments: argparse.Namespace, script: Script) -> tuple[SavedPlan, str
     if arguments.no_plan and (arguments.use or arguments.without):
         raise UsageError("--no-plan trains as without hasten: leave out --use and --without")
     empty = changed(SavedPlan(BASELINE), arguments.use, arguments.without)
-    path = Path(arguments.plan) if arguments.plan else Workspace(script).plan_path
     if arguments.no_plan:
         return empty, ""
-    if arguments.use and not arguments.plan:
+    if arguments.plan:
+        return changed(read_plan(Path(arguments.plan)), arguments.use, arguments.without), arguments.plan
+    if arguments.use:
         return empty, "the techniques named by --use"
-    if arguments.plan or path.exists():
-        return changed(read_plan(path), arguments.use, arguments.without), str(path)
+    workspace = Workspace(script)
+    saved, remark = own_plan(workspace)
+    if saved is not None:
+        return changed(saved, arguments.use, arguments.without), str(workspace.plan_path)
+    if remark:
+        say(remark)
     if arguments.strict:
         raise UsageError(f"there is no plan for {script.label}. Make one with: hasten tune {script.label}")
     if arguments.nproc_per_node is None:

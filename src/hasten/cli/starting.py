@@ -101,6 +101,7 @@ def as_we_share(job: Job, script: Script) -> int:
     from ..launch.rendezvous import private_place
     from ..launch.together import wish_of
     from ..launching import ranks_of_ours
+    from ..own_plan import prepare
     from ..records.diagnosis import Distribution
     from ..rehearsing import findings_for
     from ..workspace import Workspace
@@ -110,7 +111,7 @@ def as_we_share(job: Job, script: Script) -> int:
     if wish.count == 1:
         alone(_in_one(job), script, Distribution(), "")
     workspace = Workspace(script)
-    workspace.make()
+    prepare(workspace)
     stage = Stage(
         argv=job.argv, module=job.module, machine=job.machine, environment=os.environ,
         folders=script.folders, trial_folder=workspace.new_trial(),
