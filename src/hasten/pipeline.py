@@ -21,8 +21,10 @@ from .inside.techniques.base import Risk
 from .journal import Journal
 from .launch.shares import shares
 from .launching import OwnRanks, check_backends
+from .lock import alone
 from .machine import this_machine
 from .machine.vitals import idle_vitals, vitals
+from .own_plan import prepare
 from .recording import LoggedBench
 from .records.diagnosis import Distribution
 from .records.facts import Facts
@@ -50,6 +52,7 @@ class TuneRequest:
     allow_writes: bool
     nproc: int | None = None  # ranks of a script that is distributed itself; None: it trains in one process
     backend: str = ""  # that stands in for those that such a script names; "" for none
+    wait: bool = False  # for the end of what is measured in the same folder
 
 
 def tune(request: TuneRequest, progress: Progress) -> TuneResult:
@@ -57,14 +60,24 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
 
     Nothing is written, and nothing claimed, where accuracy could not be checked.
 
-    Raises Refusal where the script cannot be measured honestly, ScriptError where it fails by itself.
+    Raises Refusal where the script cannot be measured honestly, or while something else is measured here;
+    ScriptError where it fails by itself.
     """
-    began, sources = time.monotonic(), Sources(request.script, "tuned")
     machine = this_machine()
-    distribution = distribution_of(request.script)
-    own_ranks = _own_ranks(request, distribution, machine)
+    _own_ranks(request, distribution_of(request.script), machine)  # before anything is waited for
     workspace = Workspace(request.script)
-    workspace.make()
+    prepare(workspace)
+    with alone(workspace, request.wait, progress.stage) as undisturbed:
+        progress.begin()
+        return _tune_alone(request, progress, workspace, machine, undisturbed)
+
+
+def _tune_alone(
+    request: TuneRequest, progress: Progress, workspace: Workspace, machine: Machine, undisturbed: bool
+) -> TuneResult:
+    """``undisturbed``: we hold the folder's lock, so no other tune is under way here."""
+    began, sources = time.monotonic(), Sources(request.script, "tuned")
+    own_ranks = _own_ranks(request, distribution_of(request.script), machine)
     has_gpu = bool(machine.accelerators)
     others = idle_vitals()
     started = vitals(gpus=has_gpu)
@@ -84,7 +97,7 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
         "digest": sources.digests().script,
         "machine": stage.seen.identity,
     }
-    journal = Journal(workspace.journal_path, identity)
+    journal = Journal(workspace.journal_path, identity, undisturbed)
     state = "interrupted"
     try:
         with stage:

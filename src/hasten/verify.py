@@ -10,14 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median, stdev
 
+from . import safe_files
 from .bench.ending import ScriptOver, too_short
 from .bench.stage import Stage
 from .bench.statistics import interval, mean_interval, t_quantile
 from .bench.warnings import before_tuning
 from .bench.whole import train_whole
 from .errors import HastenError
+from .lock import alone
 from .machine import this_machine
 from .machine.vitals import idle_vitals
+from .own_plan import prepare
 from .quality_metric import Wanted, metric_in
 from .records.codec import to_json
 from .records.plan import BASELINE, Plan
@@ -53,18 +56,23 @@ class VerifyRequest:
     tolerance: Tolerance
     allow_writes: bool
     remarks: tuple[str, ...] = ()
+    wait: bool = False  # for the end of what is measured in the same folder
 
 
 def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict:
     """Train both arms over all seeds, strictly one after the other, and judge. ``say`` is told what runs.
 
     Raises ScriptError where the script fails before its first step, Refusal where it cannot be followed,
-    UsageError where it tells no metric.
+    UsageError where it tells no metric, InUse while something else is measured here.
     """
-    sources = Sources(request.script, "verified")
     workspace = Workspace(request.script)
-    workspace.make()
-    folder = workspace.new_trial()
+    prepare(workspace)
+    with alone(workspace, request.wait, say):
+        return _verify_alone(request, workspace.new_trial(), say)
+
+
+def _verify_alone(request: VerifyRequest, folder: Path, say: Callable[[str], None]) -> QualityVerdict:
+    sources = Sources(request.script, "verified")
     machine = this_machine()
     others = idle_vitals()
     stage = Stage(
@@ -77,7 +85,8 @@ def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict
         trial_folder=folder,
         sources=sources,
     )
-    (folder / "command").write_text(shlex.join(request.script.argv) + "\n")
+    command = f"{shlex.join(request.script.argv)}\n"
+    safe_files.write(folder / "command", command.encode(errors="surrogateescape"))
     try:
         with stage:
             metric, runs = _train(request, stage, folder, say)
@@ -118,7 +127,7 @@ def _train(
         if not runs and not run.failure:
             metric = metric_in(run, wanted, request.lower_is_better, label)
         runs.append(_with_quality(run, metric))
-        (folder / "trial.json").write_text(json.dumps(to_json(runs), indent=1) + "\n")
+        safe_files.write(folder / "trial.json", f"{json.dumps(to_json(runs), indent=1)}\n".encode())
         say(f"  {_in_words(runs[-1], metric)}")
         if runs[-1].failure:
             break

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from ..launch.standard_input import Given
 from .. import safe_files
 from ..errors import UnsafeFile
+from ..launch.standard_input import Given
 from .listening import Heard
 
 

@@ -138,6 +138,14 @@ def add_allow_writes(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_wait(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="where another hasten is measuring in this folder, wait for its end instead of stopping",
+    )
+
+
 MOST_SEED = 2**63 - 1
 """torch takes more, and numpy and PYTHONHASHSEED take less: those are given the remainder by 2**32."""
 

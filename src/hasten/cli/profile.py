@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from .common import (
     add_allow_writes,
     add_json,
     add_script,
+    add_wait,
     console_for,
     require_platform,
     script_of,
@@ -26,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--warmup", type=whole_number(1), default=10, help="steps before, not counted (default %(default)s)"
     )
+    add_wait(parser)
     add_allow_writes(parser)
     add_json(parser)
     add_script(parser)
@@ -35,13 +38,15 @@ def execute(arguments: argparse.Namespace) -> int:
     from ..bench.observe import observe
     from ..candidates import with_remedies_here
     from ..causes import find_causes
+    from ..lock import beside_nobody
     from ..records.facts import Facts
     from ..report.machine_readable import profile_json, write_json
     from ..report.terminal import print_profile
+    from ..workspace import Workspace
 
     require_platform()
     script = script_of(arguments)
-    with stage_of(script, arguments) as stage:
+    with beside_nobody(Workspace(script), arguments.wait, say), stage_of(script, arguments) as stage:
         observation, _ = observe(stage, arguments.steps, arguments.warmup)
     facts = Facts(stage.machine, observation)
     causes = with_remedies_here(find_causes(facts), facts)
@@ -49,3 +54,7 @@ def execute(arguments: argparse.Namespace) -> int:
         write_json(profile_json(observation), arguments.json)
     print_profile(observation, causes, console_for(arguments.json))
     return 0
+
+
+def say(text: str) -> None:
+    print(f"hasten: {text}", file=sys.stderr, flush=True)

@@ -11,6 +11,7 @@ from .common import (
     add_allow_writes,
     add_json,
     add_script,
+    add_wait,
     console_for,
     positive_seconds,
     require_platform,
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--backend", choices=BACKENDS, help="stands in for the backend that such a script names, on CPUs"
     )
     parser.add_argument("--quiet", action="store_true", help="no progress, and only the result")
+    add_wait(parser)
     add_allow_writes(parser)
     add_json(parser)
     add_script(parser)
@@ -79,6 +81,7 @@ def execute(arguments: argparse.Namespace) -> int:
         allow_writes=arguments.allow_writes,
         nproc=arguments.nproc_per_node,
         backend=arguments.backend or "",
+        wait=arguments.wait,
     )
     try:
         with progress_for(arguments.budget, arguments.quiet) as progress:

@@ -13,6 +13,7 @@ from .common import (
     add_json,
     add_script,
     add_techniques,
+    add_wait,
     console_for,
     require_platform,
     script_of,
@@ -66,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the baseline's value (default 0.5%%)",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress, and only the result")
+    add_wait(parser)
     add_allow_writes(parser)
     add_json(parser)
     add_script(parser)
@@ -97,6 +99,7 @@ def execute(arguments: argparse.Namespace) -> int:
         tolerance=arguments.tolerance,
         allow_writes=arguments.allow_writes,
         remarks=tuple(remarks),
+        wait=arguments.wait,
     )
     verdict = verify(request, _silent if arguments.quiet else say)
     if arguments.json is not None:
@@ -107,14 +110,19 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _plan(arguments: argparse.Namespace, script: Script) -> SavedPlan:
     """The plan that was asked for; an empty one where there is none."""
+    from ..own_plan import own_plan
     from ..plan_file import SavedPlan, changed, read_plan
     from ..records.plan import BASELINE
     from ..workspace import Workspace
 
-    path = Path(arguments.plan) if arguments.plan else Workspace(script).plan_path
-    named_only = (arguments.use and not arguments.plan) or not (arguments.plan or path.exists())
-    saved = SavedPlan(BASELINE) if named_only else read_plan(path)
-    return changed(saved, arguments.use, arguments.without)
+    saved: SavedPlan | None = None
+    if arguments.plan:
+        saved = read_plan(Path(arguments.plan))
+    elif not arguments.use:
+        saved, remark = own_plan(Workspace(script))
+        if remark:
+            say(f"hasten: {remark}")
+    return changed(saved or SavedPlan(BASELINE), arguments.use, arguments.without)
 
 
 def _nothing(script: Script) -> Exception:

@@ -19,6 +19,9 @@ from .words import company_words, ratio_words
 class Progress:
     """Says nothing: the null object, and the contract of the others."""
 
+    def begin(self) -> None:
+        """The budget begins."""
+
     def stage(self, text: str) -> None:
         """A new part of the work begins."""
 
@@ -49,6 +52,9 @@ class Lines(Progress):
         self._before: tuple[Plan, float] | None = (
             None  # what the last gain was against, and how fast that was
         )
+
+    def begin(self) -> None:
+        self._began = time.monotonic()
 
     def stage(self, text: str) -> None:
         self._say(text)
