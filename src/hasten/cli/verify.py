@@ -75,15 +75,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     from ..fitting import fit
+    from ..lock import beside_nobody
     from ..machine import this_machine
     from ..quality_metric import Wanted, wanted_metric
     from ..report.machine_readable import verify_json, write_json
     from ..report.quality import print_verify
     from ..verify import VerifyRequest, verify
+    from ..workspace import Workspace
 
     require_platform()
     wanted = wanted_metric(arguments.metric) if arguments.metric is not None else Wanted()
     script = script_of(arguments)
+    if arguments.wait:  # the plan to verify is the one that a tune is about to write
+        with beside_nobody(Workspace(script), True, say):
+            pass
     plan, remarks = fit(_plan(arguments, script), script, this_machine())
     for remark in remarks:
         say(f"hasten: {remark}")
