@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hasten.inside.distributed.member import EXIT_CODE
+from hasten.inside.distributed.parting import EXIT_CODE
 
 from .conftest import Project, wait_until
 

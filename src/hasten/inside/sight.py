@@ -71,7 +71,8 @@ class Sight:
         ranks = job.ranks
         if ranks is None:
             return None
-        from .distributed.member import Member, fail_as  # they import torch
+        from .distributed.member import Member  # they import torch
+        from .distributed.parting import fail_as
         from .distributed.rehearsal import Rehearsal
 
         parts, fail = (self.training, self.hooks, self.observer, ranks), fail_as(ranks.rank)

@@ -112,6 +112,9 @@ class Worker:
             self._tell_end("raised", naming_file("".join(traceback.format_exception(error)), error))
 
     def _tell_end(self, how: str, detail: str = "") -> None:
+        if how == "completed" and self._sight is not None and self._sight.member is not None:
+            sys.stdout.flush()
+            self._sight.member.training_ends()
         if self._conversation is not None:
             with suppress(Exception):  # the script may have closed it
                 sys.stdout.flush()  # who hears of the end need not wait for the interpreter's

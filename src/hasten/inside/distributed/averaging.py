@@ -16,9 +16,9 @@ import torch
 from .buckets import Bucket, Buckets, identity_of
 from .communication import Communication
 
-_CHECKS = 2  # entries of what is told that compare the ranks' fingerprints
+_CHECKS = 2  # entries of what is told that compare one fingerprint of all ranks
 _LATE = float(2**20)  # what a rank tells of a parameter in place of 1: more than there are ranks
-_FINGERPRINT = 2**16  # squares of such numbers, summed over ranks, are exact in float64
+_FINGERPRINT = 2**22  # squares of such numbers, summed over ranks, are exact in float64
 
 
 class OutOfStep(RuntimeError):
@@ -38,6 +38,7 @@ class Averaging:
         self._running = False
         self.passes = 0
         self.got: list[int] = []  # parameters, by number, to which the last pass gave a gradient in any rank
+        self.unequal: list[int] = []  # which of the last pass's ``watched`` are not the same in all ranks
 
     # ---- one backward pass
     def begin(self, kind: Hashable, weight: float) -> None:
@@ -61,17 +62,18 @@ class Averaging:
         self._sent = 0  # of those on the way
         self._running = True
 
-    def end(self, fingerprint: int, values: Sequence[Any] = ()) -> list[float]:
+    def end(self, fingerprint: int, values: Sequence[Any] = (), watched: Sequence[int] = ()) -> list[float]:
         """Leave in every ``.grad`` what was there before and the weighted sum of what all ranks added.
 
-        ``values`` are numbers, as many in each rank, whose sums over the ranks are returned.
+        ``values`` are numbers, as many in each rank, whose sums over the ranks are returned. ``watched`` are
+        fingerprints, as many in each rank: afterwards ``unequal`` holds the places of those that differ.
         Raises OutOfStep where ``fingerprint`` is not the same in all ranks.
         """
         self._running = False
         with torch.no_grad():
             for position in range(self._sent, len(self._on_the_way)):
                 self._communication.follow(self._complete(self._on_the_way[position]))
-            told, late, sums = self._tell(fingerprint, values)
+            told, late, sums = self._tell([fingerprint, *watched], values)
             self.got = told
             rest = sorted({self._buckets.bucket_of[number] for number in told} - set(self._on_the_way))
             for bucket in rest:
@@ -173,30 +175,39 @@ class Averaging:
         view.add_(added)
 
     # ---- at the end
-    def _tell(self, fingerprint: int, values: Sequence[Any]) -> tuple[list[int], list[int], list[float]]:
+    def _tell(
+        self, fingerprints: Sequence[int], values: Sequence[Any]
+    ) -> tuple[list[int], list[int], list[float]]:
         """The numbers of parameters that got a gradient anywhere, of those that came late anywhere, and the
         sums of ``values``.
         """
         count = len(self._buckets.parameters)
-        told = torch.zeros(count + _CHECKS + len(values), dtype=torch.float64)
+        start = count + _CHECKS * len(fingerprints)  # of values
+        told = torch.zeros(start + len(values), dtype=torch.float64)
         if self._came:
             told[list(self._came)] = 1.0
         if self._late:
             told[list(self._late)] = _LATE
-        short = fingerprint % _FINGERPRINT
-        told[count], told[count + 1] = short, short * short
-        for place, value in enumerate(values, count + _CHECKS):
-            told[place] = value
+        short = [fingerprint % _FINGERPRINT for fingerprint in fingerprints]
+        told[count:] = torch.tensor(
+            [*(entry for one in short for entry in (one, one * one)), *values], dtype=torch.float64
+        )
         self._communication.sum(told)
         numbers = told.tolist()
         size = self._communication.size
-        if numbers[count] ** 2 != size * numbers[count + 1]:
+        unequal = [
+            place
+            for place in range(len(fingerprints))
+            if int(numbers[count + _CHECKS * place]) ** 2 != size * int(numbers[count + _CHECKS * place + 1])
+        ]
+        if 0 in unequal:
             raise OutOfStep(
                 "the ranks drew other batches, or computed other losses, from one and the same script"
             )
+        self.unequal = [place - 1 for place in unequal]
         got = [number for number, ranks in enumerate(numbers[:count]) if ranks]
         late = [number for number in got if numbers[number] >= _LATE]
-        return got, late, numbers[count + _CHECKS :]
+        return got, late, numbers[start:]
 
     def _deliver(self, told: set[int]) -> None:
         onto: list[Any] = []

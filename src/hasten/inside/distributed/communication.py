@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -56,6 +57,27 @@ class Communication:
             engine = self.now if tensor.device.type == "cpu" else self._in_turn
             engine.all_gather(rows, tensor.contiguous())
         return rows
+
+    def barrier(self) -> None:
+        """Return once all ranks have come."""
+        if self.size > 1:
+            self.now.barrier()
+
+    # ---- the end
+    def say_ended(self, steps: int) -> None:
+        """Let the other ranks know that this one's script is over, after ``steps``."""
+        self._store.set(f"ended/{self.rank}", str(steps))
+
+    def ended(self) -> dict[int, int]:
+        """The ranks whose scripts are over, and after how many steps each."""
+        found = [rank for rank in range(self.size) if self._store.check([f"ended/{rank}"])]
+        return {rank: int(self._store.get(f"ended/{rank}")) for rank in found}
+
+    def meetings(self) -> list[Callable[[], None]]:
+        """To be called at once, each in a thread: all return once all ranks have come to their end. A rank
+        that still trains waits in one of the two for its gradients.
+        """
+        return [self.now.barrier, self._in_turn.barrier] if self.size > 1 else []
 
     def begin(self, tensor: Any) -> None:
         """Sum ``tensor`` over all ranks, in place, while the caller goes on."""

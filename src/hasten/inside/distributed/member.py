@@ -6,14 +6,11 @@ gradients, taken care of.
 
 from __future__ import annotations
 
-import os
-import sys
 import zlib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ...records.ranks import Findings
-from ...saying import say
 from ..hooks import Hooks
 from ..job import Ranks
 from ..observer import Observer
@@ -23,10 +20,12 @@ from .batch_norm import Part, SharedBatchNorm, average_running_statistics
 from .communication import Communication
 from .evaluation import SharedEvaluation
 from .losses import MOST, losses_at, make_global
+from .parting import Parting
 from .slicing import Slicer
 from .streams import Streams, seed_of
+from .watch import Watch
+from .watched import Watched
 
-EXIT_CODE = 70  # of a rank that cannot go on with the others
 _NAME = "ranks"
 
 
@@ -49,6 +48,10 @@ class Member:
         self.streams = Streams(training.torch, ranks.rank)
         self.averaging = Averaging(self.communication, self._parameters)
         self.evaluation = SharedEvaluation(self.communication)
+        apart = not ranks.sync_batch_norm
+        self.watch = Watch(Watched(training, self.streams, self._parameters, apart), self.communication)
+        self._parting = Parting(self.communication, fail)
+        self.steps = 0  # of optimizers, that have ended
         self._trained = False  # since the last evaluation
         self._known: tuple[Any, list[Any]] = ((), [])
         self._met: set[int] = set()  # roots, by id, that were trained
@@ -181,6 +184,7 @@ class Member:
     # ---- the backward pass
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._last_optimizer, self._passes = self._training.number_of(optimizer), 0
+        self.steps += 1
 
     def _around_backward(self, original: Any) -> Any:
         def backward(*args: Any, **kwargs: Any) -> Any:
@@ -226,20 +230,26 @@ class Member:
         values += [0.0] * (MOST - len(values))
         drawn = f"{self.slicer.fingerprint} {self._models} {len(losses)}"
         try:
-            return self.averaging.end(zlib.crc32(drawn.encode()), values)
+            prints, wishes = self.watch.told()
+            sums = self.averaging.end(zlib.crc32(drawn.encode()), [*values, *wishes], prints)
+            why = self.watch.heard(self.averaging.unequal, sums[MOST:], self.steps)
         except Exception as error:
             self._cannot_end(error)
+        if why:
+            self._came_apart(why)
+        return sums[:MOST]
 
     def _cannot_end(self, error: Exception) -> NoReturn:
-        self.fail(str(error))
+        self._parting.cannot_go_on(error, self.steps)
 
+    def _came_apart(self, why: str) -> None:
+        """All ranks know of it, and come here."""
+        self._parting.together(why)
 
-def fail_as(rank: int) -> Callable[[str], NoReturn]:
-    """What ends a rank that cannot go on: the script may catch exceptions, and must not catch this one."""
-
-    def fail(reason: str) -> NoReturn:
-        sys.stdout.flush()
-        say(f"hasten: rank {rank} cannot go on: {reason}", lines=True)
-        os._exit(EXIT_CODE)
-
-    return fail
+    def training_ends(self) -> None:
+        """The script is over."""
+        if self.averaging.passes:
+            self._parting.meet(self.steps)
+            why = self.watch.compare_all(self.steps)
+            if why:
+                self._came_apart(why)

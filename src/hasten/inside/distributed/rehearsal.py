@@ -160,6 +160,12 @@ class Rehearsal(Member):
             raise error
         super()._cannot_end(error)
 
+    def _came_apart(self, why: str) -> None:
+        self._fallen_out = f"{why}: what a rank computes from its own part of a batch steers the training"
+
+    def training_ends(self) -> None:
+        """Nobody goes on with it."""
+
     # ---- what was found
     def found(self, uses: Sequence[str]) -> Findings:
         """``uses``: what the script uses, as observed. At the end of the first optimizer step."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -101,6 +103,11 @@ class Streams:
 
         return seed
 
+    def shared_digests(self) -> list[tuple[str, int]]:
+        """Of each stream that all ranks share, by its name."""
+        state = self._aside if self._owning and self._aside is not None else self._state()
+        return [(name, digest_of(one)) for name, one in state.items() if one is not None]
+
     # ---- states
     def _state(self) -> dict[str, Any]:
         numpy = sys.modules.get("numpy")
@@ -116,6 +123,13 @@ class Streams:
         numpy = sys.modules.get("numpy")
         if numpy is not None and state["numpy"] is not None:
             numpy.random.set_state(state["numpy"])
+
+
+def digest_of(state: Any) -> int:
+    """Of a generator's state, as ``_state`` gives it."""
+    if hasattr(state, "element_size"):
+        return zlib.crc32(bytes(state.untyped_storage()))
+    return zlib.crc32(pickle.dumps(state))
 
 
 def seed_of(rank: int, seed: int) -> int:

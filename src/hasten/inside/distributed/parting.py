@@ -1,0 +1,99 @@
+"""How ranks stop that cannot go on together: at once, with one line that says why, and no write after it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from ...saying import say
+from .averaging import OutOfStep
+from .backends.lockstep import Disagreement
+from .communication import Communication
+
+EXIT_CODE = 70  # of a rank that cannot go on with the others
+_LAST_SECONDS = 60.0  # that a rank waits, at its script's end, for those of which nothing is heard
+_ADVICE = (
+    "What a rank computes from its own part of a batch must not steer the training. It was stopped there; "
+    "the last checkpoint is as the script left it"
+)
+
+
+class Parting:
+    """``fail`` ends the process, with a line that names this rank."""
+
+    def __init__(self, communication: Communication, fail: Callable[[str], NoReturn]) -> None:
+        self._communication, self._fail = communication, fail
+
+    def together(self, why: str) -> NoReturn:
+        """All ranks stop for one reason: rank 0 says it, and the others end after it."""
+        if self._communication.rank:
+            try:
+                self._communication.barrier()  # which rank 0 never comes to
+            except Exception:
+                os._exit(EXIT_CODE)
+        self._fail(f"the ranks have come apart: {why}. {_ADVICE}")
+
+    def cannot_go_on(self, error: Exception, steps: int) -> NoReturn:
+        """This rank's part of a collective failed. Where another's script is over, that is why."""
+        ended = self._communication.ended()
+        over = [(rank, theirs) for rank, theirs in ended.items() if rank != self._communication.rank]
+        if over:
+            self._fail(_ended_early(self._communication.rank, steps, *over[0]))
+        if isinstance(error, (OutOfStep, Disagreement)):
+            self._fail(f"the ranks have come apart at step {steps + 1}: {error}. {_ADVICE}")
+        self._fail(str(error))
+
+    def meet(self, steps: int) -> None:
+        """This rank's script is over, after ``steps``: return once those of all ranks are. Ranks that go on
+        would wait for this one for ever, so that ends all.
+        """
+        talk = self._communication
+        talk.say_ended(steps)
+        failures: list[BaseException] = []
+        meetings = [threading.Thread(target=_meet, args=(m, failures), daemon=True) for m in talk.meetings()]
+        for meeting in meetings:
+            meeting.start()
+        deadline = time.monotonic() + _LAST_SECONDS
+        while any(meeting.is_alive() for meeting in meetings) and not failures:
+            for meeting in meetings:
+                meeting.join(0.02)
+            if time.monotonic() > deadline and len(talk.ended()) < talk.size:
+                failures.append(TimeoutError("nothing is heard of the other ranks"))
+        if failures:
+            self._fail(
+                f"its script ended after step {steps}, where another rank's goes on: the ranks have come "
+                f"apart. {_ADVICE}"
+            )
+        ended = talk.ended()
+        other = next((rank for rank, theirs in ended.items() if theirs != steps), None)
+        if other is not None:
+            self._fail(_ended_early(talk.rank, steps, other, ended[other]))
+
+
+def _meet(meeting: Callable[[], None], failures: list[BaseException]) -> None:
+    try:
+        meeting()
+    except BaseException as error:
+        failures.append(error)
+
+
+def _ended_early(rank: int, steps: int, other: int, theirs: int) -> str:
+    return (
+        f"the ranks have come apart: rank {other} ended after step {theirs}, where rank {rank} is at step "
+        f"{steps + 1}. {_ADVICE}"
+    )
+
+
+def fail_as(rank: int) -> Callable[[str], NoReturn]:
+    """What ends a rank that cannot go on: the script may catch exceptions, and must not catch this one."""
+
+    def fail(reason: str) -> NoReturn:
+        sys.stdout.flush()
+        say(f"hasten: rank {rank} cannot go on: {reason}", lines=True)
+        os._exit(EXIT_CODE)
+
+    return fail

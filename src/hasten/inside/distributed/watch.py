@@ -1,0 +1,178 @@
+"""Ranks stay one model: what ought to be equal in all of them is compared as they train.
+
+Fingerprints ride on the message that ends each backward pass. Learning rates are compared in each; what takes
+longer to look at, every so many passes, so that it stays below 1% of the time. How many is agreed among the
+ranks, from what each has measured.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .communication import Communication
+from .watched import EACH_STEP, FULL, KINDS, LIGHT, SAMPLE, Watched, fingerprint
+
+SHARE = 0.004  # of the time, for each of the two comparisons that are not made in each pass
+_MOST = 4096  # passes between two
+_NAMED = 3  # differences that are told
+# How far a parameter may be from rank 0's by rounding: sums in another order, as threads and memory lie.
+_ROUNDING = {torch.float64: 1e-12, torch.float32: 1e-5}
+_ROUNDING_OTHERWISE = 1e-2
+
+
+class Watch:
+    """``told`` before and ``heard`` after the message of each backward pass."""
+
+    def __init__(self, watched: Watched, communication: Communication) -> None:
+        self._watched, self._communication = watched, communication
+        self._clocks = {LIGHT: _Clock(), FULL: _Clock()}
+        self._now: list[str] = []  # kinds that this pass's message compares
+        self._last_equal: dict[str, int] = {}  # kind -> step at which it was compared last, and was equal
+        self._began = 0.0
+        self._pass_seconds = math.inf
+        self.aligned = 0  # times that ranks differed by rounding, and rank 0's values were taken
+
+    def told(self) -> tuple[list[int], list[float]]:
+        """A fingerprint for each kind, 0 where it is not compared now, and numbers whose sums over the ranks
+        ``heard`` is to be given.
+        """
+        began = time.perf_counter()
+        if self._began:
+            self._pass_seconds = _shorter(self._pass_seconds, began - self._began)
+        self._began = began
+        self._now = list(EACH_STEP)
+        prints = {kind: fingerprint(self._watched.numbers(kind)) for kind in EACH_STEP}
+        for kinds, clock in self._clocks.items():
+            if clock.is_due():
+                self._now += kinds
+                began = time.perf_counter()
+                prints |= {kind: fingerprint(self._watched.numbers(kind)) for kind in kinds}
+                clock.took(time.perf_counter() - began)
+        wishes = [clock.wish(self._pass_seconds) for clock in self._clocks.values()]
+        return [prints.get(kind, 0) for kind in KINDS], wishes
+
+    def heard(self, unequal: Sequence[int], wishes: Sequence[float], step: int) -> str:
+        """What differs, in words; "" where all is well. ``unequal``: fingerprints, by their places;
+        ``wishes``: the sums of what ``told`` gave; ``step``: so many have ended.
+        """
+        for clock, wish in zip(self._clocks.values(), wishes, strict=True):
+            clock.agreed(math.ceil(wish / self._communication.size))
+        apart = [KINDS[place] for place in unequal]
+        why = self._explain(apart, step) if apart else ""
+        for kind in self._now:
+            self._last_equal[kind] = step
+        return why
+
+    def compare_all(self, step: int) -> str:
+        """At the end of the training, and by all ranks: as ``heard``."""
+        prints = torch.tensor([fingerprint(self._watched.numbers(kind)) for kind in KINDS])
+        all_prints = self._communication.gathered(prints)
+        apart = [
+            kind for place, kind in enumerate(KINDS) if bool((all_prints[:, place] != prints[place]).any())
+        ]
+        told = torch.tensor([float(kind in apart) for kind in KINDS], dtype=torch.float64)
+        self._communication.sum(told)  # of two ranks that are equal a third may differ
+        return self._explain([kind for kind, many in zip(KINDS, told.tolist(), strict=True) if many], step)
+
+    # ---- what differs; all ranks ask for the same
+    def _explain(self, kinds: Sequence[str], step: int) -> str:
+        """Of the first kind that differs: the others follow from it."""
+        for kind in kinds:
+            found = self._differing("parameters" if kind == SAMPLE else kind, self._since(kind, step))
+            if len(found) > _NAMED:
+                found[_NAMED - 1] += f" (and {len(found) - _NAMED} more)"
+            if found:
+                return "; ".join(found[:_NAMED])
+        return ""
+
+    def _differing(self, kind: str, since: str) -> list[str]:
+        numbers = self._watched.numbers(kind)
+        counts = self._communication.gathered(torch.tensor([len(numbers)])).view(-1).tolist()
+        if len(set(counts)) > 1:
+            other = next(rank for rank, count in enumerate(counts) if count != counts[0])
+            return [f"ranks 0 and {other} have other {kind} ({counts[0]} and {counts[other]} of them){since}"]
+        tensors = self._watched.tensors(kind)
+        if tensors and self._align(tensors):
+            return []
+        own = torch.tensor([value for _, value in numbers], dtype=torch.float64)
+        rows = self._communication.gathered(own).tolist()
+        return [
+            _words(name, values, bool(tensors) or kind == "random streams") + since
+            for (name, _), values in zip(numbers, zip(*rows, strict=True), strict=True)
+            if any(value != values[0] for value in values)
+        ] or [f"the {kind} differ between ranks{since}"]
+
+    def _since(self, kind: str, step: int) -> str:
+        last = self._last_equal.get(kind)
+        return f" at step {step + 1}" + ("" if last is None else f", equal until step {last + 1}")
+
+    def _align(self, tensors: Sequence[tuple[str, Any]]) -> bool:
+        """Where all ranks are rank 0's to rounding: take rank 0's, and go on."""
+        fits = True
+        with torch.no_grad():
+            firsts = []
+            for _, tensor in tensors:
+                first = self._communication.gathered(tensor.detach().cpu().contiguous())[0]
+                firsts.append(first)
+                fits = fits and _is_rounding(first, tensor.detach().cpu())
+            told = torch.tensor([float(fits)], dtype=torch.float64)
+            self._communication.sum(told)
+            if told.item() < self._communication.size:
+                return False
+            for (_, tensor), first in zip(tensors, firsts, strict=True):
+                tensor.data.copy_(first)
+        self.aligned += 1
+        return True
+
+
+class _Clock:
+    """When a comparison is due: in the first passes, then as seldom as its cost asks."""
+
+    def __init__(self) -> None:
+        self._left, self._every = 0, 1
+        self._seconds = 0.0
+
+    def is_due(self) -> bool:
+        self._left -= 1
+        if self._left >= 0:
+            return False
+        self._left = self._every - 1
+        return True
+
+    def took(self, seconds: float) -> None:
+        self._seconds = seconds if not self._seconds else 0.7 * self._seconds + 0.3 * seconds
+
+    def wish(self, pass_seconds: float) -> float:
+        """Passes between two, as this rank would have it."""
+        if not math.isfinite(pass_seconds):
+            return 1.0
+        return float(min(_MOST, max(1, math.ceil(self._seconds / (SHARE * max(pass_seconds, 1e-9))))))
+
+    def agreed(self, every: int) -> None:
+        if every != self._every:
+            self._every, self._left = every, min(self._left, every - 1)
+
+
+def _shorter(usual: float, seconds: float) -> float:
+    """What a pass usually takes: an evaluation between two of them hardly counts."""
+    return min(seconds, 0.9 * usual + 0.1 * seconds) if math.isfinite(usual) else seconds
+
+
+def _is_rounding(first: Any, mine: Any) -> bool:
+    if not mine.is_floating_point():
+        return bool(torch.equal(first, mine))
+    largest = float(first.abs().max()) if first.numel() else 0.0
+    apart = float((first - mine).abs().max()) if first.numel() else 0.0
+    return apart <= _ROUNDING.get(mine.dtype, _ROUNDING_OTHERWISE) * largest
+
+
+def _words(name: str, values: Sequence[float], only_name: bool) -> str:
+    other = next(rank for rank, value in enumerate(values) if value != values[0])
+    if only_name:
+        return f"{name} differs between ranks 0 and {other}"
+    return f"{name} is {values[0]:.6g} in rank 0 and {values[other]:.6g} in rank {other}"
