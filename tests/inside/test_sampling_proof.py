@@ -17,10 +17,10 @@ import torch
 from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
 
 from hasten.inside import sampling_proof
+from hasten.inside.random_state import fingerprint
 from hasten.inside.sampling_proof import (
     chain,
     prove_deterministic,
-    random_streams,
     same_sample,
     sample_nbytes,
     state_of,
@@ -212,10 +212,10 @@ def test_a_slow_dataset_is_judged_by_what_was_drawn(monkeypatch: pytest.MonkeyPa
 
 # ---- nothing moves here
 def test_the_random_streams_stay_where_they_were() -> None:
-    before = random_streams(torch)
+    before = fingerprint(torch)
     for sample in (*AUGMENTED.values(), *DRAWING.values()):
         reason_for(Made(sample))
-    assert random_streams(torch) == before
+    assert fingerprint(torch) == before
 
 
 def test_the_dataset_stays_as_it_was() -> None:

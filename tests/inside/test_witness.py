@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from hasten.inside.hooks import Hooks
 from hasten.inside.observer import Observer, RawStep
 from hasten.inside.perturber import Perturber
-from hasten.inside.sampling_proof import random_streams
+from hasten.inside.random_state import fingerprint
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
 from hasten.inside.witness import Witness
@@ -236,11 +236,11 @@ def test_one_number_drawn_more_is_seen(session: Session, by: str) -> None:
 
 def test_witnessing_changes_nothing(session: Session) -> None:
     model, losses = train(4, dropout=0.5)
-    streams = random_streams(torch)
+    streams = fingerprint(torch)
     session.training.seams.undo_all()
     plain_model, plain_losses = train(4, dropout=0.5)
     assert losses == plain_losses
-    assert random_streams(torch) == streams
+    assert fingerprint(torch) == streams
     assert torch.equal(model.layer.weight, plain_model.layer.weight)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .sampling_proof import seed_streams
+from .random_state import another_seed, seed_streams
 from .structures import map_tensors
 from .training import Call, Training
 
@@ -67,7 +67,7 @@ class Perturber:
         torch = self._training.torch
         self._redraw = False
         self._drawn_anew += 1
-        seed_streams(torch, torch.initial_seed() + self._drawn_anew + self._seed)
+        seed_streams(torch, another_seed(torch.initial_seed(), self._drawn_anew, self._seed))
 
     def _layer(self, module: Any, inputs: Any, output: Any) -> Any:
         return map_tensors(self._training.torch, output, self._rounded) if _is_layer(module) else None

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from .random_state import fingerprint
+
 _SAMPLES = 48  # drawn twice each, spread over the dataset
 _CHILD_SECONDS = 10.0  # after which the child reports on what it has drawn
 _PATIENCE_SECONDS = 30.0  # after which the child is given up
@@ -92,7 +94,7 @@ def _answer(name: str, examine: Callable[[], tuple[str, int]]) -> tuple[str, int
 
 def _examine(torch: Any, dataset: Any, length: int, seconds: float | None) -> tuple[str, int]:
     name = type(dataset).__name__
-    streams, state = random_streams(torch), states_of(dataset)
+    streams, state = fingerprint(torch), states_of(dataset)
     largest = 0
     for index in spread(length, seconds):
         first = dataset[index]
@@ -102,7 +104,7 @@ def _examine(torch: Any, dataset: Any, length: int, seconds: float | None) -> tu
         largest = max(largest, sample_nbytes(first))
         if not same_sample(first, dataset[index]):
             return f"sample {index} of {name} differs when it is drawn twice (random augmentation?)", 0
-    if random_streams(torch) != streams:
+    if fingerprint(torch) != streams:
         return f"drawing a sample of {name} draws random numbers", 0
     if states_of(dataset) != state:
         return f"drawing a sample of {name} changes the dataset's own state", 0
@@ -117,28 +119,6 @@ def spread(length: int, seconds: float | None = None) -> Iterator[int]:
         yield index
         if time.monotonic() - began > (_CHILD_SECONDS if seconds is None else seconds):
             return
-
-
-def random_streams(torch: Any) -> tuple[Any, ...]:
-    """The states of the global random streams: torch's, Python's and, where loaded, numpy's."""
-    import random
-
-    numpy = sys.modules.get("numpy")
-    if numpy is None:
-        return (torch.get_rng_state().tolist(), random.getstate())
-    _, keys, position, *_ = numpy.random.get_state()
-    return (torch.get_rng_state().tolist(), random.getstate(), keys.tobytes(), position)
-
-
-def seed_streams(torch: Any, seed: int) -> None:
-    """Begin all global random streams anew: torch's, Python's and, where loaded, numpy's."""
-    import random
-
-    torch.manual_seed(seed)
-    random.seed(seed)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(seed % 2**32)
 
 
 class Marked:

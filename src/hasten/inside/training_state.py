@@ -5,10 +5,9 @@ Taking it up keeps every tensor the object that it is, with its own strides: val
 
 from __future__ import annotations
 
-import random
-import sys
 from typing import Any
 
+from .random_state import set_streams, state_of_streams
 from .training import Training
 
 State = dict[str, Any]
@@ -58,7 +57,7 @@ def taken_down(training: Training) -> State:
         "gradients": {name: dense(parameter.grad) for name, parameter in parameters.items()},
         "buffers": {name: buffer.detach() for name, buffer in buffers_of(training).items()},
         "optimizers": optimizer_states_of(training),
-        "streams": _streams(training.torch),
+        "streams": state_of_streams(training.torch),
     }
 
 
@@ -76,7 +75,7 @@ def take_up(training: Training, state: State) -> None:
             for name, parameter in parameters.items():
                 with_count = id(parameter) in counting
                 _take_up_kept(training.torch, optimizer.state, parameter, kept.get(name), with_count)
-    _set_streams(training.torch, state["streams"])
+    set_streams(training.torch, state["streams"])
 
 
 def dense(gradient: Any) -> Any:
@@ -134,24 +133,3 @@ def _laid_like(torch: Any, value: Any, parameter: Any) -> Any:
     """A copy of ``value``, of the parameter's shape, in the parameter's strides and beside it."""
     made = torch.empty_strided(value.shape, parameter.stride(), dtype=value.dtype, device=parameter.device)
     return made.copy_(value)
-
-
-def _streams(torch: Any) -> dict[str, Any]:
-    """The global random streams."""
-    numpy = sys.modules.get("numpy")
-    return {
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None,
-        "random": random.getstate(),
-        "numpy": numpy.random.get_state() if numpy is not None else None,
-    }
-
-
-def _set_streams(torch: Any, streams: dict[str, Any]) -> None:
-    torch.set_rng_state(streams["torch"])
-    if streams["cuda"] is not None:
-        torch.cuda.set_rng_state_all(streams["cuda"])
-    random.setstate(streams["random"])
-    numpy = sys.modules.get("numpy")
-    if streams["numpy"] is not None and numpy is not None:
-        numpy.random.set_state(streams["numpy"])

@@ -11,17 +11,15 @@ Source: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.
 from __future__ import annotations
 
 import copy
-import random
-import sys
 from typing import Any
 
+from .random_state import fingerprint, set_streams, state_of_streams
 from .sampling_proof import (
     Marked,
     answered_apart,
     chain,
     incomparable,
     is_picture,
-    random_streams,
     same_sample,
     sample_nbytes,
     spread,
@@ -174,10 +172,10 @@ def _find(torch: Any, whole: Divided, dataset: Any, length: int) -> tuple[str, i
                 useless.add(number)
             if number == limit:
                 break
-            streams, state = random_streams(torch), state_of(transforms[number])
+            streams, state = fingerprint(torch), state_of(transforms[number])
             first = transforms[number](duplicate(value))
             again = transforms[number](duplicate(value))
-            moved = random_streams(torch) != streams or state_of(transforms[number]) != state
+            moved = fingerprint(torch) != streams or state_of(transforms[number]) != state
             if moved or not (incomparable(first) or same_sample(first, again)):
                 limit = number
                 break
@@ -197,33 +195,21 @@ def _examine(torch: Any, divided: Divided, dataset: Any, length: int) -> tuple[s
     """("", bytes of the largest unfinished sample) where samples made in two parts are the dataset's."""
     name, state, largest = type(dataset).__name__, states_of(divided._cut), 0
     for index in spread(length):
-        start = _streams(torch)
+        start = state_of_streams(torch)
         sample = dataset[index]
-        kind, end = incomparable(sample), random_streams(torch)
+        kind, end = incomparable(sample), fingerprint(torch)
         if kind:
             return f"samples of {name} hold {kind} objects, which cannot be compared byte by byte", 0
-        _put_back(torch, start)
-        before = random_streams(torch)
+        set_streams(torch, start)
+        before = fingerprint(torch)
         made, again = divided.make(index), divided.make(index)
-        if random_streams(torch) != before:
+        if fingerprint(torch) != before:
             return f"drawing a sample of {name} draws random numbers besides its transforms", 0
         if not _marks_in(made) or not same_sample(made, again):
             return f"sample {index} of {name} differs before its first random transform", 0
-        if not same_sample(divided.finish(made), sample) or random_streams(torch) != end:
+        if not same_sample(divided.finish(made), sample) or fingerprint(torch) != end:
             return f"sample {index} of {name} differs when its random transforms are called apart", 0
         largest = max(largest, sample_nbytes(made))
     if states_of(divided._cut) != state:
         return f"drawing a sample of {name} changes the dataset's own state", 0
     return "", largest
-
-
-def _streams(torch: Any) -> tuple[Any, Any, Any]:
-    numpy = sys.modules.get("numpy")
-    return torch.get_rng_state(), random.getstate(), numpy.random.get_state() if numpy is not None else None
-
-
-def _put_back(torch: Any, streams: tuple[Any, Any, Any]) -> None:
-    torch.set_rng_state(streams[0])
-    random.setstate(streams[1])
-    if streams[2] is not None:
-        sys.modules["numpy"].random.set_state(streams[2])

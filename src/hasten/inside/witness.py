@@ -13,7 +13,7 @@ from typing import Any
 from .identify import length_of
 from .loaders import tensors_in
 from .observer import RawStep
-from .sampling_proof import random_streams
+from .random_state import fingerprint
 from .training import Call, Training
 
 
@@ -69,7 +69,7 @@ class Witness:
         """Of several ranks those that all share: one process draws from them what all ranks draw alike."""
         member = self._training.member
         with member.streams.shared() if member is not None else nullcontext():
-            return random_streams(self._training.torch)
+            return fingerprint(self._training.torch)
 
     def testimony(self) -> list[dict[str, Any]]:
         return self._steps

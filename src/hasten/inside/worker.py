@@ -23,6 +23,7 @@ from .control import Answer, Conversation, stop_here
 from .denied import naming_file
 from .job import Job
 from .observer import RawStep
+from .random_state import seed_numpy
 from .run_script import die_as_python_does, hide_our_frames, run
 from .seams import ImportSeam, Seams
 from .shelter import take_shelter
@@ -133,7 +134,7 @@ class Worker:
         import random
 
         random.seed(seed)
-        ImportSeam("numpy", lambda numpy: numpy.random.seed(seed % 2**32)).install()
+        ImportSeam("numpy", lambda numpy: seed_numpy(numpy, seed)).install()
 
     def _torch_came(self, torch: ModuleType) -> None:
         if self._job.own_group is not None and torch.distributed.is_available():

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from ..inside.hooks import Hooks
 from ..inside.observer import Observer, RawStep
+from ..inside.random_state import fingerprint, set_streams, state_of_streams
 from ..inside.seams import Seams
 from ..inside.switch import Switchboard
 from ..inside.training import Training
@@ -110,15 +111,13 @@ class Workbench:
         return {
             "model": copy.deepcopy(self.model.state_dict()),
             "optimizer": copy.deepcopy(self.optimizer.state_dict()),
-            "stream": torch.get_rng_state(),
-            "streams of GPUs": torch.cuda.get_rng_state_all(),
+            "streams": state_of_streams(torch),
         }
 
     def restore(self, snapshot: Snapshot) -> None:
         self.model.load_state_dict(snapshot["model"])
         self.optimizer.load_state_dict(copy.deepcopy(snapshot["optimizer"]))
-        torch.set_rng_state(snapshot["stream"])
-        torch.cuda.set_rng_state_all(snapshot["streams of GPUs"])
+        set_streams(torch, snapshot["streams"])
 
     def bits(self) -> dict[str, Any]:
         """Everything a technique could leave a trace in: values, strides, gradients, state, flags, hooks."""
@@ -134,8 +133,7 @@ class Workbench:
             for m in self.model.modules()
         ]
         held["optimizer attributes"] = sorted(vars(self.optimizer))
-        held["stream"] = torch.get_rng_state().tolist()
-        held["streams of GPUs"] = [state.tolist() for state in torch.cuda.get_rng_state_all()]
+        held["streams"] = fingerprint(torch)
         return held
 
 

@@ -21,7 +21,7 @@ from ..hooks import Hooks
 from ..job import Ranks
 from ..loader_override import LoaderOverride, workers
 from ..observer import Observer
-from ..sampling_proof import random_streams
+from ..random_state import fingerprint
 from ..training import Call, Training
 from ..witness import feed
 from .agreement import Agreement
@@ -95,10 +95,10 @@ class Rehearsal(Member):
     def _samples(self, dataset: Any, indices: Sequence[Any], collate: Any) -> list[Any] | None:
         if not self._cutting:
             return None
-        before = random_streams(torch)
+        before = fingerprint(torch)
         several = getattr(dataset, "__getitems__", None)
         samples = several(indices) if several else [dataset[index] for index in indices]
-        self._augments |= random_streams(torch) != before
+        self._augments |= fingerprint(torch) != before
         digest = hashlib.blake2b(digest_size=12)
         feed(digest, samples)
         self._digests.append(digest.hexdigest())

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from ..sampling_proof import seed_streams
+from ..random_state import State, comparable, seed_streams, set_streams, state_of_streams
 from ..seams import Seams
 
 _APART = 0x7F4A7C15  # between the seeds of two ranks: far from any that a script counts up
 _MOST = 2**63
+_STREAMS = {"torch": ("torch", "devices"), "random": ("random",), "numpy": ("numpy",)}  # by who seeds them
 
 
 class Streams:
@@ -29,7 +30,7 @@ class Streams:
     def __init__(self, torch: Any, rank: int) -> None:
         self._torch = torch
         self._rank = rank
-        self._aside: dict[str, Any] | None = None  # the state of the stream that is not in force
+        self._aside: State | None = None  # the state of the stream that is not in force
         self._owning = False
         self._seeding = False
 
@@ -64,9 +65,9 @@ class Streams:
             self._swap()
 
     def _swap(self) -> None:
-        now = self._state()
+        now = state_of_streams(self._torch)
         if self._aside is not None:
-            self._set(self._aside)
+            set_streams(self._torch, self._aside)
         elif self._rank:
             self._seeding = True
             seed_streams(self._torch, seed_of(self._rank, self._torch.initial_seed()))
@@ -95,7 +96,8 @@ class Streams:
             given = args[0] if args else next(iter(kwargs.values()), None)
             if self._seeding or not self._owning or self._aside is None or not isinstance(given, int):
                 return result
-            self._aside[kind] = self._state()[kind]
+            now = state_of_streams(self._torch)
+            self._aside |= {stream: now[stream] for stream in _STREAMS[kind]}
             if self._rank:
                 apart = seed_of(self._rank, given)
                 original(apart % 2**32 if kind == "numpy" else apart)
@@ -104,32 +106,11 @@ class Streams:
         return seed
 
     def shared_digests(self) -> list[tuple[str, int]]:
-        """Of each stream that all ranks share, by its name."""
-        state = self._aside if self._owning and self._aside is not None else self._state()
-        return [(name, digest_of(one)) for name, one in state.items() if one is not None]
-
-    # ---- states
-    def _state(self) -> dict[str, Any]:
-        numpy = sys.modules.get("numpy")
-        return {
-            "torch": self._torch.get_rng_state(),
-            "random": random.getstate(),
-            "numpy": numpy.random.get_state() if numpy is not None else None,
-        }
-
-    def _set(self, state: dict[str, Any]) -> None:
-        self._torch.set_rng_state(state["torch"])
-        random.setstate(state["random"])
-        numpy = sys.modules.get("numpy")
-        if numpy is not None and state["numpy"] is not None:
-            numpy.random.set_state(state["numpy"])
-
-
-def digest_of(state: Any) -> int:
-    """Of a generator's state, as ``_state`` gives it."""
-    if hasattr(state, "element_size"):
-        return zlib.crc32(bytes(state.untyped_storage()))
-    return zlib.crc32(pickle.dumps(state))
+        """Of each stream that all ranks share, by its name. Devices draw no order of samples, and may have
+        begun in each rank by itself.
+        """
+        state = self._aside if self._owning and self._aside is not None else state_of_streams(self._torch)
+        return [(name, zlib.crc32(pickle.dumps(one))) for name, one in comparable(state) if name in _STREAMS]
 
 
 def seed_of(rank: int, seed: int) -> int:

@@ -1,0 +1,115 @@
+"""All the random state that a training draws from, wherever it is: the one place that knows of it.
+
+Generators that a script makes for itself (``torch.Generator``, ``numpy.random.default_rng``) are its own:
+what is drawn from them is the same in two runs if nothing else differs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+State = dict[str, Any]
+"""By stream: "torch" (of the CPU), "devices" (by kind, a list of one for each device), "random", "numpy"."""
+_KINDS = ("cuda", "xpu", "mps", "mtia")  # modules of torch's with generators of their own
+_MOST_SEED = 2**63  # torch takes no more in all its generators
+
+
+def state_of_streams(torch: Any) -> State:
+    """The global random streams as they stand: copies."""
+    numpy = sys.modules.get("numpy")
+    return {
+        "torch": torch.get_rng_state(),
+        "devices": {kind: _states(module) for kind, module in _devices(torch)},
+        "random": random.getstate(),
+        "numpy": numpy.random.get_state() if numpy is not None else None,
+    }
+
+
+def set_streams(torch: Any, state: State) -> None:
+    """Put the streams where they stood. Devices that nobody uses here are left alone."""
+    torch.set_rng_state(state["torch"])
+    here = dict(_devices(torch))
+    for kind, states in state["devices"].items():
+        if kind in here:
+            _set_states(here[kind], states)
+    random.setstate(state["random"])
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and state["numpy"] is not None:
+        numpy.random.set_state(state["numpy"])
+
+
+def seed_streams(torch: Any, seed: int) -> None:
+    """Begin all of them anew; torch seeds those of its devices, too, also of such as are not in use yet."""
+    torch.manual_seed(seed % _MOST_SEED)
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        seed_numpy(numpy, seed)
+
+
+def seed_numpy(numpy: Any, seed: int) -> None:
+    """It takes smaller seeds than torch does."""
+    numpy.random.seed(seed % 2**32)
+
+
+def another_seed(*numbers: int) -> int:
+    """From several numbers one that no sum of them is: generators take but half of its bits, some of them,
+    and 2**32 - 1 and 1 more would be 0 there.
+    """
+    return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest(), "big") % _MOST_SEED
+
+
+def fingerprint(torch: Any) -> tuple[Any, ...]:
+    """Equal where all streams stand alike, and alike in two processes."""
+    return tuple(comparable(state_of_streams(torch)))
+
+
+def comparable(state: State) -> Iterator[tuple[str, Any]]:
+    """Each stream by its name, as what is equal where it stands alike."""
+    yield "torch", _bytes(state["torch"])
+    yield "random", state["random"]
+    if state["numpy"] is not None:
+        _, keys, *rest = state["numpy"]  # where it stands, and a normal number that is left over
+        yield "numpy", (keys.tobytes(), *rest)
+    for kind, states in state["devices"].items():
+        yield kind, [_bytes(one) for one in states]
+
+
+def _devices(torch: Any) -> Iterator[tuple[str, Any]]:
+    """The kinds of devices whose generators this process may look at: asking others would wake them up."""
+    for kind in dict.fromkeys((*_KINDS, torch._C._get_privateuse1_backend_name())):
+        module = getattr(torch, kind, None)
+        if module is None or _asked(module, "_is_in_bad_fork"):
+            continue
+        in_use = "is_initialized" if hasattr(module, "is_initialized") else "is_available"
+        if hasattr(module, "get_rng_state") and _asked(module, in_use):
+            yield kind, module
+
+
+def _asked(module: Any, question: str) -> bool:
+    """False where the module does not know the question."""
+    return hasattr(module, question) and bool(getattr(module, question)())
+
+
+def _states(module: Any) -> list[Any]:
+    every = getattr(module, "get_rng_state_all", None)
+    return list(every()) if every is not None else [module.get_rng_state()]
+
+
+def _set_states(module: Any, states: list[Any]) -> None:
+    every = getattr(module, "set_rng_state_all", None)
+    if every is not None:
+        every(states)
+    else:
+        module.set_rng_state(states[0])
+
+
+def _bytes(state: Any) -> bytes:
+    import ctypes
+
+    plain = state.cpu().contiguous()
+    return ctypes.string_at(plain.data_ptr(), plain.numel() * plain.element_size())

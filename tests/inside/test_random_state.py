@@ -1,0 +1,203 @@
+"""All the random state that there is, also on devices that this machine has not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import Dataset
+
+from hasten.inside import sampling_proof
+from hasten.inside.distributed.streams import Streams
+from hasten.inside.hooks import Hooks
+from hasten.inside.observer import Observer
+from hasten.inside.perturber import Perturber
+from hasten.inside.random_state import fingerprint, seed_streams, set_streams, state_of_streams
+from hasten.inside.seams import Seams
+from hasten.inside.training import Training
+from hasten.inside.training_state import take_up, taken_down
+from hasten.inside.witness import Witness
+from hasten.testing.workbench import workbench
+
+from .fake_devices import KINDS, pretend
+
+ON_CPU: dict[str, Callable[[], float]] = {
+    "torch": lambda: float(torch.rand(1)),
+    "numpy": lambda: float(np.random.rand()),
+    "numpy's normal": lambda: float(np.random.randn()),
+    "random": random.random,
+    "random's normal": lambda: random.gauss(0.0, 1.0),
+}
+EVERYWHERE = (*ON_CPU, *KINDS)
+
+
+@pytest.fixture
+def draw(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
+    """What draws a number from the stream that the test is about."""
+    if request.param in ON_CPU:
+        return ON_CPU[request.param]
+    drawing: Callable[[], float] = pretend(monkeypatch, request.param).draw
+    return drawing
+
+
+everywhere = pytest.mark.parametrize("draw", EVERYWHERE, indirect=True)
+
+
+@pytest.mark.attack("truth")
+@everywhere
+def test_a_number_that_is_drawn_is_seen(draw: Callable[[], float]) -> None:
+    before = fingerprint(torch)
+    assert fingerprint(torch) == before
+    draw()
+    assert fingerprint(torch) != before
+
+
+@pytest.mark.attack("truth")
+@everywhere
+def test_streams_are_put_back(draw: Callable[[], float]) -> None:
+    state, before = state_of_streams(torch), fingerprint(torch)
+    drawn = [draw() for _ in range(3)]
+    set_streams(torch, state)
+    assert fingerprint(torch) == before
+    assert [draw() for _ in range(3)] == drawn
+
+
+@pytest.mark.attack("truth")
+@everywhere
+@pytest.mark.parametrize("seed", [0, 2**63 - 1, 2**64 + 5])
+def test_all_streams_begin_anew(draw: Callable[[], float], seed: int) -> None:
+    seed_streams(torch, seed)
+    first = draw()
+    draw()
+    seed_streams(torch, seed)
+    assert draw() == first
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("state", ["unused", "forked"])
+def test_devices_that_are_not_to_be_asked_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch, kind: str, state: str
+) -> None:
+    """Asking would take some hundred MB of a GPU, or fail in a process that was forked."""
+    fake = pretend(monkeypatch, kind)
+    taken = state_of_streams(torch)
+    assert kind in taken["devices"]
+    fake.initialized, fake.forked = state != "unused", state == "forked"
+    assert kind not in state_of_streams(torch)["devices"]
+    set_streams(torch, taken)
+    fingerprint(torch)
+
+
+# ---- whoever goes by it
+def one_step(loss_of: Callable[[Any], Any] = lambda out: out.sum()) -> None:
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss_of(model(torch.ones(2, 4))).backward()
+    optimizer.step()
+
+
+@pytest.mark.attack("truth")
+@everywhere
+def test_the_witness_tells_of_it(draw: Callable[[], float]) -> None:
+    streams = []
+    for extra in (False, False, True):
+        seed_streams(torch, 3)
+        seams = Seams()
+        training = Training(torch, seams, available_bytes=2**32)
+        witness = Witness(training)
+        Hooks(training, Observer(witness.step_ended), lambda: None).install()
+        try:
+            one_step()
+            if extra:
+                draw()
+            one_step()
+        finally:
+            seams.undo_all()
+        streams.append([step["streams"] for step in witness.testimony()])
+    assert streams[0] == streams[1]
+    assert streams[0][0] == streams[2][0]
+    assert streams[0][1] != streams[2][1]
+
+
+@pytest.mark.attack("truth")
+@everywhere
+def test_a_dataset_that_draws_is_not_proven_the_same(draw: Callable[[], float]) -> None:
+    class Drawing(Dataset[Any]):
+        def __getitem__(self, index: int) -> int:
+            draw()
+            return index
+
+    reason, _ = sampling_proof._examine(torch, Drawing(), 8, None)
+    assert reason == "drawing a sample of Drawing draws random numbers"
+
+
+@pytest.mark.attack("truth")
+@everywhere
+def test_a_training_is_taken_up_with_it(draw: Callable[[], float]) -> None:
+    with workbench() as bench:
+        bench.train(1)
+        state = taken_down(bench.training)
+        expected = draw()
+        take_up(bench.training, state)
+        assert draw() == expected
+
+
+@pytest.mark.attack("truth")
+@everywhere
+@pytest.mark.parametrize("seed", [0, 2**32 - 1, 2**63 - 1])
+def test_a_baseline_that_draws_anew_does_so_everywhere(draw: Callable[[], float], seed: int) -> None:
+    """Seeds at whose end a sum would begin again where the baseline does."""
+    drawn = []
+    for redraw in (False, True):
+        seed_streams(torch, 3)
+        seams = Seams()
+        training = Training(torch, seams, available_bytes=2**32)
+        perturber = Perturber(training, 0.0, redraw, seed=seed)
+        perturber.draw_anew()
+        seams.undo_all()
+        drawn.append(draw())
+    assert drawn[0] != drawn[1]
+
+
+@pytest.mark.attack("truth")
+@everywhere
+def test_a_rank_draws_its_own_and_keeps_what_all_share(draw: Callable[[], float]) -> None:
+    seed_streams(torch, 3)
+    shared = [draw() for _ in range(3)]
+    seed_streams(torch, 3)
+    streams = Streams(torch, rank=1)
+    assert draw() == shared[0]
+    streams.begin()
+    assert draw() not in shared
+    with streams.shared():
+        assert draw() == shared[1]
+    own = draw()
+    assert own not in shared
+    with streams.shared():
+        assert draw() == shared[2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_script_that_seeds_every_epoch_seeds_its_devices(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """What all ranks share begins there, on devices as well; each rank's own apart from the others."""
+    fake = pretend(monkeypatch, kind)
+    torch.manual_seed(100)
+    expected = fake.draw()
+    streams, seams = Streams(torch, rank=1), Seams()
+    streams.watch_seeding(seams)
+    try:
+        streams.begin()
+        torch.manual_seed(100)
+        own = fake.draw()
+        with streams.shared():
+            assert fake.draw() == expected
+        assert own != expected
+    finally:
+        seams.undo_all()
