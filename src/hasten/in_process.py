@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from .errors import PlanError
 from .inside.hooks import Hooks
 from .inside.observer import Observer, RawStep
 from .inside.seams import Seams
@@ -68,6 +69,10 @@ def _alive(kind: type) -> list[object]:
 def _plan_of(plan: str | Path | Mapping[str, Settings]) -> Plan:
     if isinstance(plan, (str, Path)):
         return read_plan(Path(plan)).plan
+    if not isinstance(plan, Mapping):
+        raise PlanError(
+            f"the plan must be a file, or techniques with their settings, found a {type(plan).__name__}"
+        )
     check_techniques("the plan", plan)
     return Plan.from_json(plan)
 

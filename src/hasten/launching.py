@@ -42,6 +42,14 @@ def check_backends(distribution: Distribution, instead: str, machine: Machine) -
         _check_installed(name, distribution.sign)
 
 
+def check_wish(wish: Wish, machine: Machine) -> None:
+    """Raises UsageError where such ranks of ours cannot be started here, whatever the script is."""
+    _shares_for(machine, wish)
+    if wish.backend == "nccl" and not machine.accelerators:
+        raise UsageError("the backend nccl is for GPUs, and there is none: leave it out, or take gloo or shm")
+    _check_installed(wish.backend, f"a plan for {wish.count} processes")
+
+
 def _check_installed(name: str, asked_by: str) -> None:
     if name in ("mpi", "mpi4py"):
         library, extra, here = "mpi4py", "mpi", _has("mpi4py") or (name == "mpi" and _torch_has_mpi())

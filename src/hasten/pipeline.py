@@ -201,6 +201,11 @@ def _own_ranks(request: TuneRequest, found: Distribution, machine: Machine) -> O
     it.
     """
     if request.nproc is None:
+        if request.backend:
+            raise UsageError(
+                f"--backend {request.backend} is for a script that is tuned in several processes: say in how "
+                "many by --nproc-per-node N"
+            )
         return None
     label, count = request.script.label, request.nproc
     if found.kind != "ranks":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ else:
     import tomli as tomllib
 
 FORMAT = 1
+_WORTH_REPEATING = 60  # characters of what is wrong
 _HEADER = """\
 # Written by hasten tune; train under it with hasten run.
 # Delete a technique's table to train without that technique.
@@ -83,7 +85,7 @@ def _read(path: Path, read: Callable[[Path, int], bytes]) -> SavedPlan:
         raise PlanError(str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(f"{path} cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also of numbers of thousands of digits
         raise PlanError(f"{path} is not TOML: {error}") from None
     except RecursionError:
         raise PlanError(f"{path} is nested too deeply for a plan") from None
@@ -94,8 +96,9 @@ def _checked(path: Path, content: Mapping[str, Any]) -> SavedPlan:
     unknown = sorted(set(content) - _TABLES)
     if unknown:
         raise PlanError(f"{path}: unknown key {unknown[0]!r}; expected {', '.join(sorted(_TABLES))}")
-    if content.get("format") != FORMAT:
-        raise PlanError(f"{path}: format is {content.get('format')!r}; this hasten reads format {FORMAT}")
+    if type(content.get("format")) is not int or content["format"] != FORMAT:
+        found = repr(content.get("format"))[:_WORTH_REPEATING]
+        raise PlanError(f"{path}: format is {found}; this hasten reads format {FORMAT}")
     for table in ("made_for", "measured", "techniques"):
         if not isinstance(content.get(table, {}), dict):
             raise PlanError(f"{path}: {table} must be a table")
@@ -118,12 +121,33 @@ def check_techniques(source: str, techniques: Mapping[str, Any]) -> None:
         if not isinstance(settings, Mapping):
             raise PlanError(f"{source}: techniques.{name} must be a table of its settings")
         try:
-            CATALOG[name].check(settings)
+            check_settings(name, settings)
         except ValueError as error:
             raise PlanError(f"{source}: techniques.{name}: {error}") from None
     apart = within(Plan.from_json(techniques))
     if apart is not None:
         raise PlanError(f"{source}: {apart}; take one of the two out")
+
+
+def check_settings(name: str, settings: Mapping[Any, Any]) -> None:
+    """Raises ValueError, naming the key and what was expected, where no machine could carry them out."""
+    for key, value in settings.items():
+        if not isinstance(key, str):
+            raise ValueError(f"settings have names, found {key!r}")
+        if not isinstance(value, (str, int, float, bool)):
+            raise ValueError(f"{key} must be text, a number, true or false, found {_kind_of(value)}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{key} must be a number that is finite, found {value}")
+    CATALOG[name].check(settings)
+
+
+def _kind_of(value: object) -> str:
+    """By its name in TOML."""
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if isinstance(value, Mapping):
+        return "a table"
+    return f"a {type(value).__name__}" if value is not None else "nothing"
 
 
 def changed(saved: SavedPlan, use: Sequence[str], without: Sequence[str]) -> SavedPlan:
@@ -157,9 +181,11 @@ def _technique_of(text: str) -> tuple[str, dict[str, Value]]:
         key, equals, value = pair.partition("=")
         if not equals:
             raise UsageError(f"--use {text}: settings are KEY=VALUE, found {pair!r}")
+        if key in settings:
+            raise UsageError(f"--use {text}: {key} is given twice")
         settings[key] = _value_of(value)
     try:
-        CATALOG[name].check(settings)
+        check_settings(name, settings)
     except ValueError as error:
         raise UsageError(f"--use {text}: {error}") from None
     return name, settings
@@ -169,7 +195,7 @@ def _value_of(text: str) -> Value:
     """As TOML would read it: a number, true or false; anything else is text."""
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
     return value if isinstance(value, (str, int, float, bool)) else text
 

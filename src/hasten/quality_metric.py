@@ -48,7 +48,7 @@ def wanted_metric(text: str) -> Wanted:
 def _compiled(pattern: str, asked: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise UsageError(f"--metric {asked!r} is not a regular expression: {error}") from None
 
 

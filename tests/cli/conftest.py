@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from ..processes import started_with
+from .typed import refused as refused
 
 PATIENCE_SECONDS = 120.0  # nothing here takes that long; a machine may be busy
 _HIS_OWN = ("OMP_", "MKL_", "MALLOC_", "LD_PRELOAD", "GLIBC_TUNABLES", "PYTHON", "HASTEN_", "COV_")

@@ -7,6 +7,7 @@ import argparse
 import pytest
 
 from hasten.cli.main import build_parser
+from hasten.cli.values import MOST_SEED
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -64,15 +65,24 @@ def test_a_script_may_have_a_name_like_an_option() -> None:
         (["tune", "-m"], "-m: expected a module's name"),
         (["run", "--"], "the following arguments are required: SCRIPT\n"),
         (["tune", "--epochs", "5", "train.py"], "unrecognized arguments|expected|required"),
-        (["tune", "--budget", "soon", "train.py"], "--budget: expected seconds, found 'soon'"),
-        (["tune", "--budget", "0", "train.py"], "--budget: expected seconds above zero, found 0"),
+        (["tune", "--budget", "soon", "train.py"], "found 'soon'"),
+        (["tune", "--budget", "0", "train.py"], "--budget: expected seconds above zero"),
         (["tune", "--budget", "-1", "train.py"], "--budget: expected"),
-        (["tune", "--budget", "inf", "train.py"], "--budget: expected seconds above zero, found inf"),
-        (["tune", "--budget", "nan", "train.py"], "--budget: expected seconds above zero, found nan"),
+        (["tune", "--budget", "inf", "train.py"], "found 'inf'"),
+        (["tune", "--budget", "nan", "train.py"], "found 'nan'"),
         (["tune", "--risk", "any", "train.py"], "--risk: invalid choice: 'any'"),
-        (["profile", "--steps", "1", "train.py"], "--steps: must be at least 2, found 1"),
-        (["profile", "--steps", "some", "train.py"], "--steps: invalid whole number value: 'some'"),
-        (["profile", "--warmup", "0", "train.py"], "--warmup: must be at least 1, found 0"),
+        (
+            ["profile", "--steps", "1", "train.py"],
+            "--steps: expected a whole number from 2 to 1,000,000, found '1'",
+        ),
+        (
+            ["profile", "--steps", "some", "train.py"],
+            "--steps: expected a whole number from 2 to 1,000,000, found 'some'",
+        ),
+        (
+            ["profile", "--warmup", "0", "train.py"],
+            "--warmup: expected a whole number from 1 to 1,000,000, found '0'",
+        ),
         (["run", "--plan", "p.toml", "--no-plan", "train.py"], "not allowed with argument --plan"),
     ],
 )
@@ -94,23 +104,23 @@ def test_a_seed_that_torch_numpy_and_python_can_take(seed: str) -> None:
     assert parsed("tune", "--seed", seed, "train.py").seed == int(seed)
 
 
-BAD_SEEDS = {
-    "-1": "must be at least 0, found -1",
-    "-9223372036854775808": "must be at least 0",
-    "9223372036854775808": "must be at most 9223372036854775807, found 9223372036854775808",
-    "999999999999999999999999": "must be at most 9223372036854775807, found 999999999999999999999999",
-    "9" * 3000: f"must be at most 9223372036854775807, found {'9' * 40}\n",
-    "9" * 30000: "invalid whole number value",
-    "1e3": "invalid whole number value: '1e3'",
-    "1.0": "invalid whole number value: '1.0'",
-    "0x10": "invalid whole number value: '0x10'",
-    "nan": "invalid whole number value: 'nan'",
-    "inf": "invalid whole number value: 'inf'",
-    "abc": "invalid whole number value: 'abc'",
-    "": "invalid whole number value: ''",
-    "1 2": "invalid whole number value: '1 2'",
-    "None": "invalid whole number value: 'None'",
-}
+BAD_SEEDS = [
+    "-1",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "999999999999999999999999",
+    "9" * 3000,
+    "9" * 30000,
+    "1e3",
+    "1.0",
+    "0x10",
+    "nan",
+    "inf",
+    "abc",
+    "",
+    "1 2",
+    "None",
+]
 
 
 @pytest.mark.attack("arguments")
@@ -121,7 +131,8 @@ def test_a_seed_that_nothing_can_take_is_refused_at_once(
     with pytest.raises(SystemExit) as end:
         parsed("tune", f"--seed={seed}", "train.py")
     assert end.value.code == 2
-    assert f"argument --seed: {BAD_SEEDS[seed]}" in capsys.readouterr().err
+    said = f"argument --seed: expected a whole number from 0 to {MOST_SEED:,}, found '{seed[:40]}"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.attack("arguments")

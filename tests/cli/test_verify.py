@@ -107,9 +107,9 @@ def test_a_script_that_fails_under_the_plan(project: Project) -> None:
         ([], "Make one with: hasten tune train.py"),
         (["--plan", "elsewhere.toml"], "there is no plan at elsewhere.toml"),
         (["--metric", "accuracy [0-9.]+"], "needs a group in parentheses"),
-        (["--tolerance", "-1"], "must not be negative"),
-        (["--tolerance", "little"], "expected a number such as 0.002 or 0.5%"),
-        (["--seeds", "1"], "must be at least 2"),
+        (["--tolerance", "-1"], "expected a number of at least zero"),
+        (["--tolerance", "little"], "such as 0.002 or 0.5%, found 'little'"),
+        (["--seeds", "1"], "expected a whole number from 2 to 1,000, found '1'"),
     ],
 )
 def test_what_cannot_be_verified_does_not_start(project: Project, words: list[str], message: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Refusal, UsageError
 from ..report.console import Outlet
 from ..saying import say
+from .values import file_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,6 +91,8 @@ def script_of(arguments: argparse.Namespace) -> Script:
 
     if arguments.module is not None:
         return find_module(arguments.module, arguments.arguments)
+    if not arguments.script:
+        raise UsageError("no script is named: name the Python script that trains")
     return find_script(arguments.script, arguments.arguments)
 
 
@@ -127,7 +130,12 @@ def add_techniques(parser: argparse.ArgumentParser) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", metavar="FILE", help="also write the result as JSON; - is standard output")
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        type=file_name,
+        help="also write the result as JSON; - is standard output",
+    )
 
 
 def add_allow_writes(parser: argparse.ArgumentParser) -> None:
@@ -144,40 +152,6 @@ def add_wait(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="where another hasten is measuring in this folder, wait for its end instead of stopping",
     )
-
-
-MOST_SEED = 2**63 - 1
-"""torch takes more, and numpy and PYTHONHASHSEED take less: those are given the remainder by 2**32."""
-
-
-_SHOWN = 40  # characters of a number that somebody typed
-
-
-def whole_number(least: int, most: int | None = None) -> type[int]:
-    """For argparse: a whole number of at least ``least``, and of at most ``most``."""
-
-    class WholeNumber(int):
-        def __new__(cls, text: str) -> WholeNumber:
-            value = super().__new__(cls, text)
-            if value < least:
-                raise argparse.ArgumentTypeError(f"must be at least {least}, found {text[:_SHOWN]}")
-            if most is not None and value > most:
-                raise argparse.ArgumentTypeError(f"must be at most {most}, found {text[:_SHOWN]}")
-            return value
-
-    WholeNumber.__name__ = "whole number"
-    return WholeNumber
-
-
-def positive_seconds(text: str) -> float:
-    """For argparse: seconds above zero."""
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected seconds, found {text!r}") from None
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected seconds above zero, found {text}")
-    return value
 
 
 def console_for(json_target: str | None) -> Console:

@@ -10,8 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from .common import positive_seconds, require_platform
+from .common import require_platform
 from .tune import DEFAULT_BUDGET
+from .values import positive_seconds
 
 NAME = "demo"
 HELP = "tune a small CNN on real data (Fashion-MNIST, shipped with hasten) and train it under the plan"

@@ -14,6 +14,7 @@ from ..errors import HastenError
 from ..saying import say
 from . import demo, doctor, interruption, profile, run, streams, techniques, tune, verify
 from .common import VerbParser, require_folder
+from .values import check_json_target
 
 _VERBS = (doctor, profile, tune, run, verify, techniques, demo)
 _INTERRUPTED = 130
@@ -62,6 +63,7 @@ def _carried_out(argv: list[str] | None) -> int:
     try:
         _parse(argv, arguments)
         require_folder()
+        check_json_target(getattr(arguments, "json", None), getattr(arguments, "script", None))
         code = int(arguments.verb.execute(arguments))
         streams.finish()
         return code

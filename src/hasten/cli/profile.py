@@ -14,8 +14,8 @@ from .common import (
     require_platform,
     script_of,
     stage_of,
-    whole_number,
 )
+from .values import MOST_STEPS, whole_number
 
 NAME = "profile"
 HELP = "watch a script train for some steps and say where a step's time goes"
@@ -23,10 +23,13 @@ HELP = "watch a script train for some steps and say where a step's time goes"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--steps", type=whole_number(2), default=30, help="steps to watch (default %(default)s)"
+        "--steps", type=whole_number(2, MOST_STEPS), default=30, help="steps to watch (default %(default)s)"
     )
     parser.add_argument(
-        "--warmup", type=whole_number(1), default=10, help="steps before, not counted (default %(default)s)"
+        "--warmup",
+        type=whole_number(1, MOST_STEPS),
+        default=10,
+        help="steps before, not counted (default %(default)s)",
     )
     add_wait(parser)
     add_allow_writes(parser)

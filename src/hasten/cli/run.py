@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .common import BACKENDS, add_script, add_techniques, require_platform, script_of
 from .starting import say, start
+from .values import MOST_PROCESSES, file_name, whole_number
 
 if TYPE_CHECKING:
     from ..plan_file import SavedPlan
@@ -21,7 +22,9 @@ HELP = "train to the end under the plan that tune wrote"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--plan", metavar="FILE", help="a plan elsewhere than in .hasten/NAME/plan.toml")
+    which.add_argument(
+        "--plan", metavar="FILE", type=file_name, help="a plan elsewhere than in .hasten/NAME/plan.toml"
+    )
     which.add_argument("--no-plan", action="store_true", help="train as without hasten")
     add_techniques(parser)
     parser.add_argument(
@@ -32,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nproc-per-node",
         metavar="N",
-        type=int,
+        type=whole_number(1, MOST_PROCESSES),
         help="train in N processes on this machine, each with its share of the cores",
     )
     parser.add_argument(

@@ -100,7 +100,7 @@ def as_we_share(job: Job, script: Script) -> int:
     from ..launch.ranks import run_ranks
     from ..launch.rendezvous import private_place
     from ..launch.together import wish_of
-    from ..launching import ranks_of_ours
+    from ..launching import check_wish, ranks_of_ours
     from ..own_plan import prepare
     from ..records.diagnosis import Distribution
     from ..rehearsing import findings_for
@@ -108,6 +108,7 @@ def as_we_share(job: Job, script: Script) -> int:
 
     wish = wish_of(job.plan)
     assert wish is not None
+    check_wish(wish, job.machine)
     if wish.count == 1:
         alone(_in_one(job), script, Distribution(), "")
     workspace = Workspace(script)

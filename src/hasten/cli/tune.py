@@ -7,17 +7,15 @@ import os
 
 from .common import (
     BACKENDS,
-    MOST_SEED,
     add_allow_writes,
     add_json,
     add_script,
     add_wait,
     console_for,
-    positive_seconds,
     require_platform,
     script_of,
-    whole_number,
 )
+from .values import MOST_PROCESSES, MOST_SEED, positive_seconds, whole_number
 
 NAME = "tune"
 HELP = "find the plan under which a script trains fastest here, with accuracy held"
@@ -49,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nproc-per-node",
         metavar="N",
-        type=int,
+        type=whole_number(1, MOST_PROCESSES),
         help="for a script that is distributed itself: tune it in N processes on this machine",
     )
     parser.add_argument(

@@ -17,8 +17,8 @@ from .common import (
     console_for,
     require_platform,
     script_of,
-    whole_number,
 )
+from .values import MOST_SEEDS, file_name, shortened, whole_number
 
 if TYPE_CHECKING:
     from ..plan_file import SavedPlan
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 NAME = "verify"
 HELP = "train with and without the plan to the end, over seeds, and say whether quality is held"
-MOST_SEEDS = 1000
 EXIT_CODES = {"held": 0, "lost": 5, "cannot tell": 6, "failed": 7}
 EPILOG = (
     "Each run has another seed for torch, random and numpy. Where the script takes its seed as an argument, "
@@ -38,7 +37,9 @@ EPILOG = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--plan", metavar="FILE", help="a plan elsewhere than in .hasten/NAME/plan.toml")
+    parser.add_argument(
+        "--plan", metavar="FILE", type=file_name, help="a plan elsewhere than in .hasten/NAME/plan.toml"
+    )
     add_techniques(parser)
     parser.add_argument(
         "--metric",
@@ -146,9 +147,10 @@ def tolerance_of(text: str) -> Tolerance:
     try:
         value = float(text.removesuffix("%"))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a number such as 0.002 or 0.5%, found {text!r}") from None
+        value = -1.0
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must not be negative, found {text}")
+        expected = "expected a number of at least zero, such as 0.002 or 0.5%"
+        raise argparse.ArgumentTypeError(f"{expected}, found {shortened(text)}")
     return Tolerance(value / 100, True) if text.endswith("%") else Tolerance(value, False)
 
 

@@ -32,6 +32,7 @@ from ..training import Call, NotApplicable, Training
 from .base import Technique, conflicting
 
 _AFTER = 100  # steps
+_MOST_AFTER = 1_000_000
 _ABSENT = "torch-pruning is not installed here: pip install 'hasten[prune]'"
 
 
@@ -69,8 +70,8 @@ class Prune(Technique):
         ratio, after = settings.get("ratio"), settings.get("after", _AFTER)
         if not isinstance(ratio, float) or not 0 < ratio < 1:
             raise ValueError("prune needs ratio, the share of channels to remove, above 0 and below 1")
-        if not isinstance(after, int) or isinstance(after, bool) or after < 1:
-            raise ValueError("after must be a number of steps, 1 at least")
+        if not isinstance(after, int) or isinstance(after, bool) or not 1 <= after <= _MOST_AFTER:
+            raise ValueError(f"after must be a number of steps, from 1 to {_MOST_AFTER:,}")
         for key, known in (("criterion", ("l1", "l2")), ("scope", ("local", "global"))):
             if settings.get(key, known[0]) not in known:
                 raise ValueError(f"{key} must be one of {', '.join(known)}, found {settings[key]!r}")

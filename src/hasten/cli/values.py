@@ -1,0 +1,86 @@
+"""Values of options, checked before anything is started: for argparse, and where the disk must be asked."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+from collections.abc import Callable
+
+from ..errors import UsageError
+
+MOST_PROCESSES = 4096
+"""As many as a plan may ask for; how many the machine has room for is told when it is known."""
+MOST_SEED = 2**63 - 1
+"""torch takes more, and numpy and PYTHONHASHSEED take less: those are given the remainder by 2**32."""
+MOST_STEPS = 1_000_000
+MOST_SEEDS = 1000
+YEAR_SECONDS = 31_622_400
+_WORTH_REPEATING = 60  # characters of what was typed
+
+
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    """For argparse: a whole number from ``least`` to ``most``."""
+
+    def whole(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if not least <= value <= most:
+            expected = f"expected a whole number from {least} to {most:,}"
+            raise argparse.ArgumentTypeError(f"{expected}, found {shortened(text)}")
+        return value
+
+    return whole
+
+
+def positive_seconds(text: str) -> float:
+    """For argparse: seconds above zero, a year at most."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= YEAR_SECONDS:
+        expected = f"expected seconds above zero, a year ({YEAR_SECONDS:,}) at most"
+        raise argparse.ArgumentTypeError(f"{expected}, found {shortened(text)}")
+    return value
+
+
+def file_name(text: str) -> str:
+    """For argparse: anything but an empty name, which would be taken for none."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a file, found an empty name")
+    return text
+
+
+def shortened(text: str) -> str:
+    """What was typed, quoted, as far as it is worth repeating."""
+    return repr(text if len(text) <= _WORTH_REPEATING else f"{text[:_WORTH_REPEATING]}...")
+
+
+def check_json_target(target: str | None, script: str | None) -> None:
+    """Raises UsageError where a result could not be written when all is measured. Leaves no trace."""
+    if target is None or target == "-":
+        return
+    path = os.path.realpath(target)
+    try:
+        if script and os.path.exists(path) and os.path.exists(script) and os.path.samefile(path, script):
+            raise UsageError(f"--json {target} would overwrite the script itself")
+        if os.path.isdir(path):
+            raise UsageError(f"--json {target} is a folder: name a file in it")
+        _try_writing(path)
+    except OSError as error:
+        raise UsageError(f"--json {target} cannot be written: {error.strerror}") from None
+
+
+def _try_writing(path: str) -> None:
+    """A new file is removed again; a pipe is not opened, since whoever reads it may come later."""
+    try:
+        if stat.S_ISFIFO(os.stat(path).st_mode):
+            return
+    except FileNotFoundError:
+        os.close(os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL, 0o666))
+        os.unlink(path)
+        return
+    os.close(os.open(path, os.O_WRONLY | os.O_CLOEXEC))
