@@ -147,7 +147,7 @@ def _prepare(stage: Stage) -> None:
         try:
             worker.wait_started()
         except ScriptOver as over:
-            raise too_short(over.ended, worker.child, stage.argv[0]) from None
+            raise too_short(over.ended, worker.child, stage.argv[0], stage.trial_folder) from None
         finally:
             stage.protection = worker.protection
         stage.keep_preparations(worker)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from .inside.notebook import read_notebook
 from .sources import digest_of
 
 _NUMBER = re.compile(r"[0-9]{1,9}")  # of a trial
+_MOST_BYTES = 64 * 2**20  # of a script, or of a notebook with its pictures
 
 
 @dataclass(frozen=True)
@@ -29,12 +32,18 @@ class Script:
 
     @property
     def argv(self) -> tuple[str, ...]:
-        return (self.module or str(self.path), *self.arguments)
+        return (self.module or self._file, *self.arguments)
 
     @property
     def label(self) -> str:
         """As it is typed on hasten's command line."""
-        return f"-m {self.module}" if self.module else str(self.path)
+        return f"-m {self.module}" if self.module else self._file
+
+    @property
+    def _file(self) -> str:
+        """Not to be taken for an option: Python's own, or one of ours."""
+        path = str(self.path)
+        return os.path.join(".", path) if path.startswith("-") else path
 
     @property
     def is_notebook(self) -> bool:
@@ -53,12 +62,7 @@ class Script:
 def find_script(path: str, arguments: list[str]) -> Script:
     """Raises UsageError where ``path`` is no readable Python script or notebook."""
     script = Script(Path(path), tuple(arguments))
-    if script.path.is_dir():
-        raise UsageError(f"{path} is a folder: name the Python script that trains")
-    if not script.path.exists():
-        raise UsageError(f"there is no script at {path} (looked from {Path.cwd()})")
-    if not script.path.is_file():  # reading a pipe or a device need not end
-        raise UsageError(f"{path} is no file: name the Python script that trains")
+    _check_file(path, script.path)
     what = "notebook" if script.is_notebook else "Python script"
     try:
         if script.is_notebook:
@@ -67,9 +71,28 @@ def find_script(path: str, arguments: list[str]) -> Script:
             compile(script.path.read_bytes(), path, "exec", dont_inherit=True)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except (SyntaxError, ValueError, RecursionError) as error:
+    except (SyntaxError, ValueError) as error:
         raise UsageError(f"{path} is not a {what}: {error}") from None
+    except (RecursionError, MemoryError):  # of Python's own compiler
+        raise UsageError(f"{path} is not a {what}: it is nested too deeply for Python") from None
     return script
+
+
+def _check_file(typed: str, path: Path) -> None:
+    """Raises UsageError where reading ``path`` would fail, or not end."""
+    missing = f"there is no script at {typed} (looked from {Path.cwd()})"
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: it is no name at all
+        raise UsageError(missing) from None
+    except OSError as error:
+        raise UsageError(f"{typed} cannot be read: {error.strerror}") from None
+    if stat.S_ISDIR(found.st_mode):
+        raise UsageError(f"{typed} is a folder: name the Python script that trains")
+    if not stat.S_ISREG(found.st_mode):  # a pipe or a device
+        raise UsageError(f"{typed} is no file: name the Python script that trains")
+    if found.st_size > _MOST_BYTES:
+        raise UsageError(f"{typed} has {found.st_size / 2**20:,.0f} MB: name the Python script that trains")
 
 
 def find_module(name: str, arguments: list[str]) -> Script:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from hasten.bench.denied import ADVICE, denied_file, denied_words, is_denied_write
@@ -51,9 +53,9 @@ RAISED = "Traceback ...\nPermissionError: [Errno 13] Permission denied: 'log.txt
 
 def test_the_user_is_told_only_where_hasten_denied_it() -> None:
     denied, own = (ScriptEnded("raised", RAISED, (), [], denied=why) for why in (WHY, ""))
-    assert str(script_error(denied, "train.py")) == (
-        f"train.py failed where trials may not write:\n{RAISED}{denied_words(RAISED, WHY)}"
-    )
+    told = f"train.py failed where trials may not write:\n{RAISED}{denied_words(RAISED, WHY)}"
+    assert str(script_error(denied, "train.py", Path("trials"))) == told
+    assert "Traceback" not in str(script_error(denied, "train.py"))  # which was seen
     assert str(ScriptOver(denied)).endswith(f"'log.txt'; writing is denied here: {ADVICE}")
     for told in (str(script_error(own, "train.py")), str(ScriptOver(own))):
         assert told.endswith("Permission denied: 'log.txt'")
@@ -66,5 +68,5 @@ def test_an_error_of_another_kind_is_the_scripts_own_also_where_writes_are_denie
 
 
 def test_an_exit_with_such_a_message_is_explained_too() -> None:
-    ended = ScriptEnded("exit", "[Errno 13] Permission denied: 'log.txt'", (), [], denied=WHY)
+    ended = ScriptEnded("said", "[Errno 13] Permission denied: 'log.txt'", (), [], denied=WHY)
     assert "--allow-writes" in str(script_error(ended, "train.py"))

@@ -48,12 +48,14 @@ def test_pairs_compare_one_process_with_two(tmp_path: Path) -> None:
     assert trial.proofs[0].effective
 
 
+@pytest.mark.attack("messages")
 def test_a_rank_that_is_gone_fails_the_group(tmp_path: Path) -> None:
     with stage_for(tmp_path, PLAIN) as stage, stage.worker(TWO) as worker:
         assert isinstance(worker, WorkerGroup)
         worker.wait_started()
         os.killpg(worker.ranks[1]._process.pid, signal.SIGKILL)
-        with pytest.raises(WorkerError):
+        blamed = r"^rank 1 was killed by SIGKILL \(out of memory\?\) while training 3 steps under processes"
+        with pytest.raises(WorkerError, match=blamed):
             worker.steps(3)
 
 

@@ -131,6 +131,6 @@ def test_a_script_that_raises_is_the_scripts_error_with_its_traceback(tmp_path: 
 def test_a_script_that_leaves_with_an_error_is_told_by_its_exit_code(tmp_path: Path) -> None:
     with (
         stage_for(tmp_path, "import sys\nsys.exit(5)") as stage,
-        pytest.raises(ScriptError, match="ended with exit code 5 before hasten had seen enough"),
+        pytest.raises(ScriptError, match="stopped by itself with exit code 5, before it had"),
     ):
         observe(stage)

@@ -48,7 +48,7 @@ def test_an_exit_code_is_told(tmp_path: Path) -> None:
     assert str(over) == "the script ended with exit code 3"
     error = script_error(over.ended, "train.py")
     assert isinstance(error, ScriptError)
-    assert "train.py ended with exit code 3" in str(error)
+    assert "train.py stopped by itself with exit code 3" in str(error)
 
 
 def test_an_error_is_told_with_the_scripts_own_frames_only(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from hasten.bench.rehearsal import rehearse
+from hasten.errors import WorkerError
 from hasten.launch.together import Wish
 from hasten.records.ranks import Findings, LoaderKey
 
@@ -222,3 +224,24 @@ def test_what_does_not_fit_is_refused_with_the_reason(tmp_path: Path, name: str)
     findings = found(tmp_path, GROUND + source)
     assert len(findings.refusals) == 1, findings
     assert re.search(words, findings.refusals[0]), findings.refusals
+
+
+@pytest.mark.attack("messages")
+def test_a_rank_that_is_killed_is_named(tmp_path: Path) -> None:
+    kill = "import os, signal\nx.shape[0] == 4 and os.kill(os.getpid(), signal.SIGKILL)"
+    killed = loop("F.cross_entropy(model(x), y)").replace(
+        "        optimizer.zero_grad()", textwrap.indent(kill, " " * 8) + "\n        optimizer.zero_grad()"
+    )
+    with pytest.raises(WorkerError, match=r"^rank [01] was killed by SIGKILL .*during the rehearsal$"):
+        found(tmp_path, GROUND + killed)
+
+
+@pytest.mark.attack("messages")
+def test_an_interruption_says_of_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with stage_for(tmp_path, "") as stage:
+        monkeypatch.setattr(stage, "ranks", interrupted)
+        with pytest.raises(KeyboardInterrupt, match=r"^the rehearsal was interrupted$"):
+            rehearse(stage, Wish(2))

@@ -51,7 +51,7 @@ FAILS_AT_STEP_70 = """
         train_step(model, optimizer, pictures, labels)
 """
 FAILURES = {
-    "killed": "the script's process was killed by SIGKILL",
+    "killed": "the script was killed by SIGKILL",
     "hangs": "it seems to hang",
     "diverges": "the loss is no longer a number",
 }

@@ -308,3 +308,11 @@ def test_a_training_too_short_for_its_plan_is_told(project: Project) -> None:
     late = "prune has no effect here: nothing is cut before step 500, and 80 were taken"
     assert done.stderr == f"{quality(use)}hasten: {late}\n"
     assert done.stdout == "20 65 65\n"
+
+
+@pytest.mark.attack("messages")
+@pytest.mark.parametrize("words", [["--no-plan"], ["--use", "threads:count=1"]], ids=["unchanged", "planned"])
+def test_a_script_whose_name_begins_as_an_option(project: Project, words: list[str]) -> None:
+    project.write("-t.py", "import sys\nprint(sys.argv[1:])\n")
+    done = project.hasten("run", *words, "--", "-t.py", "-x")
+    assert (done.returncode, done.stdout) == (0, "['-x']\n")

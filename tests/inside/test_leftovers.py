@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import builtins
+import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import hasten
 from hasten.inside.control import _plain
 from hasten.inside.leftovers import Waits
 from hasten.inside.observer import RawStep
@@ -94,3 +97,58 @@ def test_everything_is_put_back() -> None:
     assert builtins.print is not before[0]
     seams.undo_all()
     assert (builtins.print, torch.Tensor.item, torch.Tensor.__float__) == before
+
+
+# ---- whose line it is
+def place_of(filename: str, text: str = "print('here')") -> list[str]:
+    """Where what is printed by code of that name is said to be printed."""
+    seams = Seams()
+    try:
+        waits = Waits(Training(torch, seams, 0))
+        exec(compile(text, filename, "exec"), {})
+        return [wait.where for wait in waits.found(1)]
+    finally:
+        seams.undo_all()
+
+
+HERE = os.path.join(os.getcwd(), "")
+PACKAGE = os.path.dirname(os.path.abspath(hasten.__file__))
+
+
+@pytest.mark.attack("messages")
+@pytest.mark.parametrize(
+    ("filename", "said"),
+    [
+        (f"{HERE}train.py", "train.py:1"),
+        (f"{HERE}lib/data.py", "lib/data.py:1"),
+        (f"{HERE}lib/../train.py", "train.py:1"),
+        ("train.py", "train.py:1"),
+        ("./train.py", "train.py:1"),
+        ("/elsewhere/train.py", "/elsewhere/train.py:1"),
+        ("../train.py", "../train.py:1"),
+        (f"{HERE}train.ipynb, cell 3", "train.ipynb, cell 3:1"),
+        (f"{PACKAGE}/examples/fashion_cnn.py", f"{PACKAGE}/examples/fashion_cnn.py:1".removeprefix(HERE)),
+        (f"{PACKAGE}_mine/train.py", f"{PACKAGE}_mine/train.py:1".removeprefix(HERE)),
+    ],
+)
+def test_the_line_is_the_users(filename: str, said: str) -> None:
+    assert place_of(filename) == [said]
+
+
+@pytest.mark.attack("messages")
+def test_text_that_is_executed_belongs_to_who_executes_it() -> None:
+    assert place_of(f"{HERE}train.py", "\n\nexec('print(1)')") == ["train.py:3"]
+
+
+@pytest.mark.attack("messages")
+def test_a_folder_that_is_gone_fails_no_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert place_of("/elsewhere/train.py") == ["/elsewhere/train.py:1"]
+    assert place_of("train.py") == ["train.py:1"]
+
+
+def test_what_we_print_ourselves_is_nobodys() -> None:
+    assert place_of(f"{PACKAGE}/inside/worker.py") == []

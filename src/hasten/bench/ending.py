@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..errors import Refusal, ScriptError, WorkerError
@@ -32,7 +33,9 @@ LOST_SIGHT = (
 
 @dataclass(frozen=True)
 class ScriptEnded:
-    """The script was over before all steps asked for were done. ``how``: "completed", "exit" or "raised"."""
+    """The script was over before all steps asked for were done. ``how``: "completed", "exit" (with a code),
+    "said" (by sys.exit with a text) or "raised".
+    """
 
     how: str
     detail: str
@@ -74,19 +77,41 @@ def in_one_line(ended: ScriptEnded) -> str:
         return "the script came to its end"
     if ended.how == "exit":
         return f"the script ended with exit code {ended.detail}"
+    if ended.how == "said":
+        return f"the script stopped by itself: {_first_line(ended.detail)}"
     advice = f"; writing is denied here: {ADVICE}" if ended.denied and is_denied_write(ended.detail) else ""
-    return f"the script raised {ended.detail.strip().splitlines()[-1]}{advice}"
+    return f"the script raised {last_line(ended.detail)}{advice}"
 
 
-def script_error(ended: ScriptEnded, script: str) -> ScriptError:
-    """What to tell the user when their script failed by itself, or because it may not write here."""
+def last_line(detail: str) -> str:
+    """Of a traceback: what was raised."""
+    return (detail.strip().splitlines() or ["nothing that tells what it is"])[-1]
+
+
+def _first_line(text: str) -> str:
+    first, *more = text.strip().splitlines() or [""]
+    return f"{first} ..." if more else first
+
+
+def script_error(ended: ScriptEnded, script: str, printed: Path | None = None) -> ScriptError:
+    """What to tell the user when their script failed by itself, or because it may not write here.
+
+    ``printed``: the folder that has what it printed; None where the user has seen that, traceback and all.
+    """
+    error = f" {last_line(ended.detail)}" if printed is None else f"\n{ended.detail.rstrip()}"
     if ended.denied and is_denied_write(ended.detail):
         advice = denied_words(ended.detail, ended.denied)
-        return ScriptError(f"{script} failed where trials may not write:\n{ended.detail.rstrip()}\n{advice}")
+        return ScriptError(f"{script} failed where trials may not write:{error}\n{advice}")
+    if ended.how == "said":
+        note = f" ({_about_input(ended)})" if ended.stands_in else ""
+        return ScriptError(f"{script} stopped by itself: {ended.detail}{note}")
     if ended.how == "exit":
+        more = [f"what it printed is in {printed}"] if printed is not None else []
+        more += [_about_input(ended)] if ended.stands_in else []
+        where = f" ({'; '.join(more)})" if more else ""
         return ScriptError(
-            f"{script} ended with exit code {ended.detail} before hasten had seen enough steps"
-            f"{f' ({_about_input(ended)})' if ended.stands_in else ''}"
+            f"{script} stopped by itself with exit code {ended.detail}, before it had trained long enough to "
+            f"be measured{where}"
         )
     advice = f"\n{_NO_GPU_ADVICE}" if any(sign in ended.detail for sign in _NO_GPU_SIGNS) else ""
     if any(sign in ended.detail for sign in _READING_SIGNS) and ended.stands_in:
@@ -94,9 +119,7 @@ def script_error(ended: ScriptEnded, script: str) -> ScriptError:
     changed = (
         f"nothing in this run but that {_about_input(ended)}" if ended.stands_in else "nothing in this run"
     )
-    return ScriptError(
-        f"{script} raised an error of its own (hasten changed {changed}):\n{ended.detail.rstrip()}{advice}"
-    )
+    return ScriptError(f"{script} raised an error of its own (hasten changed {changed}):{error}{advice}")
 
 
 def _about_input(ended: ScriptEnded) -> str:
@@ -112,10 +135,12 @@ def trains_elsewhere(child: str) -> str:
     )
 
 
-def too_short(ended: ScriptEnded, child: str, script: str) -> Exception:
-    """What to tell the user whose script ended before it had trained enough to be seen."""
+def too_short(ended: ScriptEnded, child: str, script: str, printed: Path | None = None) -> Exception:
+    """What to tell the user whose script ended before it had trained enough to be seen. ``printed`` as in
+    ``script_error``.
+    """
     if ended.how != "completed":
-        return script_error(ended, script)
+        return script_error(ended, script, printed)
     if ended.steps_in_all == 0 and child:
         return Refusal(trains_elsewhere(child))
     if ended.steps_in_all == 0:

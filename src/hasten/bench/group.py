@@ -13,7 +13,7 @@ from ..records.observation import Observation, Step
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
 from ..records.trial import Proof
-from .ending import PlanRefused, ScriptEnded, ScriptOver
+from .ending import Killed, PlanRefused, ScriptEnded, ScriptOver
 from .process import START_SECONDS, WorkerProcess
 
 Answer = TypeVar("Answer")
@@ -27,6 +27,8 @@ class WorkerGroup:
     def __init__(self, ranks: Sequence[WorkerProcess], closing: ExitStack) -> None:
         """``closing`` is closed once all have ended."""
         self.ranks = list(ranks)
+        for number, rank in enumerate(self.ranks):
+            rank.who = f"rank {number}" if len(self.ranks) > 1 else rank.who
         self._closing = closing
         self._threads = ThreadPoolExecutor(len(self.ranks), thread_name_prefix="rank")
 
@@ -145,7 +147,11 @@ class WorkerGroup:
 
 
 def _rank_of_failure(error: BaseException) -> int:
-    """What a rank says itself explains more than that it is gone."""
+    """That one was killed explains what those say that miss it; else what a rank says itself explains more
+    than that it is gone.
+    """
+    if isinstance(error, Killed):
+        return -1
     if isinstance(error, ScriptOver):
         return 0 if error.ended.how != "completed" else 2
     return 1 if isinstance(error, (PlanRefused, Refusal)) else 3

@@ -44,7 +44,7 @@ def observe(
         except ScriptOver as over:
             in_all = over.ended.steps_in_all
             if over.ended.how != "completed" or over.ended.observation is None or in_all < LEAST_STEPS:
-                raise too_short(over.ended, worker.child, script) from None
+                raise too_short(over.ended, worker.child, script, stage.trial_folder) from None
             warmup_steps = min(warmup_steps, in_all // 4)
             watched = [*worker.history, *over.ended.steps][1 + warmup_steps :]
             seen = over.ended.observation

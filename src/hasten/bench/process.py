@@ -17,6 +17,7 @@ from ..inside.job import Job
 from ..inside.orphans import end_all_below
 from ..inside.wire import Hangup, Message, Wire
 from ..launch.local import render
+from ..launch.words import how_it_ended
 from ..records.codec import from_json
 from ..records.observation import Observation, Step
 from ..records.plan import BASELINE, Plan
@@ -81,6 +82,8 @@ class WorkerProcess:
         if output.heard is not None and process.stdout is not None:
             self._tap = Tap(process.stdout, output.stdout, output.heard)
         self._files = [path for path in (output.stdout, output.stderr) if path is not None]
+        self.who = "the script"  # whom messages blame
+        self.occasion = ""  # "the rehearsal", where that says more than what it was asked for
         self._shielded = job.shield is not None
         self._must_be_shielded = job.shield is not None and job.shield.required
 
@@ -104,7 +107,7 @@ class WorkerProcess:
 
     def steps(self, count: int, timeout: float | None = None) -> list[Step]:
         """Let the script train ``count`` steps and return them. Raises ScriptOver where it ends before."""
-        doing = f"training {count} steps"
+        doing = f"training {count} steps{f' under {self.plan.label}' if self.plan else ''}"
         self._send({"do": "steps", "count": count}, doing)
         return self._take_steps(self._receive(timeout or SILENCE_SECONDS + self._expected(count), doing))
 
@@ -114,7 +117,8 @@ class WorkerProcess:
         """
         if plan == self.plan:
             return ""
-        answer = self._ask({"do": "switch", "plan": plan.to_json()}, START_SECONDS)
+        doing = f"{(plan or self.plan).label} was switched {'on' if plan else 'off'}"
+        answer = self._ask({"do": "switch", "plan": plan.to_json()}, doing, START_SECONDS)
         if answer["event"] == "refused":
             self.plan = BASELINE
             return f"{answer['technique']}: {answer['reason']}"
@@ -123,16 +127,18 @@ class WorkerProcess:
         return ""
 
     def observation(self) -> Observation:
-        return from_json(Observation, self._ask({"do": "observation"})["observation"])
+        return from_json(Observation, self._ask({"do": "observation"}, "it was watched")["observation"])
 
     def proofs(self) -> tuple[Proof, ...]:
         """Whether the techniques in force took effect. Brings ``setup_seconds`` up to date, too."""
-        answer = self._ask({"do": "proofs"})
+        answer = self._ask(
+            {"do": "proofs"}, f"{self.plan.label} was tried" if self.plan else "it was watched"
+        )
         self.setup_seconds = answer["setup_seconds"]
         return tuple(from_json(Proof, proof) for proof in answer["proofs"])
 
     def testimony(self) -> list[dict[str, Any]]:
-        steps: list[dict[str, Any]] = self._ask({"do": "testimony"})["steps"]
+        steps: list[dict[str, Any]] = self._ask({"do": "testimony"}, "its training was compared")["steps"]
         return steps
 
     def finish(self, timeout: float | None) -> tuple[ScriptEnded, str]:
@@ -157,11 +163,13 @@ class WorkerProcess:
 
     def rehearsed(self) -> Findings:
         """What a rehearsal of ranks found in this one."""
-        return from_json(Findings, self._ask({"do": "rehearsed"}, START_SECONDS)["findings"])
+        return from_json(
+            Findings, self._ask({"do": "rehearsed"}, "it was rehearsed", START_SECONDS)["findings"]
+        )
 
     def numerics(self, what: str, **more: Any) -> dict[str, Any]:
         """Ask what ``inside.numerics`` answers."""
-        return self._ask({"do": "numerics", "what": what, **more})
+        return self._ask({"do": "numerics", "what": what, **more}, "single steps were compared")
 
     def pause(self) -> None:
         """Stop all its processes, so that another worker can be timed."""
@@ -208,8 +216,7 @@ class WorkerProcess:
         if self._tap is not None:
             self._tap.join(_LAST_WORDS_SECONDS)
 
-    def _ask(self, request: Message, timeout: float = SILENCE_SECONDS) -> Message:
-        doing = f"answering '{request['do']}'"
+    def _ask(self, request: Message, doing: str, timeout: float = SILENCE_SECONDS) -> Message:
         self._send(request, doing)
         return self._receive(timeout, doing)
 
@@ -224,7 +231,7 @@ class WorkerProcess:
             message = self._wire.receive(timeout)
         except TimeoutError:
             raise Silence(
-                f"the script was silent for {timeout:.0f} s while {while_doing}: it seems to hang"
+                f"{self.who} was silent for {timeout:.0f} s {self._when(while_doing)}: it seems to hang"
             ) from None
         except Hangup:
             raise self._ending(while_doing) from None
@@ -258,8 +265,8 @@ class WorkerProcess:
         """A generous guess at what ``count`` steps take: twenty times the slowest so far."""
         return 20 * count * max((step.seconds for step in self.history), default=1.0)
 
-    def _ending(self, while_doing: str) -> WorkerError:
-        how = f"{self._how_it_ended()} while {while_doing}"
+    def _ending(self, doing: str) -> WorkerError:
+        how = f"{self._how_it_ended()} {self._when(doing)}"
         code = self._process.poll()
         return Killed(how) if code is not None and code < 0 else WorkerError(how)
 
@@ -267,11 +274,11 @@ class WorkerProcess:
         try:
             code = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            return "the script closed the connection to hasten"
-        if code >= 0:
-            return f"the script's process ended with exit code {code}"
-        hint = " (out of memory?)" if -code == signal.SIGKILL else ""
-        return f"the script's process was killed by {signal.Signals(-code).name}{hint}"
+            return f"{self.who} closed the connection to hasten"
+        return f"{self.who} {how_it_ended(code)}"
+
+    def _when(self, doing: str) -> str:
+        return f"during {self.occasion}" if self.occasion else f"while {doing}"
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):

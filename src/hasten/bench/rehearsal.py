@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..errors import WorkerError
 from ..launch.together import Wish
 from ..records.ranks import Findings
-from .ending import ScriptOver, too_short
+from .ending import ScriptOver, last_line, too_short
 from .printed import difference
 
 if TYPE_CHECKING:
@@ -32,6 +32,13 @@ def rehearse(stage: Stage, wish: Wish) -> Findings:
     by itself, Refusal where it never trains or trains where nobody can follow, WorkerError where a process
     ends otherwise.
     """
+    try:
+        return _rehearsed(stage, wish)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("the rehearsal was interrupted") from None
+
+
+def _rehearsed(stage: Stage, wish: Wish) -> Findings:
     folder = tempfile.mkdtemp(prefix="rehearsal-", dir=stage.aside)
     printed: list[bytes] = []
     try:
@@ -44,7 +51,7 @@ def rehearse(stage: Stage, wish: Wish) -> Findings:
                 with suppress(ScriptOver, WorkerError):  # what fails later on fails in the training, too
                     steps = _go_on(one, _MOST_STEPS)
     except ScriptOver as over:
-        raise too_short(over.ended, one.child, stage.argv[0]) from None
+        raise too_short(over.ended, one.child, stage.argv[0], stage.trial_folder) from None
     if alone.refusals:
         return alone
     by_ranks: list[bytes] = []
@@ -55,7 +62,7 @@ def rehearse(stage: Stage, wish: Wish) -> Findings:
             if not any(one_of_them.refusals for one_of_them in found):
                 _go_on(group, steps, _PATIENCE * _SECONDS)
     except ScriptOver as over:
-        how = over.ended.detail.strip().splitlines()[-1] if over.ended.detail else over.ended.how
+        how = last_line(over.ended.detail) if over.ended.detail else over.ended.how
         return Findings(refusals=(f"it fails where its batches are smaller: {how}",))
     refusals = dict.fromkeys(reason for one_of_them in found for reason in one_of_them.refusals)
     if refusals:

@@ -170,7 +170,10 @@ class Stage:
             seed=SEED,
             rehearsal=folder,
         )
-        return self._group(job, wish, found, heard)
+        group = self._group(job, wish, found, heard)
+        for rank in group.ranks:
+            rank.occasion = "the rehearsal"
+        return group
 
     def _group(self, job: Job, wish: Wish, found: Findings | None, heard: Heard | None) -> WorkerGroup:
         environment = offline(self.environment, self._aside)

@@ -67,10 +67,11 @@ def _carried_out(argv: list[str] | None) -> int:
         code = int(arguments.verb.execute(arguments))
         streams.finish()
         return code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupted:
+        what = str(interrupted) or "interrupted"
         kept = "; finished trials are in the journal" if arguments.verb is tune else ""
         with interruption.not_again():
-            say(f"hasten: interrupted{kept}")
+            say(f"hasten: {what}{kept}")
         return _INTERRUPTED
     except HastenError as error:
         if arguments.debug:

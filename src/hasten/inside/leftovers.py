@@ -6,6 +6,7 @@ import builtins
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -145,21 +146,31 @@ class Place:
     def __init__(self, torch: Any) -> None:
         here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         self._ours = here + os.sep
-        self._not = (os.path.dirname(torch.__file__) + os.sep, self._ours, "<frozen")
+        self._examples = (
+            os.path.join(here, "examples") + os.sep
+        )  # shipped with us, and run as anybody's scripts
+        self._torch = os.path.dirname(torch.__file__) + os.sep
+        self._start = ""  # the working directory, as long as there is one
+        with suppress(OSError):
+            self._start = os.getcwd() + os.sep
 
     def is_ours(self, frame: FrameType) -> bool:
-        return frame.f_code.co_filename.startswith(self._ours)
+        path = frame.f_code.co_filename
+        return path.startswith(self._ours) and not path.startswith(self._examples)
 
     def of_caller(self) -> str:
         """ "train.py:12", the path from the working directory if it is below; "" where nobody is found."""
-        frame = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename.startswith(self._not):
-            frame = frame.f_back  # type: ignore[assignment]
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and (self.is_ours(frame) or self._is_nobodys(frame)):
+            frame = frame.f_back
         if frame is None:
             return ""
-        path = frame.f_code.co_filename
-        below = os.path.relpath(path) if os.path.isabs(path) else path
-        return f"{path if below.startswith('..') else below}:{frame.f_lineno}"
+        path = os.path.normpath(frame.f_code.co_filename)
+        return f"{path.removeprefix(self._start) if self._start else path}:{frame.f_lineno}"
+
+    def _is_nobodys(self, frame: FrameType) -> bool:
+        """Whether it is torch's, or text that was executed ("<string>"): who called it can be told better."""
+        return frame.f_code.co_filename.startswith((self._torch, "<"))
 
 
 def _profiling(torch: Any) -> bool:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .user_namespaces import switched_off
+
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
 _MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 32, 4096, 16384, 1 << 19
@@ -105,14 +107,27 @@ def empty_memory(target: str) -> None:
 
 
 def _leave(namespaces: int) -> None:
-    user, group = os.geteuid(), os.getegid()
     if is_admin():
         _called("unshare", _libc.unshare(namespaces))
-    else:
-        _called("unshare", _libc.unshare(_CLONE_NEWUSER | namespaces))
-        _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", f"{user} {user} 1")
-        _write("/proc/self/gid_map", f"{group} {group} 1")
+        _let_nothing_out()
+        return
+    try:
+        _leave_as_user(namespaces)
+    except OSError as refused:
+        why = switched_off()
+        raise OSError(f"{why}; {refused}" if why else str(refused)) from None
+
+
+def _leave_as_user(namespaces: int) -> None:
+    user, group = os.geteuid(), os.getegid()
+    _called("unshare", _libc.unshare(_CLONE_NEWUSER | namespaces))
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{user} {user} 1")
+    _write("/proc/self/gid_map", f"{group} {group} 1")
+    _let_nothing_out()
+
+
+def _let_nothing_out() -> None:
     # Slave, not private: an automounter outside still reaches in, and nothing of ours reaches out.
     _mount(None, "/", None, _MS_REC | _MS_SLAVE)
 

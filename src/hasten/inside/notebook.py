@@ -18,6 +18,7 @@ from typing import Any
 
 from ..saying import say
 
+_SHOWN = 40  # characters of what is wrong
 _HARMLESS_CELL_MAGICS = {"%%time", "%%timeit", "%%capture", "%%prun"}
 
 
@@ -45,10 +46,10 @@ def read_notebook(path: str) -> list[Cell]:
             raise NotANotebook(f"not JSON: {error}") from None
     if not isinstance(content, dict) or not isinstance(content.get("cells"), list):
         raise NotANotebook("it has no list of cells (nbformat 4 is expected)")
-    language = content.get("metadata", {}).get("language_info", {}).get("name", "python")
+    language = _table(_table(content.get("metadata", {})).get("language_info", {})).get("name", "python")
     if language != "python":
         raise NotANotebook(f"its cells are in {language}")
-    code = [cell for cell in content["cells"] if cell.get("cell_type") == "code"]
+    code = [cell for cell in content["cells"] if _table(cell).get("cell_type") == "code"]
     cells = [_plain(number, _text(cell)) for number, cell in enumerate(code, 1)]
     for cell in cells:
         ast.parse(cell.source, name_of(path, cell))
@@ -74,7 +75,14 @@ def name_of(path: str, cell: Cell) -> str:
 
 def _text(cell: dict[str, Any]) -> str:
     source = cell.get("source", "")
-    return "".join(source) if isinstance(source, list) else str(source)
+    return "".join(map(str, source)) if isinstance(source, list) else str(source)
+
+
+def _table(value: Any) -> dict[str, Any]:
+    """Raises NotANotebook where it is something else."""
+    if not isinstance(value, dict):
+        raise NotANotebook(f"it has {str(value)[:_SHOWN]!r} where a table is expected")
+    return value
 
 
 def _plain(number: int, source: str) -> Cell:

@@ -26,6 +26,14 @@ def obstacle_at(torch: Any, module: Any) -> str:
     return ""
 
 
+def several_threads(names: str) -> str:
+    """``names``: of the threads that train."""
+    return (
+        f"the script trains in several threads at the same time ({names}), whose steps cannot be told apart. "
+        "Name a script that trains one model after the other"
+    )
+
+
 def wraps_for_ranks(torch: Any, module: Any) -> bool:
     """Whether it stands around a model only to average its gradients over ranks."""
     return isinstance(module, torch.nn.parallel.DistributedDataParallel)

@@ -7,8 +7,10 @@ import os
 import runpy
 import signal
 import sys
+import threading
 import types
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 
 from .notebook import run_notebook
@@ -59,6 +61,13 @@ def run_script(argv: Sequence[str]) -> None:
     exec(code, module.__dict__)
 
 
+def wait_for_threads() -> None:
+    """Return when all threads have ended that Python waits for at its end."""
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join()
+
+
 def hide_our_frames(error: BaseException) -> None:
     """Take our own frames out of the tracebacks of ``error`` and of what led to it: they are not the user's
     business.
@@ -96,14 +105,23 @@ def _is_ours(entry: TracebackType) -> bool:
     return os.path.abspath(entry.tb_frame.f_code.co_filename).startswith(_HERE)
 
 
+def show_as_python_does(error: BaseException) -> None:
+    """Report ``error`` as the interpreter would have without us, which reports no SystemExit here."""
+    if isinstance(error, SystemExit):
+        return
+    hide_our_frames(error)
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except Exception:  # the script's own hook fails, too
+        sys.__excepthook__(type(error), error, error.__traceback__)
+    with suppress(Exception):  # the script may have put anything in its place
+        sys.stderr.flush()
+
+
 def die_as_python_does(error: BaseException) -> None:
-    """Report ``error`` and end the process as the interpreter would have without us. SystemExit is re-
-    raised.
-    """
+    """End the process as the interpreter would after ``error``, once that was shown."""
     if isinstance(error, SystemExit):
         raise error
-    hide_our_frames(error)
-    sys.excepthook(type(error), error, error.__traceback__)
     if isinstance(error, KeyboardInterrupt):
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,4 +1,8 @@
-"""Length-prefixed JSON over a socket: how coordinator and worker speak."""
+"""Length-prefixed JSON over a socket: how coordinator and worker speak.
+
+The worker's end lives in the script's process, and a script may put anything in the place of json's or
+socket's functions: what is needed of them is taken hold of before it starts.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,11 @@ from typing import Any
 
 Message = dict[str, Any]
 _HEADER = struct.Struct("!I")
+_encode = json.JSONEncoder().encode
+_decode = json.JSONDecoder().decode
+_send = socket.SocketType.sendall  # of the class beneath socket.socket, in which nothing can be replaced
+_receive = socket.SocketType.recv
+_wait_at_most = socket.SocketType.settimeout
 
 
 class Hangup(Exception):
@@ -32,18 +41,18 @@ class Wire:
 
     def send(self, message: Message) -> None:
         """Raises Hangup when nobody listens any more."""
-        body = json.dumps(message).encode()
+        body = _encode(message).encode()
         try:
-            self._connection.settimeout(None)
-            self._connection.sendall(_HEADER.pack(len(body)) + body)
+            _wait_at_most(self._connection, None)
+            _send(self._connection, _HEADER.pack(len(body)) + body)
         except OSError as error:
             raise Hangup(str(error)) from error
 
     def receive(self, timeout: float | None = None) -> Message:
         """Raises Hangup when the other side is gone, TimeoutError when it stays silent too long."""
-        self._connection.settimeout(timeout)
+        _wait_at_most(self._connection, timeout)
         (length,) = _HEADER.unpack(self._exactly(_HEADER.size))
-        message: Message = json.loads(self._exactly(length))
+        message: Message = _decode(self._exactly(length).decode())
         return message
 
     def close(self) -> None:
@@ -53,7 +62,7 @@ class Wire:
         parts = bytearray()
         while len(parts) < count:
             try:
-                part = self._connection.recv(count - len(parts))
+                part = _receive(self._connection, count - len(parts))
             except TimeoutError:
                 raise
             except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 import traceback
 from contextlib import suppress
@@ -21,16 +22,18 @@ from .children import Children
 from .containment import die_with_parent, dies_with_parent
 from .control import Answer, Conversation, stop_here
 from .denied import naming_file
+from .exits import exit_of
 from .job import Job
 from .observer import RawStep
+from .obstacles import several_threads
 from .random_state import seed_numpy
-from .run_script import die_as_python_does, hide_our_frames, run
+from .run_script import die_as_python_does, run, show_as_python_does, wait_for_threads
 from .seams import ImportSeam, Seams
 from .shelter import take_shelter
 from .sight import Sight
 from .source_files import SourceFiles
 from .techniques.catalog import CATALOG, starts_after
-from .training import NotApplicable
+from .training import NotApplicable, Training
 from .wire import Message, Wire
 
 _PROOF_AFTER_STEPS = 20  # a run under a plan asks for its proofs once, this many steps in
@@ -52,6 +55,7 @@ class Worker:
         self._metrics: dict[str, float] = {}
         self._account = Account() if job.whole else None
         self._forking = 0  # the process that forked last
+        self._trainer: threading.Thread | None = None  # whose steps are followed
         wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
         answers: dict[str, Answer] = {
             "observation": self._answer_observation,
@@ -83,7 +87,9 @@ class Worker:
         ImportSeam("torch", self._torch_came).install()
         try:
             run(self._job.argv, self._job.module)
+            wait_for_threads()
         except BaseException as error:
+            show_as_python_does(error)  # before we are stopped: who hears of the end has no patience
             self._tell_failure(error)
             die_as_python_does(error)
         alone = self._conversation is None or self._account is not None
@@ -107,9 +113,8 @@ class Worker:
 
     def _tell_failure(self, error: BaseException) -> None:
         if isinstance(error, SystemExit):
-            self._tell_end("exit", str(error.code)) if error.code else self._tell_end("completed")
+            self._tell_end(*exit_of(error.code))
         else:
-            hide_our_frames(error)
             self._tell_end("raised", naming_file("".join(traceback.format_exception(error)), error))
 
     def _tell_end(self, how: str, detail: str = "") -> None:
@@ -119,7 +124,11 @@ class Worker:
         if self._conversation is not None:
             with suppress(Exception):  # the script may have closed it
                 sys.stdout.flush()  # who hears of the end need not wait for the interpreter's
-            seen = to_json(self._observe()) if self._steps else None
+            seen = None
+            with suppress(
+                Exception
+            ):  # the script may have left nothing to look at, and its end is told still
+                seen = to_json(self._observe()) if self._steps else None
             account = self._account.told() if self._account is not None else None
             self._conversation.ended(how, detail, self._testimony(), seen, account)
 
@@ -246,6 +255,8 @@ class Worker:
     def _step_ended(self, step: RawStep) -> None:
         sight = self._sight
         assert sight is not None
+        if not self._trains_here(sight.training):
+            return
         self._steps += 1
         if self._steps == 1:
             self._first_step_seconds = time.time() - self._started
@@ -261,6 +272,16 @@ class Worker:
             self._conversation.step_ended(step)
         elif self._steps == _PROOF_AFTER_STEPS + self._delay:
             self._tell_proofs()
+
+    def _trains_here(self, training: Training) -> bool:
+        """Whether this thread is the one whose steps are followed: the first, as long as it lives."""
+        thread = threading.current_thread()
+        if self._trainer is None or not self._trainer.is_alive():
+            self._trainer = thread
+        if self._trainer is not thread:
+            names = f"{self._trainer.name} and {thread.name}"
+            training.obstacles[several_threads(names)] = None
+        return self._trainer is thread
 
     def _tell_proofs(self) -> None:
         """In a run under a plan: what has no effect, and what was done to the training itself."""

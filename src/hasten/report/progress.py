@@ -15,6 +15,8 @@ from ..saying import say
 from .console import open_console
 from .words import company_words, ratio_words
 
+_COUNTABLE = 1e7  # seconds: what is more is not counted down
+
 
 class Progress:
     """Says nothing: the null object, and the contract of the others."""
@@ -82,7 +84,7 @@ class Lines(Progress):
         return max(0.0, self._budget - (time.monotonic() - self._began))
 
     def _say(self, text: str) -> None:
-        say(f"[{self.left():3.0f} s left] {text}", stream=self._stream)
+        say(f"[{left_words(self.left())} s left] {text}", stream=self._stream)
 
     def _done(self, text: str) -> None:
         say(f"             {text}", stream=self._stream)
@@ -101,7 +103,7 @@ class Terminal(Lines):
 
         class TimeLeft(ProgressColumn):
             def render(self, task: Task) -> Text:
-                return Text(f"about {left():.0f} s left")
+                return Text(f"about {left_words(left()).strip()} s left")
 
         self._console = open_console(sys.stderr)
         what = TextColumn("{task.description}", markup=False)
@@ -121,6 +123,11 @@ class Terminal(Lines):
 
     def _done(self, text: str) -> None:
         self._console.print(f"  {text}")
+
+
+def left_words(seconds: float) -> str:
+    """Seconds without their unit, aligned; a budget may have any size."""
+    return f"{seconds:3.0f}" if seconds < _COUNTABLE else f"{seconds:.1e}"
 
 
 def progress_for(budget: float, quiet: bool) -> Progress:

@@ -47,7 +47,7 @@ def seconds_words(seconds: float) -> str:
         return f"{seconds * 1e6:.0f} us"
     if seconds < 0.9995:
         return f"{seconds * 1e3:.3g} ms"
-    return f"{seconds:.3g} s" if seconds < 999.5 else f"{seconds:.0f} s"  # .3g would say 1e+03
+    return f"{seconds:.0f} s" if 999.5 <= seconds < 1e7 else f"{seconds:.3g} s"  # .3g would say 1e+03
 
 
 def step_words(observation: Observation) -> str:

@@ -1,0 +1,118 @@
+"""What is said of a script, or of a rank, that ended before its time: what happened, to whom, when."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from hasten.bench.ending import Killed, ScriptEnded, in_one_line, script_error
+from hasten.bench.output import Output
+from hasten.bench.process import WorkerProcess
+from hasten.errors import WorkerError
+from hasten.inside.job import Job
+from hasten.records.plan import BASELINE, Plan
+
+from ..techniques.made_up import machine
+
+BF16 = Plan({"bf16": {}})
+TRACEBACK = (
+    'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\nValueError: no data\n'
+)
+OWN = "train.py raised an error of its own (hasten changed nothing in this run):"
+SOON = "before it had trained long enough to be measured"
+TRIALS = Path(".hasten/train/trials/000")
+
+
+@pytest.mark.attack("messages")
+@pytest.mark.parametrize(
+    ("how", "detail", "seen", "kept"),
+    [
+        ("said", "need a dataset", "train.py stopped by itself: need a dataset", None),
+        ("exit", "7", f"train.py stopped by itself with exit code 7, {SOON}",
+         f"train.py stopped by itself with exit code 7, {SOON} (what it printed is in {TRIALS})"),
+        ("raised", TRACEBACK, f"{OWN} ValueError: no data", f"{OWN}\n{TRACEBACK.rstrip()}"),
+        ("raised", "", f"{OWN} nothing that tells what it is", None),
+    ],
+)  # fmt: skip
+def test_a_script_that_failed(how: str, detail: str, seen: str, kept: str | None) -> None:
+    """Its traceback is told once: by itself where the user saw that, else by us."""
+    ended = ScriptEnded(how, detail, (), [])
+    assert str(script_error(ended, "train.py")) == seen
+    if kept is not None:
+        assert str(script_error(ended, "train.py", TRIALS)) == kept
+
+
+@pytest.mark.attack("messages")
+@pytest.mark.parametrize(
+    ("how", "detail", "said"),
+    [
+        ("completed", "", "the script came to its end"),
+        ("exit", "3", "the script ended with exit code 3"),
+        ("said", "need a dataset", "the script stopped by itself: need a dataset"),
+        ("said", "need a dataset\nsee README", "the script stopped by itself: need a dataset ..."),
+        ("raised", TRACEBACK, "the script raised ValueError: no data"),
+        ("raised", "\n", "the script raised nothing that tells what it is"),
+    ],
+)
+def test_in_one_line(how: str, detail: str, said: str) -> None:
+    assert in_one_line(ScriptEnded(how, detail, (), [])) == said
+
+
+@contextmanager
+def gone(plan: Plan, code: int) -> Iterator[WorkerProcess]:
+    """A worker whose process has ended with ``code`` while nobody looked."""
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    process = SimpleNamespace(pid=0, stdout=None, wait=lambda timeout=None: code, poll=lambda: code)
+    worker = object.__new__(WorkerProcess)
+    job = Job(argv=("train.py",), machine=machine(), plan=plan)
+    worker.begin(job, ours, cast("subprocess.Popen[bytes]", process), Output(), print)
+    with ours:
+        yield worker
+
+
+ASKED: dict[str, tuple[Callable[[WorkerProcess], Any], Plan, str]] = {
+    "to train": (lambda worker: worker.steps(5), BASELINE, "while training 5 steps"),
+    "to train under a plan": (lambda worker: worker.steps(5), BF16, "while training 5 steps under bf16"),
+    "to switch it on": (lambda worker: worker.switch(BF16), BASELINE, "while bf16 was switched on"),
+    "to switch it off": (lambda worker: worker.switch(BASELINE), BF16, "while bf16 was switched off"),
+    "for proofs": (lambda worker: worker.proofs(), BF16, "while bf16 was tried"),
+    "for proofs of nothing": (lambda worker: worker.proofs(), BASELINE, "while it was watched"),
+    "what was seen": (lambda worker: worker.observation(), BASELINE, "while it was watched"),
+    "what was witnessed": (lambda worker: worker.testimony(), BASELINE, "while its training was compared"),
+    "for numbers": (lambda worker: worker.numerics("shapes"), BF16, "while single steps were compared"),
+    "to start": (lambda worker: worker.wait_started(), BASELINE, "while reaching its first training step"),
+}
+ENDS = {
+    -signal.SIGKILL: "was killed by SIGKILL (out of memory?)",
+    -signal.SIGSEGV: "was killed by SIGSEGV",
+    -(signal.SIGRTMIN + 3): f"was killed by signal {signal.SIGRTMIN + 3}",
+    7: "ended with exit code 7",
+}
+
+
+@pytest.mark.attack("messages")
+@pytest.mark.parametrize("asked", ASKED)
+def test_what_was_going_on_is_named(asked: str) -> None:
+    ask, plan, said = ASKED[asked]
+    with gone(plan, -signal.SIGKILL) as worker, pytest.raises(Killed) as told:
+        ask(worker)
+    assert str(told.value) == f"the script was killed by SIGKILL (out of memory?) {said}"
+
+
+@pytest.mark.attack("messages")
+@pytest.mark.parametrize("code", ENDS)
+def test_how_it_ended_is_named(code: int) -> None:
+    with gone(BASELINE, code) as worker:
+        worker.who, worker.occasion = "rank 1", "the rehearsal"
+        with pytest.raises(WorkerError) as told:
+            worker.steps(5)
+    assert str(told.value) == f"rank 1 {ENDS[code]} during the rehearsal"
