@@ -46,7 +46,7 @@ def notebook(text: str) -> Callable[[Path], str]:
     return make
 
 
-NONE = {
+NONE: dict[str, tuple[Callable[[Path], str], str]] = {
     "/dev/zero": (lambda _: "/dev/zero", "is no file"),
     "/dev/random": (lambda _: "/dev/random", "is no file"),
     "/dev/null": (lambda _: "/dev/null", "is no file"),
