@@ -204,8 +204,8 @@ def test_a_script_that_raises_in_its_third_step(project: Project) -> None:
     path = project.write("fails.py", RAISES)
     done = project.hasten("profile", "--allow-writes", "fails.py")
     assert done.returncode == 1
-    _, _, told = done.stderr.partition("hasten: fails.py raised an error of its own ")
-    frames = [line for line in told.splitlines() if line.startswith("  File ")]
+    printed, _, told = done.stderr.partition("hasten: fails.py raised an error of its own ")
+    frames = [line for line in printed.splitlines() if line.startswith("  File ")]
     assert frames[0] == f'  File "{path}", line 21, in <module>'
     assert frames[-1] == f'  File "{path}", line 14, in forward'
     assert told.endswith("RuntimeError: boom\n")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
+from .. import saying
 from .common import (
     add_allow_writes,
     add_json,
@@ -60,4 +60,4 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def say(text: str) -> None:
-    print(f"hasten: {text}", file=sys.stderr, flush=True)
+    saying.say(f"hasten: {text}")
