@@ -75,7 +75,8 @@ def _has_oneccl() -> bool:
 
 def _torch_has_mpi() -> bool:
     """Whether it was built with MPI, which only torch itself tells."""
-    asked = "import torch.distributed as dist; print(dist.is_available() and dist.is_mpi_available())"
+    asked = "import sys; sys.path = [entry for entry in sys.path if entry]; "  # not what lies here
+    asked += "import torch.distributed as dist; print(dist.is_available() and dist.is_mpi_available())"
     return output_of(sys.executable, "-c", asked, timeout_seconds=60) == "True"
 
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from .. import __version__
 from ..errors import HastenError
 from ..saying import say
-from . import demo, doctor, interruption, profile, run, streams, techniques, tune, verify
+from . import demo, doctor, interruption, modules, profile, run, streams, techniques, tune, verify
 from .common import VerbParser, require_folder
 from .values import check_json_target
 
@@ -50,6 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """The exit code. Ctrl-C ends with 130, after every worker is gone."""
     interruption.heed()
+    modules.users_last()
     sys.excepthook = _report
     streams.prepare()
     try:

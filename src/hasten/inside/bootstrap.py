@@ -1,21 +1,28 @@
 """Entry of a worker process: ``python bootstrap.py`` with the job in the environment.
 
 Run by path and not by ``-m``, so that hasten may live in another environment than the script's: only this
-package is made importable, nothing else of where it is installed.
+package is made importable, nothing else of where it is installed. Python's own modules are taken from where
+Python is, whatever lies on the script's path.
 """
 
-import importlib.util
-import json
 import os
 import sys
 import time
 
+BEFORE = frozenset(sys.modules)  # what any script would find imported
+
+
+def pythons_own(path: list[str]) -> list[str]:
+    """Of a path, the folders of Python's own modules."""
+    library = os.path.dirname(os.__file__)
+    return [entry for entry in path if entry == library or entry.endswith((".zip", "lib-dynload"))]
+
 
 def find_ourselves() -> None:
-    """Make ``hasten`` importable from where this file is, and take our folder off the script's path."""
-    inside = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != inside]
-    package = os.path.dirname(inside)
+    """Make ``hasten`` importable from where this file is."""
+    import importlib.util
+
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     init = os.path.join(package, "__init__.py")
     spec = importlib.util.spec_from_file_location("hasten", init, submodule_search_locations=[package])
     assert spec is not None
@@ -27,12 +34,19 @@ def find_ourselves() -> None:
 
 if __name__ == "__main__":
     started = time.time()
+    path = sys.path[1:]  # without our folder
+    sys.path[:] = pythons_own(path)
+    import json
+
     find_ourselves()
+    from hasten.inside import names
     from hasten.inside.job import VARIABLE, Job
     from hasten.inside.terminal import tell_size
     from hasten.inside.worker import Worker
     from hasten.records.codec import from_json
 
+    names.remember(BEFORE)
+    sys.path[:] = path
     job = from_json(Job, json.loads(os.environ.pop(VARIABLE)))
     tell_size(job.terminal)
     Worker(job, started).run()

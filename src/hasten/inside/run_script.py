@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 
+from .names import give_way
 from .notebook import run_notebook
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -44,6 +45,7 @@ def run_module(argv: Sequence[str]) -> None:
     """As ``python -m argv[0]``."""
     sys.argv = list(argv)
     sys.path.insert(0, os.getcwd())
+    give_way()
     runpy.run_module(argv[0], {"__builtins__": builtins}, run_name="__main__", alter_sys=True)
 
 
@@ -52,6 +54,7 @@ def run_script(argv: Sequence[str]) -> None:
     path = os.path.join(os.getcwd(), argv[0])  # as Python's own __file__: good after a chdir, too
     sys.argv = list(argv)
     sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
+    give_way()
     module = become_main(path)
     if path.endswith(".ipynb"):
         run_notebook(path, module)
