@@ -9,7 +9,6 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,32 +25,37 @@ WATCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
 def kernel() -> Any:
     """The loaded library; None where there is no C compiler (``CC``, or cc, gcc or clang)."""
     try:
-        return _declared(ctypes.CDLL(str(_compiled())))
+        return _declared(_loaded())
     except (OSError, subprocess.SubprocessError, LookupError):
         return None
 
 
-def _compiled() -> Path:
-    """The library's file. Homes are shared by machines of different kinds: the name tells them apart."""
+def _loaded() -> Any:
+    """Homes are shared by machines of different kinds: the file's name tells them apart."""
     kept = _cache() / f"kernel-{_fingerprint()}.so"
     if kept.exists():
-        return kept
+        return ctypes.CDLL(str(kept))
     compiler = _compiler()
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
         folder = tempfile.mkdtemp(dir=kept.parent)
     except OSError:  # no home to write to
-        folder = tempfile.mkdtemp()
+        folder = tempfile.mkdtemp(prefix="hasten-")
         kept = Path(folder, "kernel.so")
+    try:
+        os.replace(_compiled(compiler, folder), kept)  # whole or not at all: ranks may compile at one time
+        return ctypes.CDLL(str(kept))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)  # what is loaded needs no name any more
+
+
+def _compiled(compiler: str, folder: str) -> Path:
+    """The library, in ``folder``, as all that the compiler makes on the way."""
     made = Path(folder, "made.so")
     command = [compiler, *_FLAGS, str(_SOURCE), "-o", str(made)]
-    try:
-        subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS)
-        os.replace(made, kept)  # whole or not at all: ranks may compile at the same time
-    finally:
-        with suppress(OSError):
-            os.rmdir(folder)
-    return kept
+    environment = {**os.environ, "TMPDIR": folder}
+    subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS, env=environment)
+    return made
 
 
 def _compiler() -> str:
