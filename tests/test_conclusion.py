@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 from hasten.bench.statistics import interval
 from hasten.conclusion import conclude, save_plan
+from hasten.errors import OutputLost
 from hasten.plan_file import read_plan
 from hasten.records.cause import Cause
 from hasten.records.plan import BASELINE, Plan
@@ -227,3 +230,28 @@ def test_no_gain_replaces_an_older_plan_by_the_empty_one(workspace: Workspace) -
     assert saved.plan == BASELINE
     assert saved.measured["outcome"] == "no-gain"
     assert "speedup" not in saved.measured
+
+
+@pytest.mark.attack("together")
+def test_a_plan_whose_folder_was_cleared_away_is_written_all_the_same(workspace: Workspace) -> None:
+    shutil.rmtree(workspace.root)
+    save_plan(workspace, measured(CLEAR))
+    assert read_plan(workspace.plan_path).plan == PLAN
+
+
+@pytest.mark.attack("together")
+@pytest.mark.parametrize(("ratios", "gained"), [(CLEAR, True), (NOISE, False)])
+def test_a_plan_that_cannot_be_written_is_told_as_a_command(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, ratios: Sequence[float], gained: bool
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("hasten.conclusion.write_plan", full)
+    with pytest.raises(OutputLost) as told:
+        save_plan(workspace, measured(ratios))
+    said, command = str(told.value).partition(". Without it, ")[::2]
+    assert said == f"the plan could not be written to {workspace.plan_path}: the disk is full"
+    assert bool(command) == gained
+    assert not gained or "--use " in command
+    assert not gained or command.endswith(" train.py")

@@ -141,3 +141,25 @@ def test_a_database_of_somebody_elses_is_named(path: Path) -> None:
         database.execute("CREATE TABLE tunes (melody TEXT)")
     with pytest.raises(HastenError, match=r"cannot be used .*move it away"):
         Journal(path, IDENTITY)
+
+
+@pytest.mark.attack("messages")
+def test_a_full_disk_is_not_blamed_on_the_journal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Journal, "_insert", fail)
+    with pytest.raises(HastenError, match=r"^the disk is full: ") as told:
+        Journal(path, IDENTITY)
+    assert "move it away" not in str(told.value)
+
+
+@pytest.mark.attack("together")
+def test_the_end_of_a_tune_outlives_its_journal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(path, IDENTITY)
+
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(Journal, "_insert", fail)
+    journal.close("finished")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import platform
+import shlex
 from collections.abc import Sequence
 from datetime import date
 
 from . import __version__
 from .bench.statistics import is_gain
+from .errors import OutputLost
+from .lost_writes import why_lost
 from .plan_file import SavedPlan, write_plan
 from .records.cause import Cause
 from .records.facts import Facts
@@ -16,7 +19,7 @@ from .records.plan import BASELINE, Plan
 from .records.trial import Trial
 from .records.verdict import GuardVerdict, Refused, Tried, TuneResult
 from .resolution import SearchBudget, confirmation_words, search_words
-from .workspace import Workspace
+from .workspace import Script, Workspace
 
 QUALITY_UNKNOWN = "whether the quality of the model is held was not judged: hasten verify does that"
 
@@ -108,6 +111,8 @@ def _reason(
 def save_plan(workspace: Workspace, result: TuneResult) -> None:
     """Write the plan; without a gain, the empty one, so that an older plan is not mistaken for this
     answer.
+
+    Raises OutputLost where it cannot be written, with the words that train under it.
     """
     script, sources = workspace.script, result.sources
     assert sources is not None
@@ -131,4 +136,20 @@ def save_plan(workspace: Workspace, result: TuneResult) -> None:
         **({"nproc_per_node": result.nproc} if result.nproc is not None else {}),
         **result.versions,
     }
-    write_plan(workspace.plan_path, SavedPlan(Plan(result.plan.techniques), made_for, measured))
+    path = workspace.plan_path
+    try:
+        workspace.make()  # somebody may have cleared all away meanwhile
+        write_plan(path, SavedPlan(Plan(result.plan.techniques), made_for, measured))
+    except OSError as error:
+        told = f"the plan could not be written to {path}: {why_lost(error, path)}"
+        raise OutputLost(f"{told}. {_by_hand(script, result)}" if result.plan else told) from None
+
+
+def _by_hand(script: Script, result: TuneResult) -> str:
+    """The command that trains under a plan which is nowhere."""
+    words = []
+    for name, settings in result.plan.techniques.items():
+        rest = ",".join(f"{key}={value}" for key, value in settings.items())
+        words += ["--use", shlex.quote(f"{name}:{rest}" if rest else name)]
+    gain = f"it trains {result.speedup.value:.2f} times faster" if result.speedup is not None else "train"
+    return f"Without it, {gain} by: hasten run {' '.join(words)} {script.label}"

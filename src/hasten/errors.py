@@ -46,7 +46,7 @@ class ScriptError(HastenError):
 
 
 class OutputLost(HastenError):
-    """What was found could not be written to standard output."""
+    """What was found could not be written: to standard output, or the plan to its place."""
 
     exit_code = 1
 

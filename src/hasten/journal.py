@@ -10,12 +10,13 @@ import json
 import os
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from . import safe_files
-from .errors import UnsafeFile
+from .errors import HastenError, UnsafeFile
 from .records.codec import to_json
 from .records.trial import Trial
 
@@ -50,6 +51,10 @@ class Journal:
             self.tune = self._begin(identity, alone)
         except BaseException as error:
             self._database.close()
+            if isinstance(error, sqlite3.Error) and "disk is full" in str(error):
+                raise HastenError(
+                    f"the disk is full: the journal {path} cannot be begun. Make room"
+                ) from None
             if isinstance(error, sqlite3.Error):
                 raise unusable(path, str(error)) from None
             raise
@@ -71,10 +76,15 @@ class Journal:
         )
 
     def close(self, state: str, result: dict[str, Any] | None = None) -> None:
+        """Never raises: at a tune's end there is more to tell than that its journal is gone."""
+        with suppress(sqlite3.Error):
+            self._end(state, result)
+        self._database.close()
+
+    def _end(self, state: str, result: dict[str, Any] | None) -> None:
         self._insert(
             "UPDATE tunes SET state = ?, result = ? WHERE id = ?", (state, json.dumps(result), self.tune)
         )
-        self._database.close()
 
     def _insert(self, statement: str, row: tuple[Any, ...]) -> int:
         self._work = 0

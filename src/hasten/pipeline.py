@@ -104,6 +104,7 @@ def _tune_alone(
             result, confirmation = _tune(request, stage, workspace, journal, progress, began)
         assert result.observation is not None
         warnings = (
+            *result.warnings,
             *before_tuning(*others),
             *while_tuning(started, vitals(gpus=has_gpu), result.observation, confirmation),
         )
@@ -193,7 +194,8 @@ def _tune(
         spent,
         search_budget,
     )
-    return replace(result, threads=curve), trial
+    lost = (f"not every trial could be written down: {logged.lost}",) if logged.lost else ()
+    return replace(result, threads=curve, warnings=lost), trial
 
 
 def _own_ranks(request: TuneRequest, found: Distribution, machine: Machine) -> OwnRanks | None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
+import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 
 from . import safe_files
 from .bench.script_bench import ScriptBench
 from .bench.stage import Stage
 from .journal import Journal
+from .lost_writes import why_lost
 from .records.codec import to_json
 from .records.plan import Plan
 from .records.trial import Trial
@@ -26,6 +29,7 @@ class LoggedBench:
         self._stage = stage
         self._workspace = workspace
         self._journal = journal
+        self.lost = ""  # why a trial could not be written down; what it measured counts all the same
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         return self._logged(lambda: self._bench.compare(a, b, seconds), "search")
@@ -37,10 +41,20 @@ class LoggedBench:
         folder = self._workspace.new_trial()
         self._stage.trial_folder = folder
         trial = measure()
+        try:
+            self._write(folder, trial, purpose)
+        except OSError as error:
+            self.lost = self.lost or why_lost(error, folder)
+        try:
+            self._journal.add(trial, purpose)
+        except sqlite3.Error as error:
+            self.lost = self.lost or why_lost(error, self._workspace.journal_path)
+        return trial
+
+    def _write(self, folder: Path, trial: Trial, purpose: str) -> None:
+        safe_files.make_folder(folder)  # somebody may have cleared all away meanwhile
         safe_files.write(
             folder / "command", f"{shlex.join(self._stage.argv)}\n".encode(errors="surrogateescape")
         )
         written = json.dumps({"purpose": purpose, **to_json(trial)}, indent=1)
         safe_files.write(folder / "trial.json", f"{written}\n".encode())
-        self._journal.add(trial, purpose)
-        return trial

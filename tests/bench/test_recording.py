@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -95,3 +98,44 @@ def test_the_journal_has_a_row_for_every_trial_at_once() -> None:
     assert from_json(Trial, json.loads(rows[0][4])).log_ratios == pytest.approx(
         trial([0.8, 0.81, 0.79], BF16).log_ratios
     )
+
+
+@pytest.mark.attack("together")
+def test_what_was_cleared_away_is_made_anew(logged: LoggedBench) -> None:
+    """As by ``rm -rf .hasten`` during a tune: what was measured counts, and what is left is said."""
+    shutil.rmtree(".hasten")
+    assert logged.compare(BASELINE, BF16, 1.0) == trial([0.8, 0.81, 0.79], BF16, method="live")
+    (kept,) = Path(".hasten/script.train/trials").glob("*/trial.json")
+    assert json.loads(kept.read_text())["purpose"] == "search"
+    assert logged.lost in ("", ".hasten/journal.db was removed meanwhile")
+
+
+@pytest.mark.attack("together")
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.ENOSPC, "the disk is full"),
+        (errno.EDQUOT, "your quota on the disk is used up"),
+        (errno.EROFS, "the file system is read-only"),
+        (errno.EIO, "Input/output error"),
+    ],
+)
+def test_a_trial_that_cannot_be_written_down_counts(
+    logged: LoggedBench, monkeypatch: pytest.MonkeyPatch, number: int, said: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("hasten.recording.safe_files.write", fail)
+    assert logged.confirm(BF16, 4).failure == "out of memory"
+    assert logged.lost == said
+
+
+@pytest.mark.attack("together")
+def test_a_journal_that_is_full_loses_no_trial(logged: LoggedBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Journal, "_insert", fail)
+    assert logged.confirm(BF16, 4).failure == "out of memory"
+    assert logged.lost == "the disk is full"

@@ -91,3 +91,17 @@ def test_a_reader_that_has_gone_is_no_catastrophe(body: str) -> None:
             command, env=buffered, stdout=gone, stderr=subprocess.PIPE, timeout=60, check=False
         )
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.attack("messages")
+def test_a_full_disk_is_one_line() -> None:
+    done = ended("import errno; raise OSError(errno.ENOSPC, 'No space left on device', '/x/y')")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "hasten: the disk is full (/x/y): make room and run again\n"
+
+
+@pytest.mark.attack("messages")
+def test_an_interruption_says_of_what_where_it_knows() -> None:
+    done = ended("raise KeyboardInterrupt('the rehearsal was interrupted')")
+    assert done.returncode == 130
+    assert done.stderr == "hasten: the rehearsal was interrupted\n"

@@ -11,6 +11,7 @@ from types import TracebackType
 
 from .. import __version__
 from ..errors import HastenError
+from ..lost_writes import is_full, why_lost
 from ..saying import say
 from . import demo, doctor, interruption, modules, profile, run, streams, techniques, tune, verify
 from .common import VerbParser, require_folder
@@ -80,6 +81,12 @@ def _carried_out(argv: list[str] | None) -> int:
         say(f"hasten: {error}", lines=error.has_lines)
         return error.exit_code
     except BrokenPipeError:  # whoever read our output has gone, and nothing is left to say
+        return 1
+    except OSError as error:
+        if not is_full(error) or arguments.debug:
+            raise
+        where = f" ({error.filename})" if error.filename else ""
+        say(f"hasten: {why_lost(error, str(error.filename))}{where}: make room and run again")
         return 1
 
 

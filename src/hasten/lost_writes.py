@@ -1,0 +1,30 @@
+"""Why something of ours could not be written, in words."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from pathlib import Path
+
+_FULL = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "your quota on the disk is used up",
+    errno.EROFS: "the file system is read-only",
+}
+
+
+def is_full(error: OSError) -> bool:
+    """Whether there is no room left."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def why_lost(error: OSError | sqlite3.Error, path: Path | str) -> str:
+    """``error`` came of writing to ``path``."""
+    if isinstance(error, OSError):
+        return _FULL.get(error.errno or 0, error.strerror or str(error))
+    if "disk is full" in str(error):
+        return _FULL[errno.ENOSPC]
+    if not os.path.lexists(path):
+        return f"{path} was removed meanwhile"
+    return str(error)
