@@ -6,7 +6,8 @@ import shutil
 from collections.abc import Sequence
 
 from .devices import CHOICE
-from .inside.protect import make_layers, protect, remove_layers
+from .inside.layers import make_layers, remove_layers
+from .inside.protect import protect
 from .inside.rehearsal import rehearse
 from .records.diagnosis import Distribution, Finding, HardCoded, TorchBuild
 from .records.machine import GpuLinks, Machine
@@ -111,7 +112,7 @@ def _link_words(kind: str) -> str:
 
 def protection_here(folders: Sequence[str]) -> str:
     """Why trials cannot be kept from writing into ``folders``; "" where they can. Nothing is left behind."""
-    layers = make_layers(folders)
+    layers = make_layers()
 
     def attempt() -> None:
         made = protect(folders, layers, or_deny=True)

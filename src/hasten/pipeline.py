@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from .accuracy import Accuracy
 from .bench.observe import observe
+from .bench.outside import outside_words
 from .bench.script_bench import SEARCH_PAIRS, ScriptBench
 from .bench.stage import Stage
 from .bench.warnings import before_tuning, while_tuning
@@ -107,6 +108,7 @@ def _tune_alone(
             *result.warnings,
             *before_tuning(*others),
             *while_tuning(started, vitals(gpus=has_gpu), result.observation, confirmation),
+            *outside_words(stage.written_outside),
         )
         result = replace(
             result,

@@ -12,6 +12,7 @@ from statistics import fmean, median, stdev
 
 from . import safe_files
 from .bench.ending import ScriptOver, too_short
+from .bench.outside import outside_words
 from .bench.stage import Stage
 from .bench.statistics import interval, mean_interval, t_quantile
 from .bench.warnings import before_tuning
@@ -100,7 +101,7 @@ def _verify_alone(request: VerifyRequest, folder: Path, say: Callable[[str], Non
         plan=request.plan,
         remarks=tuple(dict.fromkeys(remarks)),
         protection=stage.protection,
-        warnings=tuple(before_tuning(*others)),
+        warnings=(*before_tuning(*others), *outside_words(stage.written_outside)),
         folder=str(folder),
         machine=machine.identity,
     )

@@ -195,7 +195,7 @@ def test_a_stopped_worker_can_be_ended(tmp_path: Path) -> None:
 
 def test_without_protection_the_script_is_not_started(tmp_path: Path) -> None:
     with stage_for(tmp_path, "print('started')") as stage:
-        stage.folders = ("/",)
+        stage.folders = ("/proc",)
         with stage.worker() as worker, pytest.raises(Refusal, match="--allow-writes"):
             worker.wait_started()
     assert (tmp_path / "output/worker-001.stdout").read_text() == ""
@@ -203,7 +203,7 @@ def test_without_protection_the_script_is_not_started(tmp_path: Path) -> None:
 
 def test_without_protection_it_is_started_where_the_user_allows_writes(tmp_path: Path) -> None:
     with stage_for(tmp_path, "print('started')") as stage:
-        stage.folders, stage.protect = ("/",), False
+        stage.folders, stage.protect = ("/proc",), False
         with stage.worker() as worker, pytest.raises(ScriptOver):
             worker.wait_started()
         assert worker.protection == "off"

@@ -74,14 +74,14 @@ def test_trials_write_nothing_but_their_preparations_last(
 def test_where_writes_cannot_be_led_elsewhere_they_are_denied_unless_the_user_allows_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, required: bool
 ) -> None:
-    monkeypatch.setattr("hasten.bench.stage.make_layers", lambda folders: "")
+    monkeypatch.setattr("hasten.bench.trial_files.make_layers", lambda: "")
     with stage_for(tmp_path, "open(__file__, 'a').write('# more')") as stage:
         stage.protect = required
         with stage.worker() as worker, pytest.raises(ScriptOver) as over:
             worker.wait_started()
-        assert (worker.protection, worker.uppers) == ("landlock" if required else "off", ())
+        assert (worker.protection, dict(worker.uppers)) == ("landlock" if required else "off", {})
         stage.keep_preparations(worker)
-    assert over.value.ended.denied.startswith("no directory outside " if required else "")
+    assert over.value.ended.denied.startswith("there is no folder" if required else "")
     assert ("--allow-writes" in str(over.value)) is required
     assert (tmp_path / "script/train.py").read_text().endswith("# more") is not required
 
@@ -119,6 +119,7 @@ def test_a_seed_reaches_hashing_too(tmp_path: Path, seed: int | None, said: str)
 
 
 OFFLINE = {
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",
     "WANDB_MODE": "offline",
     "COMET_MODE": "offline",
     "COMET_START_ONLINE": "0",
@@ -158,7 +159,7 @@ def test_without_a_place_for_layers_there_is_one_for_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("hasten.bench.stage.make_layers", lambda folders: "")
+    monkeypatch.setattr("hasten.bench.trial_files.make_layers", lambda: "")
     with stage_for(tmp_path / "here", "print('never')"):
         (made,) = tmp_path.glob("hasten-*")
     assert not made.exists()

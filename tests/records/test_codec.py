@@ -69,7 +69,7 @@ RECORDS: dict[str, Any] = {
         machine=machine(),
         plan=PLAN,
         descriptor=5,
-        shield=Shield(("/home",), "/tmp/layers", ("/tmp/prelude",), required=False),
+        shield=Shield(("/home",), "/tmp/layers", {"/": "/tmp/prelude"}, required=False),
         seed=0,
         perturbation=Perturbation(1e-6, redraw=True),
     ),

@@ -54,7 +54,7 @@ def _remove(folder: str) -> None:
     package = Path(__file__).resolve().parent.parent
     if str(package.parent) not in sys.path:
         sys.path.append(str(package.parent))
-    from hasten.inside.protect import remove_layers
+    from hasten.inside.layers import remove_layers
 
     remove_layers(folder)
 

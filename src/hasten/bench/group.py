@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -54,7 +54,7 @@ class WorkerGroup:
         return self.ranks[0].child
 
     @property
-    def uppers(self) -> tuple[str, ...]:
+    def uppers(self) -> Mapping[str, str]:
         return self.ranks[0].uppers
 
     # ---- conversation

@@ -71,7 +71,7 @@ class WorkerProcess:
         self.setup_seconds = 0.0
         self.protection = ""
         self.child = ""  # the first process that the script started itself before its first step
-        self.uppers: tuple[str, ...] = ()  # where its writes go
+        self.uppers: Mapping[str, str] = {}  # where its writes go, by place
         self._denied = ""  # as in ScriptEnded
         self._stands_in = output.stands_in
         self._imported = imported
@@ -203,7 +203,7 @@ class WorkerProcess:
         told = self._receive(timeout, "starting up")
         self.protection = told["kind"]
         self._contained = told["contained"]
-        self.uppers = tuple(told["uppers"])
+        self.uppers = dict(told["uppers"])
         self._denied = told["reason"] if told["kind"] == "landlock" else ""
         if told["kind"] == "off" and self._must_be_shielded:
             raise Refusal(

@@ -4,9 +4,7 @@ untouched.
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -14,7 +12,6 @@ from pathlib import Path
 
 from .. import safe_files
 from ..inside.job import Job, Perturbation, Shield
-from ..inside.protect import keep, make_layers, remove_layers
 from ..launch.ranks import Rank
 from ..launch.rendezvous import private_place
 from ..launch.shares import shares
@@ -33,7 +30,6 @@ from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
 from ..sources import Sources
-from .clearing import Clearing
 from .ending import PlanRefused
 from .group import WorkerGroup
 from .listening import Heard
@@ -42,6 +38,7 @@ from .process import WorkerProcess
 from .rehearsal import SEED, rehearse
 from .sheltered import start_sheltered
 from .starting import signals_held
+from .trial_files import TrialFiles
 from .worker import Worker
 
 
@@ -50,9 +47,9 @@ class Stage:
     """Starts workers for one script. Use as a context: what protects the user's files is taken down at the
     end.
 
-    ``folders`` are the working directory and the script's folder. ``protect`` False is the user's
-    --allow-writes: protection is still tried, but its absence is no reason to stop. ``output`` maps a
-    worker's number to where its output goes.
+    ``folders``, the working directory and the script's folder, must be protected; all else that the script
+    can write is where that is possible. ``protect`` False is the user's --allow-writes: protection is still
+    tried, but its absence is no reason to stop. ``output`` maps a worker's number to where its output goes.
     """
 
     argv: tuple[str, ...]
@@ -66,35 +63,37 @@ class Stage:
     stdout_to_stderr: bool = False  # keep our standard output free of the script's
     sources: Sources | None = None  # looked at before each worker: all must run the same files
     protection: str = ""  # "overlay", "landlock" or "off", known once a worker has started
-    _layers: str = field(default="", init=False)
-    _aside: str = field(default="", init=False)  # the layers' folder, or what stands in for one
-    _clearing: Clearing = field(init=False)
+    written_outside: Sequence[str] = ()  # files that the script wrote elsewhere, known at the end
+    _files: TrialFiles | None = field(default=None, init=False)  # while trials take place
     _standard_input: StandardInput = field(default_factory=Nothing, init=False)
-    _prelude: tuple[str, ...] = field(default=(), init=False)
     _count: int = field(default=0, init=False)
     _rehearsed: dict[Wish, Findings] = field(default_factory=dict, init=False)
 
     def __enter__(self) -> Stage:
         with ExitStack() as starting:
             with signals_held():
-                self._clearing = Clearing()
+                self._files = TrialFiles(self.folders, self.environment)
                 starting.callback(self.__exit__)
-                self._layers = make_layers(self.folders)
-                self._aside = self._layers or tempfile.mkdtemp(prefix="hasten-")
-                self._clearing.covers(self._aside)
-                self._standard_input = standard_input(self._aside)
+                self._standard_input = standard_input(self.aside)
             starting.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         with signals_held():
-            remove_layers(self._aside)
-            self._clearing.close()
+            if self._files is not None:
+                self.written_outside = self._files.remove()
+                self._files = None
+
+    @property
+    def files(self) -> TrialFiles:
+        """Only within the context."""
+        assert self._files is not None
+        return self._files
 
     @property
     def aside(self) -> str:
         """A folder outside the user's, which all workers see, and which goes with the stage."""
-        return self._aside
+        return self.files.aside
 
     @property
     def seen(self) -> Machine:
@@ -106,19 +105,14 @@ class Stage:
     @property
     def shield(self) -> Shield:
         """What keeps a worker from the user's files, with what earlier ones prepared."""
-        return Shield(self.folders, self._layers, self._prelude, required=self.protect)
+        return self.files.shield(self.folders, self.protect)
 
     def keep_preparations(self, worker: Worker) -> None:
         """What the worker's script wrote until now (downloads, caches) is there for all later workers.
 
         Call it while the worker stands at its first step: what it writes later is thrown away with its trial.
         """
-        if not any(os.listdir(upper) for upper in worker.uppers):
-            return
-        kept = [os.path.join(self._layers, f"prelude-{number}") for number in range(len(worker.uppers))]
-        for upper, to in zip(worker.uppers, kept, strict=True):
-            keep(upper, to)
-        self._prelude = tuple(kept)
+        self.files.keep_preparations(worker)
 
     def worker(
         self,
@@ -155,7 +149,7 @@ class Stage:
         wish = wish_of(plan)
         if wish is not None:
             return self._group(job, wish, self._findings_for(wish), heard)
-        return self._start(Rank(job, offline(self.environment, self._aside)), heard)
+        return self._start(Rank(job, offline(self.environment, self.aside)), heard)
 
     def ranks(self, wish: Wish, folder: str, found: Findings | None, heard: Heard) -> WorkerGroup:
         """New workers to rehearse the first step in ``folder``. ``found``: by the one process before them.
@@ -176,7 +170,7 @@ class Stage:
         return group
 
     def _group(self, job: Job, wish: Wish, found: Findings | None, heard: Heard | None) -> WorkerGroup:
-        environment = offline(self.environment, self._aside)
+        environment = offline(self.environment, self.aside)
         if job.rehearsal:
             environment["PYTHONUNBUFFERED"] = "1"  # what is printed is to be heard before it is stopped
         with ExitStack() as closing:
@@ -193,13 +187,15 @@ class Stage:
         """Each launch at a port of its own: two may stand beside each other."""
         self._count += 1
         job = replace(job, terminal=terminal_size())
-        environment = offline(self.environment, self._aside)
+        environment = offline(self.environment, self.aside)
         environment.pop("MASTER_PORT", None)
         if job.seed is not None:
             environment["PYTHONHASHSEED"] = str(job.seed % 2**32)
         ranks = ranks_of_their_own(job, replace(wanted, in_trial=True), environment)
         output = replace(self._output(), heard=heard)
-        return start_sheltered(ranks, job.shield, environment, output, self._imported)
+        group = start_sheltered(ranks, job.shield, environment, output, self._imported)
+        self.files.watch(group)
+        return group
 
     def _start(self, rank: Rank, heard: Heard | None) -> WorkerProcess:
         self._count += 1
@@ -209,7 +205,9 @@ class Stage:
             job = replace(job, ranks=replace(job.ranks, cores=rank.cpus))
         environment = {**rank.environment, **seeded}
         output = replace(self._output(), heard=heard)
-        return WorkerProcess(job, environment, output, rank.inherits, self._imported)
+        worker = WorkerProcess(job, environment, output, rank.inherits, self._imported)
+        self.files.watch(worker)
+        return worker
 
     def check_sources(self) -> None:
         """Raises Refusal where the script, or a module of the user's that it imports, has changed, or what it
@@ -263,6 +261,7 @@ def offline(environment: Mapping[str, str], folder: str) -> dict[str, str]:
     variable.
     """
     made = {key: value for key, value in environment.items() if key not in _SERVERS_OWN}
+    made["GIT_DISCOVERY_ACROSS_FILESYSTEM"] = "1"  # an overlay may begin below a repository's root
     for key, value in _OFFLINE.items():
         if made.get(key, "").lower() not in _SWITCHED_OFF:
             made[key] = value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
@@ -33,7 +33,7 @@ class Worker(Protocol):
     def child(self) -> str: ...
 
     @property
-    def uppers(self) -> tuple[str, ...]: ...
+    def uppers(self) -> Mapping[str, str]: ...
 
     def wait_started(self, timeout: float = ...) -> None: ...
 

@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     from ..bench.observe import observe
+    from ..bench.outside import outside_words
     from ..candidates import with_remedies_here
     from ..causes import find_causes
     from ..lock import beside_nobody
@@ -55,7 +56,10 @@ def execute(arguments: argparse.Namespace) -> int:
     causes = with_remedies_here(find_causes(facts), facts)
     if arguments.json is not None:
         write_json(profile_json(observation), arguments.json)
-    print_profile(observation, causes, console_for(arguments.json))
+    console = console_for(arguments.json)
+    print_profile(observation, causes, console)
+    for words in outside_words(stage.written_outside):
+        console.print(f"Warning: {words}", highlight=False, markup=False)
     return 0
 
 

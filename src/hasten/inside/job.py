@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
@@ -13,11 +14,16 @@ VARIABLE = "HASTEN_JOB"
 
 @dataclass(frozen=True)
 class Shield:
-    """Folders to protect, where to put their layers, and layers kept from an earlier worker."""
+    """Folders that must be protected, where to put layers, and layers kept from an earlier worker, by the
+    place that they cover. ``through`` are folders that are written as they are; ``aside``, one of them,
+    goes with the trials.
+    """
 
     folders: tuple[str, ...]
     layers: str
-    prelude: tuple[str, ...] = ()
+    prelude: Mapping[str, str] = field(default_factory=dict)
+    through: tuple[str, ...] = ()
+    aside: str = ""
     required: bool = True  # then writes are denied where they cannot be led elsewhere, or no script starts
 
 

@@ -17,10 +17,12 @@ from .user_namespaces import switched_off
 
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
-_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 32, 4096, 16384, 1 << 19
+_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_MOVE, _MS_REC, _MS_SLAVE = 1, 32, 4096, 8192, 16384, 1 << 19
 _MS_KEPT = 2 | 4 | 8 | 1024 | 2048  # nosuid, nodev, noexec, noatime, nodiratime; statvfs(3) agrees
 _MNT_DETACH = 2
-_CAP_SYS_ADMIN = 21
+_CAP_DAC_READ_SEARCH, _CAP_SYS_PTRACE, _CAP_SYS_ADMIN = 2, 19, 21
+_WAYS_OUT = (_CAP_DAC_READ_SEARCH, _CAP_SYS_PTRACE, _CAP_SYS_ADMIN)
+_PR_CAPBSET_DROP = 24
 _CAPABILITY_VERSION_3 = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -70,8 +72,12 @@ def kind_at(path: str) -> str:
 
 def is_admin() -> bool:
     """Whether this process may mount in the user namespace it is in (CAP_SYS_ADMIN is effective)."""
-    found = re.search(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return bool(found and int(found[1], 16) >> _CAP_SYS_ADMIN & 1)
+    return bool(_capabilities("CapEff") >> _CAP_SYS_ADMIN & 1)
+
+
+def _capabilities(kind: str) -> int:
+    found = re.search(rf"^{kind}:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(found[1], 16) if found else 0
 
 
 def in_user_namespace() -> bool:
@@ -134,8 +140,24 @@ def _let_nothing_out() -> None:
 
 def drop_capabilities() -> None:
     """Give up all capabilities, so that file permissions mean to the script what they mean outside."""
+    _set_capabilities(0, 0, 0)
+
+
+def drop_ways_out() -> None:
+    """Give up what root could unmount, trace others or open files by handle with, for good: programs started
+    from here on do not get it back.
+    """
+    for capability in _WAYS_OUT:
+        _called("prctl", _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0))
+    left = ~sum(1 << capability for capability in _WAYS_OUT)
+    _set_capabilities(*(_capabilities(kind) & left for kind in ("CapEff", "CapPrm", "CapInh")))
+
+
+def _set_capabilities(*sets: int) -> None:
+    """``sets``: effective, permitted, inheritable."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    _called("capset", _libc.capset(header, (ctypes.c_uint32 * 6)()))
+    halves = [(one >> shift) & 0xFFFFFFFF for shift in (0, 32) for one in sets]
+    _called("capset", _libc.capset(header, (ctypes.c_uint32 * 6)(*halves)))
 
 
 def bind(source: str, target: str) -> None:
@@ -143,10 +165,34 @@ def bind(source: str, target: str) -> None:
     _mount(source, target, None, _MS_BIND)
 
 
+def bind_with_mounts(source: str, target: str) -> None:
+    """As ``bind``, with what is mounted below."""
+    _mount(source, target, None, _MS_BIND | _MS_REC)
+
+
 def bind_read_only(source: str, target: str) -> None:
     bind(source, target)
+    make_read_only(target)
+
+
+def make_read_only(target: str) -> None:
     kept = os.statvfs(target).f_flag & _MS_KEPT
     _mount(None, target, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | kept)
+
+
+def mount_scratch(target: str) -> None:
+    """Mount an empty tmpfs at ``target``, for a few folders to bind others to."""
+    _mount("tmpfs", target, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755,size=1m")
+
+
+def make_root(target: str) -> None:
+    """Let the mount at ``target`` be this process' root, and its working directory. What was root before is
+    beneath it then, where no path leads to.
+    """
+    os.chdir(target)
+    _mount(".", "/", None, _MS_MOVE)
+    os.chroot(".")
+    os.chdir("/")
 
 
 def overlay(target: str, lower: Sequence[str], upper: str, work: str) -> None:
@@ -158,6 +204,13 @@ def overlay(target: str, lower: Sequence[str], upper: str, work: str) -> None:
     # With redirect_dir a directory of the lower layer can be renamed; user xattrs do not allow it.
     options += ["userxattr"] if in_user_namespace() else ["redirect_dir=on", "metacopy=off", "index=off"]
     _mount("overlay", target, "overlay", 0, ",".join(options))
+
+
+def merge(target: str, lower: Sequence[str]) -> None:
+    """As ``overlay``, for reading only; at least two directories."""
+    options = [f"lowerdir={':'.join(lower)}"]
+    options += ["userxattr"] if in_user_namespace() else ["redirect_dir=follow", "metacopy=off", "index=off"]
+    _mount("overlay", target, "overlay", _MS_RDONLY, ",".join(options))
 
 
 def detach(target: str) -> None:

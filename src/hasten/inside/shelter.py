@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from contextlib import suppress
 
 from . import mounts
 from .containment import contain, die_with_parent, stand_over
@@ -22,7 +24,7 @@ def take_shelter(shield: Shield | None, wire: Wire | None) -> None:
     die_with_parent()  # not before: a change of credentials takes it back
     if shield is None or protection is None:
         return
-    told = {"kind": protection.kind, "reason": protection.reason, "uppers": protection.uppers}
+    told = {"kind": protection.kind, "reason": protection.reason, "uppers": dict(protection.uppers)}
     try:
         wire.send({"event": "shielded", "contained": contained, **told})
     except Hangup:
@@ -34,12 +36,24 @@ def take_shelter(shield: Shield | None, wire: Wire | None) -> None:
 def _protected(shield: Shield) -> tuple[Protection, bool]:
     """And whether the kernel will end all that is started from here on."""
     if not sys.platform.startswith("linux"):
-        return protect(shield.folders, shield.layers, shield.prelude), False  # which says: for Linux only
+        return protect(shield.folders, shield.layers), False  # which says that it is for Linux
     admin = mounts.is_admin()
     contained = not contain()
     if not contained:
         stand_over()
-    protection = protect(shield.folders, shield.layers, shield.prelude, or_deny=shield.required)
+    protection = protect(
+        shield.folders, shield.layers, shield.prelude, shield.through, or_deny=shield.required
+    )
+    if protection.kind == "landlock" and shield.aside:
+        _keep_temporary_files_in(os.path.join(shield.aside, "temporary"))
     if contained and not admin:
         mounts.drop_capabilities()  # those that came with the namespace
     return protection, contained
+
+
+def _keep_temporary_files_in(folder: str) -> None:
+    """Where writing is denied, the usual folder for them is, too."""
+    with suppress(OSError):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        os.environ["TMPDIR"] = folder
+        tempfile.tempdir = None
