@@ -37,7 +37,8 @@ assert (there / 'made').exists() and not (there / 'data.txt').exists()
     "nameless, then linked": """
 descriptor = os.open(there, os.O_TMPFILE | os.O_WRONLY)
 os.write(descriptor, b'new')
-os.link(f'/proc/self/fd/{descriptor}', there / 'made', follow_symlinks=True)
+named, follow = os.fsencode(f'/proc/self/fd/{descriptor}'), 0x400
+assert ctypes.CDLL(None).linkat(-100, named, -100, os.fsencode(there / 'made'), follow) == 0
 assert (there / 'made').read_bytes() == b'new'
 """,
     "C library": """
@@ -142,7 +143,7 @@ import fcntl
 with open(there / 'data.txt', 'r+') as file:
     fcntl.flock(file, fcntl.LOCK_EX)
     file.write('new')
-assert (there / 'data.txt').read_text() == 'new'
+assert (there / 'data.txt').read_text() == 'new\\n'
 """,
     "copied tree": """
 shutil.copytree(there / 'dir', there / 'copy')
@@ -214,6 +215,7 @@ def test_every_way_to_write(elsewhere: Elsewhere, way: str) -> None:
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way not in FEW])
 @as_user
+@pytest.mark.thorough
 def test_every_way_to_write_as_a_user(elsewhere: Elsewhere, way: str) -> None:
     before = elsewhere.fingerprint()
     done = elsewhere.start(way, "home")
@@ -263,7 +265,7 @@ def test_where_nothing_is_covered_writing_is_denied(ground: Ground) -> None:
     hidden.mkdir(parents=True)
     hidden.chmod(0o777)
     done = ground.start(f"Path({str(hidden)!r}, 'file').touch()")
-    assert "PermissionError" in done.stderr or done.returncode == 0
+    assert done.returncode != 0, "by Landlock, or where that is missing because its parents cannot be copied"
     assert list(hidden.iterdir()) == []
 
 
@@ -330,7 +332,10 @@ def test_shared_memory_works(ground: Ground) -> None:
 from multiprocessing.shared_memory import SharedMemory
 memory = SharedMemory(create=True, size=4096)
 memory.buf[:3] = b"new"
-result = bytes(SharedMemory(memory.name).buf[:3]).decode()
+again = SharedMemory(memory.name)
+result = bytes(again.buf[:3]).decode()
+again.close()
+memory.close()
 memory.unlink()
 """)
         == "new"

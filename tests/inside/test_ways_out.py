@@ -124,7 +124,7 @@ result = [held >> number & 1 for number in (2, 19, 21)]
 
 @as_root
 def test_root_may_do_what_a_training_needs(ground: Ground) -> None:
-    """Change owners, read what is closed, set its priority, bind to CPUs, start other namespaces of its own."""
+    """Change owners, read what is closed, set its priority, bind to CPUs."""
     ground.run("""
 os.chown("data.txt", 5, 5)
 os.chmod("data.txt", 0)

@@ -147,7 +147,7 @@ def test_protection_that_was_off_is_told() -> None:
 
 
 def test_writes_that_were_denied_are_told() -> None:
-    assert "denied to write in its folders" in tune_report(replace(GAIN, protection="landlock"))
+    assert "denied to write files" in tune_report(replace(GAIN, protection="landlock"))
     assert "denied" not in tune_report(GAIN)
     assert "denied" not in tune_report(replace(GAIN, protection="off"))
 

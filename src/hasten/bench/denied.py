@@ -32,7 +32,7 @@ def denied_file(detail: str) -> str:
 def denied_words(detail: str, why: str) -> str:
     """Several sentences: what was denied, ``why`` no overlay leads such writes elsewhere, and what to do."""
     return (
-        f"Writing {denied_file(detail)} was denied: no trial may change what lies in the working directory "
-        "or in the script's folder, and this machine cannot lead such writes elsewhere "
+        f"Writing {denied_file(detail)} was denied: no trial may change files, but for temporary ones (in "
+        "TMPDIR) and caches, and this machine cannot lead such writes elsewhere "
         f"({why}). R{ADVICE[1:]}; or measure where overlays can be mounted, by root or in user namespaces."
     )

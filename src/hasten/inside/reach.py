@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePath
@@ -82,9 +81,10 @@ def runtime(environment: Mapping[str, str]) -> list[str]:
 
 
 def temporary() -> list[str]:
-    """Folders for temporary files."""
-    named = (tempfile.gettempdir(), "/tmp", "/var/tmp")
-    return [path for path in dict.fromkeys(map(os.path.realpath, named)) if os.path.isdir(path)]
+    """Folders for temporary files. (To ask tempfile would make a file in one.)"""
+    named = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
+    found = dict.fromkeys(os.path.realpath(path) for path in (*named, "/tmp", "/var/tmp") if path)
+    return [path for path in found if os.path.isdir(path)]
 
 
 def sockets() -> list[str]:

@@ -85,7 +85,7 @@ def _details(verdict: QualityVerdict) -> list[str]:
     if verdict.protection == "off":
         lines.append("Protection was off (--allow-writes): the script may have written files in each run.")
     if verdict.protection == "landlock":
-        lines.append("Writing was denied in its folders (Landlock): time to save files is not counted.")
+        lines.append("Writing files was denied (Landlock): time to save files is not counted.")
     lines += [f"Warning: {warning}" for warning in verdict.warnings]
     lines.append(f"What the runs printed, and all values: {verdict.folder}")
     return lines

@@ -114,7 +114,7 @@ def _details(result: TuneResult) -> list[str]:
         )
     if result.protection == "landlock":
         lines.append(
-            "The script was denied to write in its folders while it was measured (Landlock): time that it "
+            "The script was denied to write files while it was measured (Landlock): time that it "
             "needs to save files is not in the numbers."
         )
     lines += [f"Warning: {warning}" for warning in result.warnings]
