@@ -9,7 +9,7 @@ import pickle
 import weakref
 from collections import UserDict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -352,6 +352,63 @@ def test_two_losses_of_one_backward_pass_are_both_recorded(watch: Watch) -> None
     assert len(watch.steps[0].losses) == 2
 
 
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    "backward",
+    [
+        lambda loss, model: loss.backward(None, False),
+        lambda loss, model: loss.backward(None, True),
+        lambda loss, model: loss.backward(None, True, False, list(model.parameters())),
+        lambda loss, model: cast(Any, torch.Tensor.backward)(loss, None, True),
+        lambda loss, model: cast(Any, torch.Tensor.backward)(self=loss),
+        lambda loss, model: torch.autograd.backward(loss, None, True),
+        lambda loss, model: torch.autograd.backward(tensors=loss),
+        lambda loss, model: torch.autograd.backward(grad_tensors=None, tensors=[loss]),
+        lambda loss, model: gradients_taken(loss, model, False),
+        lambda loss, model: gradients_taken(loss, model, None),
+    ],
+)
+def test_a_pass_is_seen_however_its_arguments_are_given(watch: Watch, backward: Any) -> None:
+    model = Net()
+    optimizer = sgd(model)
+    loss = model(torch.ones(8, 4)).square().mean()
+    backward(loss, model)
+    optimizer.step()
+    (step,) = watch.steps
+    assert (step.backwards, step.losses) == (1, [loss.item()])
+
+
+def gradients_taken(loss: Any, model: Net, retain: bool | None) -> None:
+    parameters = list(model.parameters())
+    for parameter, gradient in zip(
+        parameters, torch.autograd.grad(loss, parameters, None, retain, False), strict=True
+    ):
+        parameter.grad = gradient
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    "slope_of",
+    [
+        lambda out, x: torch.autograd.grad(out, x, create_graph=True),
+        lambda out, x: torch.autograd.grad(out, x, None, True, True),
+        lambda out, x: torch.autograd.grad(out, x, None, None, True),
+        lambda out, x: torch.autograd.grad(outputs=out, inputs=x, create_graph=True),
+    ],
+)
+def test_a_gradient_within_the_loss_is_no_pass(watch: Watch, slope_of: Any) -> None:
+    model = Net()
+    optimizer = sgd(model)
+    x = torch.ones(8, 4, requires_grad=True)
+    out = model(x)
+    (slope,) = slope_of(out.square().sum(), x)
+    loss = out.mean() + slope.square().mean()
+    loss.backward()
+    optimizer.step()
+    (step,) = watch.steps
+    assert (step.backwards, step.losses) == (1, [loss.item()])
+
+
 def test_without_an_optimizer_a_backward_pass_is_a_step(watch: Watch) -> None:
     model = Net()
     for _ in range(3):
@@ -513,3 +570,26 @@ def test_a_stream_is_never_provided(watch: Watch) -> None:
 
     watch.training.fetch_providers["test"] = lambda *_: pytest.fail("a stream has no indices")
     assert [batch.tolist() for batch in DataLoader(Stream(), batch_size=2)] == [[0, 1], [2, 3]]
+
+
+# ---- notices that fail
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("notices", ["before_samples", "on_batch"])
+def test_a_notice_that_fails_gives_up_watching_and_not_the_script(workers: int, notices: str) -> None:
+    told: list[BaseException] = []
+    seams = Seams(told.append)
+    watch = Watch(seams)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a notice failed")
+
+    getattr(watch.hooks, notices).append(fail)
+    rows = TensorDataset(torch.arange(8.0))
+    try:
+        batches = [batch.tolist() for (batch,) in DataLoader(rows, batch_size=4, num_workers=workers)]
+    finally:
+        seams.undo_all()
+    assert batches == [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]]
+    assert [str(error) for error in told] == ["a notice failed"]
+    assert seams.given_up

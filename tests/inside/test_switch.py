@@ -263,3 +263,59 @@ def test_a_plan_that_fails_leaves_the_training_as_it_was() -> None:
 
 def nothing_installed(bench: Workbench) -> bool:
     return not bench.training.forward_wrappers and not bench.training.fetch_providers
+
+
+# ---- a technique that fails while its set-up is paid
+class Raising(torch.utils.data.Dataset[Any]):
+    """Its 18th sample cannot be made a second time, where proofs have not looked."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.rows, self.error = torch.randn(1000, 4), error
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Any:
+        if index == 17:
+            raise self.error
+        return self.rows[index]
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    "names", [("dataset_in_ram",), ("batched_fetch",), ("dataset_in_ram", "batched_fetch")]
+)
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("no such picture"), KeyError("label"), OSError(5, "Input/output error"), MemoryError(),
+     StopIteration(), AssertionError("of the script's")],
+    ids=lambda error: type(error).__name__,
+)  # fmt: skip
+def test_a_sample_that_cannot_be_made_is_no_bug_of_ours(names: tuple[str, ...], error: Exception) -> None:
+    """Its technique does not apply, and says which sample it was."""
+    with workbench() as bench:
+        dataset = Raising(error)
+        model = torch.nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loader = torch.utils.data.DataLoader(dataset, batch_size=4)
+        loss: Any = model(next(iter(loader))).sum()
+        loss.backward()
+        optimizer.step()
+        said = rf"sample 17 of Raising raised {type(error).__name__}: "
+        with pytest.raises(NotApplicable, match=said):
+            bench.switchboard.switch(Plan({name: {} for name in names}), prepare=True)
+        assert bench.switchboard.proofs() == []
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("error", [ValueError("surprise"), KeyError("x"), RuntimeError("on the device")])
+def test_a_set_up_that_fails_unforeseen_is_not_applicable(desk: Desk, error: Exception) -> None:
+    def prepare(technique: Noting, training: Training) -> None:
+        raise error
+
+    setattr(desk.kinds["b"], "prepare", prepare)  # noqa: B010
+    with pytest.raises(NotApplicable, match=f"it failed here, by {type(error).__name__}: "):
+        desk.switch("a", "b", prepare=True)
+    assert desk.board.failed == "b"
+    assert desk.board.plan == BASELINE
+    assert desk.log[-2:] == ["remove b", "remove a"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -247,3 +249,114 @@ def test_settings_that_can_be_carried_out(settings: dict[str, Any]) -> None:
 def test_settings_that_cannot(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"batch_size needs|rate must be"):
         BatchSize.check(settings)
+
+
+# ---- a step that raises, and whose exception the script catches
+class Stumbling(torch.optim.SGD):
+    """Raises in the steps of these numbers, from 0 on."""
+
+    def __init__(self, parameters: Any, at: tuple[int, ...], **more: Any) -> None:
+        super().__init__(parameters, lr=0.1, **more)
+        self.at, self.number = at, -1
+
+    def step(self, closure: Any = None) -> Any:
+        self.number += 1
+        if self.number in self.at:
+            raise RuntimeError("stumbled")
+        return super().step(closure)
+
+
+def stumbled(at: tuple[int, ...], plan: Plan, scheduled: bool = False) -> tuple[list[Any], list[float]]:
+    """The weight after each step, whose gradients are 1, 2, 3, ...; and the rate that the script sees."""
+    with workbench() as bench:
+        weight = torch.nn.Parameter(torch.zeros(1))
+        optimizer = Stumbling([weight], at)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5) if scheduled else None
+        bench.switchboard.refresh()
+        bench.switchboard.switch(plan)
+        weights, rates = [], []
+        for number in range(6):
+            weight.grad = torch.full((1,), float(number + 1))
+            with suppress(RuntimeError):
+                optimizer.step()
+            if schedule is not None:
+                schedule.step()
+                rates.append(optimizer.param_groups[0]["lr"])
+            weights.append(round(weight.item(), 6))
+        bench.switchboard.switch(BASELINE)
+        assert optimizer.param_groups[0]["lr"] == (rates[-1] if rates else 0.1)
+        return weights, rates
+
+
+TWO: Settings = {"factor": 2, "rate": "none", "by": "accumulation"}
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        ((), [0.0, -0.15, -0.15, -0.5, -0.5, -1.05]),  # means of 1 and 2, 3 and 4, 5 and 6
+        ((0,), [0.0, 0.0, -0.25, -0.25, -0.7, -0.7]),  # 2 and 3, 4 and 5
+        ((1,), [0.0, 0.0, -0.2, -0.2, -0.65, -0.65]),  # 1 and 3, 4 and 5
+        ((2,), [0.0, -0.15, -0.15, -0.15, -0.6, -0.6]),  # 1 and 2, 4 and 5
+        ((0, 1), [0.0, 0.0, 0.0, -0.35, -0.35, -0.9]),  # 3 and 4, 5 and 6
+        ((1, 2), [0.0, 0.0, 0.0, -0.25, -0.25, -0.8]),  # 1 and 4, 5 and 6
+    ],
+)
+def test_a_step_that_raised_is_not_gathered_and_the_next_is(
+    at: tuple[int, ...], expected: list[float]
+) -> None:
+    """As if it had never begun: what was gathered before stays, what comes next is added."""
+    assert stumbled(at, Plan({"batch_size": TWO}))[0] == pytest.approx(expected)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("at", [(), (0,), (1,), (0, 1), (5,), (0, 1, 2, 3, 4, 5)])
+def test_a_step_that_raised_leaves_the_scripts_learning_rate(at: tuple[int, ...]) -> None:
+    """Schedules go on from the script's own rate, not from the one that the step used."""
+    settings: Settings = {"factor": 4, "rate": "linear", "by": "accumulation"}
+    plain, planned = (
+        stumbled(at, plan, scheduled=True)[1] for plan in (BASELINE, Plan({"batch_size": settings}))
+    )
+    assert planned == plain
+
+
+@pytest.mark.attack("truth")
+def test_a_gradient_that_is_no_number_goes_with_the_step_that_raised(bench: Workbench) -> None:
+    """A script that checks its gradients in a hook of its own, and skips the step by an exception."""
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    bench.switchboard.refresh()
+    bench.switchboard.switch(Plan({"batch_size": TWO}))
+
+    def check(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if math.isnan(number):
+            raise FloatingPointError
+
+    optimizer.register_step_pre_hook(check)
+    for number in (1.0, math.nan, 3.0):
+        weight.grad = torch.full((1,), number)
+        with suppress(FloatingPointError):
+            optimizer.step()
+    assert weight.item() == pytest.approx(-0.2)
+
+
+def test_a_step_within_its_own_step_is_one(bench: Workbench) -> None:
+    class Twice(torch.optim.SGD):
+        """Its step is made of another that torch watches, too."""
+
+        @torch.optim.Optimizer.profile_hook_step
+        def inner(self) -> None:
+            torch.optim.SGD.step(self)
+
+        def step(self, closure: Any = None) -> Any:
+            self.inner()
+
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = Twice([weight], lr=0.1)
+    bench.switchboard.refresh()
+    bench.switchboard.switch(Plan({"batch_size": TWO}))
+    for number in (1.0, 2.0):
+        weight.grad = torch.full((1,), number)
+        optimizer.step()
+    assert weight.item() == pytest.approx(-0.15)

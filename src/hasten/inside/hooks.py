@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from .backward_call import OF_AUTOGRAD, OF_GRAD, OF_TENSOR, read_call
+from .fetching import Fetch
 from .gpu_phases import Marks
 from .loaders import Loaders
 from .observer import Observer, clock
@@ -156,16 +159,18 @@ class Hooks:
         torch, training, observer = self._training.torch, self._training, self._observer
         seams, is_tensor = training.seams, torch.is_tensor
 
-        def watched(original: Any) -> Any:
+        def watched(names: Sequence[str], original: Any) -> Any:
             def backward(*args: Any, **kwargs: Any) -> Any:
-                apart = kwargs.get("create_graph") and original is plain_grad  # a term of the loss
-                if observer.in_backward or observer.in_forward or apart or seams.given_up:
+                if observer.in_backward or observer.in_forward or seams.given_up:
+                    return original(*args, **kwargs)
+                call = read_call(names, args, kwargs)
+                if call.creates_graph and names is OF_GRAD:  # a term of the loss
                     return original(*args, **kwargs)
                 began, losses, failed = 0.0, [], True
                 try:
                     began = observer.backward_begins()
-                    first = args[0] if args else ()
-                    for loss in first if isinstance(first, (list, tuple)) else (first,):
+                    given = call.given
+                    for loss in given if isinstance(given, (list, tuple)) else (given,):
                         if is_tensor(loss) and loss.numel() == 1:
                             losses.append(loss.item() if loss.is_cpu else kept(loss))
                 except Exception as error:
@@ -185,12 +190,15 @@ class Hooks:
 
             return backward
 
-        plain_grad = torch.autograd.grad
-        seams.replace(torch.Tensor, "backward", watched)
-        seams.replace(torch.autograd, "backward", watched)
-        seams.replace(torch.autograd, "grad", watched)
+        seams.replace(torch.Tensor, "backward", partial(watched, OF_TENSOR))
+        seams.replace(torch.autograd, "backward", partial(watched, OF_AUTOGRAD))
+        seams.replace(torch.autograd, "grad", partial(watched, OF_GRAD))
 
     # ---- data
+    def _samples_come(self) -> None:
+        for notice in self.before_samples:
+            notice()
+
     def _watch_data(self) -> None:
         training, observer, loaders, seams = (
             self._training,
@@ -201,13 +209,13 @@ class Hooks:
         from torch.utils.data import DataLoader, dataloader
 
         epoch_began = seams.watching(observer.epoch_began)
+        samples_come = seams.watching(self._samples_come)
 
         def begun(original: Any) -> Any:
             def __iter__(loader: Any) -> Any:
                 began = clock()
                 if loader.num_workers:  # they are seeded, and begin, with the epoch
-                    for notice in self.before_samples:
-                        notice()
+                    samples_come()
                 iterator = original(loader)
                 epoch_began(clock() - began)
                 return iterator
@@ -219,10 +227,11 @@ class Hooks:
         def ordering(original: Any) -> Any:
             def _next_index(iterator: Any) -> Any:
                 indices = original(iterator)
+                if seams.given_up:
+                    return indices
                 try:
                     loaders.batch_ordered(iterator, indices)
-                    for notice in self.before_samples:
-                        notice()
+                    self._samples_come()
                 except Exception as error:
                     seams.give_up(error)
                 return indices
@@ -275,26 +284,3 @@ class Hooks:
 def kept(loss: Any) -> Any:
     """A copy that nobody changes later. A GPU is not waited for."""
     return loss.detach().clone()
-
-
-class Fetch:
-    """A loader's fetcher that asks the installed providers first, for the batch or its samples, and the
-    dataset otherwise.
-    """
-
-    def __init__(self, fetcher: Any, training: Training, dataset: Any, collate: Any) -> None:
-        self._fetcher = fetcher
-        self._training = training
-        self._dataset = dataset
-        self._collate = collate
-
-    def fetch(self, indices: Sequence[Any]) -> Any:
-        for provide_batch in self._training.batch_providers.values():
-            batch = provide_batch(self._dataset, indices, self._collate)
-            if batch is not None:
-                return batch
-        for provide in self._training.fetch_providers.values():
-            samples = provide(self._dataset, indices, self._collate)
-            if samples is not None:
-                return self._collate(samples)
-        return self._fetcher.fetch(indices)

@@ -14,7 +14,7 @@ from typing import Any
 from .columns import Columns, Uneven
 from .identify import length_of, takes_items_one_by_one
 from .sampling_proof import chain, prove_deterministic, same_sample, states_of
-from .training import Training
+from .training import NotApplicable, Training
 from .transform_prefix import Divided, divide, has_transforms
 
 MEMORY_SHARE = 0.4  # of what is available, for all samples of one dataset
@@ -230,9 +230,16 @@ class Cache:
         return states_of(self.dataset) if self._divided is None else self._divided.state()
 
     def fill(self) -> None:
+        """Raises NotApplicable where the dataset cannot make one of its samples."""
         for index in range(len(self.dataset)):
             if index not in self._samples:
-                self._samples[index] = self._make(index)
+                try:
+                    self._samples[index] = self._make(index)
+                except Exception as error:
+                    name = type(self.dataset).__name__
+                    raise NotApplicable(
+                        f"sample {index} of {name} raised {type(error).__name__}: {error}"
+                    ) from error
 
     def invalidate_if_made_from(self, part: Any) -> None:
         if not any(part is known for known in self.parts):

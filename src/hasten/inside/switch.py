@@ -70,7 +70,7 @@ class Switchboard:
                 self.failed = name
                 self._install(name)
                 if prepare:
-                    self._on[name].prepare(self._training)
+                    self._prepare(name)
         except NotApplicable:
             self.switch(BASELINE)
             raise
@@ -102,6 +102,15 @@ class Switchboard:
     def seconds_in_steps(self) -> float:
         """Set-up that the techniques in force could only pay while steps were taken."""
         return sum(technique.seconds_in_steps() for technique in self._on.values())
+
+    def _prepare(self, name: str) -> None:
+        """Raises NotApplicable, also where it, or what it asks of the script, fails otherwise."""
+        try:
+            self._on[name].prepare(self._training)
+        except NotApplicable:
+            raise
+        except Exception as error:
+            raise NotApplicable(f"it failed here, by {type(error).__name__}: {error}") from error
 
     def _install(self, name: str) -> None:
         """Raises NotApplicable, also where the technique fails in a way that it did not foresee."""

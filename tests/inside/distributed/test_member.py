@@ -151,6 +151,20 @@ for step, x, y in batches(20):
 tell(model=flat(model), losses=losses)
 """
 
+AGAIN = """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+losses = []
+for step, x, y in batches(12):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x), y).exp()
+    FIRST
+    loss.backward()
+    optimizer.step()
+    losses.append(step)
+tell(model=flat(model), losses=losses)
+"""
+
 SCALED = """
 model = net().float()
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40, growth_interval=4)
@@ -246,6 +260,11 @@ CASES = {
     "parts without gradients": Case(PARTS, 1e-9, sizes=(2,)),
     "closures": Case(CLOSURE, 1e-9, sizes=(2,)),
     "a gradient in the loss": Case(PENALTY, sizes=(2,)),
+    "a graph kept by place": Case(AGAIN.replace("FIRST", "loss.backward(None, True)"), sizes=(2,)),
+    "a graph kept by name": Case(AGAIN.replace("FIRST", "loss.backward(retain_graph=True)"), sizes=(2,)),
+    "a graph kept by autograd": Case(
+        AGAIN.replace("FIRST", "torch.autograd.backward([loss], None, True)"), sizes=(2,)
+    ),
     "a scaled loss": Case(SCALED, 1e-5, sizes=(2,)),
     "computed again, by a pass within the pass": Case(CHECKPOINTED, sizes=(2,)),
     "batch norm": Case(
@@ -258,7 +277,16 @@ CASES = {
 }
 
 
-ALWAYS = {"SGD, clipped, uneven", "Adam", "accumulation", "sum losses", "GAN", "closures", "batch norm"}
+ALWAYS = {
+    "a graph kept by place",
+    "SGD, clipped, uneven",
+    "Adam",
+    "accumulation",
+    "sum losses",
+    "GAN",
+    "closures",
+    "batch norm",
+}
 
 
 @pytest.mark.parametrize("name", cases(CASES, ALWAYS))

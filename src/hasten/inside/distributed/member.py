@@ -7,10 +7,12 @@ gradients, taken care of.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from ...records.ranks import Findings
+from ..backward_call import OF_AUTOGRAD, OF_TENSOR, read_call
 from ..hooks import Hooks
 from ..job import Ranks
 from ..observer import Observer
@@ -69,8 +71,8 @@ class Member:
         training.forward_wrappers[_NAME] = self._forward
         seams = training.seams
         seams.on_undo(register_optimizer_step_post_hook(self._stepped).remove)
-        seams.replace(torch.Tensor, "backward", self._around_backward)
-        seams.replace(torch.autograd, "backward", self._around_backward)
+        seams.replace(torch.Tensor, "backward", partial(self._around_backward, OF_TENSOR))
+        seams.replace(torch.autograd, "backward", partial(self._around_backward, OF_AUTOGRAD))
         self.streams.watch_seeding(seams)
         if self.ranks.sync_batch_norm:
             self.share_batch_norm()
@@ -186,12 +188,12 @@ class Member:
         self._last_optimizer, self._passes = self._training.number_of(optimizer), 0
         self.steps += 1
 
-    def _around_backward(self, original: Any) -> Any:
+    def _around_backward(self, names: Sequence[str], original: Any) -> Any:
         def backward(*args: Any, **kwargs: Any) -> Any:
             if self._inside:
                 return original(*args, **kwargs)
-            given = args[0] if args else kwargs.get("tensors", ())
-            losses = losses_at(given)
+            call = read_call(names, args, kwargs)
+            losses = losses_at(call.given)
             self._inside = True
             try:
                 self.averaging.begin((self._last_optimizer, self._passes), self.weight())
@@ -201,7 +203,7 @@ class Member:
                     self.averaging.give_up()
                     raise
                 self._pass_ended()
-                self._end_pass(losses, bool(kwargs.get("retain_graph") or kwargs.get("create_graph")))
+                self._end_pass(losses, call.keeps_graph)
             finally:
                 self._inside = False
             return result

@@ -15,8 +15,8 @@ The learning rate that each step uses is the script's times ``factor`` (rate "li
 
 A larger batch from the loader helps where a step does too little work to keep the machine busy. It needs more
 memory for activations: whether there is enough is found by trying. Accumulation needs that of one more
-gradient, and helps where the optimizer's own work is much of a step. Fewer steps an epoch can cost quality,
-and no rule for the rate holds for every model: that is for `hasten verify` to say.
+gradient, of two while they are used, and helps where the optimizer's own work is much of a step. Fewer steps
+an epoch can cost quality, and no rule for the rate holds for every model: that is for `hasten verify` to say.
 
 Source: https://arxiv.org/abs/1706.02677 (linear), https://arxiv.org/abs/1404.5997 (square root)
 """
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,7 @@ from ...records.facts import Facts
 from ...records.observation import Loader
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..accumulation import GradientSum, StepUnderWay, told_of_failure
 from ..identify import length_of
 from ..training import NotApplicable, Training
 from .base import Technique, conflicting
@@ -56,9 +58,12 @@ class BatchSize(Technique):
 
     def __init__(self) -> None:
         self._scale = 1.0
-        self._sums: dict[int, _Sum] | None = None  # by optimizer; None: batches come larger from the loader
+        self._sums: dict[int, GradientSum] | None = (
+            None  # by optimizer; None: batches come larger from the loader
+        )
         self._steps = 0
         self._schedules = 0
+        self._begun: dict[int, StepUnderWay] = {}  # steps under way, by optimizer
         self._undo: list[Callable[[], None]] = []
 
     @classmethod
@@ -124,27 +129,21 @@ class BatchSize(Technique):
                 raise NotApplicable("LBFGS computes its gradients within its step")
             self._sums = {}
         sums = self._sums
-        rates: dict[int, list[Any]] = {}
+        begun = self._begun
 
         def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if id(optimizer) in rates:
-                return  # a step within its own step
-            if sums is not None:
-                sums.setdefault(id(optimizer), _Sum(factor)).begin(optimizer)
-            rates[id(optimizer)] = [group.get("lr") for group in optimizer.param_groups]
-            for group in optimizer.param_groups:
-                if group.get("lr") is not None:
-                    group["lr"] = group["lr"] * self._scale
+            frame = sys._getframe(1)  # the step's own: its hooks are called from there
+            if id(optimizer) in begun:
+                if begun[id(optimizer)].is_around(frame):
+                    return  # a step within its own step
+                begun.pop(id(optimizer)).take_back()
+            gathered = sums.setdefault(id(optimizer), GradientSum(factor)) if sums is not None else None
+            begun[id(optimizer)] = StepUnderWay(optimizer, frame, gathered, self._scale)
 
         def ends(optimizer: Any, args: Any, kwargs: Any) -> None:
-            before = rates.pop(id(optimizer), None)
-            if before is None:
-                return  # of a step whose own step has ended
-            waits = sums is not None and sums[id(optimizer)].end()
-            self._steps += not waits
-            for group, rate in zip(optimizer.param_groups, before, strict=False):
-                if rate is not None:
-                    group["lr"] = rate
+            step = begun.pop(id(optimizer), None)
+            if step is not None:  # else of a step whose own step has ended
+                self._steps += not step.end()
 
         def scheduling(original: Any) -> Any:
             def step(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
@@ -155,12 +154,23 @@ class BatchSize(Technique):
 
         hooks = [hook for o in training.optimizers for hook in _around_steps(o, begins, ends)]
         self._undo = [training.seams.on_undo(hook.remove) for hook in hooks]
+        for optimizer in training.optimizers:
+            self._undo.append(training.seams.on_undo(told_of_failure(optimizer, self._take_back_what_failed)))
         schedulers = training.torch.optim.lr_scheduler.LRScheduler
         self._undo.append(training.seams.replace(schedulers, "step", scheduling))
+
+    def _take_back_what_failed(self) -> None:
+        """Of steps that have raised."""
+        now = sys._getframe(1)
+        for key, step in list(self._begun.items()):
+            if not step.is_around(now):
+                del self._begun[key]
+                step.take_back()
 
     def remove(self, training: Training) -> None:
         while self._undo:
             self._undo.pop()()
+        self._take_back_what_failed()
 
     def proof(self, training: Training) -> Proof:
         """A loader that was built with the larger batch must be one that the training reads, and optimizer
@@ -205,42 +215,6 @@ class BatchSize(Technique):
             f"loader = DataLoader(dataset, batch_size=BATCH_SIZE * {factor}, shuffle=True)\n"
             f"optimizer = torch.optim.SGD(model.parameters(), lr=LR{rate})"
         )
-
-
-@dataclass
-class _Sum:
-    """The gradients of one optimizer, gathered over ``factor`` calls of its step."""
-
-    factor: int
-    batches: int = 0
-    _sums: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # parameter's id: it and its sum
-    _hidden: list[tuple[Any, Any]] = field(default_factory=list)  # parameters and the gradients taken away
-
-    def begin(self, optimizer: Any) -> None:
-        """Let the step find the mean of ``factor`` gradients, or nothing where it must wait."""
-        self.batches += 1
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        waits = self.batches % self.factor != 0
-        for parameter in parameters:
-            gradient = parameter.grad
-            known = self._sums.get(id(parameter))
-            if known is not None and (known[0] is not parameter or known[1].shape != parameter.shape):
-                known = None  # cut smaller meanwhile, say
-            if gradient is not None:
-                total = gradient.clone() if known is None else known[1].add_(gradient)
-                self._sums[id(parameter)] = known = (parameter, total)
-            if waits or known is not None:
-                self._hidden.append((parameter, gradient))
-                parameter.grad = None if waits or known is None else known[1].div_(self.factor)
-        if not waits:
-            self._sums.clear()
-
-    def end(self) -> bool:
-        """Give the script its own gradients back; whether the step was one that waits."""
-        for parameter, gradient in self._hidden:
-            parameter.grad = gradient
-        self._hidden.clear()
-        return self.batches % self.factor != 0
 
 
 @dataclass

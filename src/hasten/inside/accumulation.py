@@ -1,0 +1,124 @@
+"""Gradients gathered over several steps of an optimizer, of which some may come to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from types import FrameType, MethodType
+from typing import Any
+
+
+@dataclass
+class GradientSum:
+    """The gradients of one optimizer, gathered over ``factor`` calls of its step."""
+
+    factor: int
+    batches: int = 0
+    _sums: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # parameter's id: it and its sum
+    _hidden: list[tuple[Any, Any, Any]] = field(default_factory=list)  # parameter, its gradient, what it has
+
+    def begin(self, optimizer: Any) -> None:
+        """Let the step find the mean of ``factor`` gradients, or nothing where it must wait."""
+        waits = (self.batches + 1) % self.factor != 0
+        for parameter in (parameter for group in optimizer.param_groups for parameter in group["params"]):
+            gradient, total = parameter.grad, self._sum_of(parameter)
+            given = None
+            if not waits and total is not None:
+                given = total / self.factor if gradient is None else (total + gradient).div_(self.factor)
+            elif not waits and gradient is not None:
+                given = gradient / self.factor
+            self._hidden.append((parameter, gradient, given))
+            parameter.grad = given
+
+    def end(self) -> bool:
+        """The step has ended: whether it was one that waits. The script has its own gradients back."""
+        self.batches += 1
+        waits = self.batches % self.factor != 0
+        for parameter, gradient, _ in self._hidden if waits else ():
+            if gradient is not None:
+                total = self._sum_of(parameter)
+                kept = gradient.clone() if total is None else total.add_(gradient)
+                self._sums[id(parameter)] = (parameter, kept)
+        if not waits:
+            self._sums.clear()
+        self.take_back()
+        return waits
+
+    def take_back(self) -> None:
+        """Give the script its own gradients back, of a step that came to nothing, too."""
+        for parameter, gradient, given in self._hidden:
+            if parameter.grad is given:  # else the script has one of its own there since
+                parameter.grad = gradient
+        self._hidden.clear()
+
+    def _sum_of(self, parameter: Any) -> Any:
+        known = self._sums.get(id(parameter))
+        if known is None or known[0] is not parameter or known[1].shape != parameter.shape:
+            return None  # cut smaller meanwhile, say
+        return known[1]
+
+
+class StepUnderWay:
+    """A step under way, whose hooks were called from ``frame``. It may never end, by an exception."""
+
+    def __init__(self, optimizer: Any, frame: FrameType, gathered: GradientSum | None, scale: float) -> None:
+        self._optimizer, self._frame, self._gathered = optimizer, frame, gathered
+        self._rates = [group.get("lr") for group in optimizer.param_groups]
+        if gathered is not None:
+            gathered.begin(optimizer)
+        for group in optimizer.param_groups:
+            if group.get("lr") is not None:
+                group["lr"] = group["lr"] * scale
+
+    def is_around(self, frame: FrameType | None) -> bool:
+        """Whether ``frame`` is called from within the step."""
+        while frame is not None and frame is not self._frame:
+            frame = frame.f_back
+        return frame is not None
+
+    def end(self) -> bool:
+        """Whether the step was one that waits."""
+        self._give_rates_back()
+        return self._gathered is not None and self._gathered.end()
+
+    def take_back(self) -> None:
+        """As if the step had never begun."""
+        self._give_rates_back()
+        if self._gathered is not None:
+            self._gathered.take_back()
+
+    def _give_rates_back(self) -> None:
+        for group, rate in zip(self._optimizer.param_groups, self._rates, strict=False):
+            if rate is not None:
+                group["lr"] = rate
+
+
+def told_of_failure(optimizer: Any, failed: Callable[[], None]) -> Callable[[], None]:
+    """Call ``failed`` where the optimizer's step raises, before the script that catches it goes on; returns
+    what takes that back. A schedule that stands around the step, before or since, is left where it is.
+    """
+    original, told = optimizer.step, [failed]
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args[bound:], **kwargs)
+        except BaseException:
+            for tell in told:
+                tell()
+            raise
+
+    bound = int(hasattr(original, "__func__"))  # a schedule that is made later looks for a method
+    present = vars(optimizer).get("step")
+    ours = wraps(original.__func__ if bound else original)(step)
+    optimizer.step = put = MethodType(ours, optimizer) if bound else ours
+
+    def undo() -> None:
+        told.clear()
+        if vars(optimizer).get("step") is put:
+            if present is None:
+                del optimizer.step
+            else:
+                optimizer.step = present
+
+    return undo
