@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from . import own_files
 from .training import Training
 from .training_state import buffers_of, dense, parameters_of, take_up, taken_down
 from .wire import Message
@@ -192,7 +193,7 @@ class Numerics:
         return self._training.torch
 
     def _read(self, path: str) -> Any:
-        return self._torch.load(path, map_location="cpu", mmap=True, weights_only=False)
+        return own_files.load(self._torch, path, map_location="cpu", mmap=True)
 
     def _begin(self) -> None:
         """Note what the step to come starts from."""

@@ -17,6 +17,7 @@ import torch
 
 from ...records.codec import from_json, to_json
 from ...records.ranks import Findings, LoaderKey
+from .. import own_files
 from ..hooks import Hooks
 from ..job import Ranks
 from ..loader_override import LoaderOverride, workers
@@ -50,7 +51,7 @@ class Rehearsal(Member):
         self._fallen_out = ""  # why the ranks could not add up their gradients
         self._file = Path(folder, _FILE)
         self._alone = ranks.world_size == 1
-        self._expected: dict[str, Any] = {} if self._alone else torch.load(self._file, weights_only=False)
+        self._expected: dict[str, Any] = {} if self._alone else own_files.load(torch, self._file)
         findings = Findings() if self._alone else from_json(Findings, self._expected["findings"])
         super().__init__(training, hooks, observer, ranks, findings, fail)
         self._keys: list[LoaderKey] = []

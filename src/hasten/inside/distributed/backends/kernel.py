@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ... import own_files
+
 _SOURCE = Path(__file__).with_name("kernel.c")
 _FLAGS = ("-O3", "-march=native", "-std=c11", "-shared", "-fPIC")
 _SECONDS = 60
@@ -33,13 +35,14 @@ def kernel() -> Any:
 def _loaded() -> Any:
     """Homes are shared by machines of different kinds: the file's name tells them apart."""
     kept = _cache() / f"kernel-{_fingerprint()}.so"
-    if kept.exists():
+    if own_files.is_ours(kept):
         return ctypes.CDLL(str(kept))
     compiler = _compiler()
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
+        own_files.close_to_others(kept.parent)
         folder = tempfile.mkdtemp(dir=kept.parent)
-    except OSError:  # no home to write to
+    except OSError:  # no home to write to, or a cache of somebody else's
         folder = tempfile.mkdtemp(prefix="hasten-")
         kept = Path(folder, "kernel.so")
     try:
@@ -55,6 +58,7 @@ def _compiled(compiler: str, folder: str) -> Path:
     command = [compiler, *_FLAGS, str(_SOURCE), "-o", str(made)]
     environment = {**os.environ, "TMPDIR": folder}
     subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS, env=environment)
+    made.chmod(0o700)
     return made
 
 

@@ -88,7 +88,8 @@ class Segment:
         """Map the memory; why that was not possible."""
         try:
             if self._descriptor < 0 and offer["place"]:
-                self._descriptor = os.open(offer["place"], os.O_RDWR)
+                by_link = offer["place"].startswith("/proc/")  # of the kernel's; else somebody planted it
+                self._descriptor = os.open(offer["place"], os.O_RDWR | (0 if by_link else os.O_NOFOLLOW))
             elif self._descriptor < 0 and self._inherited is not None:
                 self._descriptor = self._inherited
             if os.pread(self._descriptor, _TOKEN_BYTES, 0).hex() != offer["token"]:

@@ -1,0 +1,65 @@
+"""Files that only this user can have written: what workers leave for each other, and what is kept for later.
+
+To load a file can be to run it: a library, or a pickle.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import stat
+import sys
+from typing import Any
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def close_to_others(folder: str | os.PathLike[str]) -> None:
+    """Let nobody else write into a folder. Raises OSError where it is somebody else's, or none."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if found.st_uid != os.geteuid():
+            raise PermissionError(f"{os.fspath(folder)} belongs to another user")
+        if found.st_mode & _OTHERS_WRITE:
+            os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & ~_OTHERS_WRITE)
+    finally:
+        os.close(descriptor)
+
+
+def is_ours(path: str | os.PathLike[str]) -> bool:
+    """Whether it is a file that nobody else can have written or put in its place; no link is one."""
+    try:
+        file, folder = os.lstat(path), os.lstat(os.path.dirname(path) or ".")
+    except OSError:
+        return False
+    return (
+        stat.S_ISREG(file.st_mode)
+        and stat.S_ISDIR(folder.st_mode)
+        and all(
+            found.st_uid == os.geteuid() and not found.st_mode & _OTHERS_WRITE for found in (file, folder)
+        )
+    )
+
+
+def load(torch: Any, path: str | os.PathLike[str], **how: Any) -> Any:
+    """What ``torch.save`` wrote for us. Raises PermissionError where somebody else can have written it.
+
+    All that is plain is loaded as such. An optimizer may keep objects of its own, which only pickle can make.
+    """
+    if not is_ours(path):
+        raise PermissionError(f"{os.fspath(path)} may be somebody else's, so it is not loaded")
+    try:
+        with torch.serialization.safe_globals(_of_numpy()):
+            return torch.load(path, weights_only=True, **how)
+    except pickle.UnpicklingError:
+        return torch.load(path, weights_only=False, **how)
+
+
+def _of_numpy() -> list[Any]:
+    """What an array of its random state is made by."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return []
+    array = numpy.zeros(0, dtype=numpy.uint32)
+    return [array.__reduce__()[0], numpy.ndarray, numpy.dtype, type(array.dtype)]
