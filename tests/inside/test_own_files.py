@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
 import random
@@ -119,6 +120,7 @@ def cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     monkeypatch.setattr(subprocess, "run", compiled)
     monkeypatch.setattr(kernel, "_compiler", lambda: "cc")
+    monkeypatch.setattr(ctypes, "CDLL", lambda path: (Path(path), Path(path).read_text()))
     return folder / "hasten"
 
 
@@ -128,8 +130,7 @@ def test_a_planted_kernel_is_replaced(cache: Path, kind: str) -> None:
     cache.mkdir()
     path = cache / f"kernel-{kernel._fingerprint()}.so"
     NO_FILE[kind](path)
-    assert kernel._compiled() == path
-    assert path.read_text() == "ours"
+    assert kernel._loaded() == (path, "ours")
     assert (cache.parent.parent / ".bashrc").read_bytes() == SECRET
 
 
@@ -138,7 +139,7 @@ def test_a_kernel_that_others_may_write_is_compiled_again(cache: Path) -> None:
     path = cache / f"kernel-{kernel._fingerprint()}.so"
     path.write_text("theirs")
     path.chmod(0o777)
-    assert kernel._compiled().read_text() == "ours"
+    assert kernel._loaded() == (path, "ours")
     assert path.stat().st_mode & 0o777 == 0o700
 
 
@@ -147,13 +148,14 @@ def test_a_kernel_of_ours_is_kept(cache: Path) -> None:
     path = cache / f"kernel-{kernel._fingerprint()}.so"
     path.write_text("compiled before")
     path.chmod(0o700)
-    assert kernel._compiled().read_text() == "compiled before"
+    assert kernel._loaded() == (path, "compiled before")
 
 
 def test_a_cache_that_others_may_write_into_is_closed_to_them(cache: Path) -> None:
     cache.mkdir()
     cache.chmod(0o777)
-    assert kernel._compiled().parent == cache
+    path, _ = kernel._loaded()
+    assert path.parent == cache
     assert cache.stat().st_mode & 0o777 == 0o755
 
 
@@ -165,6 +167,6 @@ def test_a_cache_of_somebody_elses_is_not_used(
 
     NO_FOLDER[kind](cache)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "project"))
-    kept = kernel._compiled()
-    assert kept.read_text() == "ours"
-    assert cache not in kept.parents
+    path, content = kernel._loaded()
+    assert content == "ours"
+    assert cache not in path.parents
