@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from hasten.inside import mounts, shelter
 from hasten.inside.job import Shield
+from hasten.inside.protect import Protection
 
 
 def test_on_another_system_nothing_of_linux_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,3 +23,19 @@ def test_on_another_system_nothing_of_linux_is_asked(tmp_path: Path, monkeypatch
     monkeypatch.setattr(shelter, "contain", fail)
     protection, _ = shelter._protected(Shield((str(tmp_path),), ""))
     assert (protection.kind, protection.reason) == ("off", "files can be protected on Linux only")
+
+
+@pytest.mark.attack("files")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protection is for Linux")
+@pytest.mark.parametrize(("kind", "aside"), [("overlay", False), ("landlock", True), ("off", True)])
+def test_without_overlays_temporary_files_lie_where_they_go_with_the_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, aside: bool
+) -> None:
+    """Compilers and loaders that are killed leave some."""
+    monkeypatch.setenv("TMPDIR", "/elsewhere")
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(shelter, "contain", lambda: "")
+    monkeypatch.setattr(mounts, "is_admin", lambda: True)
+    monkeypatch.setattr(shelter, "protect", lambda *_, **__: Protection(kind, "", (), {}))
+    shelter._protected(Shield((str(tmp_path),), "", aside=str(tmp_path), required=False))
+    assert os.environ["TMPDIR"] == (str(tmp_path / "temporary") if aside else "/elsewhere")

@@ -44,7 +44,7 @@ def _protected(shield: Shield) -> tuple[Protection, bool]:
     protection = protect(
         shield.folders, shield.layers, shield.prelude, shield.through, or_deny=shield.required
     )
-    if protection.kind == "landlock" and shield.aside:
+    if protection.kind != "overlay" and shield.aside:
         _keep_temporary_files_in(os.path.join(shield.aside, "temporary"))
     if contained and not admin:
         mounts.drop_capabilities()  # those that came with the namespace
@@ -52,7 +52,7 @@ def _protected(shield: Shield) -> tuple[Protection, bool]:
 
 
 def _keep_temporary_files_in(folder: str) -> None:
-    """Where writing is denied, the usual folder for them is, too."""
+    """Where writing is denied, the usual folder for them is, too; and what a killed worker leaves must go."""
     with suppress(OSError):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         os.environ["TMPDIR"] = folder
