@@ -220,7 +220,7 @@ def test_an_error_inside_the_model_shows_no_frame_of_ours(stage: Stage) -> None:
     ("end", "how", "detail"),
     [
         ("sys.exit(3)", "exit", "3"),
-        ("sys.exit('out of disk')", "exit", "out of disk"),
+        ("sys.exit('out of disk')", "said", "out of disk"),
         ("sys.exit()", "completed", ""),
     ],
 )
