@@ -24,7 +24,7 @@ from hasten.workspace import Script, Workspace
 
 from .test_journal import rows
 
-pytestmark = [pytest.mark.attack("together"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.attack("together")]
 
 HERE = Workspace(Script(Path("train.py"), ()))
 HOLDER = """

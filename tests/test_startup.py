@@ -11,6 +11,8 @@ import pytest
 
 from hasten.cli.main import _VERBS
 
+from .patience import PATIENCE_SECONDS
+
 HEAVY = ("torch", "rich", "numpy", "tomli_w")
 VERBS = [verb.NAME for verb in _VERBS]
 
@@ -29,7 +31,7 @@ sys.stderr.write(json.dumps([code, [name for name in heavy if name in sys.module
 def heavy_modules_after(code: str, *arguments: str) -> tuple[int | None, list[str]]:
     """The exit code of ``code`` in a fresh interpreter, and which heavy modules it imported."""
     command = [sys.executable, "-c", PROGRAM, json.dumps(HEAVY), code, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     exit_code, imported = json.loads(done.stderr)
     return exit_code, imported
 
@@ -52,5 +54,5 @@ def test_a_heavy_import_is_noticed() -> None:
 
 def test_every_verb_is_listed_by_help() -> None:
     command = [sys.executable, "-m", "hasten.cli.main", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     assert [verb for verb in VERBS if re.search(rf"\n    {verb}\s", done.stdout)] == VERBS

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from ..cli.conftest import PATIENCE_SECONDS, Project, wait_until
+from ..cli.conftest import Project, wait_until
+from ..patience import PATIENCE_SECONDS
 
 LINES, COLUMNS = 33, 101
 

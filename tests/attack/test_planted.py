@@ -27,7 +27,7 @@ from hasten.workspace import Script, Workspace
 
 from .planted import IN_PLACE, NO_FILE, NO_FOLDER, SECRET
 
-pytestmark = [pytest.mark.attack("intruders"), pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.attack("intruders")]
 
 SCRIPT = Script(Path("train.py"), ())
 HERE = Workspace(SCRIPT)

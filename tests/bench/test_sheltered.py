@@ -24,7 +24,6 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.workspace import Script
 
 pytestmark = [
-    pytest.mark.timeout(240),
     pytest.mark.skipif(this_machine().usable_cpus < 2, reason="two ranks need two CPUs"),
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="trials' shelter is for Linux"),
 ]

@@ -13,6 +13,8 @@ from pathlib import Path
 from hasten.bench.stage import Stage
 from hasten.machine import this_machine
 
+from ..patience import PATIENCE_SECONDS
+
 # What the scripts of these tests have in common; it lies beside them as a module of the user's own.
 GROUND = '''
 import time
@@ -112,7 +114,7 @@ def stage_for(folder: Path, source: str, *arguments: str) -> Iterator[Stage]:
 
 def first_output(folder: Path) -> str:
     """What the stage's first worker has printed, as soon as there is something."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not (text := (folder / "output/worker-001.stdout").read_text()):
         assert time.monotonic() < deadline, "the script printed nothing"
         time.sleep(0.01)

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from ..patience import PATIENCE_SECONDS
 from ..processes import started_with
 from .typed import refused as refused
 
-PATIENCE_SECONDS = 120.0  # nothing here takes that long; a machine may be busy
 _HIS_OWN = ("OMP_", "MKL_", "MALLOC_", "LD_PRELOAD", "GLIBC_TUNABLES", "PYTHON", "HASTEN_", "COV_")
 _MARK = "MADE_BY_THIS_TEST"
 

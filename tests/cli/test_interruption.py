@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import PATIENCE_SECONDS, Project, wait_until
+from ..patience import PATIENCE_SECONDS
+from .conftest import Project, wait_until
 
 pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found by /proc"),

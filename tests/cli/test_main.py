@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from ..patience import PATIENCE_SECONDS
+
 HEAD = """
 import sys
 from hasten.cli import run
@@ -27,7 +29,7 @@ def ended(body: str, words: tuple[str, ...] = ("run", "train.py")) -> subprocess
     """How ``hasten`` ends where the verb does ``body``."""
     code = HEAD.format(body=body, words=list(words))
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )
 
 
@@ -88,7 +90,7 @@ def test_a_reader_that_has_gone_is_no_catastrophe(body: str) -> None:
     buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
     with open(write_end, "wb") as gone:
         done = subprocess.run(
-            command, env=buffered, stdout=gone, stderr=subprocess.PIPE, timeout=60, check=False
+            command, env=buffered, stdout=gone, stderr=subprocess.PIPE, timeout=PATIENCE_SECONDS, check=False
         )
     assert (done.returncode, done.stderr) == (1, b"")
 

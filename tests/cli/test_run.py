@@ -14,6 +14,7 @@ from hasten.machine import this_machine
 from hasten.records.facts import Facts
 
 from ..bench.made_up import observation
+from ..patience import PATIENCE_SECONDS
 from .conftest import Project
 
 PLAN = "format = 1\n[techniques.bf16]\n"
@@ -139,7 +140,7 @@ def test_ctrl_c_is_the_scripts(project: Project) -> None:
     while "working" not in running.stderr.readline():
         pass
     running.send_signal(signal.SIGINT)
-    _, error = running.communicate(timeout=60)
+    _, error = running.communicate(timeout=PATIENCE_SECONDS)
     assert running.returncode == -signal.SIGINT
     assert error.endswith("KeyboardInterrupt\n")
     assert project.processes() == []

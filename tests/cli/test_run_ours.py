@@ -10,6 +10,7 @@ import pytest
 
 from hasten.inside.distributed.parting import EXIT_CODE
 
+from ..patience import PATIENCE_SECONDS
 from .conftest import Project, wait_until
 
 SCRIPT = """
@@ -114,7 +115,7 @@ def test_ctrl_c_leaves_nothing(project: Project) -> None:
         if line.startswith("training"):
             break
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=120)
+    process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode in (130, -signal.SIGINT), lines
     wait_until(lambda: project.left_over() == [])
     assert [name for name in os.listdir("/dev/shm") if name.startswith("hasten")] == []

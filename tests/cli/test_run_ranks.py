@@ -27,7 +27,6 @@ Path(f"told-{os.environ['RANK']}.json").write_text(json.dumps(told))
 """
 
 pytestmark = [
-    pytest.mark.timeout(120),
     pytest.mark.skipif(CPUS < 2, reason="two ranks need two CPUs"),
 ]
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ..attack.terminal import COLUMNS, LINES, at_terminal
-from .conftest import PATIENCE_SECONDS, Project
+from ..patience import PATIENCE_SECONDS
+from .conftest import Project
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="as the kernel of Linux gives terminals"),

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ..patience import PATIENCE_SECONDS
+
 HASTEN = f"{shlex.quote(sys.executable)} -m hasten.cli.main"
 FULL = "hasten: the result could not be written to standard output: No space left on device\n"
 CLOSED = "hasten: the result could not be written to standard output: it is closed\n"
@@ -20,7 +22,7 @@ def typed(words: str, folder: Path, unbuffered: str = "") -> subprocess.Complete
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     return subprocess.run(
         ["sh", "-c", f"{HASTEN} {words}"], cwd=folder, env=environment,
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip
 
 
@@ -88,7 +90,7 @@ def test_a_name_that_the_terminal_cannot_show_is_spelled_out(tmp_path: Path) -> 
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "OMP_NUM_THREADS": "\u00df"}
     told = subprocess.run(
         [sys.executable, "-m", "hasten.cli.main", "doctor"], cwd=tmp_path, env=environment,
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip
     assert (told.returncode, told.stderr) == (0, "")
     assert r"OMP_NUM_THREADS=\xdf" in told.stdout
@@ -104,7 +106,7 @@ def test_the_working_directory_is_gone(words: str, tmp_path: Path) -> None:
     gone.mkdir()
     done = subprocess.run(
         ["sh", "-c", f"cd {shlex.quote(str(gone))}; rmdir ../gone; {HASTEN} {words}"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "hasten: the working directory was deleted: change into one that is there\n"

@@ -6,7 +6,6 @@ import pytest
 
 from .conftest import Project
 
-pytestmark = pytest.mark.timeout(60)
 ALONE = "import torch\n"
 GLOO = "import torch.distributed as dist\ndist.init_process_group('gloo')\n"
 MPI = GLOO.replace("gloo", "mpi")

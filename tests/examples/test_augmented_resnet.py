@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from hasten import examples
+from ..patience import PATIENCE_SECONDS
 
 SCRIPT = examples.path("augmented_resnet")
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -32,7 +33,7 @@ def train(script: Path, folder: Path) -> str:
     """What one epoch under seed 0, started from ``folder``, prints. A warning is an error, as in ours."""
     command = [sys.executable, "-W", "error", str(script), "--epochs", "1", "--seed", "0"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # one thread: sums are added in one order
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout

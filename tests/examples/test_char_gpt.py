@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from hasten import examples
+from ..patience import PATIENCE_SECONDS
 
 SCRIPT = examples.path("char_gpt")
 DATA = SCRIPT.parent / "data" / "persuasion"
@@ -31,7 +32,7 @@ def train(script: Path, folder: Path) -> str:
     sizes = ["--steps", "60", "--batch-size", "16", "--block-size", "32", "--eval-interval", "50"]
     command = [sys.executable, "-W", "error", str(script), *sizes, "--seed", "0"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # one thread: sums are added in one order
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout

@@ -22,6 +22,7 @@ import pytest
 import hasten
 from hasten.inside import mounts
 
+from ..patience import PATIENCE_SECONDS
 from .users import identity, python_for
 
 WORKER = """
@@ -91,7 +92,7 @@ class Ground:
                 "PATH": os.environ["PATH"], "PYTHONPATH": str(self.base / "src"),
                 "HOME": str(self.home), **more,
             },
-            cwd=cwd, capture_output=True, text=True, timeout=60, **identity(self.user),
+            cwd=cwd, capture_output=True, text=True, timeout=PATIENCE_SECONDS, **identity(self.user),
         )  # fmt: skip
 
     def run(self, body: str, **asked: Any) -> Any:

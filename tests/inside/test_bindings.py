@@ -13,10 +13,10 @@ from hasten.inside.job import Job, OwnGroup
 from hasten.launch.local import render
 
 from ..bench.made_up import machine
+from ..patience import PATIENCE_SECONDS
 
 NAMES = ("oneccl_bindings_for_pytorch", "torch_ccl")
 pytestmark = [
-    pytest.mark.timeout(120),
     pytest.mark.skipif(
         any(importlib.util.find_spec(name) for name in NAMES), reason="the bindings are installed"
     ),
@@ -27,7 +27,13 @@ def run(folder: Path, source: str, own_group: OwnGroup | None) -> subprocess.Com
     (folder / "train.py").write_text(source)
     argv, environment = render(Job(("train.py",), machine(), own_group=own_group), os.environ)
     return subprocess.run(
-        argv, env=environment, cwd=folder, capture_output=True, text=True, timeout=100, check=False
+        argv,
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
     )
 
 

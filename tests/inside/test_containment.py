@@ -19,6 +19,7 @@ import hasten
 from hasten.inside.containment import contain
 from hasten.inside.orphans import end_all_below
 
+from ..patience import PATIENCE_SECONDS
 from ..processes import started_with
 from .users import NOBODY, identity, python_for
 
@@ -80,7 +81,7 @@ class Place:
 
     def says(self, body: str) -> str:
         process = self.start(body)
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
         if process.returncode == 42:
             pytest.skip(f"no process namespaces here: {said.strip()}")
         return said
@@ -94,7 +95,7 @@ class Place:
         return found
 
     def empties(self) -> bool:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while self.living() and time.monotonic() < deadline:
             time.sleep(0.02)
         return not self.living()
@@ -176,7 +177,7 @@ time.sleep(600)
 )
 def test_it_is_seen_to_end_as_it_did(place: Place, end: str, code: int) -> None:
     process = place.start("sys.stderr = open(os.devnull, 'w')\n" + end)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_SECONDS)
     if process.returncode == 42:
         pytest.skip("no process namespaces here")
     assert process.returncode == code
@@ -231,7 +232,7 @@ def test_without_namespaces_what_it_leaves_ends_with_it(place: Place, then: str,
     with place.start(stood_over(place, then), begin="") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        assert process.wait(timeout=60) == code
+        assert process.wait(timeout=PATIENCE_SECONDS) == code
     assert place.living() == [], "gone before it is seen to end"
 
 
@@ -266,7 +267,7 @@ def test_without_namespaces_all_that_it_started_can_be_ended_from_outside(place:
         assert process.stdout.readline() == "ready\n"
         assert len(place.living()) == 6, "two of ours and four children"
         end_all_below(process.pid)
-        assert process.wait(timeout=60) == -signal.SIGKILL
+        assert process.wait(timeout=PATIENCE_SECONDS) == -signal.SIGKILL
     assert place.living() == []
 
 
@@ -282,4 +283,4 @@ def test_without_namespaces_signals_to_its_group_are_the_workers(
         assert process.stdout.readline() == "ready\n"
         os.killpg(process.pid, number)
         assert process.stdout.readline() == "heard\n"
-        assert process.wait(timeout=60) == 3
+        assert process.wait(timeout=PATIENCE_SECONDS) == 3

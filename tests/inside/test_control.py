@@ -13,6 +13,8 @@ from hasten.inside.control import Conversation
 from hasten.inside.observer import RawStep
 from hasten.inside.wire import Hangup, Message, Wire
 
+from ..patience import PATIENCE_SECONDS
+
 
 class Ended(BaseException):
     """Stands for the end of the process."""
@@ -36,7 +38,7 @@ class Coordinator:
             self.wire.send(request)
 
     def hears(self) -> Message:
-        return self.wire.receive(timeout=10)
+        return self.wire.receive(timeout=PATIENCE_SECONDS)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 from hasten.inside import landlock
 from hasten.inside.landlock import version, writing
 
+from ..patience import PATIENCE_SECONDS
 from .ground import fingerprint
 
 pytestmark = pytest.mark.attack("files")
@@ -66,7 +67,7 @@ class Ground:
         """Run ``body`` in the project folder. There is no place for layers, so no overlay can be laid."""
         return subprocess.run(
             [sys.executable, "-B", "-c", WORKER, str(self.project), str(self.beside), body],
-            cwd=self.project, capture_output=True, text=True, timeout=60, check=False,
+            cwd=self.project, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
         )  # fmt: skip
 
     def run(self, body: str) -> None:
@@ -192,7 +193,7 @@ def test_without_consent_writes_are_not_denied(ground: Ground) -> None:
     worker = WORKER.replace(", or_deny=True", "").replace('"landlock"', '"off"')
     body = "open('data.txt', 'w').write('new')"
     command = [sys.executable, "-B", "-c", worker, str(ground.project), str(ground.beside), body]
-    subprocess.run(command, cwd=ground.project, check=True, timeout=60)
+    subprocess.run(command, cwd=ground.project, check=True, timeout=PATIENCE_SECONDS)
     assert (ground.project / "data.txt").read_text() == "new"
 
 

@@ -14,6 +14,7 @@ import pytest
 from hasten.inside.job import Job
 from hasten.launch.local import render
 
+from ..patience import PATIENCE_SECONDS
 from ..techniques.made_up import machine
 
 WHAT_A_SCRIPT_SEES = """
@@ -51,7 +52,7 @@ def ending_of(command: list[str], folder: Path, environment: Mapping[str, str]) 
         env={**environment, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr

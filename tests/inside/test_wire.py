@@ -11,6 +11,8 @@ import pytest
 
 from hasten.inside.wire import Hangup, Message, Wire
 
+from ..patience import PATIENCE_SECONDS
+
 
 @pytest.fixture
 def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
@@ -65,7 +67,7 @@ def test_after_a_timeout_the_conversation_can_go_on(ends: Ends) -> None:
     ours.send({"late": True})
     assert theirs.receive() == {"late": True}
     theirs.send({"answer": 1})
-    assert ours.receive(timeout=5) == {"answer": 1}
+    assert ours.receive(timeout=PATIENCE_SECONDS) == {"answer": 1}
 
 
 def test_a_closed_connection_is_a_hangup(ends: Ends) -> None:

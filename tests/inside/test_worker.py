@@ -21,6 +21,7 @@ from hasten.inside.job import Job, Perturbation
 from hasten.launch.local import render
 from hasten.records.plan import Plan
 
+from ..patience import PATIENCE_SECONDS
 from ..techniques.made_up import machine
 
 TRAIN = """
@@ -38,7 +39,7 @@ def train(steps):
         optimizer.step()
         print(loss.item(), flush=True)
 """
-AFTER = 60.0  # seconds after which a test has failed
+AFTER = PATIENCE_SECONDS  # after which a test has failed
 
 
 class Stage:
@@ -317,7 +318,7 @@ def alive(process: int) -> bool:
 
 
 def wait_for(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
     return condition()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ..cli.conftest import Project, wait_until
+from ..patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parent.parent.parent
 START = """
@@ -22,7 +23,6 @@ rank, size = int(os.environ['RANK']), os.environ['WORLD_SIZE']
 WAIT = "open(f'up-{rank}', 'w').close()\ntime.sleep(600)\n"
 
 pytestmark = [
-    pytest.mark.timeout(120),
     pytest.mark.skipif(sys.platform != "linux", reason="ranks are told apart in /proc"),
 ]
 
@@ -127,7 +127,7 @@ signal.signal({int(number)}, noted)
 """
     process = started(here, note + WAIT, 3)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE_SECONDS)
     assert (process.returncode, errors) == (0, "")
     heard = {path.name: path.read_text() for path in here.folder.glob("heard-*")}
     assert heard == {f"heard-{rank}": str(int(number)) for rank in range(3)}
@@ -137,7 +137,7 @@ signal.signal({int(number)}, noted)
 def test_a_signal_that_ends_rank_0_is_in_the_exit_code(here: Project) -> None:
     process = started(here, WAIT)
     process.terminate()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 128 + signal.SIGTERM
 
 
@@ -159,7 +159,7 @@ def test_a_hangup_that_is_ignored_stays_so(here: Project) -> None:
     finally:
         signal.signal(signal.SIGHUP, inherited)
     process.send_signal(signal.SIGHUP)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0
 
 
@@ -194,7 +194,7 @@ def test_ctrl_c_at_the_terminal_comes_once(here: Project) -> None:
 def test_ranks_die_with_a_launcher_that_is_killed(here: Project) -> None:
     process = started(here, WAIT)
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_SECONDS)
     wait_until(lambda: here.processes() == [])
 
 
@@ -203,7 +203,7 @@ def test_so_do_the_processes_that_they_forked(here: Project) -> None:
     process = started(here, "if os.fork() == 0:\n    rank = f'{rank}-child'\n" + WAIT)
     wait_until(lambda: len(list(here.folder.glob("up-*"))) == 4)
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_SECONDS)
     wait_until(lambda: here.processes() == [])
 
 
@@ -211,6 +211,11 @@ def test_output_that_nobody_reads_any_more_stops_no_rank(here: Project) -> None:
     here.write("train.py", START + "print('x' * 2**20, file=sys.stderr if rank else sys.stdout)\n")
     with open(os.devnull, "wb") as null:
         done = subprocess.run(
-            words(2, "all"), cwd=here.folder, env=here.environment, stdout=null, stderr=null, timeout=60
+            words(2, "all"),
+            cwd=here.folder,
+            env=here.environment,
+            stdout=null,
+            stderr=null,
+            timeout=PATIENCE_SECONDS,
         )
     assert done.returncode == 0

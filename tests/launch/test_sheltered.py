@@ -19,9 +19,9 @@ from hasten.launch.sheltered import render
 from hasten.machine import this_machine
 
 from ..cli.conftest import Project, wait_until
+from ..patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.timeout(120)
-SECONDS = 60
+SECONDS = PATIENCE_SECONDS  # after which a test has failed
 
 WRITES = """
 import os, time

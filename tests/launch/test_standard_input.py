@@ -24,6 +24,8 @@ from hasten.launch import standard_input as module
 from hasten.launch.standard_input import File, Nothing, StandardInput, Stream, Terminal, standard_input
 from tests.bench.workers import stage_for
 
+from ..patience import PATIENCE_SECONDS
+
 pytestmark = pytest.mark.attack("files")
 
 
@@ -69,7 +71,7 @@ def run(source: StandardInput, *command: str) -> str:
     )
     if given is not None:
         given.serve()
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=PATIENCE_SECONDS)
     return said
 
 
@@ -138,7 +140,7 @@ def test_a_terminal_goes_with_its_worker(terminal: int, tmp_path: Path) -> None:
     before = os.listdir("/proc/self/fd")
     for _ in range(3):
         run(source, "true")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while (now := os.listdir("/proc/self/fd")) != before or _attending():
         assert time.monotonic() < deadline, f"{before} became {now}, attending: {_attending()}"
 
@@ -191,7 +193,7 @@ def test_what_comes_late_is_waited_for(pipe: int, tmp_path: Path) -> None:
     assert process.stdout.readline() == "reading\n"
     os.write(pipe, b"late")
     os.close(pipe)
-    assert process.communicate(timeout=60)[0] == "'late'\n"
+    assert process.communicate(timeout=PATIENCE_SECONDS)[0] == "'late'\n"
 
 
 def test_two_workers_at_once_read_the_same(pipe: int, tmp_path: Path) -> None:

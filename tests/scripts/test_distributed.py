@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from ..cli.conftest import Project
+from ..patience import PATIENCE_SECONDS
 
 SCRIPTS = Path(__file__).parent / "distributed"
 MISSING_MPI = "" if importlib.util.find_spec("mpi4py") else "mpi4py is not installed"
 MISSING_CCL = "" if Path(sys.prefix, "lib", "libccl.so.2").exists() else "oneCCL is not installed"
-
-pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture
@@ -95,7 +94,7 @@ def test_a_rank_of_mpirun_is_a_rank_of_the_script(project: Project, name: str) -
         env=project.environment,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -20,6 +20,8 @@ from hasten.records.facts import Facts
 from hasten.records.observation import Observation, Step
 from hasten.records.plan import BASELINE, Plan, Settings
 
+from ..patience import PATIENCE_SECONDS
+
 WARMUP_STEPS = 8
 WATCHED_STEPS = 30
 UNDER_A_TECHNIQUE = 2  # cycles
@@ -112,7 +114,7 @@ def follow(stage: Stage, names: Sequence[str]) -> Outcome:
             _see(outcome, watched[WARMUP_STEPS:], worker.observation())
             _try_all(outcome, worker, stage, names)
             worker.switch(BASELINE)
-            worker.steps(END, timeout=120)
+            worker.steps(END, timeout=PATIENCE_SECONDS)
         except ScriptOver as over:
             outcome.ended = over.ended
             outcome.steps = [*worker.history, *over.ended.steps]

@@ -14,6 +14,8 @@ from hasten.machine.facts import speed_variables
 from hasten.records.machine import Machine
 from hasten.records.plan import Plan, Settings
 
+from ..patience import PATIENCE_SECONDS
+
 _ASK = """
 import json, sys
 import torch
@@ -52,7 +54,7 @@ def proof_of(
         env={**plain, **environment_of(plan, on or this_machine(), {})},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

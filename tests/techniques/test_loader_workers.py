@@ -25,6 +25,7 @@ from hasten.inside.techniques.loader_workers import LoaderWorkers
 from hasten.launch.local import render
 from hasten.records.plan import Plan
 
+from ..patience import PATIENCE_SECONDS
 from .made_up import facts, loader, machine
 from .reading import Reading
 
@@ -326,7 +327,7 @@ def test_workers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
             assert all(map(alive, workers))
         finally:
             process.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while any(map(alive, workers)):
         assert time.monotonic() < deadline, "a worker outlived its process"
         time.sleep(0.1)

@@ -13,6 +13,7 @@ from hasten.inside.techniques.malloc import Malloc
 from hasten.machine import this_machine
 from hasten.records.machine import Machine
 
+from ..patience import PATIENCE_SECONDS
 from .made_up import facts, machine, root
 
 PROOF = """
@@ -40,7 +41,7 @@ def proven(variables: dict[str, str], used_before: list[int]) -> bool:
         env={**plain, **variables},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=True,
     )
     effective, _, evidence = done.stdout.partition(" ")
@@ -116,7 +117,7 @@ def answered(kind: str, variables: dict[str, str]) -> str:
         env={**plain, **variables},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=True,
     )
     assert done.stderr == ""  # no allocator complains of its settings

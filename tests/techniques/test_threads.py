@@ -12,6 +12,7 @@ import pytest
 from hasten.inside.techniques.threads import Threads
 
 from ..machine.topologies import recorded
+from ..patience import PATIENCE_SECONDS
 from .made_up import facts, machine, root
 
 PROOF = """
@@ -37,7 +38,7 @@ def test_the_proof_holds_for_the_number_the_process_was_started_with(count: int)
         env={**plain, **Threads.environment({"count": count}, machine())},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
         check=True,
     )
     assert done.stdout.split() == [str(count == 1), str(count == 2)]

@@ -14,10 +14,11 @@ from hasten.inside.job import Job, Ranks
 from hasten.machine import this_machine
 from hasten.records.ranks import Findings
 
+from ...patience import PATIENCE_SECONDS
 from .ranks import Ended
 from .trainings import LOADER, SEED, write
 
-_SECONDS = 90.0
+_SECONDS = PATIENCE_SECONDS  # after which a test has failed
 
 
 def train_forked(
@@ -32,7 +33,8 @@ def train_forked(
     for rank in range(max(size, 1)):
         ranks = Ranks(
             rank, size, rank, f"file://{store}",
-            timeout_seconds=60.0, sync_batch_norm=sync_batch_norm, findings=findings or Findings(LOADER),
+            timeout_seconds=PATIENCE_SECONDS, sync_batch_norm=sync_batch_norm,
+            findings=findings or Findings(LOADER),
         )  # fmt: skip
         jobs.append(
             Job(argv=(str(script),), machine=this_machine(), seed=SEED, ranks=ranks if size else None)

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-SECONDS = 120
+from ...patience import PATIENCE_SECONDS
+
+SECONDS = PATIENCE_SECONDS  # after which a test has failed
 START = """
 import datetime, json, os, sys
 import torch

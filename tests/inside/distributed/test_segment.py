@@ -16,6 +16,8 @@ from torch._C._distributed_c10d import HashStore
 from hasten.inside.distributed.backends import segment
 from hasten.inside.distributed.backends.segment import CannotShare, Segment
 
+from ...patience import PATIENCE_SECONDS
+
 BYTES = 64 * 1024
 ABLE = frozenset({"kernel", "of rank 0 alone"})
 
@@ -23,7 +25,7 @@ ABLE = frozenset({"kernel", "of rank 0 alone"})
 def of_all(size: int) -> list[Segment | BaseException]:
     """The segments of ``size`` ranks, each in a thread; what was raised in place of one."""
     store = HashStore()
-    store.set_timeout(timedelta(seconds=20))
+    store.set_timeout(timedelta(seconds=PATIENCE_SECONDS))
     found: list[Any] = [None] * size
 
     def start(rank: int) -> None:
@@ -37,7 +39,7 @@ def of_all(size: int) -> list[Segment | BaseException]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=PATIENCE_SECONDS)
     return found
 
 
@@ -95,7 +97,7 @@ def test_memory_that_was_inherited_is_taken_first(monkeypatch: Any) -> None:
     monkeypatch.setattr(segment, "_made", failing("memory", "file"))
     descriptor = os.memfd_create("given")
     store = HashStore()
-    store.set_timeout(timedelta(seconds=20))
+    store.set_timeout(timedelta(seconds=PATIENCE_SECONDS))
     found: list[Any] = [None, None]
 
     def start(rank: int) -> None:
@@ -105,7 +107,7 @@ def test_memory_that_was_inherited_is_taken_first(monkeypatch: Any) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=PATIENCE_SECONDS)
     first, second = found
     first.memory[BYTES - 1] = 55
     assert second.memory[BYTES - 1] == 55

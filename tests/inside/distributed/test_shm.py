@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ...patience import PATIENCE_SECONDS
 from .ranks import Ended, ended, ranks, run
 from .test_contract import NO_KERNEL
 
@@ -35,7 +36,7 @@ except RuntimeError as error:
 def nothing_is_left() -> Iterator[None]:
     before = set(os.listdir("/dev/shm"))
     yield
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not {name for name in os.listdir("/dev/shm") if name.startswith("hasten")} <= before:
         assert time.monotonic() < deadline, "a file stayed behind"
         time.sleep(0.05)

@@ -15,6 +15,7 @@ from hasten.launch.local import render
 from hasten.machine import this_machine
 from hasten.records.ranks import Findings, LoaderKey
 
+from ...patience import PATIENCE_SECONDS
 from .ranks import Ended, ended
 
 SEED = 3
@@ -77,7 +78,7 @@ def training(
         for rank in range(max(size, 1)):
             ranks = Ranks(
                 rank, size, rank, f"file://{store}", backend, descriptors,
-                timeout_seconds=60.0, sync_batch_norm=sync_batch_norm,
+                timeout_seconds=PATIENCE_SECONDS, sync_batch_norm=sync_batch_norm,
                 findings=None if rehearsal else findings or Findings(LOADER),
             )  # fmt: skip
             job = Job(
