@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
+import torch
 
+from hasten.inside.backward_call import OF_AUTOGRAD, OF_TENSOR
+from hasten.inside.distributed.member import Member
 from hasten.records.ranks import Findings
 
 from ...thorough import cases
@@ -151,20 +157,6 @@ for step, x, y in batches(20):
 tell(model=flat(model), losses=losses)
 """
 
-AGAIN = """
-model = net()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-losses = []
-for step, x, y in batches(12):
-    optimizer.zero_grad()
-    loss = nn.functional.mse_loss(model(x), y).exp()
-    FIRST
-    loss.backward()
-    optimizer.step()
-    losses.append(step)
-tell(model=flat(model), losses=losses)
-"""
-
 SCALED = """
 model = net().float()
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40, growth_interval=4)
@@ -260,11 +252,6 @@ CASES = {
     "parts without gradients": Case(PARTS, 1e-9, sizes=(2,)),
     "closures": Case(CLOSURE, 1e-9, sizes=(2,)),
     "a gradient in the loss": Case(PENALTY, sizes=(2,)),
-    "a graph kept by place": Case(AGAIN.replace("FIRST", "loss.backward(None, True)"), sizes=(2,)),
-    "a graph kept by name": Case(AGAIN.replace("FIRST", "loss.backward(retain_graph=True)"), sizes=(2,)),
-    "a graph kept by autograd": Case(
-        AGAIN.replace("FIRST", "torch.autograd.backward([loss], None, True)"), sizes=(2,)
-    ),
     "a scaled loss": Case(SCALED, 1e-5, sizes=(2,)),
     "computed again, by a pass within the pass": Case(CHECKPOINTED, sizes=(2,)),
     "batch norm": Case(
@@ -278,7 +265,6 @@ CASES = {
 
 
 ALWAYS = {
-    "a graph kept by place",
     "SGD, clipped, uneven",
     "Adam",
     "accumulation",
@@ -388,3 +374,27 @@ tell(model=flat(model)[:84], rare=model.rare.weight)
     alone = told(train(tmp_path / "alone", source, 0)[0])
     for one in train(tmp_path / "ranks", source, 2):
         assert apart(told(one)["model"], alone["model"]) < 1e-12
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("names", "args", "kwargs", "kept"),
+    [
+        (OF_TENSOR, (), {}, False),
+        (OF_TENSOR, (None, True), {}, True),
+        (OF_TENSOR, (None, None, True), {}, True),
+        (OF_TENSOR, (None, False), {}, False),
+        (OF_TENSOR, (), {"retain_graph": True}, True),
+        (OF_AUTOGRAD, (None, True), {}, True),
+        (OF_AUTOGRAD, (None,), {"create_graph": True}, True),
+        (OF_AUTOGRAD, (None, None, False), {}, False),
+    ],
+)
+def test_a_graph_that_is_kept_is_known_wherever_that_is_said(
+    names: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any], kept: bool
+) -> None:
+    """Its losses are not to be overwritten."""
+    member, loss = MagicMock(_inside=False), torch.ones((), requires_grad=True) * 2
+    Member._around_backward(member, names, lambda *args, **kwargs: None)(loss, *args, **kwargs)
+    ((losses, told), _) = member._end_pass.call_args
+    assert (told, losses[0] is loss) == (kept, True)
