@@ -1,76 +1,158 @@
 """Evaluation shared among ranks: each computes the outputs of its part of a batch, and all get all of them.
 
-All ranks read the same evaluation batches, so what the script makes of the outputs is what one process makes.
-It is done only after a proof: the first batch is computed whole by every rank, too, and the outputs must be
-the same.
+It is for what all ranks ask alike, an evaluation. A model may be asked of other rows by each rank, too: as
+a teacher, for pseudo-labels, with noise of its own. So before each call the ranks compare what they are about
+to ask, and of what; where that differs, each computes its own. Between a batch and its backward pass nothing
+is shared or compared: what is asked there is about a slice.
+
+What rows make of each other is seen by proof: the first call of a kind is computed whole by every rank, too,
+and must be the same and leave nothing behind; so are later ones, at growing intervals.
 """
 
 from __future__ import annotations
 
 import weakref
-from contextlib import suppress
-from typing import Any
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from ..structures import map_tensors, tensors_of
+from ..structures import map_tensors
 from ..training import Call
+from .asked import Asked, tensors_among
 from .communication import Communication
-from .slicing import slice_of
+from .fingerprint import StateDigest
+from .losses import callers
+from .outputs import Undisturbed, form_of, is_made_of_rows, is_same
+from .slicing import Slice, slice_of
 
 _LEAST_EACH = 4  # samples of a slice that is worth handing its outputs around
-_SAME = {torch.float64: 1e-10, torch.float32: 1e-4}  # relative to the largest output
-_SAME_OTHERWISE = 2e-2  # bfloat16, float16
+_GROWTH = 4  # a call is proved again after so many times as many were shared
+
+
+@dataclass
+class _Way:
+    """Of calls of one kind. ``shares``: they were proved to be the same in parts."""
+
+    shares: bool = True
+    shared: int = 0
+    proved_at: int = 0  # of those shared; the next proof is due at ``_GROWTH`` times as many
+
+    @property
+    def is_due(self) -> bool:
+        return self.shared >= max(1, self.proved_at) * _GROWTH
 
 
 class SharedEvaluation:
-    """``run`` in place of a root's forward pass, under no_grad, the root in evaluation mode."""
+    """``run`` in place of a root's forward pass, under no_grad, the root in evaluation mode. ``in_step``:
+    whether a slice is being trained on. ``fail`` ends the process, with the reason.
+    """
 
-    def __init__(self, communication: Communication) -> None:
-        self._communication = communication
-        self._cut: weakref.WeakKeyDictionary[Any, list[bool] | None] = weakref.WeakKeyDictionary()
+    def __init__(
+        self, communication: Communication, in_step: Callable[[], bool], fail: Callable[[str], NoReturn]
+    ) -> None:
+        self._communication, self._in_step, self._fail = communication, in_step, fail
+        self._states: weakref.WeakKeyDictionary[Any, StateDigest] = weakref.WeakKeyDictionary()
+        self._ways: dict[tuple[int, int], _Way] = {}  # by place in the script, and kind of call
+        self._apart: set[int] = set()  # places from which ranks ask different things; the same in all ranks
+        self._trained: weakref.WeakSet[Any] = weakref.WeakSet()  # roots whose state was read since training
         self.shared = 0  # passes
 
+    def trained(self) -> None:
+        """A training step came since the last call: what is known of the roots' state is out of date."""
+        self._trained.clear()
+
     def run(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        leaves, form = tree_flatten((args, kwargs))
-        whole = _length(leaves)
-        if whole < _LEAST_EACH * self._communication.size:
+        place = _place(root)
+        if self._communication.size == 1 or self._in_step() or place in self._apart:
             return call(*args, **kwargs)
-        cut = self._cut[root] if root in self._cut else [_is_of(leaf, whole) for leaf in leaves]
-        if cut is None or not self._fits(cut, leaves, whole):
+        state = self._states.setdefault(root, StateDigest())
+        asked = Asked(state, root, root not in self._trained, args, kwargs)
+        self._trained.add(root)
+        told = self._told(place, asked.digest)
+        if not asked.digest or any(one != told[0] for one in told):
+            self._apart.update(one[0] for one in told)  # of all ranks: they go on without comparing there
             return call(*args, **kwargs)
-        part = slice_of(whole, self._communication.rank, self._communication.size)
-        mine = [leaf[part.start : part.stop] if of else leaf for leaf, of in zip(leaves, cut, strict=True)]
-        inputs = tree_unflatten(mine, form)
-        if root not in self._cut:
-            return self._prove(root, call, (args, kwargs), inputs, cut, whole)
-        self.shared += 1
-        return self._gathered(call(*inputs[0], **inputs[1]), whole)
+        way = self._ways.get((place, asked.kind))
+        if asked.whole < _LEAST_EACH * self._communication.size or (way is not None and not way.shares):
+            return call(*args, **kwargs)
+        if way is None or way.is_due:
+            return self._prove(root, call, asked, self._ways.setdefault((place, asked.kind), _Way()))
+        way.shared += 1
+        return self._share(call, asked, way)
 
-    def _fits(self, cut: list[bool], leaves: list[Any], whole: int) -> bool:
-        return len(cut) == len(leaves) and all(
-            _is_of(leaf, whole) for leaf, of in zip(leaves, cut, strict=True) if of
-        )
+    def _told(self, *numbers: int) -> list[list[int]]:
+        """Of each rank."""
+        rows: list[list[int]] = self._communication.gathered(torch.tensor(numbers)).tolist()
+        return rows
 
-    def _prove(
-        self, root: Any, call: Call, given: tuple[Any, Any], inputs: Any, cut: list[bool], whole: int
-    ) -> Any:
-        """The whole output; from now on the root's batches are shared if that is the same."""
-        expected = call(*given[0], **given[1])
-        output, unlike = None, 1.0
-        with suppress(Exception):  # the model may take batches of this size alone
-            output = call(*inputs[0], **inputs[1])
-            unlike = float(not _is_alike(output, expected, whole))
-        seen = sum(float(leaf.double().sum()) for leaf in tree_flatten(given)[0] if _is_of(leaf, whole))
-        told = self._communication.gathered(torch.tensor([unlike, seen], dtype=torch.float64))
-        holds = bool((told[:, 0] == 0).all()) and bool((told[:, 1] == told[0, 1]).all())
-        if holds:
-            same = _is_same(self._gathered(output, whole), expected)
-            told = self._communication.gathered(torch.tensor([float(same)], dtype=torch.float64))
-            holds = bool(told.all())
-        self._cut[root] = cut if holds else None
+    def _all(self, held: bool) -> bool:
+        return all(one == [1] for one in self._told(int(held)))
+
+    def _part(self, whole: int) -> Slice:
+        return slice_of(whole, self._communication.rank, self._communication.size)
+
+    # ---- a call that is computed by all, whole and in parts
+    def _prove(self, root: Any, call: Call, asked: Asked, way: _Way) -> Any:
+        """The whole output. From now on calls of the kind are shared if their parts are the same."""
+        watch = Undisturbed(root, asked.tensors)
+        expected = call(*asked.args, **asked.kwargs)
+        drew = watch.drew()
+        rows = is_made_of_rows(expected, asked.whole, watch.memory)
+        reason = self._why_not(call, asked, watch, expected, drew or not rows)
+        way.proved_at = way.shared
+        if reason and way.shared and not drew:
+            self._fail(
+                f"the outputs of {type(root).__name__} in evaluation {reason}, which the first of its "
+                f"batches did not show: the {way.shared} that were shared since may be wrong"
+            )
+        way.shares = not reason
         return expected
+
+    def _why_not(self, call: Call, asked: Asked, watch: Undisturbed, expected: Any, out: bool) -> str:
+        """Why its parts are not the same, in words; the same in all ranks. ``out``: it is out of question."""
+        if not self._all(not out and watch.holds()):
+            return "are not made of rows alone, or computing them leaves something behind"
+        part = self._part(asked.whole)
+        output, well = self._tried(call, asked, part)
+        well = well and watch.holds()
+        well = well and form_of(output, part.stop - part.start) == form_of(expected, asked.whole)
+        if not self._all(well):
+            return "are of another form for a part of a batch"
+        if not self._all(is_same(self._gathered(output, asked.whole), expected)):
+            return "depend on the other samples of a batch"
+        return ""
+
+    def _tried(self, call: Call, asked: Asked, part: Slice) -> tuple[Any, bool]:
+        """The output of a part, and whether it is good for anything: the model took so many rows and drew
+        no random numbers.
+        """
+        args, kwargs = asked.cut(part.start, part.stop)
+        watch = Undisturbed(None, tensors_among(args, kwargs))
+        try:
+            output = call(*args, **kwargs)
+        except (
+            Exception
+        ):  # it may take batches of this size alone; the whole one raises it in all ranks, or not
+            watch.put_back()
+            return None, False
+        if watch.drew():
+            watch.put_back()
+            return output, False
+        return output, watch.holds()
+
+    # ---- a call of which each computes its part
+    def _share(self, call: Call, asked: Asked, way: _Way) -> Any:
+        part = self._part(asked.whole)
+        output, well = self._tried(call, asked, part)
+        forms = self._told(form_of(output, part.stop - part.start) if well else 0)
+        if [0] in forms or any(one != forms[0] for one in forms):
+            way.shares = False
+            return call(*asked.args, **asked.kwargs)
+        self.shared += 1
+        return self._gathered(output, asked.whole)
 
     def _gathered(self, output: Any, whole: int) -> Any:
         size = self._communication.size
@@ -88,35 +170,7 @@ class SharedEvaluation:
         return map_tensors(torch, output, gather)
 
 
-def _length(leaves: list[Any]) -> int:
-    """Samples in a batch: the length of the first tensor."""
-    return next((int(leaf.shape[0]) for leaf in leaves if torch.is_tensor(leaf) and leaf.dim()), 0)
-
-
-def _is_of(leaf: Any, whole: int) -> bool:
-    return torch.is_tensor(leaf) and leaf.dim() > 0 and leaf.shape[0] == whole
-
-
-def _is_alike(part: Any, expected: Any, whole: int) -> bool:
-    """Whether the outputs for a part of a batch are of the same form as those for the whole."""
-    parts, wholes = tensors_of(torch, part), tensors_of(torch, expected)
-    return (
-        bool(wholes)
-        and len(parts) == len(wholes)
-        and all(_is_of(tensor, whole) for tensor in wholes)
-        and all(a.shape[1:] == b.shape[1:] and a.dtype == b.dtype for a, b in zip(parts, wholes, strict=True))
-        and len({len(tensor) for tensor in parts}) == 1
-        and type(part) is type(expected)
-    )
-
-
-def _is_same(found: Any, expected: Any) -> bool:
-    for a, b in zip(tensors_of(torch, found), tensors_of(torch, expected), strict=True):
-        if not a.is_floating_point():
-            if not torch.equal(a, b):
-                return False
-            continue
-        largest = float(b.abs().max()) if b.numel() else 0.0
-        if not float((a - b).abs().max()) <= _SAME.get(a.dtype, _SAME_OTHERWISE) * largest:
-            return False
-    return True
+def _place(root: Any) -> int:
+    """Which line of the script, or of its libraries, asks."""
+    line = next((f"{frame.f_code.co_filename}:{frame.f_lineno}" for frame in callers()), "")
+    return zlib.crc32(f"{type(root).__qualname__} {line}".encode())

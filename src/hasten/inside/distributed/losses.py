@@ -29,7 +29,7 @@ def losses_at(given: Any) -> list[Any]:
     roots = [t for t in (given if isinstance(given, (list, tuple)) else (given,)) if _is_number(t)]
     behind = _behind([root.grad_fn for root in roots])
     found = list(roots)
-    for frame in _callers():
+    for frame in callers():
         for value in list(frame.f_locals.values()):
             if _is_number(value) and value.grad_fn in behind and all(value is not one for one in found):
                 found.append(value)
@@ -64,8 +64,8 @@ def _behind(nodes: list[Any]) -> set[Any]:
     return set(found)
 
 
-def _callers() -> list[FrameType]:
-    """The functions that led here, but for ours and torch's."""
+def callers() -> list[FrameType]:
+    """The functions that led here, the nearest first, but for ours and torch's."""
     found: list[FrameType] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and len(found) < _FRAMES:

@@ -49,7 +49,7 @@ class Member:
         self.slicer = Slicer(ranks.rank, ranks.world_size, findings.loader, findings.least)
         self.streams = Streams(training.torch, ranks.rank)
         self.averaging = Averaging(self.communication, self._parameters)
-        self.evaluation = SharedEvaluation(self.communication)
+        self.evaluation = SharedEvaluation(self.communication, lambda: self.slicer.in_step, fail)
         apart = not ranks.sync_batch_norm
         self.watch = Watch(Watched(training, self.streams, self._parameters, apart), self.communication)
         self._parting = Parting(self.communication, fail)
@@ -158,6 +158,7 @@ class Member:
     def _evaluate(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._trained:
             self._trained = False
+            self.evaluation.trained()
             if not self.ranks.sync_batch_norm:
                 average_running_statistics(self.communication, self._training.roots)
         return self.evaluation.run(root, call, args, kwargs)
@@ -204,6 +205,7 @@ class Member:
                     raise
                 self._pass_ended()
                 self._end_pass(losses, call.keeps_graph)
+                self.slicer.in_step = False
             finally:
                 self._inside = False
             return result

@@ -58,7 +58,8 @@ class Slicer:
     """Cuts the training loader's batches, and knows which slice the pass at hand is over. ``loader`` None is
     any that could be cut.
 
-    ``fingerprint`` is of all samples ordered so far; it must be the same in all ranks.
+    ``fingerprint`` is of all samples ordered so far; it must be the same in all ranks. ``in_step``: a batch
+    was cut and has come, and no backward pass since.
     """
 
     def __init__(self, rank: int, size: int, loader: LoaderKey | None, least: int) -> None:
@@ -69,6 +70,7 @@ class Slicer:
         self.current: Slice | None = None  # None: no batch was cut yet
         self.fingerprint = 0
         self.batches = 0
+        self.in_step = False
 
     # ---- a pass over the loader
     def begins(self, iterator: Any) -> None:
@@ -99,6 +101,7 @@ class Slicer:
         ordered = self._ordered.get(iterator)
         if ordered:
             self._came.append((ordered.popleft(), _seen_in(batch)))
+            self.in_step = True
 
     @property
     def latest(self) -> Slice | None:

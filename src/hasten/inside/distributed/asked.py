@@ -1,0 +1,70 @@
+"""What a model is asked in one call, for ranks to compare and to cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from .fingerprint import StateDigest, digest_of, value_of
+
+
+class Asked:
+    """``digest``: equal in all ranks that ask the same, in the same way, of a model in the same state; 0
+    where that cannot be told. ``kind``: equal for calls that differ in their rows alone, and in how many
+    there are. ``whole``: rows. ``trained``: the model may have changed since its ``state`` was read.
+    """
+
+    def __init__(
+        self, state: StateDigest, root: Any, trained: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self.args, self.kwargs = args, kwargs
+        self._leaves, self._form = tree_flatten((args, kwargs))
+        self.whole = _length(self._leaves)
+        self._cut = [is_of(leaf, self.whole) for leaf in self._leaves]
+        self.kind = self.digest = 0
+        try:
+            values = [value_of(leaf) for leaf in self._leaves]
+            own = [str(self._form), root.training, torch.is_autocast_enabled("cpu"), state.of(root, trained)]
+        except Exception:  # Incomparable, or a kind of tensor that we know nothing of
+            return
+        self.kind = digest_of([own[0], *self._kinds(values)])
+        self.digest = digest_of([*own, *values])
+
+    def _kinds(self, values: list[tuple[Any, ...]]) -> list[Any]:
+        kinds: list[Any] = []
+        for leaf, value, cut in zip(self._leaves, values, self._cut, strict=True):
+            if torch.is_tensor(leaf):
+                shape = ("rows", *leaf.shape[1:]) if cut else tuple(leaf.shape)
+                kinds.append((*value[:1], shape, value[2]))
+            else:
+                kinds.append(value)
+        return kinds
+
+    @property
+    def tensors(self) -> list[Any]:
+        return [leaf for leaf in self._leaves if torch.is_tensor(leaf)]
+
+    def cut(self, start: int, stop: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments and keyword arguments of those rows alone; copies, which may be changed."""
+        mine = [
+            leaf[start:stop].clone() if cut else leaf.clone() if torch.is_tensor(leaf) else leaf
+            for leaf, cut in zip(self._leaves, self._cut, strict=True)
+        ]
+        args, kwargs = tree_unflatten(mine, self._form)
+        return args, kwargs
+
+
+def tensors_among(*values: Any) -> list[Any]:
+    return [leaf for leaf in tree_flatten(values)[0] if torch.is_tensor(leaf)]
+
+
+def is_of(leaf: Any, whole: int) -> bool:
+    """Whether it has a row for each of ``whole`` samples."""
+    return torch.is_tensor(leaf) and leaf.dim() > 0 and leaf.shape[0] == whole
+
+
+def _length(leaves: list[Any]) -> int:
+    """Samples in a batch: the length of the first tensor."""
+    return next((int(leaf.shape[0]) for leaf in leaves if torch.is_tensor(leaf) and leaf.dim()), 0)

@@ -1,0 +1,103 @@
+"""Short digests of what a model is asked, for ranks to compare: of tensors, of a call, of a module's state.
+
+They cost about what copying the same memory does, and tell accidents apart, not forgeries.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import zlib
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+import torch
+
+_SAMPLED = 16  # elements of a tensor that are looked at where it seems not to have changed
+_PLAIN = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    torch.dtype,
+    torch.device,
+    torch.Size,
+    Enum,
+    type,
+)
+_BYTES = 7  # of a digest: it is told as an int64 that is not negative
+
+
+class Incomparable(Exception):
+    """Of what is there, nobody can tell whether other ranks have the same."""
+
+
+def digest_of(parts: Iterable[Any]) -> int:
+    """Of numbers and texts; not 0."""
+    told = hashlib.blake2b(repr(list(parts)).encode(), digest_size=_BYTES).digest()
+    return int.from_bytes(told, "big") or 1
+
+
+def value_of(leaf: Any) -> tuple[Any, ...]:
+    """What tells ``leaf`` of a call from any other. Raises Incomparable."""
+    if torch.is_tensor(leaf):
+        return (str(leaf.dtype), tuple(leaf.shape), leaf.device.type, content_of(leaf))
+    if isinstance(leaf, _PLAIN):
+        return (type(leaf).__qualname__, repr(leaf))
+    if hasattr(leaf, "tobytes") and hasattr(leaf, "dtype") and not leaf.dtype.hasobject:  # numpy's
+        held = hashlib.blake2b(leaf.tobytes(), digest_size=_BYTES).hexdigest()
+        return (type(leaf).__qualname__, str(leaf.dtype), leaf.shape, held)
+    raise Incomparable(type(leaf).__qualname__)
+
+
+def content_of(tensor: Any) -> int:
+    """Of its values alone, on whatever device they are. Raises Incomparable for other kinds of tensors."""
+    if not is_plain(tensor):
+        raise Incomparable(type(tensor).__qualname__)
+    plain: Any = tensor.detach().resolve_conj().resolve_neg().contiguous().cpu()
+    many = plain.numel() * plain.element_size()
+    return zlib.crc32((ctypes.c_char * many).from_address(plain.data_ptr())) if many else 0
+
+
+def is_plain(tensor: Any) -> bool:
+    """Whether it is nothing but its elements in memory."""
+    known = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    return known and tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_meta
+
+
+class StateDigest:
+    """Of all that makes a module's outputs beside its inputs: flags, parameters, buffers."""
+
+    def __init__(self) -> None:
+        self._seen: list[Any] = []
+        self._content: list[int] = []
+
+    def of(self, root: Any, trained: bool) -> int:
+        """``trained``: its parameters may have changed in ways that leave no trace. Tensors that seem
+        unchanged are looked at in a few places only. Raises Incomparable.
+        """
+        modules = list(root.modules())
+        if any(module._forward_hooks or module._forward_pre_hooks for module in modules):
+            raise Incomparable("a module with hooks")
+        flags = [module.training for module in modules]
+        held = [t for m in modules for kind in (m._parameters, m._buffers) for t in kind.values()]
+        tensors = [tensor for tensor in held if tensor is not None]
+        seen = [(t.data_ptr(), 0 if t.is_inference() else t._version, t.shape) for t in tensors]
+        if trained or seen != self._seen or any(t.is_inference() for t in tensors):
+            self._content = [content_of(tensor) for tensor in tensors]
+            self._seen = seen
+        return digest_of([*flags, *self._content, *_samples(tensors)])
+
+
+def _samples(tensors: list[Any]) -> list[Any]:
+    """The content of a few elements of all of them, by their dtypes and devices."""
+    chosen: dict[Any, list[Any]] = {}
+    for tensor in tensors:
+        flat = tensor.detach().reshape(-1) if tensor.is_contiguous() else tensor.detach().flatten()
+        place = (tensor.dtype, tensor.device)
+        chosen.setdefault(place, []).append(flat[:: max(1, flat.numel() // _SAMPLED)])
+    return [content_of(torch.cat(parts)) for parts in chosen.values()]

@@ -1,0 +1,137 @@
+"""Outputs of a model: whether they are rows of a batch, and whether making them left something behind."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten
+
+from ..sampling_proof import random_streams, state_of
+from ..structures import tensors_of
+from .asked import is_of
+from .fingerprint import digest_of, is_plain
+
+_SAME = {torch.float64: 1e-10, torch.float32: 1e-4}  # relative to the largest output
+_SAME_OTHERWISE = 2e-2  # bfloat16, float16
+
+
+class Undisturbed:
+    """Watches from its making on what a call may leave behind: in random streams, in its inputs, ``tensors``,
+    and in ``root``, if one is given.
+    """
+
+    def __init__(self, root: Any, tensors: list[Any]) -> None:
+        self._streams = random_streams(torch)
+        self._torch_stream = torch.get_rng_state()
+        self._root, self._tensors = root, tensors
+        self._before = self._state()
+
+    @property
+    def memory(self) -> set[int]:
+        """Where the inputs, parameters and buffers lie."""
+        held = [] if self._root is None else [*self._root.parameters(), *self._root.buffers()]
+        return {_memory(tensor) for tensor in [*self._tensors, *held]}
+
+    def drew(self) -> bool:
+        """Whether random numbers were drawn."""
+        return random_streams(torch) != self._streams
+
+    def put_back(self) -> None:
+        """The random streams are as they were."""
+        set_streams(torch, self._torch_stream, self._streams)
+
+    def holds(self) -> bool:
+        """Whether the inputs, and what the modules hold, are what they were."""
+        before = self._before
+        return before is not None and before == self._state()
+
+    def _state(self) -> Any:
+        """None where it cannot be told."""
+        try:
+            versions = [_version(tensor) for tensor in self._tensors]
+            modules = () if self._root is None else self._root.modules()
+            return versions, [_state_of(module) for module in modules]
+        except Exception:  # of an attribute of the script's own kind
+            return None
+
+
+def set_streams(torch: Any, torch_stream: Any, streams: tuple[Any, ...]) -> None:
+    """What ``random_streams`` told, and torch's own state, are in force again."""
+    import random
+    import sys
+
+    torch.set_rng_state(torch_stream)
+    random.setstate(streams[1])
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and len(streams) > 2:
+        now = numpy.random.get_state()
+        numpy.random.set_state((now[0], numpy.frombuffer(streams[2], now[1].dtype), *streams[3:], *now[3:]))
+
+
+def _state_of(module: Any) -> Any:
+    held = [*module._parameters.items(), *module._buffers.items()]
+    own = {name: value for name, value in vars(module).items() if name not in _OF_TORCH}
+    return [(name, _version(t)) for name, t in held], module.training, state_of(own, 3)
+
+
+_OF_TORCH = frozenset(vars(torch.nn.Module()))
+
+
+def _version(tensor: Any) -> Any:
+    return None if tensor is None else (id(tensor), 0 if tensor.is_inference() else tensor._version)
+
+
+def is_made_of_rows(output: Any, rows: int, memory: set[int]) -> bool:
+    """Whether it is nothing but new tensors with a row for each sample, which share no memory."""
+    places = [_memory(tensor) for tensor in tensors_of(torch, output)] if form_of(output, rows) else []
+    return bool(places) and len(set(places)) == len(places) and not memory & set(places)
+
+
+def form_of(output: Any, rows: int) -> int:
+    """Equal for outputs of the same structure, each of its tensors with a row for each sample; 0 for one that
+    holds anything else, be it a number or a text.
+    """
+    parts: list[Any] = []
+
+    def look(value: Any) -> bool:
+        leaves, form = tree_flatten(value)
+        parts.append(str(form))
+        return all(look_at(leaf) for leaf in leaves)
+
+    def look_at(leaf: Any) -> bool:
+        if torch.is_tensor(leaf):
+            parts.append((str(leaf.dtype), tuple(leaf.shape[1:]), leaf.device.type))
+            return is_plain(leaf) and is_of(leaf, rows)
+        kind = type(leaf)
+        parts.append(f"{kind.__module__}.{kind.__qualname__}")
+        if isinstance(leaf, dict):
+            parts.append(list(map(str, leaf)))
+            return all(look(held) for held in leaf.values())
+        if dataclasses.is_dataclass(leaf):
+            return all(look(getattr(leaf, field.name)) for field in dataclasses.fields(leaf))
+        return leaf is None
+
+    return digest_of(parts) if look(output) else 0
+
+
+def is_same(found: Any, expected: Any) -> bool:
+    """But for rounding."""
+    pairs = zip(tensors_of(torch, found), tensors_of(torch, expected), strict=True)
+    return all(_is_close(a, b) for a, b in pairs)
+
+
+def _is_close(a: Any, b: Any) -> bool:
+    if not (a.is_floating_point() or a.is_complex()):
+        return torch.equal(a, b)
+    alike = (a == b) | (a.isnan() & b.isnan())
+    usual = b[b.isfinite()].abs()
+    largest = float(usual.max()) if usual.numel() else 0.0
+    apart = torch.where(alike, 0.0, (a - b).abs())
+    kind = b.real.dtype if b.is_complex() else b.dtype
+    return not apart.numel() or float(apart.max()) <= _SAME.get(kind, _SAME_OTHERWISE) * largest
+
+
+def _memory(tensor: Any) -> int:
+    return int(tensor.untyped_storage().data_ptr())

@@ -1,0 +1,62 @@
+"""Models that are asked under no_grad while they train: each rank asks of its own rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hasten.records.ranks import Findings, LoaderKey
+
+from ...thorough import cases
+from .trainings import apart, told, train
+
+FINDINGS = Findings(LoaderKey("TensorDataset", 50, 32, "RandomSampler"))
+
+SOURCE = """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+held = data(48, seed=11).tensors[0]
+
+
+@torch.no_grad()
+def ask(rows):
+    model.eval()
+    out = model(rows)
+    model.train()
+    return out
+
+
+results = []
+for step in range(25):
+    for x, y in DataLoader(data(), batch_size=32, shuffle=True):
+        if step % 4 == 0:
+            results += ask(held).flatten().tolist()  # equal rows: these are shared
+        TARGET
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), target).backward()
+        optimizer.step()
+        AFTER
+tell(model=flat(model), results=results)
+"""
+
+TARGETS = {
+    "a teacher": ("target = 0.5 * y + 0.5 * ask(x)", ""),
+    "its own noise": ("target = y + 0.3 * ask(torch.sin(37 * x))", ""),
+    "pseudo-labels": ("target = torch.where(y.abs() > 1, y, ask(x).sign())", ""),
+    "a part of the rows": ("target = torch.where(y > 0, y, 0); k = y[:, 0] > 0; target[k] += ask(x[k])", ""),
+    "rows of a slice after the step": ("target = y", "results += [ask(x).abs().max().item() * 0]"),
+}
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("name", cases(TARGETS, {"a teacher"}))
+def test_what_ranks_ask_of_different_rows_is_answered_each(tmp_path: Path, name: str) -> None:
+    target, after = TARGETS[name]
+    source = SOURCE.replace("TARGET", target).replace("AFTER", after)
+    alone = told(train(tmp_path / "alone", source, 0)[0])
+    for size in (2, 3):
+        done = [told(one) for one in train(tmp_path / str(size), source, size, FINDINGS)]
+        for one in done:
+            assert apart(one["model"], alone["model"]) < 1e-9
+            assert apart(one["results"], alone["results"]) < 1e-9
