@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from hasten.candidates import choose, with_remedies_here
+from hasten.candidates import choose, list_for_script, with_remedies_here
 from hasten.inside.techniques.base import RISKS, Risk
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.records.cause import Cause
@@ -136,3 +136,12 @@ def test_a_cause_names_only_remedies_that_apply_here() -> None:
     assert told.techniques == ("bf16", "malloc")
     (told,) = with_remedies_here([Cause("input", 0.7, "", ("made_up",))], facts())
     assert told.techniques == ()
+
+
+def test_the_list_for_a_script_tells_what_cannot_be_tried() -> None:
+    reason = "t.py:7: Trainer(model) makes the script one of several ranks by itself"
+    listing = list_for_script("t.py", facts(), {"processes": reason})
+    entries = {entry.name: entry for entry in listing.entries}
+    assert entries["processes"].reasons[0] == reason
+    assert not entries["processes"].options
+    assert reason not in entries["threads"].reasons

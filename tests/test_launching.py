@@ -10,7 +10,14 @@ from hasten.errors import UsageError
 from hasten.inside.job import Job
 from hasten.launch.rendezvous import Place, private_place
 from hasten.launch.together import Wish
-from hasten.launching import OwnRanks, check_backends, little_shared_memory, ranks_of_ours, ranks_of_their_own
+from hasten.launching import (
+    OwnRanks,
+    check_backends,
+    check_processes,
+    little_shared_memory,
+    ranks_of_ours,
+    ranks_of_their_own,
+)
 from hasten.records.diagnosis import Distribution
 from hasten.records.machine import Core
 from hasten.records.plan import Plan
@@ -127,3 +134,35 @@ def test_little_shared_memory_is_told_with_what_helps() -> None:
     said = little_shared_memory(4, 64 * 2**20)
     assert said.startswith("/dev/shm has 64 MB left for 4 ranks")
     assert "--shm-size=1g" in said
+
+
+BY_ITSELF = {
+    "ranks": Distribution("ranks", "t.py:7: Trainer(model)"),
+    "spawns": Distribution("spawns", "t.py:7: mp.spawn(main)"),
+}
+TWO = Plan({"processes": {"count": 2}})
+
+
+@pytest.mark.attack("arguments")
+@pytest.mark.parametrize("ranks", ["", "ours", "script"])
+@pytest.mark.parametrize("kind", BY_ITSELF)
+def test_processes_are_refused_where_the_script_is_distributed_itself(kind: str, ranks: str) -> None:
+    with pytest.raises(UsageError, match=r"^processes does not apply: t\.py:7: .*--without processes"):
+        check_processes(TWO, BY_ITSELF[kind], ranks)
+
+
+@pytest.mark.attack("arguments")
+def test_processes_are_refused_where_the_user_says_that_it_is() -> None:
+    with pytest.raises(UsageError, match="--ranks script says"):
+        check_processes(TWO, Distribution(), "script")
+
+
+@pytest.mark.parametrize(
+    "plan", [Plan({}), Plan({"processes": {"count": 1}}), Plan({"threads": {"count": 1}})]
+)
+def test_other_plans_apply_in_ranks_of_the_scripts_own(plan: Plan) -> None:
+    check_processes(plan, BY_ITSELF["ranks"])
+
+
+def test_processes_apply_to_a_script_that_knows_of_none() -> None:
+    check_processes(TWO, Distribution())

@@ -56,11 +56,14 @@ def _within(risk: Risk, technique: type[Technique], facts: Facts) -> list[Settin
     return [o for o in technique.options(facts) if RISKS.index(technique.risk_of(o, facts)) <= level]
 
 
-def list_for_script(label: str, facts: Facts) -> Listing:
-    """The whole catalogue, as it applies to the script and machine that were observed."""
+def list_for_script(label: str, facts: Facts, ruled_out: Mapping[str, str] | None = None) -> Listing:
+    """The whole catalogue, as it applies to the script and machine that were observed. ``ruled_out`` as in
+    ``choose``.
+    """
     entries = []
-    for technique in CATALOG.values():
-        reasons = [*facts.observation.obstacles, *technique.refuse(facts)]
+    for name, technique in CATALOG.items():
+        known = [ruled_out[name]] if ruled_out and name in ruled_out else []
+        reasons = [*facts.observation.obstacles, *known, *technique.refuse(facts)]
         options = () if reasons else tuple(technique.options(facts))
         risk = technique.risk_of(options[0], facts) if options else technique.risk_for(facts)
         entries.append(_entry(technique, risk, reasons, options))

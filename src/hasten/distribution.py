@@ -23,11 +23,8 @@ _OF_A_RANK = {  # by the last part of the name: makes a process group, or needs 
     "init_process_group", "init_device_mesh", "DistributedDataParallel", "FullyShardedDataParallel",
     "fully_shard",
 }  # fmt: skip
-_LIBRARIES = {
-    "accelerate.Accelerator",
-    "transformers.Trainer",
-    "deepspeed.initialize",
-}  # ask a launcher's words
+_LIBRARIES = {"accelerate.Accelerator", "deepspeed.initialize"}  # ask a launcher's words
+_TRAINERS = {"transformers", "trl"}  # whose classes named ...Trainer do so, too
 _LIGHTNING = {"Trainer", "Fabric"}
 _CCL = {"oneccl_bindings_for_pytorch", "torch_ccl"}
 
@@ -41,6 +38,13 @@ def distribution_of(script: Script) -> Distribution:
     except UsageError:  # it may be a module that is never imported
         pass
     return seen.found()
+
+
+def why_not_shared(found: Distribution) -> str:
+    """Why hasten cannot divide such a script's training among processes of its own; "" where it may."""
+    if found.kind == "ranks":
+        return f"{found.sign} makes the script one of several ranks by itself"
+    return f"{found.sign} starts ranks of the script's own" if found.kind else ""
 
 
 @dataclass
@@ -59,6 +63,8 @@ class _Seen:
             where = _place(part, node)
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 self._look_at_import(node, where)
+            elif isinstance(node, ast.ClassDef):
+                self._look_at_class(node, names, where)
             elif isinstance(node, ast.Call):
                 self._look_at_call(node, _full_name(node.func, names), where)
             for variable in _read_from_environment(node):
@@ -90,9 +96,14 @@ class _Seen:
                 self.ranks.append(where)
                 self.backends["mpi"] = None
 
+    def _look_at_class(self, made: ast.ClassDef, names: dict[str, str], where: str) -> None:
+        if any(_is_trainer(_full_name(base, names)) for base in made.bases):
+            self.ranks.append(where)
+
     def _look_at_call(self, call: ast.Call, name: str, where: str) -> None:
         last = name.rpartition(".")[2]
-        if last in _OF_A_RANK or name in _LIBRARIES or _is_lightning(call, name):
+        library = name in _LIBRARIES or _is_trainer(name)
+        if last in _OF_A_RANK or library or _is_lightning(call, name):
             self.ranks.append(where)
         if last == "init_process_group":
             told = {keyword.arg: keyword.value for keyword in call.keywords}
@@ -130,6 +141,10 @@ def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
 def _full_name(function: ast.expr, names: dict[str, str]) -> str:
     first, dot, rest = ast.unparse(function).partition(".")
     return names.get(first, first) + dot + rest
+
+
+def _is_trainer(name: str) -> bool:
+    return name.partition(".")[0] in _TRAINERS and name.endswith("Trainer")
 
 
 def _is_lightning(call: ast.Call, name: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from .distribution import why_not_shared
 from .errors import UsageError
 from .inside.job import Job, OwnGroup, Ranks
 from .inside.process_layouts import resolve
@@ -18,7 +19,7 @@ from .launch.membership import as_launchers
 from .launch.ranks import Rank
 from .launch.rendezvous import Place, as_torchrun, meeting_place
 from .launch.shares import Share, shares, shares_of
-from .launch.together import Wish
+from .launch.together import Wish, wish_of
 from .machine.probe import output_of
 from .records.diagnosis import Distribution
 from .records.machine import Machine
@@ -26,6 +27,18 @@ from .records.plan import Plan
 from .records.ranks import Findings
 
 _SHARED_BYTES = 32 * 2**20  # for each rank: a few batches of pictures
+
+
+def check_processes(plan: Plan, found: Distribution, ranks: str = "") -> None:
+    """Raises UsageError where the plan divides the training among processes, and the script does so itself.
+    ``ranks``: the user's word on that, "ours" or "script".
+    """
+    wish, reason = wish_of(plan), why_not_shared(found)
+    if ranks == "script" and not reason:
+        reason = "--ranks script says that the script is one of several ranks by itself"
+    if wish is not None and wish.count > 1 and reason:
+        start = "" if found.kind == "spawns" else f", and start its ranks with --nproc-per-node {wish.count}"
+        raise UsageError(f"processes does not apply: {reason}. Leave it out (--without processes){start}")
 
 
 def check_backends(distribution: Distribution, instead: str, machine: Machine) -> None:

@@ -16,7 +16,7 @@ from .budget import Costs, budget_for_search
 from .candidates import choose
 from .causes import find_causes
 from .conclusion import conclude, save_plan
-from .distribution import distribution_of
+from .distribution import distribution_of, why_not_shared
 from .errors import HastenError, Refusal, UsageError
 from .inside.techniques.base import Risk
 from .journal import Journal
@@ -145,8 +145,8 @@ def _tune(
         raise Refusal(f"{request.script.label} cannot be tuned: {'; '.join(observation.obstacles)}")
     facts = Facts(stage.seen, observation)
     causes = find_causes(facts)
-    by_itself = distribution_of(request.script).kind
-    ruled_out = {"processes": "the script is distributed itself"} if by_itself else {}
+    by_itself = why_not_shared(distribution_of(request.script))
+    ruled_out = {"processes": by_itself} if by_itself else {}
     candidates, refused = choose(facts, causes, request.risk, ruled_out)
     progress.observed(observation, causes)
 

@@ -17,7 +17,9 @@ from .bench.stage import Stage
 from .bench.statistics import interval, mean_interval, t_quantile
 from .bench.warnings import before_tuning
 from .bench.whole import train_whole
+from .distribution import distribution_of
 from .errors import HastenError
+from .launching import check_processes
 from .lock import alone
 from .machine import this_machine
 from .machine.vitals import idle_vitals
@@ -64,8 +66,10 @@ def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict
     """Train both arms over all seeds, strictly one after the other, and judge. ``say`` is told what runs.
 
     Raises ScriptError where the script fails before its first step, Refusal where it cannot be followed,
-    UsageError where it tells no metric, InUse while something else is measured here.
+    UsageError where it tells no metric, or is distributed itself and the plan divides it, InUse while
+    something else is measured here.
     """
+    check_processes(request.plan, distribution_of(request.script))
     workspace = Workspace(request.script)
     prepare(workspace)
     with alone(workspace, request.wait, say):

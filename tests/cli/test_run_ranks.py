@@ -203,3 +203,25 @@ def test_many_copies_of_one_training_are_remarked_upon(project: Project) -> None
     done = project.hasten("run", "--no-plan", "train.py")
     assert (done.returncode, done.stdout) == (0, "trained\n")
     assert "each of mpiexec's 4 ranks trains all of it" in done.stderr
+
+
+BY_THEMSELVES = {
+    "a process group": "import torch.distributed as dist\ndist.init_process_group('gloo')\n",
+    "a variable": "import os\nrank = os.environ['RANK']\n",
+    "a trainer": "from transformers import Trainer\nTrainer(model=None).train()\n",
+    "Lightning": "import lightning as L\nL.Trainer(devices=2).fit(None)\n",
+    "ranks of its own": "import torch.multiprocessing as mp\nimport torch.distributed as dist\n"
+    "mp.spawn(print, nprocs=2)\ndist.init_process_group('gloo', rank=0, world_size=1)\n",
+}
+
+
+@pytest.mark.attack("arguments")
+@pytest.mark.parametrize("kind", BY_THEMSELVES)
+def test_processes_are_refused_before_the_script_starts(project: Project, kind: str) -> None:
+    project.write("train.py", "open('started', 'w')\n" + BY_THEMSELVES[kind])
+    done = project.hasten("run", "--use", "processes:count=2", "train.py")
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert "processes does not apply: train.py:" in last
+    assert "--without processes" in last
+    assert not (project.folder / "started").exists()

@@ -27,7 +27,7 @@ def start(job: Job, script: Script, arguments: Namespace) -> int:
     from ..errors import UsageError
     from ..launch.membership import membership
     from ..launch.together import wish_of
-    from ..launching import by_mpirun, check_backends
+    from ..launching import by_mpirun, check_backends, check_processes
 
     found = distribution_of(script)
     if found.data_parallel:
@@ -41,6 +41,7 @@ def start(job: Job, script: Script, arguments: Namespace) -> int:
             f"{member.launcher} started this as rank {member.rank} of {member.size} already: leave out "
             "--nproc-per-node, or start hasten without it"
         )
+    check_processes(job.plan, found, arguments.ranks or "")
     by_script = found.kind == "ranks" if arguments.ranks is None else arguments.ranks == "script"
     if by_script:
         check_backends(found, arguments.backend or "", job.machine)

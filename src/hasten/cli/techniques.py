@@ -28,12 +28,15 @@ def execute(arguments: argparse.Namespace) -> int:
         listing = list_for_machine(this_machine())
     else:
         from ..bench.observe import observe
+        from ..distribution import distribution_of, why_not_shared
         from ..records.facts import Facts
 
         script = script_of(arguments)
         with stage_of(script, arguments) as stage:
             observation, _ = observe(stage)
-        listing = list_for_script(script.label, Facts(stage.machine, observation))
+        by_itself = why_not_shared(distribution_of(script))
+        ruled_out = {"processes": by_itself} if by_itself else {}
+        listing = list_for_script(script.label, Facts(stage.machine, observation), ruled_out)
     if arguments.json is not None:
         write_json(to_json(listing), arguments.json)
     print_techniques(listing, console_for(arguments.json))
