@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten
 
-from ..sampling_proof import random_streams, state_of
+from ..random_state import comparable, set_streams, state_of_streams
+from ..sampling_proof import state_of
 from ..structures import tensors_of
 from .asked import is_of
 from .fingerprint import digest_of, is_plain
@@ -23,8 +24,7 @@ class Undisturbed:
     """
 
     def __init__(self, root: Any, tensors: list[Any]) -> None:
-        self._streams = random_streams(torch)
-        self._torch_stream = torch.get_rng_state()
+        self._streams = state_of_streams(torch)
         self._root, self._tensors = root, tensors
         self._before = self._state()
 
@@ -36,11 +36,11 @@ class Undisturbed:
 
     def drew(self) -> bool:
         """Whether random numbers were drawn."""
-        return random_streams(torch) != self._streams
+        return list(comparable(state_of_streams(torch))) != list(comparable(self._streams))
 
     def put_back(self) -> None:
         """The random streams are as they were."""
-        set_streams(torch, self._torch_stream, self._streams)
+        set_streams(torch, self._streams)
 
     def holds(self) -> bool:
         """Whether the inputs, and what the modules hold, are what they were."""
@@ -55,19 +55,6 @@ class Undisturbed:
             return versions, [_state_of(module) for module in modules]
         except Exception:  # of an attribute of the script's own kind
             return None
-
-
-def set_streams(torch: Any, torch_stream: Any, streams: tuple[Any, ...]) -> None:
-    """What ``random_streams`` told, and torch's own state, are in force again."""
-    import random
-    import sys
-
-    torch.set_rng_state(torch_stream)
-    random.setstate(streams[1])
-    numpy: Any = sys.modules.get("numpy")
-    if numpy is not None and len(streams) > 2:
-        now = numpy.random.get_state()
-        numpy.random.set_state((now[0], numpy.frombuffer(streams[2], now[1].dtype), *streams[3:], *now[3:]))
 
 
 def _state_of(module: Any) -> Any:
