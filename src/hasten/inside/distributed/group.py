@@ -12,6 +12,7 @@ from torch._C import _distributed_c10d
 from torch.futures import Future
 
 from .backends.engine import Engine
+from .pairs import Pairs
 
 _Op: Any = dist.ReduceOp.RedOpType
 _OPS = {
@@ -24,15 +25,17 @@ _Group: Any = dist.ProcessGroup  # whose stubs know one signature of each
 
 
 class CollectiveGroup(_Group):  # type: ignore[misc]
-    """All that torch.distributed and DDP ask of a group of CPU ranks, point-to-point apart. A collective is
-    over when its call returns; ``async_op`` is understood, and the work it gives is done already.
+    """All that torch.distributed and DDP ask of a group of CPU ranks. A collective is over when its call
+    returns; ``async_op`` is understood, and the work it gives is done already. What goes from one rank to
+    one other goes by ``pairs``, and is over when its work is.
 
     Methods are named as torch's C++ calls them, in the words of torch 2.9 and in those of 2.13.
     """
 
-    def __init__(self, name: str, engine: Engine, rank: int, size: int) -> None:
+    def __init__(self, name: str, engine: Engine, rank: int, size: int, pairs: Pairs) -> None:
         super().__init__(rank, size)
         self._name, self._engine, self._rank, self._size = name, engine, rank, size
+        self._pairs = pairs
         self._in_turn = threading.Lock()  # backward passes call from threads of their own
 
     # ---- who it is
@@ -164,15 +167,43 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
 
         return self._done(act, outputs)
 
+    def alltoall_base(
+        self,
+        output: Any,
+        given: Any,
+        output_sizes: Sequence[int],
+        input_sizes: Sequence[int],
+        opts: Any = None,
+    ) -> Any:
+        """Rows of ``given`` for each rank; no sizes: as many for each."""
+        mine = output if output.is_contiguous() else torch.empty_like(output).contiguous()
+        outputs = list(mine.split(list(output_sizes) or len(output) // self._size))
+        inputs = list(given.contiguous().split(list(input_sizes) or len(given) // self._size))
+        self.alltoall(outputs, inputs)
+
+        def act() -> None:
+            if mine is not output:
+                output.copy_(mine)
+
+        return self._done(act, output)
+
+    all_to_all_single = alltoall_base
+
     def barrier(self, opts: Any = None) -> Any:
         return self._done(self._engine.barrier if self._size > 1 else lambda: None, [])
 
-    def send(self, *_: Any) -> Any:
-        raise NotImplementedError(
-            f"{self._name} has no send and recv: dist.new_group(backend='gloo') makes a group that has"
-        )
+    # ---- from one rank to one other
+    def send(self, tensors: Sequence[Any], receiver: int, tag: int = 0) -> Any:
+        return self._pairs.send(tensors, receiver, tag)
 
-    recv = recv_anysource = send
+    def recv(self, tensors: Sequence[Any], sender: int, tag: int = 0) -> Any:
+        return self._pairs.receive(tensors, sender, tag)
+
+    def recv_anysource(self, *_: Any) -> Any:
+        raise NotImplementedError(
+            f"{self._name} receives from a rank that is named only: say recv(tensor, src), or make a group "
+            "that takes from any by dist.new_group(backend='gloo')"
+        )
 
     # ---- means
     def _gathered(self, tensor: Any) -> Any:

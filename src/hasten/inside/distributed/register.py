@@ -14,6 +14,7 @@ from .backends.engine import Engine
 from .backends.mpi import Mpi
 from .backends.shm import Shm
 from .group import CollectiveGroup
+from .pairs import Pairs
 
 ENGINES: dict[str, Callable[[Any, int, int, timedelta], Engine]] = {"shm": Shm, "mpi4py": Mpi, "ccl": Ccl}
 """By the name that torch.distributed knows it by: "mpi" is torch's own, in builds of torch with MPI."""
@@ -30,4 +31,5 @@ def register() -> None:
 
 def _group(name: str, store: Any, rank: int, size: int, timeout: timedelta) -> CollectiveGroup:
     """What torch calls for a new group."""
-    return CollectiveGroup(name, ENGINES[name](store, rank, size, timeout), rank, size)
+    engine = ENGINES[name](store, rank, size, timeout)
+    return CollectiveGroup(name, engine, rank, size, Pairs(store, rank, timeout))

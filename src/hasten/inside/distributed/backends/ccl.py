@@ -12,7 +12,7 @@ import atexit
 import ctypes
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
@@ -25,9 +25,13 @@ from .engine import reduce_scatter_by_all_reduce
 
 _ID_BYTES = 4096
 _ENVIRONMENT = {
-    "CCL_PLUGIN": "ONECCL_LEGACY_CPU", "CCL_ATL_TRANSPORT": "ofi", "CCL_PROCESS_LAUNCHER": "none",
+    "CCL_PLUGIN": "ONECCL_LEGACY_CPU", "CCL_ATL_TRANSPORT": "ofi",
     "CCL_WORKER_OFFLOAD": "0", "CCL_ATL_SHM": "1",
 }  # fmt: skip
+_OF_A_RANK = {
+    "CCL_LOCAL_RANK": "LOCAL_RANK",
+    "CCL_LOCAL_SIZE": "LOCAL_WORLD_SIZE",
+}  # asked without a launcher
 _NEEDED = (  # in this order: what is loaded finds what it needs loaded already
     *("libintlc.so.5", "libimf.so", "libsvml.so", "libirng.so", "libccl.so.2", "libumf.so.1"),
     *("libur_loader.so.0", "libsycl.so.9", "libccl.so.1", "libccl_legacy_cpu.so"),
@@ -126,12 +130,24 @@ def _take_away_files(process: int) -> None:
             path.unlink(missing_ok=True)
 
 
+def variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """What oneCCL needs in the environment of a rank, beside what the user says there.
+
+    It asks a launcher which ranks are on this machine, and knows but a few by their names: "torch", which
+    scripts write, is none. We tell each rank its number ourselves, so that no launcher is asked, whatever
+    CCL_PROCESS_LAUNCHER says.
+    """
+    wanted = {**_ENVIRONMENT, "FI_PROVIDER_PATH": str(folder), "CCL_ROOT": sys.prefix}
+    wanted |= {ours: environment[name] for ours, name in _OF_A_RANK.items() if name in environment}
+    made = {name: value for name, value in wanted.items() if name not in environment}
+    return {**made, "CCL_PROCESS_LAUNCHER": "none"}
+
+
 @cache
 def library() -> Any:
     """libccl.so.2 with all that it needs. Raises RuntimeError where it is not installed."""
     folder = Path(sys.prefix, "lib")
-    for name, value in {**_ENVIRONMENT, "FI_PROVIDER_PATH": str(folder), "CCL_ROOT": sys.prefix}.items():
-        os.environ.setdefault(name, value)
+    os.environ.update(variables(os.environ, folder))
     try:
         for name in _NEEDED:
             if (folder / name).exists():

@@ -1,0 +1,103 @@
+"""What goes from one rank to one other, by Gloo: a group for each pair, made when both first use it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from torch._C import _distributed_c10d
+
+_c10d: Any = _distributed_c10d
+_Work: Any = _c10d.Work
+
+
+class Pairs:
+    """Of one rank with all others. Nothing here waits: a rank may send to one and receive from another in any
+    order, as with Gloo.
+    """
+
+    def __init__(self, store: Any, rank: int, timeout: timedelta) -> None:
+        self._store, self._rank, self._timeout = store, rank, timeout
+        self._lines: dict[str, _Line] = {}
+
+    def send(self, tensors: Sequence[Any], receiver: int, tag: int) -> Any:
+        given = [tensor.detach().contiguous() for tensor in tensors]
+        line = self._line(f"{self._rank}-{receiver}", receiver, 0)
+        return line.ask(lambda group: group.send(given, 1, tag), lambda: None)
+
+    def receive(self, tensors: Sequence[Any], sender: int, tag: int) -> Any:
+        plain = [tensor.detach().contiguous() for tensor in tensors]
+
+        def come() -> None:
+            for tensor, one in zip(tensors, plain, strict=True):
+                if not tensor.is_contiguous():
+                    tensor.detach().copy_(one)
+
+        line = self._line(f"{sender}-{self._rank}", sender, 1)
+        return line.ask(lambda group: group.recv(plain, 0, tag), come)
+
+    def _line(self, name: str, other: int, side: int) -> _Line:
+        if other == self._rank:
+            raise ValueError(f"rank {other} cannot send to itself, or receive from itself")
+        if name not in self._lines:
+            self._lines[name] = _Line(_c10d.PrefixStore(f"pair {name}", self._store), side, self._timeout)
+        return self._lines[name]
+
+
+class _Line:
+    """One direction between two ranks. A thread of its own makes the group, for which both must come."""
+
+    def __init__(self, store: Any, side: int, timeout: timedelta) -> None:
+        self._store, self._side, self._timeout = store, side, timeout
+        self._asked: queue.SimpleQueue[tuple[Callable[[Any], Any], _Pending]] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="hasten pair", daemon=True).start()
+
+    def ask(self, begin: Callable[[Any], Any], end: Callable[[], None]) -> Any:
+        """``begin`` is handed the group, and ``end`` called by whoever waits for what it began."""
+        pending = _Pending(end)
+        self._asked.put((begin, pending))
+        return pending
+
+    def _work(self) -> None:
+        group: Any = None
+        while True:
+            begin, pending = self._asked.get()
+            try:
+                if group is None:
+                    group = _c10d.ProcessGroupGloo(self._store, self._side, 2, self._timeout)
+                pending.begun(begin(group))
+            except Exception as error:
+                pending.failed(error)
+
+
+class _Pending(_Work):  # type: ignore[misc]
+    """A work that begins when its group is there."""
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        super().__init__()
+        self._end = end
+        self._began = threading.Event()
+        self._inner: Any = None
+        self._error: Exception | None = None
+
+    def begun(self, inner: Any) -> None:
+        self._inner = inner
+        self._began.set()
+
+    def failed(self, error: Exception) -> None:
+        self._error = error
+        self._began.set()
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        self._began.wait()
+        if self._error is not None:
+            raise self._error
+        done = bool(self._inner.wait(timeout) if timeout else self._inner.wait())
+        self._end()
+        return done
+
+    def is_completed(self) -> bool:
+        return self._began.is_set() and (self._inner is None or bool(self._inner.is_completed()))
