@@ -30,7 +30,7 @@ class Clearing:
             os.close(waited_for)
 
     def covers(self, folder: str) -> None:
-        os.write(self._held, os.fsencode(folder))  # far less than a pipe holds
+        os.write(self._held, os.fsencode(folder) + b"\0")  # far less than a pipe holds
 
     def close(self) -> None:
         """Returns once nothing is left of the folder, as far as this user may remove it."""
@@ -40,7 +40,12 @@ class Clearing:
 
 def _main() -> None:
     with open(0, "rb") as pipe:
-        folder = os.fsdecode(pipe.read())  # returns at the end of whoever holds the other end
+        named = os.fsdecode(pipe.read()).split("\0")  # at the end of whoever holds the other end
+    for folder in filter(None, named):
+        _clear(folder)
+
+
+def _clear(folder: str) -> None:
     wait = _LEAST_SECONDS
     for _ in range(_TRIES):
         if not os.path.lexists(folder):

@@ -23,7 +23,7 @@ class TrialFiles:
         self._folders = tuple(folders)
         self._clearing = Clearing()
         try:
-            self.layers = make_layers()
+            self.layers = make_layers(self._clearing.covers)
             self._base = self.layers or tempfile.mkdtemp(prefix="hasten-")
             self._clearing.covers(self._base)
             self.aside = os.path.join(self._base, "aside")

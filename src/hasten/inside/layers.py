@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from . import mounts
@@ -26,8 +27,9 @@ _ENOUGH_BYTES = 2**31
 _held: dict[str, int] = {}  # layers made by this process -> the lock that says it is alive
 
 
-def make_layers() -> str:
-    """Make a folder for layers where the kernel takes them; "" if there is none.
+def make_layers(announce: Callable[[str], object] = lambda path: None) -> str:
+    """Make a folder for layers where the kernel takes them; "" if there is none. ``announce`` is told of each
+    before it is made.
 
     Best on a disk with room: what trials write would take the place of memory elsewhere. Layers of this
     user's that a killed process has left are removed.
@@ -35,7 +37,9 @@ def make_layers() -> str:
     for parent in _places():
         with suppress(OSError):
             _remove_abandoned(parent)
-            made = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
+            made = os.path.join(parent, _PREFIX + secrets.token_hex(8))
+            announce(made)
+            os.mkdir(made, 0o700)
             if _can_hold_layers(made):
                 _held[made] = _locked(made)
                 return made
