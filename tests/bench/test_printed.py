@@ -41,3 +41,38 @@ def test_what_has_drifted_by_a_little_ends_the_comparison() -> None:
     alone = ["loss 1.000", "loss 1.000", "loss 1.000"]
     assert difference(alone, ["loss 1.000", "loss 1.050", "loss 2.000"]) == ""
     assert difference(alone, ["loss 1.005", "loss 2.000", "loss 1.050"]) != ""
+
+
+FINE = [
+    ("accuracy 0.494", "accuracy 0.982", True),
+    ("train_loss_epoch 0.635", "train_loss_epoch 0.641", True),
+    ("loss 0.70601", "loss 0.70602", False),
+    ("loss 1.2345e-05", "loss 1.2346e-05", False),
+    ("loss 1.2345e-05", "loss 1.2445e-05", True),
+    ("right 37 of 50", "right 38 of 50", False),
+    ("right 37 of 50", "right 19 of 50", True),
+    ("loss 0.7060123456789", "loss 0.7060123456790", False),
+    ("loss 0.7060123456789", "loss 0.7061123456789", True),
+]
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(("one", "other", "differs"), FINE)
+def test_of_trainings_in_float64_every_printed_digit_counts(one: str, other: str, differs: bool) -> None:
+    assert bool(difference([one], [other], fine=True)) == differs
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("one", "other", "again", "differs"),
+    [
+        ("waited 0.51", "waited 0.91", "waited 0.53", False),
+        ("waited 0.51 loss 2.0", "waited 0.91 loss 1.0", "waited 0.53 loss 2.0", True),
+        ("run abc", "run bcd", "run xyz", False),
+        ("run abc", "run bcd", "run abc", True),
+    ],
+)
+def test_what_one_process_does_not_print_twice_counts_for_nothing(
+    one: str, other: str, again: str, differs: bool
+) -> None:
+    assert bool(difference([one], [other], [again])) == differs

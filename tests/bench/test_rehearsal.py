@@ -13,6 +13,7 @@ from hasten.errors import WorkerError
 from hasten.launch.together import Wish
 from hasten.records.ranks import Findings, LoaderKey
 
+from ..inside.distributed.forked import workers_forked
 from ..thorough import cases
 from .workers import stage_for
 
@@ -39,7 +40,7 @@ LOOP = """
 
 
 def found(folder: Path, source: str, count: int = 2) -> Findings:
-    with stage_for(folder, source) as stage:
+    with workers_forked(), stage_for(folder, source) as stage:
         return rehearse(stage, Wish(count))
 
 
@@ -108,7 +109,7 @@ def test_what_fits_is_let_through(tmp_path: Path, name: str) -> None:
     assert findings.loader == LoaderKey(dataset, 90, 9, "RandomSampler")
 
 
-def test_what_ranks_would_print_otherwise_is_told(tmp_path: Path) -> None:
+def test_what_ranks_would_print_otherwise_is_refused(tmp_path: Path) -> None:
     source = (
         GROUND
         + """
@@ -123,12 +124,11 @@ def test_what_ranks_would_print_otherwise_is_told(tmp_path: Path) -> None:
             print("summed", loss.item() * len(x))
 """
     )
-    with stage_for(tmp_path, source) as stage:
-        (remark,) = rehearse(stage, Wish(2)).remarks
+    (reason,) = found(tmp_path, source).refusals
     told = re.fullmatch(
-        r"ranks print 'summed (\S+)' where one process prints 'summed (\S+)': what .*", remark
+        r"ranks print 'summed (\S+)' where one process prints 'summed (\S+)': what .*", reason
     )
-    assert told is not None, remark
+    assert told is not None, reason
     assert 1.5 < float(told[2]) / float(told[1]) < 2.5
 
 

@@ -13,35 +13,62 @@ _OF_TIME = re.compile(r"(?:time|took|elapsed|eta|speed|throughput|duration|secon
 _ABSOLUTE = 2e-3  # what is printed is rounded, too
 _ROUNDED = 0.01  # relative
 _ANOTHER = 0.1
+_FINE_DIGITS = 1.5  # of trainings in float64: of the last digit, by which what is rounded may differ
+_FINE_ROUNDED = 1e-6  # relative: such numbers drift apart
+_FINE_ANOTHER = 1e-5
 
 
-def difference(alone: Sequence[str], together: Sequence[str]) -> str:
+def difference(
+    alone: Sequence[str], together: Sequence[str], again: Sequence[str] = (), *, fine: bool = False
+) -> str:
     """The first line that is not the same in words, or in numbers that are no times; "" where there is none.
+    ``again``: what one process printed another time; a number that is not the same there counts for nothing.
+    ``fine``: both trained in float64, so what is printed is equal but for its last digit.
 
     Only lines that both printed are compared: neither was waited for to its end. Trainings that differ by
     rounding drift apart in the end, by and by; a number that is another by its meaning is so at once. So the
     first that has drifted by a little ends the comparison.
     """
-    for one, other in zip(alone, together, strict=False):
-        apart = _apart(one, other)
-        if apart > _ANOTHER:
+    rounded, another = (_FINE_ROUNDED, _FINE_ANOTHER) if fine else (_ROUNDED, _ANOTHER)
+    for place, (one, other) in enumerate(zip(alone, together, strict=False)):
+        apart = _apart(one, other, again[place] if place < len(again) else one, fine)
+        if apart > another:
             return f"ranks print {_short(other)!r} where one process prints {_short(one)!r}"
-        if apart > _ROUNDED:
+        if apart > rounded:
             break
     return ""
 
 
-def _apart(one: str, other: str) -> float:
+def _apart(one: str, other: str, again: str, fine: bool) -> float:
     """The largest relative difference of two lines' numbers; infinite where their words differ."""
-    one, other = _CLOCK.sub("", one), _CLOCK.sub("", other)
-    if _NUMBER.sub("#", one).split() != _NUMBER.sub("#", other).split():
-        return math.inf
-    pairs = zip(_NUMBER.finditer(one), _NUMBER.finditer(other), strict=True)
-    return max((_difference(float(a[0]), float(b[0])) for a, b in pairs if not _is_time(one, a)), default=0.0)
+    one, other, again = (_CLOCK.sub("", line) for line in (one, other, again))
+    if _words_of(one) != _words_of(other):
+        return math.inf if _words_of(one) == _words_of(again) else 0.0
+    repeated = [m[0] for m in _NUMBER.finditer(again)] if _words_of(one) == _words_of(again) else []
+    apart = 0.0
+    for place, (a, b) in enumerate(zip(_NUMBER.finditer(one), _NUMBER.finditer(other), strict=True)):
+        steady = place < len(repeated) and repeated[place] == a[0]
+        if steady and not _is_time(one, a):
+            apart = max(apart, _difference(a[0], b[0], fine))
+    return apart
 
 
-def _difference(a: float, b: float) -> float:
-    return abs(a - b) / max(abs(a), abs(b)) if abs(a - b) > _ABSOLUTE else 0.0
+def _words_of(line: str) -> list[str]:
+    return _NUMBER.sub("#", line).split()
+
+
+def _difference(a: str, b: str, fine: bool) -> float:
+    """Relative; 0 where the digits that are printed allow it to be none."""
+    apart, largest = abs(float(a) - float(b)), max(abs(float(a)), abs(float(b)))
+    least = _FINE_DIGITS * min(_last_digit(a), _last_digit(b)) if fine else _ABSOLUTE
+    return apart / largest if apart > least else 0.0
+
+
+def _last_digit(text: str) -> float:
+    """What the last digit of a printed number stands for."""
+    mantissa, _, exponent = text.lower().partition("e")
+    decimals = len(mantissa.partition(".")[2])
+    return float(10.0 ** (int(exponent or 0) - decimals))
 
 
 def _is_time(line: str, found: re.Match[str]) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tempfile
 import time
-from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import WorkerError
+from ..inside.job import DIFFERENT, IN_FLOAT64, WITH_SUM
 from ..launch.together import Wish
 from ..records.ranks import Findings
 from .ending import ScriptOver, last_line, too_short
@@ -19,18 +20,18 @@ if TYPE_CHECKING:
     from .stage import Stage
 
 SEED = 1
-_MOST_STEPS = 100  # that follow the first
+_MOST_STEPS = 400  # that follow the first
 _SECONDS = 5.0  # for them
 _PATIENCE = 4  # times as long may the ranks take, which are not yet at their best
 _AT_ONCE = 10
 
 
 def rehearse(stage: Stage, wish: Wish) -> Findings:
-    """Let one process train its first step, then the ranks, all on the same samples; nothing is kept of it.
+    """Let one process train, then the ranks, all on the same samples; nothing is kept of it. Both compute in
+    float64, where the script lets them: then what they come to is equal, or it means something else.
 
-    Both go on for some steps then, and what they print is compared. Raises ScriptError where the script fails
-    by itself, Refusal where it never trains or trains where nobody can follow, WorkerError where a process
-    ends otherwise.
+    Raises ScriptError where the script fails by itself, Refusal where it never trains or trains where nobody
+    can follow, WorkerError where a process ends otherwise.
     """
     try:
         return _rehearsed(stage, wish)
@@ -39,55 +40,105 @@ def rehearse(stage: Stage, wish: Wish) -> Findings:
 
 
 def _rehearsed(stage: Stage, wish: Wish) -> Findings:
+    alone = _train_alone(stage, IN_FLOAT64)
+    if alone.failed:
+        alone = _train_alone(stage)
+    if alone.findings.refusals:
+        return alone.findings
+    found, printed = _train_together(stage, wish, alone)
+    if found.loss == "sum" and not found.refusals:
+        Path(alone.folder, WITH_SUM).touch()  # from the first step on
+        found, printed = _train_together(stage, wish, alone)
+    fine = IN_FLOAT64 in _files(alone.folder)
+    if found.refusals or not difference(alone.printed, printed, fine=fine):
+        return found
+    again = _train_alone(stage, *_files(alone.folder))  # what differs from run to run is a clock's
+    other = difference(alone.printed, printed, again.printed, fine=fine)
+    if not other:
+        return found
+    why = (
+        f"{other}: what it computes, or copies, of its part of a batch before backward() would be rank 0's "
+        "alone. A loss is whole after backward(), and an evaluation is"
+    )
+    return replace(found, refusals=(why,))
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """What one process did in ``folder``. ``failed``: its script raised something."""
+
+    folder: str
+    findings: Findings
+    steps: int
+    printed: list[str]
+    failed: bool
+
+
+def _train_alone(stage: Stage, *files: str) -> _Alone:
+    """``files``: names that tell the rehearsal how."""
     folder = tempfile.mkdtemp(prefix="rehearsal-", dir=stage.aside)
+    for name in files:
+        Path(folder, name).touch()
     printed: list[bytes] = []
     try:
         with stage.ranks(Wish(1), folder, None, printed.append) as one:
             one.wait_started()
             stage.keep_preparations(one)
-            alone = one.rehearsed()[0]
-            steps = 0
-            if not alone.refusals:
-                with suppress(ScriptOver, WorkerError):  # what fails later on fails in the training, too
-                    steps = _go_on(one, _MOST_STEPS)
+            findings = one.rehearsed()[0]
+            steps, failed = (0, False) if findings.refusals else _go_on(one, _MOST_STEPS)
     except ScriptOver as over:
+        if IN_FLOAT64 in files:
+            return _Alone(folder, Findings(), 0, [], failed=True)
         raise too_short(over.ended, one.child, stage.argv[0], stage.trial_folder) from None
-    if alone.refusals:
-        return alone
-    by_ranks: list[bytes] = []
+    return _Alone(folder, findings, steps, _text(printed), failed)
+
+
+def _train_together(stage: Stage, wish: Wish, alone: _Alone) -> tuple[Findings, list[str]]:
+    """What the ranks found, and what rank 0 printed."""
+    printed: list[bytes] = []
+    for told_before in Path(alone.folder).glob(DIFFERENT):
+        told_before.unlink()
     try:
-        with stage.ranks(wish, folder, alone, by_ranks.append) as group:
+        with stage.ranks(wish, alone.folder, alone.findings, printed.append) as group:
             group.wait_started()
             found = group.rehearsed()
-            if not any(one_of_them.refusals for one_of_them in found):
-                _go_on(group, steps, _PATIENCE * _SECONDS)
+            refusals = dict.fromkeys(reason for one in found for reason in one.refusals)
+            if not refusals and _weighed(found[0], alone):
+                _, failed = _go_on(group, alone.steps, _PATIENCE * _SECONDS)
+                told = sorted(Path(alone.folder).glob(DIFFERENT))
+                refusals = dict.fromkeys(path.read_text(encoding="utf-8") for path in told[:1])
+                if failed and not alone.failed and not refusals:
+                    refusals = {
+                        "after some steps its ranks no longer do the same, or one of them fails": None
+                    }
     except ScriptOver as over:
         how = last_line(over.ended.detail) if over.ended.detail else over.ended.how
-        return Findings(refusals=(f"it fails where its batches are smaller: {how}",))
-    refusals = dict.fromkeys(reason for one_of_them in found for reason in one_of_them.refusals)
-    if refusals:
-        return replace(found[0], refusals=tuple(refusals))
-    other = difference(_text(printed), _text(by_ranks))
-    if not other:
-        return found[0]
-    remark = (
-        f"{other}: what it computes, or copies, of its part of a batch before backward() is rank 0's alone"
-    )
-    return replace(found[0], remarks=(*found[0].remarks, remark))
+        return Findings(refusals=(f"it fails where its batches are smaller: {how}",)), []
+    return replace(found[0], refusals=tuple(refusals)), _text(printed)
 
 
-def _go_on(worker: WorkerGroup, most: int, seconds: float = _SECONDS) -> int:
-    """Train up to ``most`` steps, as long as there is time; how many were."""
+def _weighed(found: Findings, alone: _Alone) -> bool:
+    """Whether the ranks summed their gradients by the weights that they found to be right."""
+    return found.loss == "mean" or WITH_SUM in _files(alone.folder)
+
+
+def _files(folder: str) -> list[str]:
+    return [name for name in (IN_FLOAT64, WITH_SUM) if Path(folder, name).exists()]
+
+
+def _go_on(worker: WorkerGroup, most: int, seconds: float = _SECONDS) -> tuple[int, bool]:
+    """Train up to ``most`` steps, as long as there is time; how many were, and whether it failed then."""
     began, done = time.monotonic(), 0
     try:
         while done < most and time.monotonic() - began < seconds:
             worker.steps(min(_AT_ONCE, most - done))
             done += min(_AT_ONCE, most - done)
     except ScriptOver as over:
-        if over.ended.how != "completed":
-            raise
         done += len(over.ended.steps)
-    return done
+        return done, over.ended.how != "completed"
+    except WorkerError:
+        return done, True
+    return done, False
 
 
 def _text(lines: list[bytes]) -> list[str]:

@@ -10,6 +10,8 @@ from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
 
 VARIABLE = "HASTEN_JOB"
+IN_FLOAT64, WITH_SUM = "float64", "sum"  # files in a rehearsal's folder: to compute so, to weigh losses so
+DIFFERENT = "different-*"  # what a rehearsal's ranks leave there where they are not one process
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from hasten.inside.job import Job, Ranks
+import pytest
+
+from hasten.bench import process
+from hasten.bench.output import Output
+from hasten.inside.job import VARIABLE, Job, Ranks
 from hasten.machine import this_machine
+from hasten.records.codec import from_json
 from hasten.records.ranks import Findings
 
 from ...patience import PATIENCE_SECONDS
@@ -48,9 +58,76 @@ def _work(job: Job) -> None:
     Worker(job, time.time()).run()
 
 
-def forked(works: list[Callable[[], None]], folder: Path) -> list[Ended]:
-    """Each of ``works`` in a process of its own, in ``folder``; what it printed, once all have ended."""
-    import torch  # before they part, so that each of these is imported once
+@contextmanager
+def workers_forked() -> Iterator[None]:
+    """Workers of a bench are forks of this process, too; they get their job, output and end of the wire."""
+    _import_once()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "start_process", _start)
+        yield
+
+
+class _Process:
+    """What a WorkerProcess asks of a Popen."""
+
+    def __init__(self, pid: int, stdout: Any) -> None:
+        self.pid, self.stdout = pid, stdout
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        until = time.monotonic() + (timeout if timeout is not None else _SECONDS)
+        while self.poll() is None:
+            if time.monotonic() > until:
+                raise subprocess.TimeoutExpired("worker", timeout or _SECONDS)
+            time.sleep(0.005)
+        assert self.returncode is not None
+        return self.returncode
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def _start(
+    argv: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int], output: Output
+) -> _Process:
+    heard = os.pipe() if output.heard is not None else None
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if not child:
+        out = heard[1] if heard is not None else _opened(output.stdout)
+        os.setsid()
+        os.environ.clear()
+        os.environ.update(environment)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for place, descriptor in ((1, out), (2, _opened(output.stderr))):
+            os.dup2(descriptor, place)
+        for number in map(int, os.listdir("/proc/self/fd")):
+            if number > 2 and number not in descriptors:
+                with suppress(OSError):
+                    os.close(number)
+        job = from_json(Job, json.loads(os.environ.pop(VARIABLE)))
+        _live(lambda: _work(job))
+    if heard is not None:
+        os.close(heard[1])
+    return _Process(child, os.fdopen(heard[0], "rb") if heard is not None else None)
+
+
+def _opened(path: Path | None) -> int:
+    return os.open(path or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+def _import_once() -> None:
+    """Before they part, so that none has to do it."""
+    import torch
     import torch._dynamo
     import torch.utils.data
 
@@ -59,6 +136,11 @@ def forked(works: list[Callable[[], None]], folder: Path) -> list[Ended]:
     import hasten.inside.worker  # noqa: F401
 
     torch.set_num_threads(1)
+
+
+def forked(works: list[Callable[[], None]], folder: Path) -> list[Ended]:
+    """Each of ``works`` in a process of its own, in ``folder``; what it printed, once all have ended."""
+    _import_once()
     sys.stdout.flush()
     sys.stderr.flush()
     outputs = [tempfile.TemporaryFile() for _ in range(2 * len(works))]  # noqa: SIM115
@@ -96,24 +178,25 @@ def _wait(children: list[int]) -> list[int]:
 
 
 def _become(work: Callable[[], None], folder: Path, stdout: int, stderr: int) -> None:
+    os.chdir(folder)
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    sys.path.insert(0, str(folder))
+    sys.modules.pop("ground", None)
+    _live(work)
+
+
+def _live(work: Callable[[], None]) -> None:
     """The child's whole life."""
     code = 1
     try:
-        os.chdir(folder)
-        os.dup2(stdout, 1)
-        os.dup2(stderr, 2)
-        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+        sys.stdout = open(1, "w", closefd=False, buffering=1)  # noqa: SIM115
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
-        sys.path.insert(0, str(folder))
-        for name in ("ground",):
-            sys.modules.pop(name, None)
         work()
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
-        import traceback
-
         traceback.print_exc()
     finally:
         with suppress(Exception):

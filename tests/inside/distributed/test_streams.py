@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from hasten.inside.distributed.drawing import Drawing
 from hasten.inside.distributed.streams import Streams
 from hasten.inside.seams import Seams
 from hasten.records.ranks import Findings, LoaderKey
 
-from .trainings import told, train
+from .forked import train_forked
+from .trainings import told
 
 EPOCHS, SAMPLES = 4, 23
 SOURCE = f"""
@@ -76,7 +78,7 @@ def epochs(seen: list[list[float]], size: int, rank: int) -> list[list[int]]:
 def test_orders_agree_and_draws_differ(tmp_path: Path, way: str) -> None:
     options, seeding = WAYS[way]
     source = SOURCE.replace("OPTIONS", options).replace("SEEDING", seeding or "pass")
-    first, second = (told(one) for one in train(tmp_path, source, 2, FINDINGS))
+    first, second = (told(one) for one in train_forked(tmp_path, source, 2, FINDINGS))
     rows = [first["seen"], second["seen"]]
     parts = [epochs(rank_rows, 2, rank) for rank, rank_rows in enumerate(rows)]  # type: ignore[arg-type]
     assert len(parts[0]) == len(parts[1]) == EPOCHS
@@ -85,7 +87,7 @@ def test_orders_agree_and_draws_differ(tmp_path: Path, way: str) -> None:
     assert parts[0][0] != parts[0][1]
     drawn = [value for one in rows for row in one for value in row[1:]]  # type: ignore[index]
     assert len(set(drawn)) == len(drawn), "two samples were augmented alike"
-    assert not set(first["masks"]) & set(second["masks"])
+    assert first["masks"] == second["masks"]  # not one for each sample: a choice for the whole batch
 
 
 def test_what_is_shared_goes_on_as_if_nothing_else_were_drawn() -> None:
@@ -103,7 +105,6 @@ def test_what_is_shared_goes_on_as_if_nothing_else_were_drawn() -> None:
         streams.begin()
         for _ in range(2):
             torch.rand(2 + rank)
-            random.random()
             with streams.shared():
                 found.append((torch.rand(()).item(), random.random()))
         assert found == expected
@@ -138,3 +139,59 @@ def test_a_script_that_seeds_anew_seeds_both(monkeypatch: pytest.MonkeyPatch) ->
     assert [shared for shared, _ in found] == [plain, plain]
     assert found[0][1] == plain
     assert found[1][1] != plain
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("rank", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("draw", "rows"),
+    [
+        ("torch.rand(())", 0),
+        ("torch.rand(1)", 1),
+        ("torch.randn(3, 3)", 3),
+        ("torch.randn((4, 2))", 4),
+        ("torch.randint(9, (5,))", 5),
+        ("torch.randint(0, 9, (6, 1))", 6),
+        ("torch.randperm(7)", 7),
+        ("torch.rand_like(torch.ones(8, 2))", 8),
+        ("torch.bernoulli(torch.full((9,), 0.5))", 9),
+        ("torch.empty(10, 2).normal_()", 10),
+        ("torch.empty(11).uniform_(0, 1)", 11),
+    ],
+)
+def test_what_a_script_draws_is_all_ranks_unless_for_each_sample(draw: str, rows: int, rank: int) -> None:
+    """As in one process for rank 0, and for what all ranks share."""
+    torch.manual_seed(5)
+    expected = eval(draw)
+    for samples in (rows, 99):
+        torch.manual_seed(5)
+        seams, streams = Seams(), Streams(torch, rank)
+        streams.begin()
+        Drawing(streams, lambda: samples).install(seams)  # noqa: B023
+        try:
+            found = eval(draw)
+        finally:
+            seams.undo_all()
+        shared = rank == 0 or samples == 99
+        assert torch.equal(found, expected) == shared or found.numel() <= 1
+
+
+@pytest.mark.attack("truth")
+def test_a_state_that_is_kept_is_the_one_that_orders_go_on_from() -> None:
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    expected = torch.rand(3)
+    for rank in (0, 1):
+        torch.manual_seed(5)
+        seams, streams = Seams(), Streams(torch, rank)
+        streams.begin()
+        Drawing(streams, lambda: 7).install(seams)
+        try:
+            torch.rand(7)  # own
+            assert torch.equal(torch.get_rng_state(), state)
+            torch.rand(3)
+            torch.set_rng_state(state)
+            with streams.shared():
+                assert torch.equal(torch.rand(3), expected)
+        finally:
+            seams.undo_all()

@@ -32,7 +32,7 @@ class AlignedDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.paused or current is None or torch.Tag.nondeterministic_seeded not in func.tags:
             return func(*args, **kwargs)
         mine, whole = current.stop - current.start, current.whole
-        if mine == whole or not args or _length(args[0]) != mine:
+        if mine == whole or not args or _length(args[0]) != mine or isinstance(args[0], torch.nn.Parameter):
             return func(*args, **kwargs)
         self.drew = True
         cut = slice(current.start, current.stop)

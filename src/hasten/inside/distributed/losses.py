@@ -18,8 +18,8 @@ import torch
 MOST = 8  # losses made global at once: the ranks tell each other so many
 _NODES = 64  # of the graph behind a loss that are looked at
 _FRAMES = 4  # of the script's and its libraries' functions
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 
 def losses_at(given: Any) -> list[Any]:
@@ -69,7 +69,7 @@ def callers() -> list[FrameType]:
     found: list[FrameType] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and len(found) < _FRAMES:
-        if not frame.f_code.co_filename.startswith((_HERE, _TORCH)):
+        if not frame.f_code.co_filename.startswith((HERE, TORCH)):
             found.append(frame)
         frame = frame.f_back
     return found

@@ -20,6 +20,7 @@ from ..training import Call, Training
 from .averaging import Averaging
 from .batch_norm import Part, SharedBatchNorm, average_running_statistics
 from .communication import Communication
+from .drawing import Drawing
 from .evaluation import SharedEvaluation
 from .losses import MOST, losses_at, make_global
 from .parting import Parting
@@ -74,9 +75,14 @@ class Member:
         seams.replace(torch.Tensor, "backward", partial(self._around_backward, OF_TENSOR))
         seams.replace(torch.autograd, "backward", partial(self._around_backward, OF_AUTOGRAD))
         self.streams.watch_seeding(seams)
+        Drawing(self.streams, self._samples_here).install(seams)
         if self.ranks.sync_batch_norm:
             self.share_batch_norm()
         self._install_in_loaders()
+
+    def _samples_here(self) -> int | None:
+        latest = self.slicer.latest
+        return latest.stop - latest.start if latest is not None else None
 
     def share_batch_norm(self) -> None:
         """Batch norm takes the statistics of the global batch."""

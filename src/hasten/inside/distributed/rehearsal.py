@@ -1,8 +1,8 @@
-"""A rehearsal of the first training step: one process first, then the ranks, on the same batch.
+"""A rehearsal of the first training steps: one process first, then the ranks, on the same batches.
 
-The one process leaves what it found in a file, and stands at the end of its first optimizer step; the ranks
-read it and compare what they make together of the same data. What is random by its nature is taken out
-(dropout) or aligned (noise), batch norm is shared: all that is left must be equal.
+The one process leaves what it found in files; the ranks read them and compare what they make together of the
+same data: the first backward passes gradient by gradient, and all steps by their trace. What is random by its
+nature is taken out (dropout) or aligned (noise), batch norm is shared: all that is left must be equal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...records.codec import from_json, to_json
 from ...records.ranks import Findings, LoaderKey
 from .. import own_files
 from ..hooks import Hooks
-from ..job import Ranks
+from ..job import DIFFERENT, IN_FLOAT64, WITH_SUM, Ranks
 from ..loader_override import LoaderOverride, workers
 from ..observer import Observer
 from ..random_state import fingerprint
@@ -28,11 +28,14 @@ from ..witness import feed
 from .agreement import Agreement
 from .aligned import AlignedDraws, quiet_recurrent, without_dropout
 from .averaging import OutOfStep
+from .doubled import double_all, doubled
 from .member import Member
 from .slicing import key_of, slice_of
+from .trace import Trace
 
 _MOST_PASSES = 8  # backward passes that are compared
-_FILE = "one-process.pt"
+_FILE, _TRACE = "one-process.pt", "one-process.trace"
+
 _NAME = "rehearsal"
 
 
@@ -49,10 +52,13 @@ class Rehearsal(Member):
         fail: Callable[[str], NoReturn],
     ) -> None:
         self._fallen_out = ""  # why the ranks could not add up their gradients
+        self._different = ""  # what they came to later on that one process does not come to
         self._file = Path(folder, _FILE)
         self._alone = ranks.world_size == 1
         self._expected: dict[str, Any] = {} if self._alone else own_files.load(torch, self._file)
         findings = Findings() if self._alone else from_json(Findings, self._expected["findings"])
+        if Path(folder, WITH_SUM).exists():
+            findings = replace(findings, loss="sum")
         super().__init__(training, hooks, observer, ranks, findings, fail)
         self._keys: list[LoaderKey] = []
         self._recorded: list[dict[int, Any]] = []  # gradients by parameter
@@ -61,10 +67,16 @@ class Rehearsal(Member):
         self._augments = False
         self._cutting = False
         self._draws = AlignedDraws(lambda: self.slicer.latest)
+        self._doubled = Path(folder, IN_FLOAT64).exists()
+        self._trace = Trace(training, Path(folder, _TRACE), self._alone, self._came_to_something_else)
+        self._trace.precision = "float64" if self._doubled else ""
         self._entered = False
 
     def install(self) -> None:
+        if self._doubled:
+            double_all(self._training.seams)
         super().install()
+        self._trace.install()
         training = self._training
         training.fetch_providers[_NAME] = self._samples
         LoaderOverride(training, lambda loader: workers(0, 2, False, None) if loader.num_workers else None)
@@ -87,7 +99,8 @@ class Rehearsal(Member):
             self._cutting = self.slicer.cuts(iterator, torch.is_grad_enabled())
             self._draws.paused = True
             try:
-                return original(iterator)
+                data = original(iterator)
+                return doubled(data) if self._doubled else data
             finally:
                 self._cutting = self._draws.paused = False
 
@@ -139,6 +152,7 @@ class Rehearsal(Member):
             super()._end_pass(losses, kept)
         except OutOfStep as error:
             self._fallen_out = str(error)
+            self._came_to_something_else(self._fallen_out)
         if self._fallen_out:
             return
         expected = self._expected.get("passes", [])
@@ -162,7 +176,14 @@ class Rehearsal(Member):
         super()._cannot_end(error)
 
     def _came_apart(self, why: str) -> None:
-        self._fallen_out = f"{why}: what a rank computes from its own part of a batch steers the training"
+        self._came_to_something_else(f"{why}: it is computed from a rank's own part of a batch")
+
+    def _came_to_something_else(self, why: str) -> None:
+        if not self._different:
+            self._different = why
+            self._file.with_name(DIFFERENT.replace("*", str(self.ranks.rank))).write_text(
+                why, encoding="utf-8"
+            )
 
     def training_ends(self) -> None:
         """Nobody goes on with it."""
@@ -216,7 +237,7 @@ class Rehearsal(Member):
 
     def _found_together(self, uses: Sequence[str]) -> Findings:
         expected = self._expected
-        precision = self._precision(uses)
+        precision = self._trace.precision = self._precision(uses)
         refusals: list[str] = []
         kinds = {"mean", "sum"}
         if self._digests[: len(expected["digests"])] != expected["digests"][: len(self._digests)]:
@@ -240,6 +261,8 @@ class Rehearsal(Member):
         if not refusals and not kinds:
             refusals.append("one of its losses is a mean over the batch, another a sum")
         loss = "mean" if "mean" in kinds else "sum"
+        if not refusals and self._different and loss == self.findings.loss:
+            refusals.append(self._different)
         remarks = tuple(self._remarks())
         return replace(self.findings, loss=loss, refusals=tuple(refusals), remarks=remarks)
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from ..random_state import State, comparable, seed_streams, set_streams, state_of_streams
+from ..random_state import State, another_seed, comparable, seed_streams, set_streams, state_of_streams
 from ..seams import Seams
 
 _APART = 0x7F4A7C15  # between the seeds of two ranks: far from any that a script counts up
@@ -19,8 +19,15 @@ _MOST = 2**63
 _STREAMS = {"torch": ("torch", "devices"), "random": ("random",), "numpy": ("numpy",)}  # by who seeds them
 
 
+_NONE: frozenset[str] = frozenset()
+_ALL = frozenset(stream for streams in _STREAMS.values() for stream in streams)
+_LAYERS = frozenset(_STREAMS["torch"])  # what layers draw from
+
+
 class Streams:
-    """All ranks draw the same until ``begin``; from then on each draws its own augmentations and dropout.
+    """All ranks draw the same until ``begin``; from then on torch's streams are each rank's own, since layers
+    draw from them for each sample. Python's and numpy's stay the same in all ranks: what a script draws from
+    them itself is a choice for all samples.
 
     Rank 0's own numbers go on where the script's are, so it draws what one process would. Whatever is drawn
     within ``shared`` stays the same in all ranks for ever; what is drawn within ``own`` is the rank's even
@@ -30,50 +37,79 @@ class Streams:
     def __init__(self, torch: Any, rank: int) -> None:
         self._torch = torch
         self._rank = rank
-        self._aside: State | None = None  # the state of the stream that is not in force
-        self._owning = False
+        self._aside: State | None = None  # of each stream the state that is not in force
+        self._owned = _NONE  # streams whose own state is in force
         self._seeding = False
+        self.begun = False
 
     def begin(self) -> None:
-        """Training begins: from here on everything draws from the rank's own stream, where not within
+        """Training begins: from here on layers draw from the rank's own streams, where not within
         ``shared``.
         """
-        if not self._owning:
-            self._swap()
+        self.begun = True
+        self._own(self._owned | _LAYERS)
 
     @contextmanager
     def shared(self) -> Iterator[None]:
         """What draws the order of samples goes in here."""
-        with self._in_force(False):
+        with self._in_force(_NONE):
             yield
 
     @contextmanager
     def own(self) -> Iterator[None]:
         """What makes this rank's samples goes in here."""
-        with self._in_force(True):
+        with self._in_force(_ALL):
             yield
 
+    @property
+    def layers_alone(self) -> bool:
+        """Whether what is drawn now may be either: training has begun, and no sample is being made."""
+        return self.begun and self._owned == _LAYERS
+
     @contextmanager
-    def _in_force(self, own: bool) -> Iterator[None]:
-        if self._owning == own:
-            yield
-            return
-        self._swap()
+    def _in_force(self, owned: frozenset[str]) -> Iterator[None]:
+        before = self._owned
+        self._own(owned)
         try:
             yield
         finally:
-            self._swap()
+            self._own(before)
 
-    def _swap(self) -> None:
+    def _own(self, wanted: frozenset[str]) -> None:
+        changing = self._owned ^ wanted
+        if not changing:
+            return
         now = state_of_streams(self._torch)
-        if self._aside is not None:
-            set_streams(self._torch, self._aside)
-        elif self._rank:
-            self._seeding = True
-            seed_streams(self._torch, seed_of(self._rank, self._torch.initial_seed()))
-            self._seeding = False
-        self._aside = now
-        self._owning = not self._owning
+        if self._aside is None:
+            self._aside = self._beginning(now)
+        set_streams(self._torch, {**now, **{stream: self._aside[stream] for stream in changing}})
+        self._aside |= {stream: now[stream] for stream in changing}
+        self._owned = wanted
+
+    def _beginning(self, now: State) -> State:
+        """Of this rank's own streams."""
+        if not self._rank:
+            return dict(now)
+        self._seeding = True
+        seed_streams(self._torch, seed_of(self._rank, self._torch.initial_seed()))
+        self._seeding = False
+        return state_of_streams(self._torch)
+
+    # ---- a script that keeps a state, and takes it up again
+    def kept(self) -> Any:
+        """What a script keeps of torch's stream: the state that all ranks share."""
+        with self.shared():
+            return self._torch.random.default_generator.get_state()
+
+    def take_up(self, state: Any) -> None:
+        """Both streams begin at ``state``, each rank's own at one that it alone has."""
+        with self.shared():
+            self._torch.random.default_generator.set_state(state)
+        if self._owned >= _LAYERS:
+            generator = self._torch.random.default_generator
+            generator.set_state(state)
+            if self._rank:
+                generator.manual_seed(another_seed(self._rank, zlib.crc32(bytes(state.tolist()))))
 
     # ---- a script that seeds anew
     def watch_seeding(self, seams: Seams) -> None:
@@ -94,13 +130,18 @@ class Streams:
         def seed(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             given = args[0] if args else next(iter(kwargs.values()), None)
-            if self._seeding or not self._owning or self._aside is None or not isinstance(given, int):
+            if self._seeding or not self.begun or self._aside is None or not isinstance(given, int):
                 return result
             now = state_of_streams(self._torch)
-            self._aside |= {stream: now[stream] for stream in _STREAMS[kind]}
             if self._rank:
                 apart = seed_of(self._rank, given)
                 original(apart % 2**32 if kind == "numpy" else apart)
+            mine = state_of_streams(self._torch)
+            if set(_STREAMS[kind]) <= self._owned:
+                self._aside |= {stream: now[stream] for stream in _STREAMS[kind]}
+            else:
+                self._aside |= {stream: mine[stream] for stream in _STREAMS[kind]}
+                set_streams(self._torch, now)
             return result
 
         return seed
@@ -109,7 +150,9 @@ class Streams:
         """Of each stream that all ranks share, by its name. Devices draw no order of samples, and may have
         begun in each rank by itself.
         """
-        state = self._aside if self._owning and self._aside is not None else state_of_streams(self._torch)
+        state = state_of_streams(self._torch)
+        if self._aside is not None:
+            state |= {stream: self._aside[stream] for stream in self._owned}
         return [(name, zlib.crc32(pickle.dumps(one))) for name, one in comparable(state) if name in _STREAMS]
 
 

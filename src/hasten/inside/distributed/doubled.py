@@ -1,0 +1,41 @@
+"""A rehearsal in float64: what the script makes in float32 is made in float64, where nothing forbids it.
+
+Sums in another order differ by 1e-16 there, so what ranks compute is equal to what one process computes, or
+it means something else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..seams import Seams
+from ..structures import map_tensors
+
+SINGLE, DOUBLE = torch.float32, torch.float64
+
+
+def double_all(seams: Seams) -> None:
+    """From here on ``torch.float32`` is float64, and so is what comes from elsewhere in float32."""
+    for of_storages in ("_dtype_to_storage_type_map", "_storage_type_to_dtype_map"):
+        getattr(torch.storage, of_storages, lambda: None)()  # made once, of the dtypes by their names
+    torch.set_default_dtype(DOUBLE)
+    for name in ("float32", "float"):
+        seams.replace(torch, name, lambda _: DOUBLE)
+    seams.replace(torch.Tensor, "float", lambda _: torch.Tensor.double)
+    seams.replace(torch.nn.Module, "float", lambda _: torch.nn.Module.double)
+    for name in ("from_numpy", "as_tensor", "tensor", "load"):
+        seams.replace(torch, name, _made_double)
+
+
+def _made_double(original: Any) -> Any:
+    def made(*args: Any, **kwargs: Any) -> Any:
+        return doubled(original(*args, **kwargs))
+
+    return made
+
+
+def doubled(value: Any) -> Any:
+    """``value`` with each tensor of float32 in it in float64."""
+    return map_tensors(torch, value, lambda t: t.to(DOUBLE) if t.dtype == SINGLE else t)

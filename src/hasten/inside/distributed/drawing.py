@@ -1,0 +1,98 @@
+"""What a script itself draws by torch: for each sample of its batch, or once for all of them.
+
+What has as many rows as this rank has samples is drawn from its own stream. All else is a choice for the
+whole batch (a coin, new weights, noise on weights), and must be the same in all ranks. What layers draw
+inside (dropout) does not come by here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..seams import Seams
+from .losses import HERE, TORCH
+from .streams import Streams
+
+_OF_A_TENSOR = ("rand_like", "randn_like", "randint_like", "bernoulli", "multinomial", "normal")
+_IN_PLACE = ("normal_", "uniform_", "bernoulli_", "random_", "exponential_", "log_normal_", "cauchy_")
+
+
+class Drawing:
+    """``samples``: how many this rank has of the batch at hand, None where there is none."""
+
+    def __init__(self, streams: Streams, samples: Callable[[], int | None]) -> None:
+        self._streams, self._samples = streams, samples
+
+    def install(self, seams: Seams) -> None:
+        for name, rows in (
+            *((name, _of_size) for name in ("rand", "randn")),
+            *((name, _of_tensor) for name in _OF_A_TENSOR),
+            ("randint", _of_randint),
+            ("randperm", _of_tensor),
+        ):
+            seams.replace(torch, name, self._around(rows))
+        for name in _IN_PLACE:
+            seams.replace(torch.Tensor, name, self._around(_of_tensor))
+        for owner in (torch, torch.random):
+            seams.replace(owner, "get_rng_state", self._around_get)
+            seams.replace(owner, "set_rng_state", self._around_set)
+
+    def _around(self, rows: Callable[[tuple[Any, ...], dict[str, Any]], int]) -> Callable[[Any], Any]:
+        def around(original: Any) -> Any:
+            def draw(*args: Any, **kwargs: Any) -> Any:
+                if not self._streams.layers_alone or rows(args, kwargs) == self._samples():
+                    return original(*args, **kwargs)
+                with self._streams.shared():
+                    return original(*args, **kwargs)
+
+            return draw
+
+        return around
+
+    def _around_get(self, original: Any) -> Any:
+        def get_rng_state() -> Any:
+            return self._streams.kept() if self._streams.begun and _asked_by_script() else original()
+
+        return get_rng_state
+
+    def _around_set(self, original: Any) -> Any:
+        def set_rng_state(new_state: Any) -> None:
+            if self._streams.begun and _asked_by_script():
+                self._streams.take_up(new_state)
+            else:
+                original(new_state)
+
+        return set_rng_state
+
+
+def _asked_by_script() -> bool:
+    """And not by torch, which computes a part of a forward pass again, or by ourselves."""
+    return not sys._getframe(2).f_code.co_filename.startswith((HERE, TORCH))
+
+
+def _first(value: Any) -> int:
+    if torch.is_tensor(value):
+        return int(value.shape[0]) if value.dim() else 0
+    if isinstance(value, (list, tuple)):
+        return int(value[0]) if value else 0
+    return int(value) if isinstance(value, int) else -1
+
+
+def _of_size(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    return _first(args[0] if args else kwargs.get("size", ()))
+
+
+def _of_tensor(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    """Those of a parameter are no samples, however many there are."""
+    if args and isinstance(args[0], torch.nn.Parameter):
+        return -1
+    return _first(args[0] if args else next(iter(kwargs.values()), ()))
+
+
+def _of_randint(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    sizes = [value for value in args if isinstance(value, (list, tuple))]
+    return _first(sizes[0] if sizes else kwargs.get("size", ()))
