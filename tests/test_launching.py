@@ -12,6 +12,7 @@ from hasten.launch.rendezvous import Place, private_place
 from hasten.launch.together import Wish
 from hasten.launching import (
     OwnRanks,
+    as_a_rank_of_mpirun,
     check_backends,
     check_processes,
     little_shared_memory,
@@ -166,3 +167,11 @@ def test_other_plans_apply_in_ranks_of_the_scripts_own(plan: Plan) -> None:
 
 def test_processes_apply_to_a_script_that_knows_of_none() -> None:
     check_processes(TWO, Distribution())
+
+
+@pytest.mark.parametrize(("number", "cpus"), [(0, (0, 1)), (1, (2, 3))])
+def test_ranks_of_our_mpirun_have_cores_of_their_own(number: int, cpus: tuple[int, ...]) -> None:
+    job, bound = as_a_rank_of_mpirun(Job(("t.py",), FOUR, Plan({"threads": {"count": 4}})), number, 2)
+    assert bound == cpus
+    assert [core.cpus for core in job.machine.cores] == [(cpu,) for cpu in cpus]
+    assert "threads" not in job.plan.techniques  # measured for more cores than a rank has

@@ -143,6 +143,14 @@ def by_mpirun(command: Sequence[str], count: int, machine: Machine, environment:
     return openmpi.render(mpirun, openmpi.version_of(mpirun), count, command, openmpi.is_root())
 
 
+def as_a_rank_of_mpirun(job: Job, number: int, count: int) -> tuple[Job, tuple[int, ...]]:
+    """The job of a rank that our own mpirun started, which binds none, with its share of the cores; and the
+    CPUs to bind it to, as other ranks of the script's own are.
+    """
+    share = shares(job.machine, count)[number]
+    return replace(job, machine=share.part_of(job.machine), plan=plan_for(job.plan, share)), share.cpus
+
+
 def ranks_of_ours(
     job: Job, wish: Wish, environment: Mapping[str, str], findings: Findings | None, place: Place
 ) -> list[Rank]:

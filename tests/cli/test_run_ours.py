@@ -129,3 +129,16 @@ def test_the_shipped_example_prints_once(project: Project) -> None:
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["epoch", "accuracy"]
     assert float(done.stdout.split()[-1]) > 0.7
     assert done.stderr.count("ranks") == 1
+
+
+@pytest.mark.attack("files")
+def test_files_outside_the_project_are_written_once(project: Project) -> None:
+    """Neither the rehearsal nor ranks other than 0 leave a line in a log that lies elsewhere."""
+    elsewhere = project.folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    log = elsewhere / "log.txt"
+    script(project, f"pathlib.Path({str(log)!r}).open('a').write(f'{{epoch}}\\n')")
+    done = project.hasten("run", "--nproc-per-node", "2", "train.py")
+    assert done.returncode == 0, done.stderr
+    assert log.read_text() == "0\n1\n2\n"
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["log.txt"]

@@ -136,11 +136,16 @@ def alone(job: Job, script: Script, found: Distribution, instead: str) -> NoRetu
     from ..inside.job import OwnGroup
     from ..launch.local import render
     from ..launch.membership import membership
+    from ..launching import as_a_rank_of_mpirun
 
     environment = {name: value for name, value in os.environ.items() if name != _SAID}
     member = membership(os.environ)
     if member is not None:
         environment |= member.variables(os.environ)
+        if _SAID in os.environ:
+            job, cpus = as_a_rank_of_mpirun(job, member.local_rank, member.local_size)
+            if cpus:
+                os.sched_setaffinity(0, cpus)
         if member.size > 1 and member.rank == 0 and not found.kind:
             say(
                 f"the script is not distributed, so each of {member.launcher}'s {member.size} ranks trains "
