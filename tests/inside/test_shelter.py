@@ -39,3 +39,10 @@ def test_without_overlays_temporary_files_lie_where_they_go_with_the_trials(
     monkeypatch.setattr(shelter, "protect", lambda *_, **__: Protection(kind, "", (), {}))
     shelter._protected(Shield((str(tmp_path),), "", aside=str(tmp_path), required=False))
     assert os.environ["TMPDIR"] == (str(tmp_path / "temporary") if aside else "/elsewhere")
+
+
+@pytest.mark.attack("signals")
+def test_what_was_cleared_away_is_not_made_again(tmp_path: Path) -> None:
+    """A worker may be on its way still when the coordinator was killed, and its folder is gone."""
+    shelter._keep_temporary_files_in(str(tmp_path / "gone" / "aside" / "temporary"))
+    assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from contextlib import suppress
 
 from . import mounts
 from .containment import contain, die_with_parent, stand_over
@@ -53,7 +52,11 @@ def _protected(shield: Shield) -> tuple[Protection, bool]:
 
 def _keep_temporary_files_in(folder: str) -> None:
     """Where writing is denied, the usual folder for them is, too; and what a killed worker leaves must go."""
-    with suppress(OSError):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        os.environ["TMPDIR"] = folder
-        tempfile.tempdir = None
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass  # an earlier worker's
+    except OSError:
+        return  # the trials may be over: nothing must be made again of what was cleared away
+    os.environ["TMPDIR"] = folder
+    tempfile.tempdir = None
