@@ -106,6 +106,13 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
 
     _allgather_base = all_gather_single
 
+    def allgather_into_tensor_coalesced(
+        self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any = None
+    ) -> Any:
+        for output, given in zip(outputs, inputs, strict=True):
+            self.all_gather_single(output, given)
+        return self._done(lambda: None, list(outputs))
+
     def gather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
         def act() -> None:
             found = self._gathered(inputs[0])
@@ -138,6 +145,13 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
         return self._done(act, output)
 
     _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter_tensor_coalesced(
+        self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any = None
+    ) -> Any:
+        for output, given in zip(outputs, inputs, strict=True):
+            self.reduce_scatter_single(output, given, opts)
+        return self._done(lambda: None, list(outputs))
 
     def reduce_scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Any:
         op = _op(opts)
