@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import cast
@@ -59,6 +59,8 @@ def findings() -> None:
 
     class PaperStage:
         machine = Machine()
+        environment: Mapping[str, str] = {}
+        sources = None
 
     rehearsing.findings_for(SCRIPT, Wish(2), cast(Stage, PaperStage()), print)
 
