@@ -43,7 +43,15 @@ def test_without_causes_the_catalogues_order_stands() -> None:
         if not technique.changes_training(technique.options(facts())[0])
     ]
     assert len(live) > 3
+    live.sort(key=lambda name: CATALOG[name].slow_to_set_up)
     assert names(facts(), [])[: len(live)] == live
+
+
+def test_what_is_slow_to_set_up_comes_after_what_is_tried_at_little_cost() -> None:
+    compute = Cause("compute", 0.9, "", ("compile", "channels_last"))
+    order = names(facts({"cxx": "g++"}), [compute, OPTIMIZER])
+    assert order.index("channels_last") < order.index("fused_optimizer") < order.index("compile")
+    assert order.index("compile") < order.index("malloc")  # which needs new processes
 
 
 @pytest.mark.parametrize("threads", [0.5, 0.2])

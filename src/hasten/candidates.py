@@ -102,12 +102,13 @@ def _applies(name: str, facts: Facts) -> bool:
     return name in CATALOG and not CATALOG[name].refuse(facts)
 
 
-def _turn(technique: type[Technique], causes: Sequence[Cause]) -> tuple[bool, float, bool, int]:
-    """By what the causes suggest, the costliest first; what needs new processes after all that is tried live,
-    or, if it answers the costliest cause, after what of that is tried live.
+def _turn(technique: type[Technique], causes: Sequence[Cause]) -> tuple[bool, bool, float, bool, int]:
+    """By what the causes suggest, the costliest first, and what is slow to set up at the end of that. What
+    needs new processes comes after all that is tried live, or, if it answers the costliest cause, after what
+    of that is tried live.
     """
     shares = [cause.share for cause in causes if technique.name in cause.techniques]
     share, largest = max(shares, default=0.0), max((cause.share for cause in causes), default=0.0)
-    dear = technique.scope != "live"
-    late = dear and (share < largest or share < _LARGE_SHARE)
-    return (late, -share, dear, list(CATALOG).index(technique.name))
+    fresh = technique.scope != "live"
+    late = fresh and (share < largest or share < _LARGE_SHARE)
+    return (late, technique.slow_to_set_up, -share, fresh, list(CATALOG).index(technique.name))

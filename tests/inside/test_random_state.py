@@ -166,18 +166,18 @@ def test_a_baseline_that_draws_anew_does_so_everywhere(draw: Callable[[], float]
 
 @pytest.mark.attack("truth")
 @everywhere
-def test_a_rank_draws_its_own_and_keeps_what_all_share(draw: Callable[[], float]) -> None:
+def test_a_rank_makes_samples_by_its_own_and_keeps_what_all_share(draw: Callable[[], float]) -> None:
     seed_streams(torch, 3)
     shared = [draw() for _ in range(3)]
     seed_streams(torch, 3)
     streams = Streams(torch, rank=1)
     assert draw() == shared[0]
-    streams.begin()
-    assert draw() not in shared
+    with streams.own():
+        assert draw() not in shared
     with streams.shared():
         assert draw() == shared[1]
-    own = draw()
-    assert own not in shared
+    with streams.own():
+        assert draw() not in shared
     with streams.shared():
         assert draw() == shared[2]
 

@@ -41,6 +41,7 @@ class Compile(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
+    slow_to_set_up = True  # half a minute and more on a slow processor
     conflicts = conflicting(
         checkpointing="a compiled model's blocks cannot be stepped into",
         fp8="a compiled model's layers cannot be stepped into",
