@@ -77,7 +77,8 @@ def test_it_is_seen_rightly_and_each_technique_proven_on_it(shape: Shape, tmp_pa
 def it_runs_to_its_end_and_every_step_is_seen(shape: Shape, outcome: Outcome) -> None:
     assert outcome.ended is not None
     failing = {name for (script, name), what in EXCEPTIONS.items() if (script, what) == (shape.name, "fails")}
-    if failing:
+    tried = {name for name, (what, _) in outcome.techniques.items() if what != "refused"}
+    if failing & tried:  # a processor without bfloat16 is not asked
         assert outcome.ended.how == "raised"
         return
     assert (outcome.ended.how, outcome.ended.detail) == ("completed", "")
