@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,12 @@ def ended(process: subprocess.Popen[str]) -> Ended:
     return Ended(process.returncode, stdout, stderr)
 
 
+def all_ended(processes: Sequence[subprocess.Popen[str]]) -> list[Ended]:
+    """Of ranks that wait for each other: all are heard at the same time, so that none waits for a reader."""
+    with ThreadPoolExecutor(len(processes)) as readers:
+        return list(readers.map(ended, processes))
+
+
 def run_under_mpi(folder: Path, source: str, size: int, **environment: str) -> list[Ended]:
     """As ``run``, started by mpirun, which knows of ranks itself."""
     script = folder / "rank.py"
@@ -92,4 +99,4 @@ def run_under_mpi(folder: Path, source: str, size: int, **environment: str) -> l
 def run(folder: Path, source: str, size: int, **environment: str) -> list[Ended]:
     """What each rank printed, when all have ended."""
     with ranks(folder, source, size, **environment) as started:
-        return [ended(process) for process in started]
+        return all_ended(started)

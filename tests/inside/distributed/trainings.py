@@ -16,7 +16,7 @@ from hasten.machine import this_machine
 from hasten.records.ranks import Findings, LoaderKey
 
 from ...patience import PATIENCE_SECONDS
-from .ranks import Ended, ended
+from .ranks import Ended, all_ended
 
 SEED = 3
 GROUND = '''
@@ -105,7 +105,7 @@ def train(
 ) -> list[Ended]:
     """How each rank ended; all of them well."""
     with training(folder, source, size, findings, **how) as started:  # type: ignore[arg-type]
-        done = [ended(process) for process in started]
+        done = all_ended(started)
     for rank, one in enumerate(done):
         assert one.code == 0, f"rank {rank}: {one.stderr[-3000:]}"
     return done

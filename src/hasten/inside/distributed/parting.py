@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -15,7 +14,6 @@ from .backends.lockstep import Disagreement
 from .communication import Communication
 
 EXIT_CODE = 70  # of a rank that cannot go on with the others
-_LAST_SECONDS = 60.0  # that a rank waits, at its script's end, for those of which nothing is heard
 _ADVICE = (
     "What a rank computes from its own part of a batch must not steer the training. It was stopped there; "
     "the last checkpoint is as the script left it"
@@ -48,8 +46,9 @@ class Parting:
         self._fail(str(error))
 
     def meet(self, steps: int) -> None:
-        """This rank's script is over, after ``steps``: return once those of all ranks are. Ranks that go on
-        would wait for this one for ever, so that ends all.
+        """This rank's script is over, after ``steps``: return once those of all ranks are. A rank that goes
+        on comes to a collective, which ends all. One that is slow (at a terminal that is held, say) is
+        waited for.
         """
         talk = self._communication
         talk.say_ended(steps)
@@ -57,12 +56,9 @@ class Parting:
         meetings = [threading.Thread(target=_meet, args=(m, failures), daemon=True) for m in talk.meetings()]
         for meeting in meetings:
             meeting.start()
-        deadline = time.monotonic() + _LAST_SECONDS
         while any(meeting.is_alive() for meeting in meetings) and not failures:
             for meeting in meetings:
                 meeting.join(0.02)
-            if time.monotonic() > deadline and len(talk.ended()) < talk.size:
-                failures.append(TimeoutError("nothing is heard of the other ranks"))
         if failures:
             self._fail(
                 f"its script ended after step {steps}, where another rank's goes on: the ranks have come "
