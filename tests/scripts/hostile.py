@@ -97,7 +97,9 @@ HOSTILE = {
     ),
     "closes its streams": Hostile(midst="import sys\nsys.stdout.close()\nsys.stderr.close()", quick=True),
     "closes all descriptors": Hostile(
-        midst="import os\nos.closerange(3, 4096)", ends="closed the connection to hasten", quick=True
+        midst="import os\nos.closerange(3, 4096)",
+        ends="closed the connection to hasten|ended with exit code 0",  # whichever is seen first
+        quick=True,
     ),
     "half characters": Hostile(
         midst="import sys\nsys.stdout.reconfigure(errors='surrogatepass')\nprint('\\udcff')"
