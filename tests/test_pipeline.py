@@ -604,7 +604,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def tune_real(folder: Path, batches: str) -> TuneResult:
     write_script(folder, REAL.format(batches=batches))
-    return tune(request(budget=150.0, risk="exact"), Progress())
+    return tune(request(budget=400.0, risk="exact"), Progress())
 
 
 @needs_linux

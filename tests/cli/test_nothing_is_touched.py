@@ -208,7 +208,7 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> Measured:
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     """One technique is tried; those that take pairs of processes would take longer and write no otherwise."""
     folder = tmp_path_factory.mktemp("tuned")
-    options = ("--budget", "180", "--risk", "exact")
+    options = ("--budget", "500", "--risk", "exact")
     return measured(folder, "tune", *options, "train.py", ENDLESS, OMP_NUM_THREADS="1", MALLOC_ARENA_MAX="8")
 
 
