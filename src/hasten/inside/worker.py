@@ -12,10 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from ..records.codec import to_json
-from ..records.facts import Facts
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
-from ..saying import say
 from . import bindings, script_side
 from .account import Account
 from .children import Children
@@ -32,8 +30,9 @@ from .seams import ImportSeam, Seams
 from .shelter import take_shelter
 from .sight import Sight
 from .source_files import SourceFiles
-from .techniques.catalog import CATALOG, starts_after
+from .techniques.catalog import starts_after
 from .training import NotApplicable, Training
+from .under_plan import UnderPlan
 from .wire import Message, Wire
 
 _PROOF_AFTER_STEPS = 20  # a run under a plan asks for its proofs once, this many steps in
@@ -54,6 +53,7 @@ class Worker:
         self._delay = starts_after(job.plan)  # steps until all of the plan is in force
         self._metrics: dict[str, float] = {}
         self._account = Account() if job.whole else None
+        self._under_plan = UnderPlan(job, self._account)
         self._forking = 0  # the process that forked last
         self._trainer: threading.Thread | None = None  # whose steps are followed
         wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
@@ -94,7 +94,9 @@ class Worker:
             die_as_python_does(error)
         alone = self._conversation is None or self._account is not None
         if alone and 0 < self._steps <= self._delay:
-            self._tell_proofs()  # it was over before all of the plan was in force
+            self._under_plan.tell_proofs(
+                self._seen().switchboard
+            )  # it was over before all of the plan was in force
         self._tell_end("completed")
 
     def _about_to_fork(self) -> None:
@@ -125,9 +127,7 @@ class Worker:
             with suppress(Exception):  # the script may have closed it
                 sys.stdout.flush()  # who hears of the end need not wait for the interpreter's
             seen = None
-            with suppress(
-                Exception
-            ):  # the script may have left nothing to look at, and its end is told still
+            with suppress(Exception):  # the script may have left nothing to look at: its end is told still
                 seen = to_json(self._observe()) if self._steps else None
             account = self._account.told() if self._account is not None else None
             self._conversation.ended(how, detail, self._testimony(), seen, account)
@@ -167,7 +167,7 @@ class Worker:
                 f"something of hasten's own failed. Please report this:\n{detail.rstrip()}"
             )
         else:
-            self._say(
+            self._under_plan.say(
                 "something of hasten's own failed, which is a bug in hasten and none of the script's; the "
                 f"script runs on without it. Please report this:\n{detail.rstrip()}"
             )
@@ -201,26 +201,7 @@ class Worker:
         if self._wire is not None and self._account is None:
             self._start_trial_under(plan, self._wire)
             return
-        switchboard = self._seen().switchboard
-        facts = Facts(self._job.machine, self._observe())
-        if facts.observation.obstacles:
-            self._say(f"the plan is not applied: {'; '.join(facts.observation.obstacles)}")
-            return
-        for name in list(plan.techniques):
-            # what belongs to the process was decided before it started
-            reasons = CATALOG[name].refuse(facts) if CATALOG[name].scope == "live" else []
-            if not reasons:
-                continue
-            self._say(f"{name} does not apply here and is left out: {'; '.join(reasons)}")
-            plan = plan.without(name)
-        while plan:
-            try:
-                switchboard.switch(plan, prepare=True)  # as it was when its trial was timed
-                return
-            except NotApplicable as error:
-                name = switchboard.failed
-                self._say(f"{name} does not apply here and is left out: {error}")
-                plan = plan.without(name)
+        self._under_plan.put_in_force(plan, self._seen().switchboard, self._observe)
 
     def _start_trial_under(self, plan: Plan, wire: Wire) -> None:
         """As in a run under the plan; but here a technique that does not apply fails the trial."""
@@ -237,20 +218,6 @@ class Worker:
         except NotApplicable as error:
             return {"event": "refused", "technique": switchboard.failed, "reason": str(error)}
         return None
-
-    def _note(self, text: str) -> None:
-        if self._account is not None:
-            self._account.remark(text)
-        if self._job.own_group is None or script_side.is_main():  # or each rank would say it
-            say(f"hasten: {text}", lines=True)
-
-    def _say(self, text: str) -> None:
-        """Of what is not as the plan wants it."""
-        self._note(text)
-        if self._job.strict:
-            say("hasten: stopping, as --strict asks")
-            sys.stdout.flush()
-            os._exit(2)
 
     def _step_ended(self, step: RawStep) -> None:
         sight = self._sight
@@ -271,7 +238,7 @@ class Worker:
         if self._conversation is not None and self._account is None:
             self._conversation.step_ended(step)
         elif self._steps == _PROOF_AFTER_STEPS + self._delay:
-            self._tell_proofs()
+            self._under_plan.tell_proofs(self._seen().switchboard)
 
     def _trains_here(self, training: Training) -> bool:
         """Whether this thread is the one whose steps are followed: the first, as long as it lives."""
@@ -282,15 +249,6 @@ class Worker:
             names = f"{self._trainer.name} and {thread.name}"
             training.obstacles[several_threads(names)] = None
         return self._trainer is thread
-
-    def _tell_proofs(self) -> None:
-        """In a run under a plan: what has no effect, and what was done to the training itself."""
-        switchboard = self._seen().switchboard
-        for proof in switchboard.proofs():
-            if not proof.effective:
-                self._say(f"{proof.technique} has no effect here: {proof.evidence}")
-            elif CATALOG[proof.technique].changes_training(switchboard.plan.techniques[proof.technique]):
-                self._note(f"{proof.technique}: {proof.evidence}")
 
     def _seen(self) -> Sight:
         """Once torch was imported."""
