@@ -74,7 +74,7 @@ def test_trials_write_nothing_but_their_preparations_last(
 def test_where_writes_cannot_be_led_elsewhere_they_are_denied_unless_the_user_allows_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, required: bool
 ) -> None:
-    monkeypatch.setattr("hasten.bench.trial_files.make_layers", lambda: "")
+    monkeypatch.setattr("hasten.bench.trial_files.make_layers", lambda announce: "")
     with stage_for(tmp_path, "open(__file__, 'a').write('# more')") as stage:
         stage.protect = required
         with stage.worker() as worker, pytest.raises(ScriptOver) as over:
@@ -159,7 +159,7 @@ def test_without_a_place_for_layers_there_is_one_for_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("hasten.bench.trial_files.make_layers", lambda: "")
+    monkeypatch.setattr("hasten.bench.trial_files.make_layers", lambda announce: "")
     with stage_for(tmp_path / "here", "print('never')"):
         (made,) = tmp_path.glob("hasten-*")
     assert not made.exists()

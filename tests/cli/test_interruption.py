@@ -10,7 +10,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -249,7 +249,8 @@ def test_the_next_tune_removes_what_is_left_where_everything_was_killed(project:
     tune = Tune(project, PREPARES_FOR_LONG)
     tune.until_its_worker_prints()
     for number in sorted(project.processes(), key=lambda number: not is_clearing(number)):
-        os.kill(number, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it ended with the one it belongs to
+            os.kill(number, signal.SIGKILL)
     tune.process.communicate(timeout=PATIENCE_SECONDS)
     wait_until(lambda: project.processes() == [])
     (left,) = project.left_over()
@@ -257,12 +258,14 @@ def test_the_next_tune_removes_what_is_left_where_everything_was_killed(project:
     next_tune = Tune(project)
     next_tune.until_it_starts()
     wait_until(lambda: left not in project.layers())
-    assert next_tune.end(signal.SIGINT) == 130
+    assert next_tune.end(signal.SIGINT) == 130, "".join(next_tune.said)
     assert project.left_over() == []
 
 
 def is_clearing(number: int) -> bool:
-    return b"clearing.py" in Path(f"/proc/{number}/cmdline").read_bytes()
+    with suppress(OSError):  # it has ended
+        return b"clearing.py" in Path(f"/proc/{number}/cmdline").read_bytes()
+    return False
 
 
 def is_locked(path: Path) -> bool:
