@@ -77,9 +77,9 @@ def write(path: Path, content: bytes) -> None:
         with suppress(FileNotFoundError):
             _check_file(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
         temporary = f".new-{secrets.token_hex(8)}"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666, dir_fd=folder)
         try:
-            with open(descriptor, "wb") as file:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
+            with open(os.open(temporary, flags, 0o666, dir_fd=folder), "wb") as file:
                 file.write(content)
             os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
@@ -111,20 +111,17 @@ def make_folder(folder: Path) -> None:
     ``.hasten`` is made such that only this user may look into it, and such that git passes over it.
     """
     start, parts = _split(folder)
-    descriptor = os.open(start, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with _open_folders(start) as opened:
         at = start
         for part in parts:
             at /= part
             made = False
             with suppress(FileExistsError):
-                os.mkdir(part, 0o700, dir_fd=descriptor)
+                os.mkdir(part, 0o700, dir_fd=opened[-1])
                 made = True
-            descriptor = _down(descriptor, part, at, writing=True)
+            opened.append(_below(opened[-1], part, at, writing=True))
             if part == ROOT:
-                _begin(descriptor, made)
-    finally:
-        os.close(descriptor)
+                _begin(opened[-1], made)
 
 
 def make_new_folder(folder: Path) -> None:
@@ -175,19 +172,31 @@ def _parent(path: Path, writing: bool = False) -> Iterator[tuple[int, str]]:
 
 @contextmanager
 def _reached(start: Path, parts: tuple[str, ...], writing: bool = False) -> Iterator[int]:
-    descriptor = os.open(start, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with _open_folders(start) as opened:
         at = start
         for part in parts:
             at /= part
-            descriptor = _down(descriptor, part, at, writing)
-        yield descriptor
+            opened.append(_below(opened[-1], part, at, writing))
+        yield opened[-1]
+
+
+@contextmanager
+def _open_folders(start: Path) -> Iterator[list[int]]:
+    """Descriptors of ``start`` and of what is appended to it, all closed at the end.
+
+    Each is closed here alone, and once: a signal may raise between any two lines, and closing again what is
+    closed would put an error of ours, or another's file, in the place of it.
+    """
+    opened = [os.open(start, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+    try:
+        yield opened
     finally:
-        os.close(descriptor)
+        for descriptor in opened:
+            os.close(descriptor)
 
 
-def _down(descriptor: int, name: str, at: Path, writing: bool) -> int:
-    """The folder ``name`` in the one of ``descriptor``, which is closed unless this raises."""
+def _below(descriptor: int, name: str, at: Path, writing: bool) -> int:
+    """The folder ``name`` in the one of ``descriptor``."""
     _check_folder(os.stat(name, dir_fd=descriptor, follow_symlinks=False), at, writing)
     below = os.open(name, _FOLDER, dir_fd=descriptor)
     try:
@@ -195,7 +204,6 @@ def _down(descriptor: int, name: str, at: Path, writing: bool) -> int:
     except BaseException:
         os.close(below)
         raise
-    os.close(descriptor)
     return below
 
 
@@ -211,11 +219,10 @@ def _opened(folder: int, name: str, path: Path, flags: int, writing: bool = Fals
     descriptor = os.open(name, flags | _FILE, 0o666, dir_fd=folder)
     try:
         _check_file(os.fstat(descriptor), path, writing)
-        mode = "ab" if flags & os.O_APPEND else "r+b" if flags & os.O_RDWR else "rb"
-        return open(descriptor, mode)
     except BaseException:
         os.close(descriptor)
         raise
+    return open(descriptor, "ab" if flags & os.O_APPEND else "r+b" if flags & os.O_RDWR else "rb")
 
 
 def _check_folder(found: os.stat_result, path: Path, writing: bool) -> None:

@@ -302,3 +302,12 @@ def test_an_interruption_does_not_wait_for_the_script(project: Project, number: 
     tune.until_its_worker_prints()
     assert tune.end(number) == 128 + number
     assert project.left_over() == []
+
+
+@pytest.mark.parametrize("calls", [8, pytest.param(300, marks=pytest.mark.thorough)])
+def test_at_any_moment_of_its_start_it_is_an_interruption(project: Project, calls: int) -> None:
+    """Not an error of whatever it came in the midst of."""
+    project.write("train.py", "import time\ntime.sleep(600)\n")
+    done = project.python(str(Path(__file__).with_name("interrupted_starts.py")), str(calls))
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+    assert project.left_over() == []
