@@ -80,7 +80,7 @@ class Sight:
             member: Member = Rehearsal(*parts, job.rehearsal, fail)
         else:
             assert ranks.findings is not None
-            member = Member(*parts, ranks.findings, fail)
+            member = Member(*parts, ranks.findings, fail, checked=job.descriptor is None)
         member.install()
         self.training.member = member
         return member

@@ -89,6 +89,8 @@ class Worker:
             run(self._job.argv, self._job.module)
             wait_for_threads()
         except BaseException as error:
+            if self._sight is not None and self._sight.member is not None:
+                self._sight.member.script_failed(error)
             show_as_python_does(error)  # before we are stopped: who hears of the end has no patience
             self._tell_failure(error)
             die_as_python_does(error)

@@ -25,6 +25,7 @@ from .evaluation import SharedEvaluation
 from .losses import MOST, losses_at, make_global
 from .parting import Parting
 from .slicing import Slicer
+from .spot_checks import SpotChecks, can_check
 from .streams import Streams, seed_of
 from .watch import Watch
 from .watched import Watched
@@ -43,17 +44,20 @@ class Member:
         ranks: Ranks,
         findings: Findings,
         fail: Callable[[str], NoReturn],
+        checked: bool = False,
     ) -> None:
+        """``checked``: steps are held against one process's as long as it trains."""
         self.ranks, self.findings = ranks, findings
-        self._training, self._observer, self.fail = training, observer, fail
+        self.training, self._observer, self.fail = training, observer, fail
         self.communication = Communication(ranks)
         self.slicer = Slicer(ranks.rank, ranks.world_size, findings.loader, findings.least)
         self.streams = Streams(training.torch, ranks.rank)
-        self.averaging = Averaging(self.communication, self._parameters)
+        self.averaging = Averaging(self.communication, self.parameters)
         self.evaluation = SharedEvaluation(self.communication, lambda: self.slicer.in_step, fail)
         apart = not ranks.sync_batch_norm
-        self.watch = Watch(Watched(training, self.streams, self._parameters, apart), self.communication)
+        self.watch = Watch(Watched(training, self.streams, self.parameters, apart), self.communication)
         self._parting = Parting(self.communication, fail)
+        self.checks = SpotChecks(self) if checked and can_check(findings.device) else None
         self.steps = 0  # of optimizers, that have ended
         self._trained = False  # since the last evaluation
         self._known: tuple[Any, list[Any]] = ((), [])
@@ -68,7 +72,7 @@ class Member:
         """After all else that stands around the same calls: what we do comes first and last."""
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
-        torch, training = self._training.torch, self._training
+        torch, training = self.training.torch, self.training
         training.forward_wrappers[_NAME] = self._forward
         seams = training.seams
         seams.on_undo(register_optimizer_step_post_hook(self._stepped).remove)
@@ -87,7 +91,7 @@ class Member:
     def share_batch_norm(self) -> None:
         """Batch norm takes the statistics of the global batch."""
         shared = SharedBatchNorm(self.communication, self._part)
-        self._training.seams.replace(self._training.torch.nn.functional, "batch_norm", shared.around)
+        self.training.seams.replace(self.training.torch.nn.functional, "batch_norm", shared.around)
 
     def _part(self) -> Part:
         current = self.slicer.current
@@ -97,11 +101,12 @@ class Member:
     def _install_in_loaders(self) -> None:
         from torch.utils.data import DataLoader, dataloader
 
-        replace, iterator_kind = self._training.seams.replace, dataloader._BaseDataLoaderIter
+        replace, iterator_kind = self.training.seams.replace, dataloader._BaseDataLoaderIter
         replace(DataLoader, "__iter__", self._around_iter)
         replace(iterator_kind, "__init__", self._around_making)
         replace(iterator_kind, "_reset", self._around_reset)
         replace(iterator_kind, "_next_index", self._around_order)
+        replace(iterator_kind, "__next__", self._around_next)
         replace(dataloader._SingleProcessDataLoaderIter, "_next_data", self._around_fetch)
 
     def _around_iter(self, original: Any) -> Any:
@@ -121,12 +126,14 @@ class Member:
     def _around_reset(self, original: Any) -> Any:
         def _reset(iterator: Any, *args: Any, **kwargs: Any) -> Any:
             self.slicer.begins(iterator)
+            if self.checks is not None:
+                self.checks.epoch_begins(iterator)
             return original(iterator, *args, **kwargs)
 
         return _reset
 
     def _around_order(self, original: Any) -> Any:
-        is_grad_enabled = self._training.torch.is_grad_enabled
+        is_grad_enabled = self.training.torch.is_grad_enabled
 
         def _next_index(iterator: Any) -> Any:
             with self.streams.shared():
@@ -137,8 +144,19 @@ class Member:
 
         return _next_index
 
+    def _around_next(self, original: Any) -> Any:
+        def __next__(iterator: Any) -> Any:
+            checks = self.checks
+            if checks is None:
+                return original(iterator)
+            checks.batch_asked(iterator)
+            batch = original(iterator)
+            return checks.batch(iterator, batch) if self.slicer.is_cut(iterator) else batch
+
+        return __next__
+
     def _around_fetch(self, original: Any) -> Any:
-        is_grad_enabled = self._training.torch.is_grad_enabled
+        is_grad_enabled = self.training.torch.is_grad_enabled
 
         def _next_data(iterator: Any) -> Any:
             if not self.slicer.cuts(iterator, is_grad_enabled()):
@@ -153,7 +171,7 @@ class Member:
 
     # ---- the model
     def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._training.torch.is_grad_enabled():
+        if self.training.torch.is_grad_enabled():
             if id(root) not in self._met:
                 self._meet(root)
             self.slicer.forward_begins((args, kwargs))
@@ -166,7 +184,7 @@ class Member:
             self._trained = False
             self.evaluation.trained()
             if not self.ranks.sync_batch_norm:
-                average_running_statistics(self.communication, self._training.roots)
+                average_running_statistics(self.communication, self.training.roots)
         return self.evaluation.run(root, call, args, kwargs)
 
     def _meet(self, root: Any) -> None:
@@ -179,9 +197,9 @@ class Member:
     def _training_begins(self) -> None:
         self.streams.begin()
 
-    def _parameters(self) -> list[Any]:
+    def parameters(self) -> list[Any]:
         """All that is trained, in the same order in all ranks."""
-        roots, optimizers = self._training.roots, self._training.optimizers
+        roots, optimizers = self.training.roots, self.training.optimizers
         counts = [sum(len(group["params"]) for group in optimizer.param_groups) for optimizer in optimizers]
         key = ([id(root) for root in roots], [id(optimizer) for optimizer in optimizers], counts)
         if key != self._known[0]:
@@ -192,13 +210,15 @@ class Member:
 
     # ---- the backward pass
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._last_optimizer, self._passes = self._training.number_of(optimizer), 0
+        self._last_optimizer, self._passes = self.training.number_of(optimizer), 0
         self.steps += 1
 
     def _around_backward(self, names: Sequence[str], original: Any) -> Any:
         def backward(*args: Any, **kwargs: Any) -> Any:
             if self._inside:
                 return original(*args, **kwargs)
+            if self.checks is not None and self.checks.apart is not None:
+                return self.checks.apart.backward(lambda: original(*args, **kwargs))
             call = read_call(names, args, kwargs)
             losses = losses_at(call.given)
             self._inside = True
@@ -227,7 +247,7 @@ class Member:
 
     def _end_pass(self, losses: list[Any], kept: bool) -> None:
         """``kept``: the graph may be gone through again, and is not to be touched."""
-        self._passes += bool(self._training.has_optimizers)
+        self._passes += bool(self.training.has_optimizers)
         sums = self._sums(losses)
         if not kept:
             make_global(losses, sums)
@@ -241,8 +261,12 @@ class Member:
         drawn = f"{self.slicer.fingerprint} {self._models} {len(losses)}"
         try:
             prints, wishes = self.watch.told()
-            sums = self.averaging.end(zlib.crc32(drawn.encode()), [*values, *wishes], prints)
-            why = self.watch.heard(self.averaging.unequal, sums[MOST:], self.steps)
+            checks = self.checks.told() if self.checks is not None else []
+            sums = self.averaging.end(zlib.crc32(drawn.encode()), [*values, *wishes, *checks], prints)
+            rest = MOST + len(wishes)
+            why = self.watch.heard(self.averaging.unequal, sums[MOST:rest], self.steps)
+            if self.checks is not None and not why:
+                why = self.checks.heard(sums[rest:])
         except Exception as error:
             self._cannot_end(error)
         if why:
@@ -256,10 +280,19 @@ class Member:
         """All ranks know of it, and come here."""
         self._parting.together(why)
 
+    def script_failed(self, error: BaseException) -> None:
+        """It raised what nobody caught; of no interest where it was a step apart from the training."""
+        if self.checks is not None and self.checks.apart is not None:
+            self.checks.apart.failed(error)
+
     def training_ends(self) -> None:
         """The script is over."""
+        if self.checks is not None and self.checks.apart is not None:
+            self.checks.apart.batch_asked()
         if self.averaging.passes:
             self._parting.meet(self.steps)
             why = self.watch.compare_all(self.steps)
+            if self.checks is not None and not why:
+                why = self.checks.finish()
             if why:
                 self._came_apart(why)

@@ -74,10 +74,10 @@ class Rehearsal(Member):
 
     def install(self) -> None:
         if self._doubled:
-            double_all(self._training.seams)
+            double_all(self.training.seams)
         super().install()
         self._trace.install()
-        training = self._training
+        training = self.training
         training.fetch_providers[_NAME] = self._samples
         LoaderOverride(training, lambda loader: workers(0, 2, False, None) if loader.num_workers else None)
         without_dropout(training.seams)
@@ -195,10 +195,10 @@ class Rehearsal(Member):
 
     def _found_alone(self) -> Findings:
         """Why it cannot even be tried, and the file for the ranks."""
-        refusals = [*self._training.obstacles, *self._unfit()]
+        refusals = [*self.training.obstacles, *self._unfit()]
         normed = any(
             isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
-            for root in self._training.roots
+            for root in self.training.roots
             for module in root.modules()
         )
         findings = Findings(
@@ -219,7 +219,7 @@ class Rehearsal(Member):
         reasons = []
         if self._fallen_out:
             reasons.append(self._fallen_out)
-        elif not self._training.has_optimizers:
+        elif not self.training.has_optimizers:
             reasons.append("it trains without an optimizer of torch.optim, so its gradients go unseen")
         elif not any(self._recorded):
             reasons.append("its gradients do not come from backward(), so they cannot be averaged")
@@ -275,7 +275,7 @@ class Rehearsal(Member):
 
     def _remarks(self) -> list[str]:
         """What will not be as in one process, to the last bit of its randomness."""
-        modules = [module for root in self._training.roots for module in root.modules()]
+        modules = [module for root in self.training.roots for module in root.modules()]
         remarks = []
         if self.findings.least > 1 and not self.ranks.sync_batch_norm:
             remarks.append(

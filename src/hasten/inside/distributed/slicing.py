@@ -65,9 +65,10 @@ class Slicer:
     def __init__(self, rank: int, size: int, loader: LoaderKey | None, least: int) -> None:
         self._rank, self._size, self._loader, self._least = rank, size, loader, least
         self._decided: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
-        self._ordered: weakref.WeakKeyDictionary[Any, deque[Slice]] = weakref.WeakKeyDictionary()
+        self._ordered: weakref.WeakKeyDictionary[Any, deque[tuple[Slice, Any]]] = weakref.WeakKeyDictionary()
         self._came: deque[tuple[Slice, list[weakref.ref[Any]]]] = deque(maxlen=_BATCHES_REMEMBERED)
         self.current: Slice | None = None  # None: no batch was cut yet
+        self.indices: Any = ()  # of all samples of the batch that came last
         self.fingerprint = 0
         self.batches = 0
         self.in_step = False
@@ -87,12 +88,16 @@ class Slicer:
             self._decided[iterator] = found
         return found
 
+    def is_cut(self, iterator: Any) -> bool:
+        """Whether that was decided, and it is."""
+        return bool(self._decided.get(iterator))
+
     def cut(self, iterator: Any, indices: Any) -> Any:
         """This rank's part of a batch's indices."""
         if not isinstance(indices, (list, tuple)) or not indices:
             return indices
         mine = slice_of(len(indices), self._rank, self._size, self._least)
-        self._ordered.setdefault(iterator, deque()).append(mine)
+        self._ordered.setdefault(iterator, deque()).append((mine, indices))
         self.fingerprint = zlib.crc32(repr(indices).encode(), self.fingerprint)
         self.batches += 1
         return indices[mine.start : mine.stop]
@@ -100,8 +105,13 @@ class Slicer:
     def batch_came(self, batch: Any, iterator: Any) -> None:
         ordered = self._ordered.get(iterator)
         if ordered:
-            self._came.append((ordered.popleft(), _seen_in(batch)))
+            mine, self.indices = ordered.popleft()
+            self._came.append((mine, _seen_in(batch)))
             self.in_step = True
+
+    def put_in_place(self, part: Slice, batch: Any) -> None:
+        """The script gets ``batch``, which is ``part``, for the one that came last."""
+        self._came[-1] = (part, _seen_in(batch))
 
     @property
     def latest(self) -> Slice | None:

@@ -146,6 +146,16 @@ class Streams:
 
         return seed
 
+    def shared_state(self) -> State:
+        """Of the streams that all ranks share."""
+        with self.shared():
+            return state_of_streams(self._torch)
+
+    def share_all(self) -> None:
+        """Whatever is drawn from now on is the same in all ranks."""
+        self._own(_NONE)
+        self.begun = False
+
     def shared_digests(self) -> list[tuple[str, int]]:
         """Of each stream that all ranks share, by its name. Devices draw no order of samples, and may have
         begun in each rank by itself.

@@ -1,0 +1,98 @@
+"""Make a fork of a training harmless: it may compute, and nothing that it does reaches anybody.
+
+What it inherits is its parent's: files that are open, with the places that both read at; pipes to loaders'
+workers; sockets; the terminal. So before it goes on each of them is taken away or opened anew, and writing
+ends it.
+
+Sources: fork(2), open(2), proc(5); PEP 578 for audit events.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import stat
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from .. import landlock
+from ..containment import die_with_parent
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_REACHING_OUT = {
+    *("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink", "os.chmod"),
+    *("os.chown", "os.utime", "os.kill", "os.killpg", "os.system", "os.fork", "os.forkpty", "os.exec"),
+    *("os.posix_spawn", "os.spawn", "subprocess.Popen", "socket.connect", "socket.sendto", "socket.sendmsg"),
+    *("sqlite3.connect", "signal.pthread_kill"),
+}
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD, signal.SIGALRM)
+_NICE = 10  # the training goes first
+
+
+def make_harmless(kept: int, seconds: int, stop: Callable[[str], Any]) -> None:
+    """``kept``: a descriptor that stays; after ``seconds`` this process is killed. ``stop`` is called, with
+    the reason, when something is about to be written, and must end the process.
+    """
+    die_with_parent()
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.alarm(seconds)
+    _be_first_to_die()
+    _let_go_of_descriptors(kept)
+    sys.stdout = sys.stderr = open(1, "w", closefd=False)  # noqa: SIM115  # the script may log elsewhere
+    with suppress(OSError):
+        landlock.deny_writes(())
+    sys.addaudithook(_Guard(stop))
+
+
+def _be_first_to_die() -> None:
+    """Of want of processor time, or of memory."""
+    with suppress(OSError):
+        os.nice(_NICE)
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("1000")
+
+
+def _let_go_of_descriptors(kept: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in [int(name) for name in os.listdir("/proc/self/fd")]:
+        if number in (kept, nothing):
+            continue
+        with suppress(OSError):  # the one that lists them is closed by now
+            if number <= 2 or not _reads_only(number):
+                os.dup2(nothing, number)
+            elif stat.S_ISREG(os.fstat(number).st_mode):
+                _open_anew(number)
+
+
+def _reads_only(number: int) -> bool:
+    kind = os.fstat(number).st_mode
+    reads = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+    return reads and (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISCHR(kind))
+
+
+def _open_anew(number: int) -> None:
+    """At the same place, which from now on is this process's own."""
+    place = os.lseek(number, 0, os.SEEK_CUR)
+    opened = os.open(f"/proc/self/fd/{number}", os.O_RDONLY)
+    os.lseek(opened, place, os.SEEK_SET)
+    os.dup2(opened, number)
+    os.close(opened)
+
+
+class _Guard:
+    """Hears of everything that Python is about to do to the world."""
+
+    def __init__(self, stop: Callable[[str], Any]) -> None:
+        self._stop = stop
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, _, flags = arguments
+            if not isinstance(path, int) and isinstance(flags, int) and flags & _WRITING:
+                self._stop("the script writes a file between a batch and its backward pass")
+        elif event in _REACHING_OUT:
+            self._stop(f"the script calls {event} between a batch and its backward pass")

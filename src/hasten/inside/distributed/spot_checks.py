@@ -1,0 +1,282 @@
+"""What the rehearsal proved of the first steps goes on holding: now and then a step is proved again.
+
+Every rank forks. The forks compute the gradients of their slices, one more of rank 0's those of the whole
+batch, while the ranks train on; when all are done, the ranks compare what came out. Rank 0 says when: at
+intervals that grow, and in each new epoch, as long as all of it together costs less than a set share of the
+time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import warnings
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...saying import say
+from .agreement import Agreement
+from .slicing import Slice
+from .step_apart import WIDTH, StepApart
+
+if TYPE_CHECKING:
+    from .member import Member
+
+SHARE = 0.01  # of the time that all ranks have, for all checks but the first
+_FIRST = 50  # passes before the first; the rehearsal looked at what is there at once
+_GROWTH = 1.2  # of the passes until the next
+_MOST_PASSES = 8  # of one batch
+_EXACT = 1e-5  # relative, in float64: what is off by less is rounding of something that stayed in float32
+_LEAST_SECONDS, _TIMES_SLOWER, _MOST_SECONDS = 60, 40, 600  # after which a fork is given up
+_MEMORY = 2  # times what a rank holds for itself must be free for each fork
+
+
+@dataclass
+class _Child:
+    """``result``: the file it writes, or -1 for none."""
+
+    pid: int
+    result: int
+    seconds: float | None = None  # of processor time; None while it runs
+
+    def look(self, wait: bool = False) -> None:
+        if self.seconds is not None:
+            return
+        try:
+            ended, _, used = os.wait4(self.pid, 0 if wait else os.WNOHANG)
+        except ChildProcessError:  # the script waits for whatever ends
+            self.seconds = 0.0
+            return
+        if ended:
+            self.seconds = used.ru_utime + used.ru_stime
+
+    def told(self) -> tuple[str, list[list[float]]]:
+        """Why it failed, "" where it did not, and a sketch of the gradients of each pass."""
+        text = os.pread(self.result, os.fstat(self.result).st_size, 0)
+        os.close(self.result)
+        if not text:
+            return "the process that should have computed them was killed, or took too long", []
+        found = json.loads(text)
+        return str(found["why"]), found["passes"]
+
+
+@dataclass
+class _Check:
+    """Under way. ``part``: this rank's samples; ``children``: of the slice, and in rank 0 of the batch."""
+
+    step: int
+    part: Slice
+    passes: int
+    in_float64: bool
+    children: list[_Child]
+
+
+class SpotChecks:
+    """``told`` before and ``heard`` after the message of each backward pass; ``batch`` as each comes."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._rank, self._size = member.ranks.rank, member.ranks.world_size
+        self._given_up = False
+        self._under_way: _Check | None = None
+        self._due = 0  # backward passes to look at with the next batch; the same in all ranks
+        self._in_float64 = True
+        self._failures = 0  # one after the other
+        self._doubts = 0
+        self._began = time.perf_counter()
+        self._passes, self._since_batch, self._per_batch = 0, 0, 1
+        self._next, self._epoch_came = _FIRST, False
+        self._spent, self._last_cost = 0.0, 0.0  # seconds of processor time of all ranks
+        self._fresh: weakref.WeakSet[Any] = weakref.WeakSet()  # iterators of loaders that begin anew
+        self.done = 0
+        self.last_proved = 0  # step
+        self.apart: StepApart | None = None  # in a fork
+
+    # ---- with each backward pass
+    def told(self) -> list[float]:
+        """Numbers whose sums over the ranks ``heard`` is to be given."""
+        self._passes += 1
+        self._since_batch += 1
+        if self._under_way is not None:
+            for child in self._under_way.children:
+                child.look()
+            return [0.0, float(all(child.seconds is not None for child in self._under_way.children))]
+        wishes = not self._due and self._rank == 0 and self._is_time()
+        return [float(min(max(self._per_batch, self._since_batch), _MOST_PASSES)) if wishes else 0.0, 0.0]
+
+    def heard(self, sums: Sequence[float]) -> str:
+        """Why the ranks are not one process any more, or ""."""
+        wished, ended = sums
+        self._due = self._due or int(wished)
+        return self._compared() if ended >= self._size else ""
+
+    def finish(self) -> str:
+        """As ``heard``, at the end of the training; all ranks come here."""
+        if self._under_way is None:
+            return ""
+        for child in self._under_way.children:
+            child.look(wait=True)
+        return self._compared()
+
+    def _is_time(self) -> bool:
+        if self._given_up or not (self._passes >= self._next or (self._epoch_came and self.done)):
+            return False
+        if not self._has_memory():
+            return False
+        elapsed = time.perf_counter() - self._began
+        return not self.done or self._spent + self._last_cost <= SHARE * elapsed * self._size
+
+    def _has_memory(self) -> bool:
+        """For the forks of this rank and of the others."""
+        try:
+            with open("/proc/self/statm", encoding="ascii") as file:
+                _, resident, shared, *_ = map(int, file.read().split())
+            with open("/proc/meminfo", encoding="ascii") as file:
+                free = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
+        except (OSError, ValueError, StopIteration):
+            return False
+        own = (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+        return free * 1024 > _MEMORY * own * (self._size + 1)
+
+    # ---- with each batch
+    def epoch_begins(self, iterator: Any) -> None:
+        """A loader is read anew."""
+        self._fresh.add(iterator)
+
+    def batch_asked(self, iterator: Any) -> None:
+        """The script wants a batch. In a fork there is no other."""
+        if self.apart is None:
+            return
+        if self._member.slicer.is_cut(iterator):
+            self.apart.batch_asked()
+        elif iterator._num_workers:
+            self.apart.end("the script reads a second loader, whose workers are the training's")
+
+    def batch(self, iterator: Any, batch: Any) -> Any:
+        """A batch that was cut has come: what the script is to get. In a fork that is another."""
+        self._per_batch, self._since_batch = self._since_batch or self._per_batch, 0
+        if iterator in self._fresh:
+            self._fresh.discard(iterator)
+            self._epoch_came = True
+        if not self._due:
+            return batch
+        passes, self._due = self._due, 0
+        self._next, self._epoch_came = int(self._passes * _GROWTH) + 1, False
+        return self._forked(iterator, batch, passes)
+
+    def _forked(self, iterator: Any, batch: Any, passes: int) -> Any:
+        member, began = self._member, time.perf_counter()
+        part, indices = member.slicer.latest, member.slicer.indices
+        assert part is not None
+        parts = [part] if self._rank else [part, Slice(0, part.whole, part.whole)]
+        streams = member.streams.shared_state()
+        per_pass = (began - self._began) / max(1, self._passes)
+        seconds = int(min(_MOST_SECONDS, _LEAST_SECONDS + _TIMES_SLOWER * self._size * passes * per_pass))
+        children: list[_Child] = []
+        for one in parts:
+            result = os.memfd_create("hasten-step")
+            child = _fork()
+            if not child:
+                self.apart = StepApart(member, one, passes, self._in_float64, result)
+                return self.apart.begin(iterator, indices, streams, seconds)
+            children.append(_Child(child, result))
+        self._under_way = _Check(member.steps + 1, part, passes, self._in_float64, children)
+        self._last_cost = (time.perf_counter() - began) * self._size
+        return batch
+
+    # ---- what came out; all ranks together
+    def _compared(self) -> str:
+        check, self._under_way = self._under_way, None
+        assert check is not None
+        found = [child.told() for child in check.children]
+        self._account_for(check)
+        why = next((one for one, _ in found if one), "")
+        length = WIDTH * len(self._member.parameters())
+        talk = self._member.communication
+        rows = talk.gathered(_row(check, bool(why), found[0][1], length))
+        whole = torch.zeros(check.passes * length, dtype=torch.float64)
+        if not self._rank:
+            whole = _row(check, False, found[1][1], length)[_HEAD:]
+        talk.sum(whole)
+        if bool(rows[:, 0].any()) or len(set(rows[:, 3].tolist())) > 1:
+            self._failed(why or "another rank could not compute it", check)
+            return ""
+        self.done, self._failures = self.done + 1, 0
+        return self._verdict(check, rows, whole, int(rows[0, 3]), length)
+
+    def _account_for(self, check: _Check) -> None:
+        seconds = [child.seconds or 0.0 for child in check.children]
+        self._last_cost += sum(seconds) + seconds[0] * (self._size - 1)
+        self._spent += self._last_cost
+
+    def _verdict(self, check: _Check, rows: Any, whole: Any, passes: int, length: int) -> str:
+        shares, counts = rows[:, 1].tolist(), [bool(one) for one in rows[:, 2].tolist()]
+        for number in range(passes):
+            place = slice(number * length, (number + 1) * length)
+            agreement = Agreement(shares, counts)
+            agreement.add(whole[place], rows[:, _HEAD:][:, place].contiguous())
+            if not bool(torch.isfinite(whole[place]).all()):
+                return ""  # the training has diverged, and nothing can be said of it
+            why = self._why_not(agreement, check)
+            if why:
+                since = f", which they did until step {self.last_proved}" if self.last_proved else ""
+                return f"step {check.step} was done by one rank on the whole batch, too, and {why}{since}"
+        self._doubts, self.last_proved = 0, check.step
+        return ""
+
+    def _why_not(self, agreement: Agreement, check: _Check) -> str:
+        """In lower precision a unit may turn under rounding, so there it must be seen twice."""
+        loss = self._member.findings.loss
+        if check.in_float64:
+            return agreement.why_not("float64") if agreement.residual(loss) > _EXACT else ""
+        if loss in agreement.kinds("lower"):
+            return ""
+        self._doubts += 1
+        self._next = self._passes
+        return agreement.why_not("lower") if self._doubts > 1 else ""
+
+    def _failed(self, why: str, check: _Check) -> None:
+        """Some rank's could not be computed. In float64 a script may fail that does not otherwise."""
+        self._failures += 1
+        self._in_float64 = False
+        self._next = self._passes + 1
+        if self._failures < 2:
+            return
+        self._given_up = True
+        proved = f"the last that was is step {self.last_proved}" if self.last_proved else "none was"
+        if not self._rank:
+            say(
+                f"hasten: from step {check.step} on no step can be held against one process's ({proved}): "
+                f"{why}. That the ranks stay one model is compared as before"
+            )
+
+
+def can_check(device: str) -> bool:
+    """Whether this process may fork in the middle of a training on ``device``."""
+    return device == "cpu" and sys.platform == "linux"
+
+
+_HEAD = 4  # whether it failed, the share of the samples, whether they count, backward passes
+
+
+def _row(check: _Check, failed: bool, passes: Sequence[Sequence[float]], length: int) -> Any:
+    """What a rank tells the others: as long in all of them."""
+    row = torch.zeros(_HEAD + check.passes * length, dtype=torch.float64)
+    failed = failed or any(len(one) != length for one in passes) or not passes
+    row[:_HEAD] = torch.tensor([failed, check.part.share, check.part.counts, len(passes)])
+    if not failed:
+        flat = torch.tensor([number for one in passes for number in one], dtype=torch.float64)
+        row[_HEAD : _HEAD + len(flat)] = flat
+    return row
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads: ours and torch's hold no locks here
+        return os.fork()

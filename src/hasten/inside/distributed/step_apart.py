@@ -1,0 +1,162 @@
+"""One step of the script, done in a fork of a rank on the whole batch or on a slice, for its gradients alone.
+
+The fork leaves the loader with its own batch, goes on in the script and ends with the batch's last backward
+pass. It is a rehearsal in small: nothing drops out, noise is that of the whole batch, and it computes in
+float64 where it can. Batch norm goes by its running statistics, so a sample's gradient depends on no other,
+and forks need not speak with each other. No optimizer steps, so all passes are those of one model.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+
+from ..random_state import State, set_streams
+from .aligned import AlignedDraws, quiet_recurrent, without_dropout
+from .doubled import DOUBLE, SINGLE, double_all, doubled
+from .harmless import make_harmless
+from .slicing import Slice
+
+if TYPE_CHECKING:
+    from .member import Member
+
+WIDTH = 8  # numbers that a parameter's gradient is told by
+_REASON_CHARACTERS = 300
+
+
+class StepApart:
+    """Made in the fork, in the middle of the script's call for a batch. ``part``: the samples of it that this
+    one trains on; ``passes`` backward passes are told, into the file ``descriptor``.
+    """
+
+    def __init__(self, member: Member, part: Slice, passes: int, in_float64: bool, descriptor: int) -> None:
+        self._member, self._part, self._passes = member, part, passes
+        self._in_float64, self._descriptor = in_float64, descriptor
+        self._told: list[list[float]] = []
+        self._draws = AlignedDraws(lambda: part)
+
+    def begin(self, iterator: Any, indices: Sequence[Any], streams: State, seconds: int) -> Any:
+        """The batch that the script gets. Whatever fails ends the process."""
+        try:
+            make_harmless(self._descriptor, seconds, self.end)
+            return self._begun(iterator, indices, streams)
+        except BaseException as error:
+            self.failed(error)
+
+    def _begun(self, iterator: Any, indices: Sequence[Any], streams: State) -> Any:
+        member, training = self._member, self._member.training
+        seams, roots = training.seams, training.roots
+        torch.set_num_threads(1)  # OpenMP does not survive a fork
+        if "torch._dynamo" in sys.modules:
+            torch.compiler.set_stance("force_eager")  # nothing is compiled for one step
+        parameters = member.parameters()
+        for optimizer in training.optimizers:
+            optimizer.step = lambda closure=None, **_: closure() if closure is not None else None
+        seams.replace(torch, "save", lambda _: lambda *args, **kwargs: self.end("the script saves a file"))
+        if self._in_float64:
+            _double(roots, parameters)
+            double_all(seams)
+        without_dropout(seams)
+        seams.replace(torch.nn.functional, "batch_norm", self._around_batch_norm)
+        for root in roots:
+            quiet_recurrent(root)
+        member.communication.size = 1  # nobody is spoken with
+        member.streams.share_all()
+        set_streams(torch, streams)
+        samples = _samples(iterator._dataset, indices)  # all of them: what each draws shifts the next
+        batch = iterator._collate_fn(samples[self._part.start : self._part.stop])
+        batch = doubled(batch) if self._in_float64 else batch
+        member.slicer.put_in_place(self._part, batch)
+        self._draws.__enter__()  # type: ignore[no-untyped-call]
+        return batch
+
+    def _around_batch_norm(self, original: Any) -> Any:
+        def batch_norm(
+            input: Any,
+            running_mean: Any,
+            running_var: Any,
+            weight: Any = None,
+            bias: Any = None,
+            training: bool = False,
+            momentum: float = 0.1,
+            eps: float = 1e-5,
+        ) -> Any:
+            if running_mean is None or running_var is None:
+                self.end("batch norm keeps no running statistics")
+            cudnn = torch.backends.cudnn.enabled
+            return torch.batch_norm(
+                input, weight, bias, running_mean, running_var, False, momentum, eps, cudnn
+            )
+
+        return batch_norm
+
+    # ---- the script goes on
+    def backward(self, call: Callable[[], Any]) -> Any:
+        """A backward pass of the script's. Ends the process with the last."""
+        parameters = self._member.parameters()
+        before = [parameter.grad for parameter in parameters]
+        for parameter in parameters:
+            parameter.grad = None
+        result = call()
+        if self._member.slicer.current is self._part:
+            self._told.append(sketch([parameter.grad for parameter in parameters]))
+            if len(self._told) == self._passes:
+                self.end("")
+        for parameter, old in zip(parameters, before, strict=True):
+            if parameter.grad is None:
+                parameter.grad = old
+        return result
+
+    def batch_asked(self) -> NoReturn:
+        """The script has done all that it does with a batch."""
+        self.end("" if self._told else "no backward pass followed a batch")
+
+    def failed(self, error: BaseException) -> NoReturn:
+        """Something raised, in the script or here."""
+        self.end(f"{type(error).__name__}: {error}")
+
+    def end(self, why: str) -> NoReturn:
+        """Tell what was found, or ``why`` there is nothing."""
+        told = {"why": " ".join(why.split())[:_REASON_CHARACTERS], "passes": self._told}
+        written = memoryview(json.dumps(told).encode())
+        while written:
+            written = written[os.write(self._descriptor, written) :]
+        os._exit(0)
+
+
+def sketch(gradients: Sequence[Any]) -> list[float]:
+    """``WIDTH`` numbers for each gradient, sums of its elements by fixed random signs: the sketch of a sum is
+    the sum of the sketches, and its size that of the gradient, to a few parts in ten. 0 for None.
+    """
+    found: list[float] = []
+    for number, gradient in enumerate(gradients):
+        if gradient is None:
+            found += [0.0] * WIDTH
+            continue
+        dense = gradient.to_dense() if gradient.layout != torch.strided else gradient
+        flat = dense.detach().to(torch.float64).reshape(-1)
+        generator = torch.Generator().manual_seed(number)
+        padded = torch.zeros(-(-len(flat) // WIDTH) * WIDTH, dtype=torch.float64)
+        padded[: len(flat)] = flat
+        signs = torch.empty_like(padded).random_(2, generator=generator).mul_(2).sub_(1)
+        found += (padded * signs).reshape(-1, WIDTH).sum(0).tolist()
+    return found
+
+
+def _samples(dataset: Any, indices: Sequence[Any]) -> Any:
+    several = getattr(dataset, "__getitems__", None)
+    return several(indices) if several else [dataset[index] for index in indices]
+
+
+def _double(roots: Sequence[Any], parameters: Sequence[Any]) -> None:
+    for root in roots:
+        root.double()
+    for parameter in parameters:  # those that belong to an optimizer alone
+        if parameter.dtype == SINGLE:
+            parameter.data = parameter.data.to(DOUBLE)
+        parameter.grad = None

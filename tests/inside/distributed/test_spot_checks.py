@@ -1,0 +1,224 @@
+"""Steps long after the rehearsal are held against one process's as well, and the training takes no harm."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hasten.inside.distributed import spot_checks
+from hasten.inside.distributed.harmless import make_harmless
+from hasten.inside.distributed.parting import EXIT_CODE
+from hasten.inside.distributed.spot_checks import SpotChecks
+from hasten.records.ranks import Findings
+
+from ...thorough import cases
+from .forked import train_forked
+from .trainings import LOADER, apart, told
+
+LOOP = """
+{before}
+model = {model}
+optimizer = {optimizer}
+loader = DataLoader(data(), batch_size=8, shuffle=True, num_workers={workers})
+steps = 0
+for epoch in range({epochs}):
+    model.train()
+    for x, y in loader:
+        optimizer.zero_grad()
+        {pass_}
+        optimizer.step()
+        steps += 1
+        {after}
+    model.eval()
+    with torch.no_grad():
+        evaluated = float(((model(data(24, 9).tensors[0]) - data(24, 9).tensors[1]) ** 2).mean())
+    {after_epoch}
+tell(parameters=flat(model), evaluated=[evaluated])
+"""
+
+
+def loop(pass_: str, **more: Any) -> str:
+    given = {
+        "before": "", "model": "net()", "optimizer": "torch.optim.SGD(model.parameters(), lr=0.05)",
+        "workers": 0, "epochs": 30, "after": "pass", "after_epoch": "pass",
+        "pass_": pass_.strip().replace("\n", "\n        "),
+    }  # fmt: skip
+    return LOOP.format(**{**given, **{key: str(value) for key, value in more.items()}})
+
+
+PLAIN = "((model(x) - y) ** 2).mean().backward()"
+STAYS = {
+    "plain": loop(PLAIN),
+    "workers of a loader": loop(PLAIN, workers=2),
+    "accumulation": loop(
+        "loss = ((model(x) - y) ** 2).mean() / 2\nloss.backward()\nif steps % 2: optimizer.step()"
+    ),
+    "a sum": loop("((model(x) - y) ** 2).sum().mul(0.1).backward()"),
+    "clipping, momentum": loop(
+        PLAIN + "\nnn.utils.clip_grad_norm_(model.parameters(), 0.1)",
+        optimizer="torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)",
+    ),
+    "two passes of a batch": loop(
+        PLAIN + "\noptimizer.step()\noptimizer.zero_grad()\n(model(x) - y).abs().mean().backward()"
+    ),
+    "dropout": loop(PLAIN, model="nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 1))"),
+    "noise for each sample": loop("((model(x + 0.1 * torch.randn_like(x)) - y) ** 2).mean().backward()"),
+    "batch norm": loop(PLAIN, model="nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Linear(16, 1))"),
+    "a loss in float32": loop("(model(x).float() - y.float()).square().mean().backward()"),
+    "a step's number in the loss": loop("((model(x) - y) ** 2).mean().mul(1 + 1 / (steps + 1)).backward()"),
+    "a file is written after each step": loop(
+        PLAIN, before='log = open("log.txt", "w")', after='log.write(f"{steps}\\n"); log.flush()'
+    ),
+    "a checkpoint after each epoch": loop(
+        PLAIN, after_epoch='torch.save(model.state_dict(), f"model-{epoch}.pt")'
+    ),
+    "a number of the script's own": loop(
+        PLAIN, before="import random", after="x = random.random() + float(torch.rand(()))"
+    ),
+}
+RANDOM = {
+    "dropout",
+    "noise for each sample",
+    "batch norm",
+    "a number of the script's own",
+}  # not one process's
+CHANGES = {
+    "a masked mean": "(((model(x) - y) ** 2) * (y > 0)).sum() / (1 + (y > 0).sum())",
+    "a mean over what is hard": "((model(x) - y) ** 2).topk(1, 0).values.mean()",
+    "a root": "((model(x) - y) ** 2).mean().sqrt()",
+    "a loss of pairs": "((model(x) - model(x).flip(0)) ** 2).mean()",
+    "a sum with a mean": "((model(x) - y) ** 2).sum() + sum(p.square().sum() for p in model.parameters())",
+    "weights of the batch": "((model(x) - y) ** 2 * torch.softmax(y, 0)).sum()",
+}
+SIZES = [2, pytest.param(3, marks=pytest.mark.thorough)]
+LATE = 120  # step from which the loss is another
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks come thick and fast, and rank 0 prints at its end how many there were."""
+    monkeypatch.setattr(spot_checks, "SHARE", 10.0)
+    monkeypatch.setattr(spot_checks, "_FIRST", 12)
+    look = spot_checks._Child.look
+    monkeypatch.setattr(spot_checks._Child, "look", lambda child, wait=False: look(child, True))
+    finish = SpotChecks.finish
+
+    def finished(checks: SpotChecks) -> str:
+        why = finish(checks)
+        print(
+            f"checked {checks.done} until {checks.last_proved}, given up {checks._given_up}", file=sys.stderr
+        )
+        return why
+
+    monkeypatch.setattr(SpotChecks, "finish", finished)
+
+
+def findings(source: str) -> Findings:
+    return Findings(LOADER, device="cpu", loss="sum" if ".sum().mul" in source else "mean")
+
+
+@pytest.mark.usefixtures("done")
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", cases(STAYS, {"plain", "workers of a loader", "batch norm"}))
+def test_a_training_that_stays_the_same_is_checked_and_untouched(
+    tmp_path: Path, name: str, size: int
+) -> None:
+    source = STAYS[name]
+    ranks = train_forked(tmp_path / "ranks", source, size, findings(source))
+    assert [one.code for one in ranks] == [0] * size, ranks[0].stderr
+    found = re.search(r"checked (\d+) until (\d+), given up (\w+)", ranks[0].stderr)
+    assert found is not None, ranks[0].stderr
+    assert (int(found[1]) >= 4, int(found[2]) > 60, found[3]) == (True, True, "False"), ranks[0].stderr
+    assert len({one.stdout.splitlines()[-1] for one in ranks}) == 1
+    if name not in RANDOM:
+        alone = told(train_forked(tmp_path / "alone", source, 0)[0])
+        mine = told(ranks[0])
+        assert max(apart(mine[key], alone[key]) for key in alone) < (1e-6 if "float32" in name else 1e-9)
+    if "file" in name:
+        lines = (tmp_path / "ranks" / "log.txt").read_text().split()
+        assert lines == [str(number + 1) for number in range(30 * 7)]
+
+
+@pytest.mark.usefixtures("done")
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", cases(CHANGES, {"a masked mean"}))
+def test_a_loss_that_changes_late_is_found(tmp_path: Path, name: str, size: int) -> None:
+    source = loop(
+        f"loss = ((model(x) - y) ** 2).mean() if steps < {LATE} else {CHANGES[name]}\nloss.backward()"
+    )
+    ranks = train_forked(tmp_path, source, size, Findings(LOADER, device="cpu"))
+    assert [one.code for one in ranks] == [EXIT_CODE] * size, ranks[0].stderr
+    found = re.search(
+        r"step (\d+) was done by one rank on the whole batch, too.*until step (\d+)", ranks[0].stderr
+    )
+    assert found is not None, ranks[0].stderr
+    assert int(found[1]) > LATE >= int(found[2])
+
+
+WRITES = {
+    "a log between batch and backward": 'open("seen.txt", "a").write(f"{steps}\\n")',
+    "a checkpoint between batch and backward": 'torch.save(model.state_dict(), "seen.txt")',
+    "a program for each batch": 'import subprocess; subprocess.run("echo >> seen.txt", shell=True)',
+}
+
+
+@pytest.mark.usefixtures("done")
+@pytest.mark.parametrize("name", cases(WRITES, {"a log between batch and backward"}))
+def test_what_a_step_does_to_the_world_is_done_once_and_said(tmp_path: Path, name: str) -> None:
+    source = loop(f"{WRITES[name]}\n{PLAIN}")
+    ranks = train_forked(tmp_path, source, 2, Findings(LOADER, device="cpu"))
+    assert [one.code for one in ranks] == [0, 0], ranks[0].stderr
+    assert re.search(
+        r"hasten: from step \d+ on no step can be held against one process's \(none was\): the script "
+        r"(writes|saves|calls)",
+        ranks[0].stderr,
+    )
+    assert ranks[1].stderr.count("hasten: from step") == 0
+    if "log" in name:
+        seen = sorted(int(line) for line in (tmp_path / "seen.txt").read_text().split())
+        assert seen == sorted(2 * list(range(30 * 7)))  # by each rank, here, where nothing is led elsewhere
+
+
+def test_a_fork_that_was_made_harmless_reaches_nobody(tmp_path: Path) -> None:
+    shared = (tmp_path / "shared.txt").open("w+", buffering=1)
+    read = (tmp_path / "read.txt").open("w+")
+    read.write("one\ntwo\nthree\n")
+    read.close()
+    reading = os.open(tmp_path / "read.txt", os.O_RDONLY)
+    assert os.read(reading, 4) == b"one\n"
+    incoming, outgoing = os.pipe()
+    os.write(outgoing, b"for the parent")
+    told = os.memfd_create("told")
+
+    def live() -> None:
+        def stop(why: str) -> None:
+            os.write(told, b" stopped")
+            os._exit(0)
+
+        make_harmless(told, 60, stop)
+        os.write(shared.fileno(), b"not here")
+        os.write(1, b"nor here")
+        os.write(told, os.read(reading, 4) + os.read(incoming, 3))
+        open(tmp_path / "new.txt", "w")  # noqa: SIM115
+        os.write(told, b" went on")
+
+    child = os.fork()
+    if not child:
+        try:
+            live()
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.pread(told, 100, 0) == b"two\n stopped"
+    assert os.read(reading, 4) == b"two\n"  # where the parent stood
+    assert os.read(incoming, 100) == b"for the parent"
+    assert (tmp_path / "shared.txt").read_text() == ""
+    assert not (tmp_path / "new.txt").exists()
+    for descriptor in (reading, incoming, outgoing, told):
+        os.close(descriptor)
+    shared.close()
