@@ -43,6 +43,7 @@ def make_harmless(kept: int, seconds: int, stop: Callable[[str], Any]) -> None:
     _be_first_to_die()
     _let_go_of_descriptors(kept)
     sys.stdout = sys.stderr = open(1, "w", closefd=False)  # noqa: SIM115  # the script may log elsewhere
+    sys.dont_write_bytecode = True
     with suppress(OSError):
         landlock.deny_writes(())
     sys.addaudithook(_Guard(stop))

@@ -39,7 +39,7 @@ _MEMORY = 2  # times what a rank holds for itself must be free for each fork
 
 @dataclass
 class _Child:
-    """``result``: the file it writes, or -1 for none."""
+    """``result``: the file it writes."""
 
     pid: int
     result: int
@@ -127,10 +127,13 @@ class SpotChecks:
     def _is_time(self) -> bool:
         if self._given_up or not (self._passes >= self._next or (self._epoch_came and self.done)):
             return False
-        if not self._has_memory():
-            return False
         elapsed = time.perf_counter() - self._began
-        return not self.done or self._spent + self._last_cost <= SHARE * elapsed * self._size
+        if self.done and self._spent + self._last_cost > SHARE * elapsed * self._size:
+            return False
+        if not self._has_memory():
+            self._next = int(self._passes * _GROWTH) + 1
+            return False
+        return True
 
     def _has_memory(self) -> bool:
         """For the forks of this rank and of the others."""
