@@ -213,7 +213,7 @@ DDP = nn.parallel.DistributedDataParallel
 
 def net():
     torch.manual_seed(0)
-    made = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4))
+    made = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 4))
     torch.manual_seed(rank)
     return made
 
@@ -229,6 +229,29 @@ def hooked(name, group):
     model.register_comm_hook(group, getattr(default_hooks, name))
     train(model)
     return model.module[0].weight.detach()
+
+def compiled(group, over, backend="aot_eager"):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    made = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 4))
+    inside = made if over else torch.compile(made, backend=backend)
+    model = DDP(inside, process_group=group)
+    torch.manual_seed(rank)
+    train(torch.compile(model, backend=backend) if over else model, 4)
+    return torch.cat([p.detach().reshape(-1) for p in made.parameters()] + [made[1].running_mean])
+
+def compiled_gather(group):
+    def ask(x):
+        rows = [torch.empty_like(x) for _ in range(size)]
+        dist.all_gather(rows, x, group=group)
+        return torch.cat(rows) * 2
+    torch._dynamo.reset()
+    return torch.compile(ask, backend="eager")(torch.arange(3.0) + rank)
+
+def monitored(group):
+    dist.monitored_barrier(group)
+    dist.monitored_barrier(group, timeout=datetime.timedelta(seconds=30), wait_all_ranks=True)
+    return torch.ones(1)
 
 def fsdp2(group):
     model = net()
@@ -253,6 +276,10 @@ CASES = {
     "the fp16 hook": lambda group: hooked("fp16_compress_hook", group),
     "FSDP2": fsdp2,
     "tensor parallel": tensor_parallel,
+    "torch.compile over DDP": lambda group: compiled(group, over=True),
+    "torch.compile inside DDP": lambda group: compiled(group, over=False),
+    "a collective in what is compiled": compiled_gather,
+    "monitored_barrier": monitored,
     "functional collectives": functionals,
 }
 found = {}
@@ -311,7 +338,8 @@ def test_it_does_what_gloo_does(way: Way, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("way", [way for way in WAYS if way.size == 2], ids=str)
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("way", [way for way in WAYS if way.size <= 3], ids=str)
 def test_what_libraries_make_of_a_group_works_as_over_gloo(way: Way, tmp_path: Path) -> None:
     if missing := why_not(way):
         pytest.skip(missing)
@@ -320,4 +348,4 @@ def test_what_libraries_make_of_a_group_works_as_over_gloo(way: Way, tmp_path: P
         assert one.code == 0, one.stderr[-2000:]
         found = json.loads(one.stdout)
         assert [name for name, right in found.items() if not right] == []
-        assert len(found) == 5
+        assert len(found) == 9

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import FunctionType
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -19,11 +20,24 @@ _OPS = {
     _Op.SUM: "sum", _Op.AVG: "avg", _Op.MAX: "max", _Op.MIN: "min", _Op.PRODUCT: "product",
     _Op.BAND: "band", _Op.BOR: "bor", _Op.BXOR: "bxor",
 }  # fmt: skip
+_ASKED_BY_COMPILER = {"rank", "size", "getRank", "getSize", "name", "getBackendName"}
 
 
 _Group: Any = dist.ProcessGroup  # whose stubs know one signature of each
+_Kind = TypeVar("_Kind", bound=type)
 
 
+def _past_the_compiler(kind: _Kind) -> _Kind:
+    """What torch.compile finds called inside a model (DDP calls back from C++) runs as it is: the compiler
+    would fail on a group's own attributes, and there is nothing to compile.
+    """
+    for name, method in list(vars(kind).items()):
+        if isinstance(method, FunctionType) and name not in _ASKED_BY_COMPILER and not name.endswith("__"):
+            setattr(kind, name, torch._disable_dynamo(method))  # type: ignore[attr-defined]
+    return kind
+
+
+@_past_the_compiler
 class CollectiveGroup(_Group):  # type: ignore[misc]
     """All that torch.distributed and DDP ask of a group of CPU ranks. A collective is over when its call
     returns; ``async_op`` is understood, and the work it gives is done already. What goes from one rank to

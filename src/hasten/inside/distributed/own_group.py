@@ -44,16 +44,7 @@ def find_backends(seams: Seams, own: OwnGroup) -> None:
 
         return new_group
 
-    def meeting(original: Any) -> Any:
-        def monitored_barrier(group: Any = None, *others: Any, **options: Any) -> Any:
-            """Of Gloo alone by torch; ours name who is missing in any barrier."""
-            ours = dist.is_initialized() and dist.get_backend(group) in ENGINES
-            return dist.barrier(group) if ours else original(group, *others, **options)
-
-        return monitored_barrier
-
     for owner in (dist, dist.distributed_c10d):
-        seams.replace(owner, "monitored_barrier", meeting)
         seams.replace(owner, "init_process_group", beginning)
         seams.replace(owner, "new_group", adding)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch.distributed as dist
 
+from ..seams import Seams
 from .backends.ccl import Ccl
 from .backends.engine import Engine
 from .backends.mpi import Mpi
@@ -22,11 +23,28 @@ ENGINES: dict[str, Callable[[Any, int, int, timedelta], Engine]] = {"shm": Shm, 
 
 def register() -> None:
     """``dist.init_process_group(NAME)`` and ``dist.new_group(backend=NAME)`` work from now on. A name that
-    somebody registered before (Intel's own bindings, "ccl") stays theirs.
+    somebody registered before (Intel's own bindings, "ccl") stays theirs. ``dist.monitored_barrier`` takes
+    our groups from now on, too.
     """
+    _watch_barriers()
     for name in ENGINES:
         if not hasattr(dist.Backend, name.upper()):
             dist.Backend.register_backend(name, partial(_group, name), devices=["cpu"])
+
+
+@cache
+def _watch_barriers() -> None:
+    for owner in (dist, dist.distributed_c10d):
+        Seams().replace(owner, "monitored_barrier", _around_barrier)
+
+
+def _around_barrier(original: Any) -> Any:
+    def monitored_barrier(group: Any = None, *others: Any, **options: Any) -> Any:
+        """Of Gloo alone by torch; ours name who is missing in any barrier."""
+        ours = dist.is_initialized() and dist.get_backend(group) in ENGINES
+        return dist.barrier(group) if ours else original(group, *others, **options)
+
+    return monitored_barrier
 
 
 def _group(name: str, store: Any, rank: int, size: int, timeout: timedelta) -> CollectiveGroup:
