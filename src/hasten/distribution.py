@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .errors import UsageError
-from .reading import Part, parts_of
+from .reading import Part, full_name, imported_names, parts_of
 from .records.diagnosis import Distribution
 from .workspace import Script
 
@@ -58,7 +58,7 @@ class _Seen:
     reads: dict[str, str] = field(default_factory=dict)
 
     def look_at(self, part: Part) -> None:
-        names = dict(_imported(part.tree))
+        names = dict(imported_names(part.tree))
         for node in ast.walk(part.tree):
             where = _place(part, node)
             if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -66,7 +66,7 @@ class _Seen:
             elif isinstance(node, ast.ClassDef):
                 self._look_at_class(node, names, where)
             elif isinstance(node, ast.Call):
-                self._look_at_call(node, _full_name(node.func, names), where)
+                self._look_at_call(node, full_name(node.func, names), where)
             for variable in _read_from_environment(node):
                 self.reads.setdefault(variable, where)
 
@@ -97,7 +97,7 @@ class _Seen:
                 self.backends["mpi"] = None
 
     def _look_at_class(self, made: ast.ClassDef, names: dict[str, str], where: str) -> None:
-        if any(_is_trainer(_full_name(base, names)) for base in made.bases):
+        if any(_is_trainer(full_name(base, names)) for base in made.bases):
             self.ranks.append(where)
 
     def _look_at_call(self, call: ast.Call, name: str, where: str) -> None:
@@ -122,25 +122,6 @@ class _Seen:
 def _place(part: Part, node: ast.AST) -> str:
     line = getattr(node, "lineno", 1)
     return f"{part.name}:{line}: {part.source.splitlines()[line - 1].strip()}" if part.source else part.name
-
-
-def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """The names that imports bind, each with what it stands for."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield (
-                    alias.asname or alias.name.partition(".")[0],
-                    (alias.name if alias.asname else alias.name.partition(".")[0]),
-                )
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
-
-
-def _full_name(function: ast.expr, names: dict[str, str]) -> str:
-    first, dot, rest = ast.unparse(function).partition(".")
-    return names.get(first, first) + dot + rest
 
 
 def _is_trainer(name: str) -> bool:

@@ -62,3 +62,23 @@ def _beside(path: Path, tree: ast.AST) -> list[Path]:
     stems = [path.parent.joinpath(*name.split(".")) for name in names]
     files = [file for stem in stems for file in (stem.with_suffix(".py"), stem / "__init__.py")]
     return [file for file in dict.fromkeys(files) if file.is_file()]
+
+
+def imported_names(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """The names that imports bind, each with what it stands for."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield (
+                    alias.asname or alias.name.partition(".")[0],
+                    (alias.name if alias.asname else alias.name.partition(".")[0]),
+                )
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+
+
+def full_name(function: ast.expr, names: dict[str, str]) -> str:
+    """What is named there, by ``names`` that imports bind."""
+    first, dot, rest = ast.unparse(function).partition(".")
+    return names.get(first, first) + dot + rest

@@ -173,6 +173,44 @@ def test_all_ranks_that_share_a_training_know_the_terminals_size(project: Projec
         assert hasten.settings_now() == hasten.settings
 
 
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    "asks", ["if 0: input('go on? ')", "for line in sys.stdin: print(line)", "sys.stdin.readline()"]
+)
+def test_a_terminal_cannot_be_asked_by_ranks(project: Project, asks: str) -> None:
+    """Before anything is started, in one line."""
+    project.write("train.py", f"import sys\n{asks}\nscale = 1\n{SHARED}")
+    with at_terminal(project, "run", "--nproc-per-node", "2", "train.py") as hasten:
+        assert hasten.end() == 2, hasten.said
+        assert hasten.said.count("\n") == 1
+        assert hasten.said.startswith(f"hasten: train.py:2: {asks} may ask at the terminal")
+
+
+@pytest.mark.thorough
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("after", [3, 30])
+def test_ranks_that_ask_in_training_read_the_same_from_a_pipe(project: Project, after: int) -> None:
+    asking = f"    if step == {after}: rate = float(input())\n"
+    source = SHARED.replace("for inputs, in", "rate, scale, step = 0.01, 1, 0\nfor inputs, in")
+    source = source.replace(
+        "for inputs, in DataLoader(TensorDataset(x), batch_size=8)", "for inputs, in LOADER"
+    )
+    loader = "loader = DataLoader(TensorDataset(x), batch_size=8, shuffle=True)\n"
+    source = source.replace("rate, scale", f"{loader}rate, scale").replace(
+        "LOADER", "(b for _ in range(10) for b in loader)"
+    )
+    source = source.replace(
+        "    optimizer.zero_grad()\n", f"    step += 1\n{asking}    optimizer.zero_grad()\n"
+    )
+    source = source.replace("model(inputs).mean()", "(rate * model(inputs).square().mean())")
+    source = source.replace('"WEIGHT", scale', '"WEIGHT", float(f"{model.weight.sum():.5f}")')
+    project.write("train.py", source)
+    expected = project.python("train.py", stdin="0.5\n")
+    done = project.hasten("run", "--nproc-per-node", "2", "train.py", stdin="0.5\n")
+    assert expected.returncode == done.returncode == 0, done.stderr
+    assert done.stdout == expected.stdout
+
+
 def test_trials_of_ranks_read_what_is_piped_and_know_the_size(project: Project, tmp_path: Path) -> None:
     """Of a script that makes its ranks itself: rank 0 reads, as in its run."""
     reads = "import os, sys\nprint('RANK', os.environ['RANK'], repr(sys.stdin.read()), file=sys.stderr)\n"

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import WorkerError
-from ..inside.job import DIFFERENT, IN_FLOAT64, WITH_SUM
+from ..errors import HastenError, WorkerError
+from ..inside.course import END, EVALUATED, Event, parted, read_events
+from ..inside.job import AHEAD, CLOCKS, COURSE, DIFFERENT, IN_FLOAT64, WITH_SUM
 from ..launch.together import Wish
 from ..records.ranks import Findings
+from ..script_asks import reads_clock
 from .ending import ScriptOver, last_line, too_short
 from .printed import difference
 
@@ -45,6 +47,9 @@ def _rehearsed(stage: Stage, wish: Wish) -> Findings:
         alone = _train_alone(stage)
     if alone.findings.refusals:
         return alone.findings
+    by_clock = _goes_by_clock(stage, alone)
+    if by_clock:
+        return replace(alone.findings, refusals=(by_clock,))
     found, printed = _train_together(stage, wish, alone)
     if found.loss == "sum" and not found.refusals:
         Path(alone.folder, WITH_SUM).touch()  # from the first step on
@@ -61,6 +66,42 @@ def _rehearsed(stage: Stage, wish: Wish) -> Findings:
         "alone. A loss is whole after backward(), and an evaluation is"
     )
     return replace(found, refusals=(why,))
+
+
+def _goes_by_clock(stage: Stage, alone: _Alone) -> str:
+    """Why each rank, which has a clock of its own, might train something else; "" where the time only goes
+    into what is printed or written. It is tried: one process trains again, with clocks that run ahead.
+    """
+    if not reads_clock(stage.argv, stage.module):
+        return ""
+    usual = read_events(Path(alone.folder, COURSE))
+    files = [*_files(alone.folder), CLOCKS]
+    try:
+        ahead = _train_alone(stage, *files, AHEAD)
+        pair = parted(usual, read_events(Path(ahead.folder, COURSE)))
+        if pair is None:
+            return ""
+        again = _train_alone(stage, *files)
+    except (HastenError, ScriptOver):  # what fails where clocks are replaced says nothing of it
+        return ""
+    if parted(usual, read_events(Path(again.folder, COURSE))) is not None:
+        return ""  # it never trains the same
+    return (
+        "it goes by the clock, and each rank has one of its own: where the time passes faster, "
+        f"{_change(*pair)}. Let it go by steps or epochs"
+    )
+
+
+def _change(usual: Event, other: Event) -> str:
+    """What became of ``usual``."""
+    step = f"step {min(usual.step, other.step)}"
+    if other.kind == END:
+        return f"it ends after {step}"
+    if usual.kind == END:
+        return f"it goes on after {step}"
+    if usual.kind != other.kind or usual.kind == EVALUATED:
+        return f"it does not do the same after {step} (an evaluation or a schedule comes at another time)"
+    return f"the {usual.kind} in {step} is another".replace("rates in", "rate in")
 
 
 @dataclass(frozen=True)

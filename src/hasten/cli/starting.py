@@ -98,6 +98,7 @@ def _in_several(job: Job, count: int | None, backend: str | None) -> Job:
 def as_we_share(job: Job, script: Script) -> int:
     """Ranks of a script that knows of none: each trains on its part of every batch."""
     from ..bench.stage import Stage
+    from ..errors import UsageError
     from ..launch.ranks import run_ranks
     from ..launch.rendezvous import private_place
     from ..launch.together import wish_of
@@ -105,6 +106,7 @@ def as_we_share(job: Job, script: Script) -> int:
     from ..own_plan import prepare
     from ..records.diagnosis import Distribution
     from ..rehearsing import findings_for
+    from ..script_asks import asks_at_terminal
     from ..workspace import Workspace
 
     wish = wish_of(job.plan)
@@ -112,6 +114,12 @@ def as_we_share(job: Job, script: Script) -> int:
     check_wish(wish, job.machine)
     if wish.count == 1:
         alone(_in_one(job), script, Distribution(), "")
+    asks = asks_at_terminal(script) if os.isatty(0) else ""
+    if asks:
+        raise UsageError(
+            f"{asks} may ask at the terminal in the middle of the training, and the terminal is rank 0's "
+            "alone. From a file every rank reads the same: hasten run ... < FILE (or < /dev/null)"
+        )
     workspace = Workspace(script)
     prepare(workspace)
     stage = Stage(

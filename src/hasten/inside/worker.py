@@ -17,11 +17,12 @@ from ..records.plan import BASELINE, Plan
 from . import bindings, script_side
 from .account import Account
 from .children import Children
+from .clocks import Clocks
 from .containment import die_with_parent, dies_with_parent
 from .control import Answer, Conversation, stop_here
 from .denied import naming_file
 from .exits import exit_of
-from .job import Job
+from .job import AHEAD, CLOCKS, Job
 from .observer import RawStep
 from .obstacles import several_threads
 from .random_state import seed_numpy
@@ -55,6 +56,7 @@ class Worker:
         self._account = Account() if job.whole else None
         self._under_plan = UnderPlan(job, self._account)
         self._forking = 0  # the process that forked last
+        self._clocks = Clocks()
         self._trainer: threading.Thread | None = None  # whose steps are followed
         wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
         answers: dict[str, Answer] = {
@@ -82,6 +84,8 @@ class Worker:
         script_side.listener = self
         if self._job.own_group is not None:
             bindings.stand_in()
+        if self._job.rehearsal and os.path.exists(os.path.join(self._job.rehearsal, CLOCKS)):
+            self._clocks.install(self._seams)
         if self._conversation is not None and self._account is None:
             Children(self._seams, self._child_came).watch()
         ImportSeam("torch", self._torch_came).install()
@@ -230,6 +234,8 @@ class Worker:
         if self._steps == 1:
             self._first_step_seconds = time.time() - self._started
             sight.training_begins()
+        if self._job.rehearsal and os.path.exists(os.path.join(self._job.rehearsal, AHEAD)):
+            self._clocks.step_ended()
         if sight.witness is not None:
             sight.witness.step_ended(step)
         if sight.training.changed:

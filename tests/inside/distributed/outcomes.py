@@ -95,6 +95,35 @@ def padded(samples):
     return torch.stack(xs) * mask, torch.cat([torch.stack(ys), mask], 1)
 train = Lines(train, LENGTHS)
 """
+_NUMBERED = """
+class Numbered(Dataset):
+    def __init__(self, base): self.base = base
+    def __len__(self): return len(self.base)
+    def __getitem__(self, i):
+        return torch.cat([self.base[i][0][:5], torch.tensor([float(i)])]), self.base[i][1]
+train = Numbered(train)
+each = torch.ones(50)
+def of_each(out, y): return ((out - y) ** 2)[:, 0].detach()
+def anew(sampler): return DataLoader(train, batch_size=8, sampler=sampler)
+Weighted = torch.utils.data.WeightedRandomSampler
+"""
+_EVALUATED_EACH = """
+model.eval()
+with torch.no_grad():
+    for x, y in DataLoader(train, batch_size=8): each[x[:, 5].long()] = of_each(model(x), y)
+model.train()
+"""
+_NOTED = "each[x[:, 5].long()] = of_each(out, y)"
+_TIMER = """
+from time import perf_counter as now
+class Timer:
+    clock = now
+    def __init__(self, seconds): self.until = self.clock() + seconds
+    def is_over(self): return self.clock() > self.until
+timer = Timer(3600)
+"""
+_DATES = "from datetime import datetime, timedelta\nuntil = datetime.now() + timedelta(hours=8)"
+_CLOCK = "by the clock"
 _TOKENS = "((out - y[:, :1]) ** 2 * y[:, 1:]).sum() / y[:, 1:].sum()"
 
 SHAPES: dict[str, Shape] = {
@@ -151,7 +180,8 @@ SHAPES: dict[str, Shape] = {
     ),
     "early stopping on training accuracy": bad(
         before="best = 0", after="right += accuracy(out, y)",
-        end="if epoch and right <= best: break\nbest = right", because="ended|no longer|come to|fails|other",
+        end="if epoch and right <= best: break\nbest = right",
+        because="ranks (end|go on)|ended|no longer|come to|fails|other",
     ),
     "a gradient clamp by a hook that asks for the slice": bad(
         before="for p in model.parameters(): p.register_hook(lambda g: g.clamp(-0.02, 0.02))",
@@ -236,9 +266,48 @@ SHAPES: dict[str, Shape] = {
         "if kept: torch._foreach_add_([p.grad for p in model.parameters()], kept, alpha=0.5)\nkept = now",
     ),
     # ---- the clock, and what cannot be repeated
+    "a time limit in each step": bad(
+        before="began = time.time()", after="if time.time() - began > 3600: break", because=_CLOCK
+    ),
+    "a time limit after an epoch": bad(
+        before="began = time.monotonic()", end="if time.monotonic() - began > 3600: break", because=_CLOCK
+    ),
+    "a date by which it must be over": bad(
+        classes=_DATES, after="if datetime.now() > until: break", because=_CLOCK
+    ),
+    "a timer of its own": bad(classes=_TIMER, end="if timer.is_over(): break", because=_CLOCK),
+    "a loss that changes after an hour": bad(
+        "mse(out, y) + (0.1 * out.abs().mean() if time.time() - began > 3600 else 0.0)",
+        before="began = time.time()", because=_CLOCK,
+    ),
+    "an evaluation every ten minutes": bad(
+        before="last = time.time()",
+        after="if time.time() - last > 600:\n    last = time.time(); model.eval()\n"
+        "    with torch.no_grad(): model(held.tensors[0])\n    model.train()", because=_CLOCK,
+    ),
+    "a learning rate by the hour": bad(
+        classes="from datetime import datetime",
+        after="optimizer.param_groups[0]['lr'] = 0.01 / (1 + datetime.now().year % 2)", because=_CLOCK,
+    ),
+    "the time of an epoch printed": good(
+        before="began = time.time()", end="print(f'epoch {epoch} took {time.time() - began:.1f} s')"
+    ),
+    "the loss printed every ten seconds": good(
+        before="last = time.perf_counter()",
+        after="if time.perf_counter() - last > 10: last = time.perf_counter(); print(loss.item())",
+    ),
+    "a checkpoint every ten minutes": good(
+        before="last = time.time()",
+        after="if time.time() - last > 600: last = time.time(); torch.save(model.state_dict(), 'last.pt')",
+    ),
+    "the date in a file's name": good(
+        classes="import datetime",
+        before="log = open(f'{datetime.datetime.now():%Y-%m-%d}.log', 'w')",
+        end="log.write(f'{datetime.datetime.now().isoformat()} {scored}')",
+    ),
     "an epoch that ends by the clock": bad(
         after="if time.perf_counter_ns() // 1000 % 5 == 0: break",
-        because="ended|no longer|drew|come|fails|other|print",
+        because="ranks (end|go on)|ended|no longer|drew|come|fails|other|print",
     ),
     "a learning rate by the clock": bad(
         after="optimizer.param_groups[0]['lr'] = 0.01 / (1 + 1e-3 * (time.perf_counter_ns() % 1000))",
@@ -247,11 +316,31 @@ SHAPES: dict[str, Shape] = {
     "seeded by the clock": bad(
         before="torch.manual_seed(time.time_ns() % 2**31)", because="other batches|batches"
     ),
+    "weights of samples by their losses in training": bad(
+        classes=_NUMBERED, after=_NOTED, end="loader = anew(Weighted(each, 50))",
+        because="batches|gradient|come apart",
+    ),
+    "the hardest half by their losses in training": bad(
+        classes=_NUMBERED, after=_NOTED,
+        end="kept = each.topk(25).indices.tolist()\n"
+        "loader = DataLoader(torch.utils.data.Subset(train, kept), batch_size=8)",
+        because="batches|gradient|loaders|come apart",
+    ),
+    "weights of samples by their losses in an evaluation": good(
+        classes=_NUMBERED, end=_EVALUATED_EACH + "loader = anew(Weighted(each, 50))"
+    ),
+    "easy batches passed over": bad(
+        batch="if mse(model(x), y).item() < 1.0: continue", because="batches|gradient|come apart|ranks|end"
+    ),
+    "hard batches trained twice": good(
+        after="if loss.item() > 2.0:\n"
+        "    optimizer.zero_grad(); mse(model(x), y).backward(); optimizer.step()"
+    ),
     "hard examples drawn again": bad(
         before="weights = torch.ones(50)\n"
         "sampler = torch.utils.data.WeightedRandomSampler(weights, 50)\n"
         "loader = DataLoader(train, batch_size=8, sampler=sampler)",
-        after="sampler.weights[step % 50] = 1.0 + float((out - y).abs().mean())",
+        after="sampler.weights[step % 50] = 1.0 + (out - y).detach().abs().mean().item()",
         because="batches|gradient|come apart",
     ),
 }  # fmt: skip

@@ -19,7 +19,7 @@ from ...records.codec import from_json, to_json
 from ...records.ranks import Findings, LoaderKey
 from .. import own_files
 from ..hooks import Hooks
-from ..job import DIFFERENT, IN_FLOAT64, WITH_SUM, Ranks
+from ..job import COURSE, DIFFERENT, IN_FLOAT64, WITH_SUM, Ranks
 from ..loader_override import LoaderOverride, workers
 from ..observer import Observer
 from ..random_state import fingerprint
@@ -34,7 +34,7 @@ from .slicing import key_of, slice_of
 from .trace import Trace
 
 _MOST_PASSES = 8  # backward passes that are compared
-_FILE, _TRACE = "one-process.pt", "one-process.trace"
+_FILE = "one-process.pt"
 
 _NAME = "rehearsal"
 
@@ -68,7 +68,7 @@ class Rehearsal(Member):
         self._cutting = False
         self._draws = AlignedDraws(lambda: self.slicer.latest)
         self._doubled = Path(folder, IN_FLOAT64).exists()
-        self._trace = Trace(training, Path(folder, _TRACE), self._alone, self._came_to_something_else)
+        self._trace = Trace(training, Path(folder, COURSE), self._alone, self._came_to_something_else)
         self._trace.precision = "float64" if self._doubled else ""
         self._entered = False
 
@@ -139,6 +139,7 @@ class Rehearsal(Member):
             undo()
 
     def _evaluate(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._trace.evaluated()
         return call(*args, **kwargs)
 
     def _pass_ended(self) -> None:
@@ -186,7 +187,7 @@ class Rehearsal(Member):
             )
 
     def training_ends(self) -> None:
-        """Nobody goes on with it."""
+        self._trace.script_ended()
 
     # ---- what was found
     def found(self, uses: Sequence[str]) -> Findings:

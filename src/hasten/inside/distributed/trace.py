@@ -1,34 +1,18 @@
-"""What a training does step by step, as numbers: one process writes it down, and ranks are held against it.
-
-Trainings that differ by rounding drift apart by and by; what means something else is another number at once.
-So a comparison ends where numbers have drifted a little, and what is far off without having drifted counts.
-"""
+"""What a training does step by step: one process writes it down, and ranks are held against it."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ..course import ANOTHER, DRIFTED, END, EVALUATED, Event, apart, as_line, read_events
 from ..training import Training
 
 _SAMPLED = 16  # elements of each parameter's gradient
-_DRIFTED = {"float64": 1e-8, "float32": 1e-3}  # relative
-_ANOTHER = {"float64": 1e-6, "float32": 0.05}
-
-
-@dataclass(frozen=True)
-class Event:
-    """``kind``: "gradient", as the optimizer gets it; "learning rates"; "metric", given to a scheduler."""
-
-    kind: str
-    step: int
-    values: Sequence[float]
 
 
 class Trace:
@@ -38,11 +22,13 @@ class Trace:
 
     def __init__(self, training: Training, path: Path, alone: bool, different: Callable[[str], None]) -> None:
         self._training, self._different = training, different
-        self._expected = iter(() if alone else _read(path))
+        expected = () if alone else read_events(path)
+        self._expected = iter([event for event in expected if event.kind != EVALUATED])
         self._file = path.open("w", encoding="utf-8") if alone else None
         self._ended = False
         self.precision = ""  # "float64", "float32" or "lower"; unknown at first, and nothing is compared then
         self.steps = 0
+        self._evaluations = 0  # since the last step
 
     def install(self) -> None:
         from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -52,7 +38,17 @@ class Trace:
         seams.on_undo(register_optimizer_step_pre_hook(self._stepping).remove)
         seams.replace(ReduceLROnPlateau, "step", self._around_plateau)
 
+    def evaluated(self) -> None:
+        """A model was called without gradients."""
+        self._evaluations += 1
+
+    def script_ended(self) -> None:
+        self._came(Event(END, self.steps, ()))
+
     def _stepping(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._file is not None:
+            self._came(Event(EVALUATED, self.steps, [float(self._evaluations)]))
+        self._evaluations = 0
         self.steps += 1
         rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
         self._came(Event("learning rates", self.steps, rates))
@@ -67,7 +63,7 @@ class Trace:
 
     def _came(self, event: Event) -> None:
         if self._file is not None:
-            self._file.write(json.dumps([event.kind, event.step, list(event.values)]) + "\n")
+            self._file.write(as_line(event))
             self._file.flush()  # whoever is stopped has written it
         elif not self._ended:
             self._compare(event)
@@ -76,20 +72,13 @@ class Trace:
         expected = next(self._expected, None)
         if expected is None:
             self._ended = True  # no further was it trained by one process
-        if expected is None or self.precision not in _ANOTHER:
+        if expected is None or self.precision not in ANOTHER:
             return
-        apart = _apart(expected, event)
-        if apart > _DRIFTED[self.precision]:
+        far = apart(expected, event)
+        if far > DRIFTED[self.precision]:
             self._ended = True
-        if apart > _ANOTHER[self.precision]:
-            self._different(_in_words(expected, event, apart))
-
-
-def _read(path: Path) -> list[Event]:
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [Event(*json.loads(line)) for line in lines]
+        if far > ANOTHER[self.precision]:
+            self._different(_in_words(expected, event, far))
 
 
 def _sketch(optimizer: Any) -> list[float]:
@@ -107,20 +96,14 @@ def _sketch(optimizer: Any) -> list[float]:
     return found
 
 
-def _apart(expected: Event, event: Event) -> float:
-    """Relative; infinite where it is another event altogether."""
-    if (expected.kind, len(expected.values)) != (event.kind, len(event.values)):
-        return math.inf
-    size = math.dist(expected.values, [0.0] * len(expected.values))
-    apart = math.dist(expected.values, event.values)
-    if math.isnan(apart):  # of both, or of none
-        alike = [math.isnan(a) == math.isnan(b) for a, b in zip(expected.values, event.values, strict=True)]
-        return 0.0 if all(alike) else math.inf
-    return apart / size if size else (0.0 if apart == 0.0 else math.inf)
-
-
-def _in_words(expected: Event, event: Event, apart: float) -> str:
+def _in_words(expected: Event, event: Event, far: float) -> str:
     step = f"in step {event.step}"
+    if END in (expected.kind, event.kind):
+        ranks, one = ("end", "goes on") if event.kind == END else ("go on", "ends")
+        return (
+            f"after step {event.step - (event.kind != END)} ranks {ranks}, where one process {one}: what a "
+            "rank computes from its part of a batch, or reads from its clock, ends the training"
+        )
     if expected.kind != event.kind:
         return f"{step} ranks come to a {event.kind} where one process comes to a {expected.kind}"
     if event.kind == "metric":
@@ -132,8 +115,8 @@ def _in_words(expected: Event, event: Event, apart: float) -> str:
         return (
             f"{step} the learning rate is {event.values[0]:.6g}, and {expected.values[0]:.6g} in one process"
         )
-    far = f"{apart:.1%} apart" if math.isfinite(apart) else "of other parameters"
+    how_far = f"{far:.1%} apart" if math.isfinite(far) else "of other parameters"
     return (
-        f"{step} the gradient that comes to the optimizer is not that of one process ({far}): the loss, or "
-        "what is done to the gradient, depends on which samples a rank has"
+        f"{step} the gradient that comes to the optimizer is not that of one process ({how_far}): the "
+        "loss, or what is done to the gradient, depends on which samples a rank has"
     )

@@ -1,0 +1,68 @@
+"""What a training comes to step by step, as numbers, and where two trainings come apart.
+
+Trainings that differ by rounding drift apart by and by; what means something else is another number at once.
+So a comparison ends where numbers have drifted a little, and what is far off without having drifted counts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+DRIFTED = {"float64": 1e-8, "float32": 1e-3}  # relative
+ANOTHER = {"float64": 1e-6, "float32": 0.05}
+EVALUATED, END = "evaluations", "end"  # kinds of an Event; slices may make others of the first
+
+
+@dataclass(frozen=True)
+class Event:
+    """``kind``: "gradient", as the optimizer gets it; "learning rates"; "metric", given to a scheduler;
+    "evaluations", how many calls of a model there were since the last step; "end" of the script.
+    """
+
+    kind: str
+    step: int
+    values: Sequence[float]
+
+
+def as_line(event: Event) -> str:
+    return json.dumps([event.kind, event.step, list(event.values)]) + "\n"
+
+
+def read_events(path: Path) -> list[Event]:
+    """As many as were written whole: whoever wrote them may have been stopped."""
+    found: list[Event] = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            found.append(Event(*json.loads(line)))
+        except (ValueError, TypeError):
+            break
+    return found
+
+
+def apart(expected: Event, event: Event) -> float:
+    """Relative; infinite where it is another event altogether."""
+    if (expected.kind, len(expected.values)) != (event.kind, len(event.values)):
+        return math.inf
+    size = math.dist(expected.values, [0.0] * len(expected.values))
+    far = math.dist(expected.values, event.values)
+    if math.isnan(far):  # of both, or of none
+        alike = [math.isnan(a) == math.isnan(b) for a, b in zip(expected.values, event.values, strict=True)]
+        return 0.0 if all(alike) else math.inf
+    return far / size if size else (0.0 if far == 0.0 else math.inf)
+
+
+def parted(expected: Sequence[Event], events: Sequence[Event]) -> tuple[Event, Event] | None:
+    """The first pair that means something else, of two courses of one process; None where none does as far
+    as both went.
+    """
+    for one, other in zip(expected, events, strict=False):
+        far = apart(one, other)
+        if far > ANOTHER["float64"]:
+            return one, other
+        if far > DRIFTED["float64"]:
+            break
+    return None
