@@ -99,8 +99,11 @@ def _change(usual: Event, other: Event) -> str:
         return f"it ends after {step}"
     if usual.kind == END:
         return f"it goes on after {step}"
-    if usual.kind != other.kind or usual.kind == EVALUATED:
-        return f"it does not do the same after {step} (an evaluation or a schedule comes at another time)"
+    if usual.kind == other.kind == EVALUATED:
+        more = sum(other.values) > sum(usual.values)
+        return f"it {'evaluates' if more else 'does not evaluate'} after {step}"
+    if usual.kind != other.kind:
+        return f"it comes to a {other.kind} after {step} where it came to a {usual.kind}"
     return f"the {usual.kind} in {step} is another".replace("rates in", "rate in")
 
 
