@@ -7,6 +7,9 @@ import os
 import sqlite3
 from pathlib import Path
 
+from .errors import HastenError
+
+_LEAST_BYTES = 2**20
 _FULL = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "your quota on the disk is used up",
@@ -21,6 +24,8 @@ def is_full(error: OSError) -> bool:
 
 def why_lost(error: OSError | sqlite3.Error, path: Path | str) -> str:
     """``error`` came of writing to ``path``."""
+    if isinstance(error, FileNotFoundError):
+        return f"{path} was removed meanwhile"
     if isinstance(error, OSError):
         return _FULL.get(error.errno or 0, error.strerror or str(error))
     if "disk is full" in str(error):
@@ -28,3 +33,14 @@ def why_lost(error: OSError | sqlite3.Error, path: Path | str) -> str:
     if not os.path.lexists(path):
         return f"{path} was removed meanwhile"
     return str(error)
+
+
+def check_room(folder: Path | str) -> None:
+    """Raises HastenError where what a script prints or writes in a trial could find no room in ``folder``."""
+    found = os.statvfs(folder)
+    left = found.f_frsize * (found.f_bfree if os.geteuid() == 0 else found.f_bavail)
+    if found.f_blocks and left < _LEAST_BYTES:  # a file system may not tell
+        raise HastenError(
+            f"the disk is full: {left / 2**10:.0f} KiB are left in {folder}, and trials write there. Make "
+            "room and run again"
+        )

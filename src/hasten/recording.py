@@ -49,6 +49,8 @@ class LoggedBench:
             self._journal.add(trial, purpose)
         except sqlite3.Error as error:
             self.lost = self.lost or why_lost(error, self._workspace.journal_path)
+        if not self._workspace.journal_path.exists():  # SQLite goes on writing into a file without a name
+            self.lost = self.lost or f"{self._workspace.journal_path} was removed meanwhile"
         return trial
 
     def _write(self, folder: Path, trial: Trial, purpose: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from hasten.bench.ending import ScriptOver
 from hasten.bench.stage import offline
-from hasten.errors import Refusal
+from hasten.errors import HastenError, Refusal
 from hasten.launch.together import Wish
 from hasten.records.plan import Plan
 from hasten.sources import Sources
@@ -214,3 +215,23 @@ def test_no_worker_starts_from_other_files_than_the_first(tmp_path: Path) -> Non
             stage.worker()
         with pytest.raises(Refusal, match=r"later_still\.py changed"):
             stage.ranks(Wish(2), str(tmp_path), None, lambda line: None)
+
+
+@pytest.mark.attack("together")
+@pytest.mark.parametrize("full", ["output", "aside"])
+def test_where_the_disk_is_full_no_worker_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    """Else the script would be blamed for what it cannot print or write."""
+    original = os.statvfs
+
+    def statvfs(path: str | Path) -> os.statvfs_result:
+        found = list(original(path))
+        if Path(path).name == full:
+            found[3] = found[4] = 1  # blocks that are left
+        return os.statvfs_result(found)
+
+    with stage_for(tmp_path, WRITES) as stage:
+        monkeypatch.setattr(os, "statvfs", statvfs)
+        with pytest.raises(HastenError, match=r"^the disk is full: \d+ KiB are left in .*Make room and run"):
+            stage.worker()

@@ -26,6 +26,7 @@ from ..launch.standard_input import (
 )
 from ..launch.together import Wish, wish_of
 from ..launching import OwnRanks, ranks_of_ours, ranks_of_their_own
+from ..lost_writes import check_room
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
@@ -247,6 +248,8 @@ class Stage:
         if self.trial_folder is None:
             return Output(stdout_to_stderr=self.stdout_to_stderr)
         safe_files.make_folder(self.trial_folder)
+        for folder in (self.trial_folder, self.aside):
+            check_room(folder)
         name = f"worker-{self._count:03}"
         return Output(self.trial_folder / f"{name}.stdout", self.trial_folder / f"{name}.stderr")
 
