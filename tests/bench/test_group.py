@@ -49,6 +49,7 @@ def test_pairs_compare_one_process_with_two(tmp_path: Path) -> None:
 
 
 @pytest.mark.attack("messages")
+@pytest.mark.thorough
 def test_a_rank_that_is_gone_fails_the_group(tmp_path: Path) -> None:
     with stage_for(tmp_path, PLAIN) as stage, stage.worker(TWO) as worker:
         assert isinstance(worker, WorkerGroup)

@@ -25,6 +25,7 @@ from tests.bench import faulty_techniques
 from tests.bench.faulty_techniques import PLANTED, TRAINING, TRAININGS
 from tests.bench.made_up import PRECISIONS
 from tests.bench.workers import stage_for
+from tests.inside.distributed.forked import workers_forked
 
 STEPS = 60
 EXACT = ("dataset_in_ram", "fused_optimizer", "malloc")
@@ -51,7 +52,7 @@ def trainings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainings]:
         for kind, arguments in TRAININGS.items():
             names = (*HARMLESS.get(kind, ()), *PLANTED[kind])
             folder = tmp_path_factory.mktemp("faults")
-            with stage_for(folder, TRAINING, *arguments) as stage, ExitStack() as stack:
+            with workers_forked(), stage_for(folder, TRAINING, *arguments) as stage, ExitStack() as stack:
                 workers = {
                     "plain": stage.worker(BASELINE, seed=11, witness=True),
                     **{

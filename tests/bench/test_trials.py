@@ -182,6 +182,7 @@ def test_a_pair_that_cannot_train_under_the_plan_is_a_failed_trial(
     assert workers_started(tmp_path) == 2
 
 
+@pytest.mark.thorough
 def test_a_pair_in_which_a_worker_is_killed_is_a_failed_trial(tmp_path: Path) -> None:
     before = children()
     with stage_for(tmp_path, FAILS_AT_STEP_70, "killed") as stage:

@@ -83,6 +83,7 @@ def test_a_technique_by_hand_takes_effect(project: Project) -> None:
     assert "training under the techniques named by --use: fused_optimizer + threads" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_technique_taken_out_of_a_plan(project: Project) -> None:
     project.write("train.py", TRAINS + "print(optimizer.param_groups[0]['fused'])\n")
     project.write("plan.toml", "format = 1\n[techniques.fused_optimizer]\n[techniques.malloc]\n")

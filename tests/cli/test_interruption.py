@@ -116,9 +116,9 @@ class Interrupted:
     scope="module",
     params=[
         (signal.SIGINT, "at the start"),
-        (signal.SIGINT, "during observation"),
+        pytest.param((signal.SIGINT, "during observation"), marks=pytest.mark.thorough),
         (signal.SIGHUP, "during observation"),
-        (signal.SIGQUIT, "during observation"),
+        pytest.param((signal.SIGQUIT, "during observation"), marks=pytest.mark.thorough),
         pytest.param((signal.SIGINT, "during a trial"), marks=pytest.mark.thorough),
         pytest.param((signal.SIGTERM, "during a trial"), marks=pytest.mark.thorough),
     ],
@@ -221,7 +221,7 @@ def everywhere() -> set[str]:
     return {*os.listdir("/dev/shm"), *Path("/proc/self/mountinfo").read_text().splitlines()}
 
 
-@pytest.mark.parametrize("rounds", [2, pytest.param(10, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.thorough)])
 def test_killed_at_any_moment_it_leaves_nothing(
     rounds: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

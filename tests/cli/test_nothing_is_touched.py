@@ -312,6 +312,7 @@ def test_a_denied_write_is_explained(without_overlays: Project, write: str, name
     assert tree(without_overlays.folder) == before
 
 
+@pytest.mark.thorough
 def test_a_script_that_writes_nothing_is_measured_without_overlays(without_overlays: Project) -> None:
     done = profile_held(without_overlays, "pass")
     assert (done.returncode, done.stderr) == (0, "")

@@ -87,6 +87,7 @@ def test_what_slices_do_not_add_up_to_is_refused_before_it_trains(project: Proje
     assert not (project.folder / "log.txt").exists()
 
 
+@pytest.mark.thorough
 def test_a_rank_that_dies_ends_all_and_is_named(project: Project) -> None:
     """The script tells them apart by where its files go alone, and a rehearsal by what is there by then."""
     if "upperdir" in Path("/proc/self/mountinfo").read_text():
@@ -105,6 +106,7 @@ def test_a_rank_that_dies_ends_all_and_is_named(project: Project) -> None:
     assert project.left_over() == []
 
 
+@pytest.mark.thorough
 def test_ctrl_c_leaves_nothing(project: Project) -> None:
     script(project, ENDLESS)
     process = project.start("run", "--nproc-per-node", "2", "train.py")
@@ -132,6 +134,7 @@ def test_the_shipped_example_prints_once(project: Project) -> None:
 
 
 @pytest.mark.attack("files")
+@pytest.mark.thorough
 def test_files_outside_the_project_are_written_once(project: Project) -> None:
     """Neither the rehearsal nor ranks other than 0 leave a line in a log that lies elsewhere."""
     elsewhere = project.folder.parent / "elsewhere"

@@ -1,6 +1,8 @@
 """The contract, over the whole catalogue and every ordered pair of it."""
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -46,7 +48,19 @@ def test_steps_under_it_leave_no_trace(name: str) -> None:
         check_steps_leave_no_trace(bench, plan_of(name))
 
 
-@pytest.mark.parametrize(("first", "second"), PAIRS)
+# Compiling takes seconds: these are the ones whose hooks and dtypes lie closest to it.
+COMPILED = {("compile", "bf16"), ("fused_optimizer", "compile"), ("compile", "channels_last")}
+
+
+def is_ordinary(first: str, second: str) -> bool:
+    return "compile" not in (first, second) or (first, second) in COMPILED
+
+
+def pairs(ordinary: Callable[[str, str], bool]) -> list[Any]:
+    return [pair if ordinary(*pair) else pytest.param(*pair, marks=pytest.mark.thorough) for pair in PAIRS]
+
+
+@pytest.mark.parametrize(("first", "second"), pairs(is_ordinary))
 def test_every_ordered_pair_leaves_no_trace(first: str, second: str) -> None:
     with workbench(make_model=normed_cnn) as bench:
         check_switching_alone_leaves_no_trace(bench, plan_of(first, second))
@@ -66,7 +80,10 @@ def test_training_stays_close(name: str) -> None:
         check_training_stays_close(bench, plan_of(name), TOLERANCES[CATALOG[name].precision])
 
 
-@pytest.mark.parametrize(("first", "second"), PAIRS)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    pairs(lambda first, second: is_ordinary(first, second) and LIVE.index(first) < LIVE.index(second)),
+)
 def test_training_stays_close_under_every_ordered_pair(first: str, second: str) -> None:
     tolerance = max(TOLERANCES[CATALOG[name].precision] for name in (first, second))
     with workbench(make_model=normed_cnn) as bench:

@@ -31,8 +31,23 @@ from .trainings import LOADER, SEED, write
 _SECONDS = PATIENCE_SECONDS  # after which a test has failed
 
 
+def train_well(
+    folder: Path, source: str, size: int, findings: Findings | None = None, **how: Any
+) -> list[Ended]:
+    """As ``trainings.train``: all of them end well."""
+    done = train_forked(folder, source, size, findings, **how)
+    for rank, one in enumerate(done):
+        assert one.code == 0, f"rank {rank}: {one.stderr[-3000:]}"
+    return done
+
+
 def train_forked(
-    folder: Path, source: str, size: int, findings: Findings | None = None, sync_batch_norm: bool = False
+    folder: Path,
+    source: str,
+    size: int,
+    findings: Findings | None = None,
+    backend: str = "shm",
+    sync_batch_norm: bool = False,
 ) -> list[Ended]:
     """As ``trainings.train``, with how each rank ended, well or not (-9 where it hung); of size 0 it is one
     worker alone.
@@ -42,7 +57,7 @@ def train_forked(
     jobs = []
     for rank in range(max(size, 1)):
         ranks = Ranks(
-            rank, size, rank, f"file://{store}",
+            rank, size, rank, f"file://{store}", backend,
             timeout_seconds=PATIENCE_SECONDS, sync_batch_norm=sync_batch_norm,
             findings=findings or Findings(LOADER),
         )  # fmt: skip

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from hasten.records.ranks import Findings
 
+from .forked import train_well
 from .test_member import BATCHES
-from .trainings import LOADER, apart, told, train
+from .trainings import LOADER, apart, told
 
 FINDINGS = Findings(LOADER, least=2)
 
@@ -54,8 +55,8 @@ def of_form(form: str, trained: str = "") -> str:
 
 def test_outputs_are_shared_and_the_same(tmp_path: Path) -> None:
     source = of_form("return {'logits': out, 'features': [out + 1]}", "(lambda found: found['logits'])")
-    alone = told(train(tmp_path / "alone", source, 0)[0])
-    done = [told(one) for one in train(tmp_path / "ranks", source, 2, sync_batch_norm=True)]
+    alone = told(train_well(tmp_path / "alone", source, 0)[0])
+    done = [told(one) for one in train_well(tmp_path / "ranks", source, 2, sync_batch_norm=True)]
     for one in done:
         assert apart(one["results"], alone["results"]) < 1e-9
     # the first batch is proven, computed whole and by halves, and so is the one after four that were shared;
@@ -65,18 +66,18 @@ def test_outputs_are_shared_and_the_same(tmp_path: Path) -> None:
 
 
 def test_running_statistics_of_slices_are_brought_together(tmp_path: Path) -> None:
-    done = [told(one) for one in train(tmp_path, of_form("return out"), 2, FINDINGS)]
+    done = [told(one) for one in train_well(tmp_path, of_form("return out"), 2, FINDINGS)]
     assert done[0]["results"] == done[1]["results"]
     assert done[0]["rows"][2] == 8
 
 
 def test_outputs_that_depend_on_the_whole_batch_are_computed_by_all(tmp_path: Path) -> None:
     source = of_form("return out if self.training else out - out.mean(0)")
-    done = [told(one) for one in train(tmp_path, source, 2, FINDINGS)]
+    done = [told(one) for one in train_well(tmp_path, source, 2, FINDINGS)]
     assert done[0]["rows"] == [16, 8, 16, 9, 2] + [16, 16, 9, 2] * 2
 
 
 def test_outputs_without_a_row_for_each_sample_are_computed_by_all(tmp_path: Path) -> None:
     source = of_form("return out if self.training else out.mean(0, keepdim=True)")
-    done = [told(one) for one in train(tmp_path, source, 2, FINDINGS)]
+    done = [told(one) for one in train_well(tmp_path, source, 2, FINDINGS)]
     assert done[0]["rows"] == [16, 16, 9, 2] * 3

@@ -15,7 +15,7 @@ from hasten.inside.backward_call import OF_AUTOGRAD, OF_TENSOR
 from hasten.inside.distributed.member import Member
 from hasten.records.ranks import Findings
 
-from ...thorough import cases
+from .forked import train_well
 from .trainings import LOADER, apart, told, train
 
 BATCHES = """
@@ -137,7 +137,7 @@ for step, x, y in batches(12):
         loss = nn.functional.mse_loss(model(x), y)
         loss.backward()
         return loss
-    losses.append(float(optimizer.step(closure)))
+    losses.append(optimizer.step(closure).item())
 tell(model=flat(model), losses=losses)
 """
 
@@ -264,26 +264,15 @@ CASES = {
 }
 
 
-ALWAYS = {
-    "SGD, clipped, uneven",
-    "Adam",
-    "accumulation",
-    "sum losses",
-    "GAN",
-    "closures",
-    "batch norm",
-}
-
-
-@pytest.mark.parametrize("name", cases(CASES, ALWAYS))
+@pytest.mark.parametrize("name", CASES)
 def test_ranks_train_what_one_process_trains(tmp_path: Path, name: str) -> None:
     case = CASES[name]
     source = BATCHES + case.source
-    alone = told(train(tmp_path / "alone", source, 0)[0])
+    alone = told(train_well(tmp_path / "alone", source, 0)[0])
     for size in case.sizes:
         findings = Findings(LOADER, loss=case.loss)
         how = {"backend": case.backend, "sync_batch_norm": case.sync_batch_norm}
-        done = train(tmp_path / str(size), source, size, findings, **how)
+        done = train_well(tmp_path / str(size), source, size, findings, **how)
         ranks = [told(one) for one in done]
         assert [rank["model"] for rank in ranks[1:]] == [ranks[0]["model"]] * (size - 1)
         for key, expected in alone.items():
@@ -295,8 +284,8 @@ def test_slices_are_no_smaller_than_asked(tmp_path: Path) -> None:
     source = BATCHES + CLIPPED.replace("OPTIMIZER", "SGD(model.parameters(), lr=0.1)").replace(
         "losses.append", "assert len(x) > 1; losses.append"
     )
-    alone = told(train(tmp_path / "alone", source, 0)[0])
-    for one in train(tmp_path / "ranks", source, 3, replace(Findings(LOADER), least=2)):
+    alone = told(train_well(tmp_path / "alone", source, 0)[0])
+    for one in train_well(tmp_path / "ranks", source, 3, replace(Findings(LOADER), least=2)):
         assert apart(told(one)["model"], alone["model"]) < 1e-12
 
 
@@ -314,8 +303,8 @@ def test_large_gradients_go_through_several_buckets_on_the_way(tmp_path: Path) -
     tell(model=flat(model)[::97])
     """.replace("\n    ", "\n")
     )
-    alone = told(train(tmp_path / "alone", source, 0)[0])
-    for one in train(tmp_path / "ranks", source, 2):
+    alone = told(train_well(tmp_path / "alone", source, 0)[0])
+    for one in train_well(tmp_path / "ranks", source, 2):
         assert apart(told(one)["model"], alone["model"]) < 1e-12
 
 
@@ -329,7 +318,7 @@ names = [n for n in os.environ if n in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MAS
 tell(used=[float(torch.distributed.is_initialized()), float(len(names))])
 """
     )
-    for one in train(tmp_path, source, 2):
+    for one in train_well(tmp_path, source, 2):
         assert told(one)["used"] == [0.0, 0.0]
 
 
@@ -371,8 +360,8 @@ for step, x, y in batches(14):
 tell(model=flat(model)[:84], rare=model.rare.weight)
 """
     )
-    alone = told(train(tmp_path / "alone", source, 0)[0])
-    for one in train(tmp_path / "ranks", source, 2):
+    alone = told(train_well(tmp_path / "alone", source, 0)[0])
+    for one in train_well(tmp_path / "ranks", source, 2):
         assert apart(told(one)["model"], alone["model"]) < 1e-12
 
 
@@ -398,3 +387,11 @@ def test_a_graph_that_is_kept_is_known_wherever_that_is_said(
     Member._around_backward(member, names, lambda *args, **kwargs: None)(loss, *args, **kwargs)
     ((losses, told), _) = member._end_pass.call_args
     assert (told, losses[0] is loss) == (kept, True)
+
+
+def test_processes_of_their_own_train_what_one_trains(tmp_path: Path) -> None:
+    """Which are no forks of one that has everything imported already."""
+    case = CASES["SGD, clipped, uneven"]
+    alone = told(train(tmp_path / "alone", BATCHES + case.source, 0)[0])
+    for one in train(tmp_path / "ranks", BATCHES + case.source, 2):
+        assert apart(told(one)["model"], alone["model"]) < case.tolerance

@@ -52,8 +52,15 @@ def after(signalled: int, folder: Path, size: int, **environment: str) -> list[E
         return [ended(process) for process in started[:-1]]
 
 
-@pytest.mark.parametrize("more", [{}, NO_KERNEL], ids=["kernel", "semaphores"])
-@pytest.mark.parametrize(("size", "count"), [(2, "100000"), (3, "1")])
+@pytest.mark.parametrize(
+    ("size", "count", "more"),
+    [
+        pytest.param(2, "100000", {}, id="2, kernel"),
+        pytest.param(3, "1", NO_KERNEL, id="3, semaphores"),
+        pytest.param(3, "1", {}, id="3, kernel", marks=pytest.mark.thorough),
+        pytest.param(2, "100000", NO_KERNEL, id="2, semaphores", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_rank_that_is_killed_is_named_at_once(
     tmp_path: Path, size: int, count: str, more: dict[str, str]
 ) -> None:
@@ -73,6 +80,7 @@ def test_a_rank_that_is_stopped_is_named_within_the_timeout(tmp_path: Path) -> N
     assert other.stdout.startswith("RankGone rank 1 did not come to rank 0 within 1.5 s")
 
 
+@pytest.mark.thorough
 def test_an_interrupt_ends_the_waiting(tmp_path: Path) -> None:
     source = """
 start("shm", 100.0)
