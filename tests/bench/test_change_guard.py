@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,17 @@ import pytest
 from hasten.bench.change_guard import guard_change, judge_change
 from hasten.records.plan import Plan
 from tests.bench.workers import stage_for
+from tests.inside.distributed.forked import workers_forked
 
 SHAPES = {"model 0: weight": [4, 3], "optimizer 0: exp_avg of parameter 0": [4, 3]}
 CHANGING = ["batch_size"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _workers_are_forks() -> Iterator[None]:
+    """What is tested comes after their start."""
+    with workers_forked():
+        yield
 
 
 def trained(losses: list[float], steps: int = 30) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +18,19 @@ from hasten.bench.steps import Rhythm
 from hasten.errors import WorkerError
 from hasten.launch.together import Wish
 from hasten.records.plan import BASELINE, Plan
+from tests.inside.distributed.forked import workers_forked
 
 from .workers import PLAIN, stage_for
 
 TWO = Plan({"processes": {"count": 2}})
 WITH_MORE = TWO.adding("fused_optimizer", {"form": "fused"})
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _workers_are_forks() -> Iterator[None]:
+    """What is tested comes after their start."""
+    with workers_forked():
+        yield
 
 
 def test_a_group_trains_the_steps_it_is_told_and_switches_as_one(tmp_path: Path) -> None:
@@ -49,7 +58,6 @@ def test_pairs_compare_one_process_with_two(tmp_path: Path) -> None:
 
 
 @pytest.mark.attack("messages")
-@pytest.mark.thorough
 def test_a_rank_that_is_gone_fails_the_group(tmp_path: Path) -> None:
     with stage_for(tmp_path, PLAIN) as stage, stage.worker(TWO) as worker:
         assert isinstance(worker, WorkerGroup)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.records.verdict import GuardVerdict
 from tests.bench.made_up import PRECISIONS
 from tests.bench.workers import one_thread, stage_for
+from tests.inside.distributed.forked import workers_forked
 
 # The first argument plants a fault into an otherwise equal training.
 TRAINING = """
@@ -53,6 +55,13 @@ FAULTS = {
     "gradients x 1.05": "the loss departs",
 }
 Testimonies = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _workers_are_forks() -> Iterator[None]:
+    """What is tested comes after their start."""
+    with workers_forked():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hasten.bench.ending import ScriptOver
 from hasten.bench.observe import observe
 from hasten.errors import Refusal, ScriptError
 from tests.bench.workers import PLAIN, children, stage_for
+from tests.inside.distributed.forked import workers_forked
 
 GAN = """
     from pathlib import Path
@@ -35,6 +37,13 @@ GAN = """
         (-critic(generator(torch.randn(8, 4))).mean()).backward()
         of_generator.step()
 """
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _workers_are_forks() -> Iterator[None]:
+    """What is tested comes after their start."""
+    with workers_forked():
+        yield
 
 
 def test_two_optimizers_in_turns_are_a_cycle(tmp_path: Path) -> None:

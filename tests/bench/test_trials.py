@@ -14,10 +14,12 @@ from hasten.bench.live import LiveBench
 from hasten.bench.pairs import PairsBench
 from hasten.bench.process import WorkerProcess
 from hasten.bench.script_bench import ScriptBench
+from hasten.bench.starting import start_process
 from hasten.bench.steps import Rhythm
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Trial
 from tests.bench.workers import PLAIN, children, stage_for
+from tests.inside.distributed.forked import workers_forked
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
@@ -55,6 +57,13 @@ FAILURES = {
     "hangs": "it seems to hang",
     "diverges": "the loss is no longer a number",
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _workers_are_forks() -> Iterator[None]:
+    """What is tested comes after their start."""
+    with workers_forked():
+        yield
 
 
 def workers_started(folder: Path) -> int:
@@ -143,7 +152,8 @@ def test_a_live_trial_in_which_the_script_fails_is_a_failed_trial(
     assert trial.ratio is None
 
 
-def test_pairs_get_their_ratio_and_proofs(tmp_path: Path) -> None:
+def test_pairs_get_their_ratio_and_proofs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "start_process", start_process)  # malloc is a process's own
     before = children()
     plan = Plan({"malloc": {}, "dataset_in_ram": {}})
     with stage_for(tmp_path, VIEWS) as stage:
@@ -182,7 +192,6 @@ def test_a_pair_that_cannot_train_under_the_plan_is_a_failed_trial(
     assert workers_started(tmp_path) == 2
 
 
-@pytest.mark.thorough
 def test_a_pair_in_which_a_worker_is_killed_is_a_failed_trial(tmp_path: Path) -> None:
     before = children()
     with stage_for(tmp_path, FAILS_AT_STEP_70, "killed") as stage:
