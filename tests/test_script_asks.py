@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hasten.script_asks import asks_at_terminal, reads_clock
+from hasten.script_asks import asks_at_terminal, asks_generator, reads_clock
 from hasten.workspace import Script
 
 CLOCKS = [
@@ -40,6 +40,14 @@ ASKS_NOT = [
     "model.input(3)",
     "input = 3",
     "print('input()')",
+]
+
+
+GENERATOR = [
+    "import torch\nkept = torch.default_generator.get_state()",
+    "import torch\ntorch.default_generator.manual_seed(3)",
+    "from torch import default_generator as g\ng.set_state(kept)",
+    "import torch.random\ntorch.random.default_generator.seed()",
 ]
 
 
@@ -79,6 +87,18 @@ def test_questions_are_seen(tmp_path: Path, source: str) -> None:
 @pytest.mark.parametrize("source", ASKS_NOT)
 def test_what_is_no_question_is_none(tmp_path: Path, source: str) -> None:
     assert asks_at_terminal(written(tmp_path, source)) == ""
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("source", GENERATOR)
+def test_torchs_own_generator_is_seen(tmp_path: Path, source: str) -> None:
+    script = written(tmp_path, source)
+    assert asks_generator(script.argv, module=False).startswith(f"{script.path}:2: ")
+
+
+def test_other_generators_are_none(tmp_path: Path) -> None:
+    source = "import torch\ng = torch.Generator().manual_seed(3)\ntorch.randperm(3, generator=g)"
+    assert asks_generator(written(tmp_path, source).argv, module=False) == ""
 
 
 def test_what_cannot_be_read_says_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whether a script asks a clock, or somebody at the terminal: read without running it."""
+"""Whether a script asks a clock, somebody at the terminal or torch's own generator, as it reads."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _AT_TERMINAL = {
     *("input", "getpass.getpass", "click.prompt", "click.confirm"),
     *(f"sys.stdin.{of}{name}" for of in ("", "buffer.") for name in ("read", "readline", "readlines")),
 }
+_GENERATORS = ("torch.default_generator.", "torch.random.default_generator.")
 _BY_TIME = {"max_time"}  # an argument of Lightning's Trainer
 
 
@@ -37,8 +38,23 @@ def asks_at_terminal(script: Script) -> str:
                 asks = isinstance(node, ast.For) and full_name(node.iter, names) == "sys.stdin"
             if asks:
                 line = getattr(node, "lineno", 1)
-                return f"{part.name}:{line}: {part.source.splitlines()[line - 1].strip()}"
+                return _place(part, line)
     return ""
+
+
+def asks_generator(argv: Sequence[str], module: bool) -> str:
+    """The first place where it reads or sets the state of torch's default generator itself, and not by
+    ``torch.get_rng_state`` and the like; "" where there is none.
+    """
+    for part, names in _parts(argv, module):
+        for node in ast.walk(part.tree):
+            if isinstance(node, ast.Attribute) and full_name(node, names).startswith(_GENERATORS):
+                return _place(part, node.lineno)
+    return ""
+
+
+def _place(part: Part, line: int) -> str:
+    return f"{part.name}:{line}: {part.source.splitlines()[line - 1].strip()}"
 
 
 def _parts(argv: Sequence[str], module: bool) -> Iterator[tuple[Part, dict[str, str]]]:

@@ -212,12 +212,24 @@ REFUSED = {
 """,
         "several loaders",
     ),
+    "torch's generator itself": (
+        loop("F.cross_entropy(model(x), y)") + "    kept = torch.default_generator.get_state()\n",
+        r"train.py:\d+: kept = .* asks torch's generator itself, which in a rank draws for its part",
+    ),
+    "a time limit": (
+        "    import time\n    began = time.time()\n"
+        + loop("F.cross_entropy(model(x), y)")
+        + "        if time.time() - began > 9e5: break\n",
+        "^it goes by the clock, .* where the time passes faster, it ends after step 1. Let it go by steps",
+    ),
 }
 
 
 @pytest.mark.parametrize(
     "name",
-    cases(REFUSED, {"ignore_index", "class weights", "a contrastive loss", "batches by hand", "two loaders"}),
+    cases(
+        REFUSED, {"ignore_index", "class weights", "a contrastive loss", "batches by hand", "a time limit"}
+    ),
 )
 def test_what_does_not_fit_is_refused_with_the_reason(tmp_path: Path, name: str) -> None:
     source, words = REFUSED[name]

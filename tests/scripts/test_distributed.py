@@ -13,6 +13,7 @@ import pytest
 
 from ..cli.conftest import Project
 from ..patience import PATIENCE_SECONDS
+from ..thorough import cases
 
 SCRIPTS = Path(__file__).parent / "distributed"
 MISSING_MPI = "" if importlib.util.find_spec("mpi4py") else "mpi4py is not installed"
@@ -38,20 +39,26 @@ def ends(printed: str) -> list[str]:
     return [line.split()[-1] for line in lines]
 
 
-def test_gloo_as_under_torchrun(project: Project) -> None:
-    words = ["--nproc-per-node", "2", str(SCRIPTS / "gloo_torchrun.py")]
+@pytest.mark.parametrize("name", cases(["gloo_torchrun", "gloo_pinned"], {"gloo_torchrun"}))
+def test_gloo_as_under_torchrun(project: Project, name: str) -> None:
+    words = ["--nproc-per-node", "2", str(SCRIPTS / f"{name}.py")]
     there = project.python("-m", "torch.distributed.run", *words)
-    done = run(project, "gloo_torchrun")
+    done = run(project, name)
     assert done.returncode == there.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == sorted(there.stdout.splitlines())
     assert done.stderr.startswith("hasten: 2 ranks as under torchrun (")
     assert project.left_over() == []
 
 
-@pytest.mark.parametrize(
-    ("name", "instead"), [("mpi_mpirun", "shm"), ("oneccl_bindings", "gloo"), ("gloo_torchrun", "shm")]
-)
-def test_another_backend_stands_in(project: Project, name: str, instead: str) -> None:
+INSTEAD = [
+    *("mpi_mpirun by shm", "oneccl_bindings by gloo", "gloo_torchrun by shm"),
+    *("gloo_pinned by shm", "mpi_pinned by gloo", "oneccl_by_torch by shm", "oneccl_by_torch by gloo"),
+]
+
+
+@pytest.mark.parametrize("how", cases(INSTEAD, INSTEAD[:3]))
+def test_another_backend_stands_in(project: Project, how: str) -> None:
+    name, _, instead = how.partition(" by ")
     done = run(project, name, "--backend", instead)
     assert done.returncode == 0, done.stderr
     first, second = ends(done.stdout)
@@ -76,11 +83,12 @@ def test_a_plan_applies_in_each_rank_and_is_spoken_of_once(project: Project) -> 
 
 
 @pytest.mark.skipif(bool(MISSING_MPI), reason=MISSING_MPI)
-def test_mpi_is_started_by_mpirun(project: Project) -> None:
-    done = run(project, "mpi_mpirun")
+@pytest.mark.parametrize("name", cases(["mpi_mpirun", "mpi_pinned"], {"mpi_mpirun"}))
+def test_mpi_is_started_by_mpirun(project: Project, name: str) -> None:
+    done = run(project, name)
     assert done.returncode == 0, done.stderr
     assert "hasten: 2 ranks by mpirun (" in done.stderr
-    assert ends(done.stdout) == ends(run(project, "mpi_mpirun", "--backend", "gloo").stdout)
+    assert ends(done.stdout) == ends(run(project, name, "--backend", "gloo").stdout)
 
 
 @pytest.mark.skipif(bool(MISSING_MPI), reason=MISSING_MPI)
@@ -102,10 +110,11 @@ def test_a_rank_of_mpirun_is_a_rank_of_the_script(project: Project, name: str) -
 
 
 @pytest.mark.skipif(bool(MISSING_CCL), reason=MISSING_CCL)
-def test_oneccl_is_bound_by_ours(project: Project) -> None:
-    done = run(project, "oneccl_bindings")
+@pytest.mark.parametrize("name", cases(["oneccl_bindings", "oneccl_by_torch"], {"oneccl_bindings"}))
+def test_oneccl_is_bound_by_ours(project: Project, name: str) -> None:
+    done = run(project, name)
     assert done.returncode == 0, done.stderr
-    assert ends(done.stdout) == ends(run(project, "oneccl_bindings", "--backend", "gloo").stdout)
+    assert ends(done.stdout) == ends(run(project, name, "--backend", "gloo").stdout)
 
 
 @pytest.mark.skipif(not MISSING_MPI, reason="mpi4py is installed")

@@ -13,7 +13,7 @@ from ..inside.course import END, EVALUATED, Event, parted, read_events
 from ..inside.job import AHEAD, CLOCKS, COURSE, DIFFERENT, IN_FLOAT64, WITH_SUM
 from ..launch.together import Wish
 from ..records.ranks import Findings
-from ..script_asks import reads_clock
+from ..script_asks import asks_generator, reads_clock
 from .ending import ScriptOver, last_line, too_short
 from .printed import difference
 
@@ -42,6 +42,13 @@ def rehearse(stage: Stage, wish: Wish) -> Findings:
 
 
 def _rehearsed(stage: Stage, wish: Wish) -> Findings:
+    asks = asks_generator(stage.argv, stage.module)
+    if asks:
+        why = (
+            f"{asks} asks torch's generator itself, which in a rank draws for its part of a batch alone: the "
+            "state that all share is asked for by torch.get_rng_state, set_rng_state and manual_seed"
+        )
+        return Findings(refusals=(why,))
     alone = _train_alone(stage, IN_FLOAT64)
     if alone.failed:
         alone = _train_alone(stage)
