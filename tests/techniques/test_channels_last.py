@@ -274,3 +274,71 @@ def test_one_channel_is_told_by_its_strides(strides: tuple[int, ...], found: boo
     weight = torch.empty_strided((4, 1, 3, 3), strides)
     assert weight.is_contiguous()
     assert is_channels_last(weight) is found
+
+
+class Viewing(nn.Module):
+    """As most tutorials write it."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.convolution, self.linear = nn.Conv2d(3, 4, 3, padding=1), nn.Linear(4 * 8 * 8, 4)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        hidden = torch.relu(self.convolution(inputs))
+        return self.linear(eval(self.how, {"hidden": hidden, "torch": torch}))  # type: ignore[no-any-return]
+
+
+VIEWS = {
+    "sizes": "hidden.view(hidden.size(0), -1)",
+    "a size": "hidden.view(torch.Size([len(hidden), 256]))",
+    "a list": "hidden.view([-1, 256])",
+    "all there are": "hidden.view(-1, 4 * 8 * 8)",
+    "twice": "hidden.view(len(hidden), 4, -1).view(len(hidden), -1)",
+    "of a part": "torch.cat([hidden[:, :2].view(len(hidden), -1), hidden[:, 2:].view(len(hidden), -1)], 1)",
+}
+
+
+@pytest.mark.parametrize("how", VIEWS.values(), ids=VIEWS)
+def test_a_view_of_what_a_convolution_made_trains_the_same(how: str) -> None:
+    losses = []
+    for plan in (BASELINE, PLAN):
+        torch.manual_seed(0)
+        with workbench() as bench:
+            bench.model = Viewing(how)
+            bench.optimizer = torch.optim.SGD(bench.model.parameters(), lr=1e-2)
+            bench.train(1)
+            bench.switchboard.switch(plan)
+            losses.append(bench.train(4))
+            if plan is PLAN:
+                (proof,) = bench.switchboard.proofs()
+                assert proof.effective
+                assert "views were copied" in proof.evidence
+            bench.switchboard.switch(BASELINE)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    made_otherwise = torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last)
+    with pytest.raises(RuntimeError, match="view size is not compatible"):
+        made_otherwise.view(2, -1)  # again
+
+
+def test_a_view_through_which_a_script_may_write_is_never_a_copy() -> None:
+    """A gradient, say, outside of a forward pass."""
+    with workbench() as bench:
+        awkward(bench)
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        bench.train(1)
+        gradient = torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last)
+        with pytest.raises(RuntimeError, match="view size is not compatible"):
+            gradient.view(-1).zero_()
+
+
+@pytest.mark.parametrize("wrong", ["hidden.view(7, -1)", "hidden.view(-1, 255)", "hidden.view(torch.int64)"])
+def test_a_view_that_is_wrong_stays_wrong(wrong: str) -> None:
+    with workbench() as bench:
+        awkward(bench)
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        hidden = torch.ones(5, 3, 4, 3, requires_grad=True).to(memory_format=torch.channels_last)
+        with pytest.raises(RuntimeError):
+            eval(wrong, {"hidden": hidden, "torch": torch})

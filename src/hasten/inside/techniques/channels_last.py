@@ -3,11 +3,15 @@
 It helps convolutional networks, whose kernels would reorder their inputs otherwise, most under a lower
 precision. It hurts where convolutions are few and operators that want channels first stand between them.
 
+``x.view(x.size(0), -1)`` after a convolution would fail, since its elements lie in another order. While the
+technique is in force such a view is a copy, as ``reshape`` makes it.
+
 Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...records.facts import Facts
@@ -30,6 +34,9 @@ class ChannelsLast(Technique):
         self._odd: list[tuple[Any, tuple[int, ...]]] = []  # companions that were laid out otherwise
         self._hooks: list[Any] = []
         self._inputs = 0
+        self._in_forward = False
+        self._copied_views = 0
+        self._views_again: Callable[[], None] = lambda: None
 
     @classmethod
     def risk_for(cls, facts: Facts) -> Risk:
@@ -67,7 +74,11 @@ class ChannelsLast(Technique):
 
         def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             args, kwargs = torch.utils._pytree.tree_map(last, (args, kwargs))
-            return call(*args, **kwargs)
+            before, self._in_forward = self._in_forward, True
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self._in_forward = before
 
         def loaded(optimizer: Any) -> None:
             """A checkpoint brings its own strides."""
@@ -77,6 +88,21 @@ class ChannelsLast(Technique):
 
         self._hooks = [o.register_load_state_dict_post_hook(loaded) for o in training.optimizers]
         training.forward_wrappers[self.name] = forward
+        self._views_again = training.seams.replace(torch.Tensor, "view", self._around_view)
+
+    def _around_view(self, original: Any) -> Any:
+        def view(tensor: Any, *size: Any, **kwargs: Any) -> Any:
+            try:
+                return original(tensor, *size, **kwargs)
+            except RuntimeError:
+                of_a_pass = self._in_forward or tensor.grad_fn is not None
+                if kwargs or not of_a_pass or isinstance(size[0], type(tensor.dtype)):
+                    raise  # through a view of a gradient, say, a script may write
+                viewed = tensor.reshape(*size)  # which raises as well where the size is wrong
+                self._copied_views += 1
+                return viewed
+
+        return view
 
     def _convert_with_state(self, torch: Any, parameter: Any, state: Any) -> None:
         """The parameter, its gradient and its optimizer state must agree: fused updates read them side by
@@ -91,6 +117,7 @@ class ChannelsLast(Technique):
 
     def remove(self, training: Training) -> None:
         training.forward_wrappers.pop(self.name, None)
+        self._views_again()
         while self._hooks:
             self._hooks.pop().remove()
         torch = training.torch
@@ -106,17 +133,17 @@ class ChannelsLast(Technique):
     def proof(self, training: Training) -> Proof:
         """Counts the weights that lie channels last now and the inputs that were converted: both must be."""
         last = sum(is_channels_last(p) for root in training.roots for p in root.parameters() if p.dim() == 4)
-        return Proof(
-            self.name,
-            last > 0 and self._inputs > 0,
-            f"{last} weights and {self._inputs} inputs channels last",
-        )
+        evidence = f"{last} weights and {self._inputs} inputs channels last"
+        if self._copied_views:
+            evidence += f", {self._copied_views} views were copied"
+        return Proof(self.name, last > 0 and self._inputs > 0, evidence)
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
         return (
             "model = model.to(memory_format=torch.channels_last)      # before the optimizer is made\n"
-            "inputs = inputs.to(memory_format=torch.channels_last)    # every batch"
+            "inputs = inputs.to(memory_format=torch.channels_last)    # every batch\n"
+            "hidden = hidden.reshape(hidden.size(0), -1)              # in place of .view"
         )
 
 
