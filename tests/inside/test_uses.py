@@ -66,16 +66,6 @@ def test_a_gradient_scaler_is_seen(uses: Uses) -> None:
     assert uses.names() == ("GradScaler",)
 
 
-@pytest.mark.parametrize("by", ["torch.compile", "Module.compile"])
-def test_compiling_is_seen(uses: Uses, by: str) -> None:
-    model = nn.Linear(2, 2)
-    if by == "torch.compile":
-        torch.compile(model, backend="eager")
-    else:
-        model.compile(backend="eager")
-    assert uses.names() == ("compile",)
-
-
 def test_each_use_is_named_once_in_the_order_seen(uses: Uses) -> None:
     for _ in range(2):
         torch.amp.GradScaler("cpu")
@@ -94,3 +84,43 @@ def test_what_is_watched_still_works(uses: Uses) -> None:
 def test_settings_of_the_process_by_the_script_are_seen(uses: Uses) -> None:
     torch.set_flush_denormal(False)
     assert uses.names() == ("set_flush_denormal",)
+
+
+def test_a_model_that_is_compiled_is_seen(bench: Workbench, uses: Uses) -> None:
+    bench.model = torch.compile(bench.model, backend="eager")  # type: ignore[assignment]
+    bench.train(1)
+    assert uses.names() == ("compile",)
+
+
+def test_a_model_that_is_compiled_in_place_is_seen(bench: Workbench, uses: Uses) -> None:
+    bench.model.compile(backend="eager")
+    bench.train(1)
+    assert uses.names() == ("compile",)
+
+
+def test_a_layer_of_it_that_is_compiled_is_seen(bench: Workbench, uses: Uses) -> None:
+    next(iter(bench.model.children())).compile(backend="eager")
+    bench.train(1)
+    assert uses.names() == ("compile",)
+
+
+def test_a_compiled_function_counts_once_it_is_called(bench: Workbench, uses: Uses) -> None:
+    torch._dynamo.utils.counters.clear()
+
+    @torch.compile(backend="eager")
+    def helper(number: torch.Tensor) -> torch.Tensor:
+        return number * 2
+
+    bench.train(1)
+    assert uses.names() == ()
+    helper(torch.ones(3))
+    assert uses.names() == ("compile",)
+
+
+def test_what_a_library_compiles_and_nobody_trains_does_not_count(bench: Workbench, uses: Uses) -> None:
+    torch._dynamo.utils.counters.clear()
+    unused = torch.compile(nn.Linear(2, 2), backend="eager")
+    torch.compile(torch.relu, backend="eager")
+    bench.train(1)
+    assert uses.names() == ()
+    del unused

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import weakref
 from typing import Any
 
+from .compiling import graphs
 from .training import Training
 
 
@@ -12,23 +15,47 @@ class Uses:
 
     def __init__(self) -> None:
         self._names: dict[str, None] = {}
+        self._compiled: weakref.WeakSet[Any] = weakref.WeakSet()  # modules
+        self._compiles_functions = False
+        self._training: Training | None = None
 
     def names(self) -> tuple[str, ...]:
-        return tuple(self._names)
+        return (*self._names, *(("compile",) if self._compiles_training() else ()))
+
+    def _compiles_training(self) -> bool:
+        """Many a library compiles a helper as it is imported, and never calls it. What counts is a module
+        that is trained, or holds one, or is held by one, and a function that was compiled indeed.
+        """
+        if self._compiles_functions and "torch._dynamo" in sys.modules and graphs():
+            return True
+        trained = {id(m) for root in (self._training.roots if self._training else ()) for m in root.modules()}
+        return any(id(part) in trained for module in self._compiled for part in module.modules())
 
     def watch(self, training: Training) -> None:
+        self._training = training
         torch = training.torch
         replace = training.seams.replace
         replace(torch.amp.autocast_mode.autocast, "__enter__", self._noting("autocast", _enabled_by_script))
         replace(torch.amp.GradScaler, "__init__", self._noting("GradScaler"))
-        replace(torch.nn.Module, "compile", self._noting("compile"))
-        replace(torch, "compile", self._noting("compile"))
+        for owner in (torch.nn.Module, torch):
+            replace(owner, "compile", self._around_compile)
         for name in ("set_num_interop_threads", "set_flush_denormal"):
             replace(torch, name, self._noting(name))
         for owner in (torch.optim.Optimizer, torch.nn.Module):
             replace(owner, "zero_grad", self._noting("zero_grad(set_to_none=False)", _to_zeros))
         for name in ("clip_grad_norm_", "clip_grad_value_", "get_total_norm"):
             replace(torch.nn.utils, name, self._noting("clipping"))
+
+    def _around_compile(self, original: Any) -> Any:
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            target = args[0] if args else kwargs.get("model")
+            if hasattr(target, "named_modules"):
+                self._compiled.add(target)
+            elif callable(target):
+                self._compiles_functions = True
+            return original(*args, **kwargs)
+
+        return compile
 
     def _noting(self, name: str, counts: Any = lambda *_, **__: True) -> Any:
         def make(original: Any) -> Any:
