@@ -109,7 +109,7 @@ def test_a_rank_that_ends_is_a_failed_trial(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "group",
     [
-        f"os.environ['MASTER_PORT'] = '29417'\n    {GROUP}",
+        pytest.param(f"os.environ['MASTER_PORT'] = '29417'\n    {GROUP}", marks=pytest.mark.thorough),
         "dist.init_process_group('gloo', init_method='tcp://127.0.0.1:29417', "
         "rank=int(os.environ['RANK']), world_size=int(os.environ['WORLD_SIZE']))",
     ],

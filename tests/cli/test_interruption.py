@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from ..patience import PATIENCE_SECONDS
+from ..thorough import cases
 from .conftest import Project, wait_until
 
 pytestmark = [
@@ -296,8 +297,9 @@ def test_a_killed_tune_takes_everything_with_it(project: Project) -> None:
     assert journal_rows(project, "SELECT state FROM tunes") == [("open",)]
 
 
-@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
-def test_an_interruption_does_not_wait_for_the_script(project: Project, number: signal.Signals) -> None:
+@pytest.mark.parametrize("name", cases([number.name for number in ENDING], {"SIGINT", "SIGTERM"}))
+def test_an_interruption_does_not_wait_for_the_script(project: Project, name: str) -> None:
+    number = signal.Signals[name]
     tune = Tune(project, PREPARES_FOR_LONG)
     tune.until_its_worker_prints()
     assert tune.end(number) == 128 + number

@@ -115,6 +115,7 @@ print(ones.tolist())
 """
 
 
+@pytest.mark.thorough
 def test_one_backend_stands_in_for_all_that_are_named(project: Project) -> None:
     project.write("train.py", NAMES_BACKENDS)
     words = ["run", "--no-plan", "--nproc-per-node", "1", "--backend", "shm", "train.py"]

@@ -75,6 +75,7 @@ def without_seconds(text: str) -> str:
     return re.sub(r", \d+\.\d s$", "", text, flags=re.MULTILINE)
 
 
+@pytest.mark.thorough
 def test_prints_one_line_an_epoch_and_the_accuracy_last(printed: str) -> None:
     epoch, last = printed.splitlines()
     assert re.fullmatch(r"epoch 1: loss \d\.\d{4}, test accuracy 0\.\d{4}, lr 0\.\d{4}, \d+\.\d s", epoch)
@@ -82,6 +83,7 @@ def test_prints_one_line_an_epoch_and_the_accuracy_last(printed: str) -> None:
     assert last.removeprefix("accuracy ") in epoch
 
 
+@pytest.mark.thorough
 def test_learns_in_one_epoch(printed: str) -> None:
     assert float(printed.split()[-1]) > 0.6  # guessing gives 0.1
 
@@ -93,6 +95,7 @@ def test_same_seed_prints_the_same_from_the_repository_too(printed: str, tmp_pat
 
 
 @pytest.mark.usefixtures("printed")
+@pytest.mark.thorough
 def test_leaves_nothing_behind(elsewhere: Path) -> None:
     assert list(elsewhere.iterdir()) == []
 

@@ -221,8 +221,8 @@ def test_an_error_inside_the_model_shows_no_frame_of_ours(stage: Stage) -> None:
     ("end", "how", "detail"),
     [
         ("sys.exit(3)", "exit", "3"),
-        ("sys.exit('out of disk')", "said", "out of disk"),
-        ("sys.exit()", "completed", ""),
+        pytest.param("sys.exit('out of disk')", "said", "out of disk", marks=pytest.mark.thorough),
+        pytest.param("sys.exit()", "completed", "", marks=pytest.mark.thorough),
     ],
 )
 def test_a_script_that_exits_tells_its_code(stage: Stage, end: str, how: str, detail: str) -> None:
@@ -240,8 +240,8 @@ def test_a_script_that_never_trains_is_over_before_it_starts(stage: Stage) -> No
 @pytest.mark.parametrize(
     ("end", "message"),
     [
-        ("os._exit(7)", "ended with exit code 7"),
-        ("os.kill(os.getpid(), 11)", "killed by SIGSEGV"),
+        pytest.param("os._exit(7)", "ended with exit code 7", marks=pytest.mark.thorough),
+        pytest.param("os.kill(os.getpid(), 11)", "killed by SIGSEGV", marks=pytest.mark.thorough),
         ("os.kill(os.getpid(), 9)", r"killed by SIGKILL \(out of memory\?\)"),
     ],
 )
@@ -430,6 +430,7 @@ def test_a_run_says_what_of_its_plan_does_not_apply(stage: Stage) -> None:
     assert done.stderr == said
 
 
+@pytest.mark.thorough
 def test_a_strict_run_stops_there(stage: Stage) -> None:
     done = stage.run(TRAIN + "train(3)\nprint('done')", plan=Plan({"channels_last": {}}), strict=True)
     assert done.returncode == 2
@@ -437,6 +438,7 @@ def test_a_strict_run_stops_there(stage: Stage) -> None:
     assert "stopping, as --strict asks" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_run_says_what_takes_no_effect(stage: Stage) -> None:
     source = TRAIN + "train(1)\noptimizer.param_groups[0]['fused'] = False\ntrain(30)\nprint('done')"
     done = stage.run(source, plan=Plan({"fused_optimizer": {}}))
@@ -502,8 +504,10 @@ for _ in range(3):
 
 @pytest.mark.parametrize(
     ("source", "expected"),
-    [(DIRECT, "train.py:15 calls Net.forward(...) itself"), (SCRIPTED, "TorchScript module (Linear)")],
-    ids=["forward called directly", "TorchScript"],
+    [
+        pytest.param(DIRECT, "train.py:15 calls Net.forward(...) itself", id="forward called directly"),
+        pytest.param(SCRIPTED, "TorchScript module (Linear)", id="TorchScript", marks=pytest.mark.thorough),
+    ],
 )
 def test_what_cannot_be_followed_is_told(stage: Stage, source: str, expected: str) -> None:
     (obstacle,) = stage.started(source).observation().obstacles

@@ -43,11 +43,9 @@ OTHER_LOSSES = {
 SWITCHED = ("dataset_in_ram", "batched_fetch", "bf16", "channels_last", "fused_optimizer")
 
 ALWAYS = {
-    *("module_level", "trainer_class", "gan_critic_steps", "lbfgs"),
-    *("accumulation_with_remainder", "with_grad_scaler", "sparse_embedding"),
-    *("no_dataloader", "iterable_dataset", "loader_workers_fork"),
-    *("train_eval_switching", "with_compile", "lstm", "graph_full_batch"),
-    *("ddp_torchrun", "very_short_steps", "hf_trainer", "lightning_trainer"),
+    *("module_level", "gan_critic_steps", "lbfgs", "accumulation_with_remainder", "with_grad_scaler"),
+    *("no_dataloader", "loader_workers_fork", "with_compile", "ddp_torchrun"),
+    *("hf_trainer", "lightning_trainer"),
 }
 FOLLOWED = [
     shape if shape.name in ALWAYS else pytest.param(shape, marks=pytest.mark.thorough)

@@ -107,17 +107,19 @@ else:
             "dist.all_reduce(torch.ones(5 + rank))",
             ("all_reduce (sum) of 5 float32", "all_reduce (sum) of 6 float32"),
         ),
-        (
+        pytest.param(
             "dist.all_reduce(torch.ones(5, dtype=torch.int64 if rank else torch.float32))",
             ("all_reduce (sum) of 5 float32", "all_reduce (sum) of 5 int64"),
+            marks=pytest.mark.thorough,
         ),
         (
             "dist.barrier() if rank else dist.broadcast(torch.ones(3), 1)",
             ("broadcast from rank 1 of 3 float32", "barrier"),
         ),
-        (
+        pytest.param(
             "dist.all_reduce(torch.ones(5), dist.ReduceOp.MAX if rank else dist.ReduceOp.SUM)",
             ("all_reduce (sum) of 5 float32", "all_reduce (max) of 5 float32"),
+            marks=pytest.mark.thorough,
         ),
     ],
     ids=["sizes", "dtypes", "collectives", "operations"],
