@@ -32,7 +32,7 @@ def test_none_is_silently_another_training(
 
 @pytest.mark.thorough
 @pytest.mark.attack("truth")
-@pytest.mark.parametrize("name", ["ordinary", "clipped gradients", "a loss weighed by the slice's accuracy"])
+@pytest.mark.parametrize("name", SHAPES)
 def test_nor_in_three_ranks(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shape = SHAPES[name]
