@@ -13,7 +13,7 @@ test: lint  ## everything that must hold before a change lands
 	$(BIN)/python -m pytest -n 3 --ignore tests/test_pipeline.py
 	$(BIN)/python -m pytest tests/test_pipeline.py
 
-test-thorough: lint  ## and what takes long and seldom finds what the others miss (half an hour)
+test-thorough: lint  ## and what takes long and seldom finds what the others miss (about an hour)
 	$(BIN)/python -m pytest -n 3 --thorough --ignore tests/test_pipeline.py
 	$(BIN)/python -m pytest --thorough tests/test_pipeline.py
 

@@ -97,6 +97,7 @@ def applies(bench: Workbench, name: str) -> bool:
 ELSEWHERE = {"compile": "tests/techniques/test_compile.py compiles models of these kinds, for minutes"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in LIVE if name not in ELSEWHERE])
 def test_a_technique_leaves_no_trace(bench: Workbench, name: str) -> None:
     try:

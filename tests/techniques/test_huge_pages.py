@@ -22,7 +22,7 @@ def refused_here(settings: dict[str, str]) -> str:
     return "; ".join(HugePages.refuse_machine(here) or HugePages.refuse_settings(settings, here))
 
 
-@pytest.mark.parametrize("by", ["glibc", "torch"])
+@pytest.mark.parametrize("by", ["glibc", pytest.param("torch", marks=pytest.mark.thorough)])
 def test_the_proof_holds_with_them_and_fails_without(by: str) -> None:
     if why := refused_here({"by": by}):
         pytest.skip(f"no huge pages by {by} on this machine: {why}")
@@ -30,6 +30,7 @@ def test_the_proof_holds_with_them_and_fails_without(by: str) -> None:
     assert absent("huge_pages", {"by": by})
 
 
+@pytest.mark.thorough
 def test_they_go_together_with_malloc_thresholds() -> None:
     if why := refused_here({"by": "glibc"}):
         pytest.skip(f"no huge pages by glibc on this machine: {why}")

@@ -32,7 +32,7 @@ def with_libiomp5() -> Machine:
 
 
 @needs_two_cores
-@pytest.mark.parametrize("wait", ["active", "passive"])
+@pytest.mark.parametrize("wait", ["active", pytest.param("passive", marks=pytest.mark.thorough)])
 def test_the_proof_of_waiting(wait: str) -> None:
     assert proven("openmp_runtime", {"kind": "libgomp", "wait": wait})
     assert absent("openmp_runtime", {"kind": "libgomp", "wait": wait})
