@@ -285,7 +285,8 @@ CASES = {
 found = {}
 for name, make in CASES.items():
     made = {which: make(group) for which, group in groups.items()}
-    found[name] = bool(torch.allclose(made["mine"], made["theirs"], rtol=0, atol=1e-6))
+    rounding = 1e-3 if "fp16" in name and size > 2 else 1e-6  # Gloo adds in float16
+    found[name] = bool(torch.allclose(made["mine"], made["theirs"], rtol=0, atol=rounding))
 print(json.dumps(found), flush=True)
 dist.barrier()
 dist.destroy_process_group()
@@ -351,7 +352,8 @@ def test_what_libraries_make_of_a_group_works_as_over_gloo(way: Way, tmp_path: P
     if missing := why_not(way):
         pytest.skip(missing)
     start = run_under_mpi if way.name == "mpi4py" else run
-    for one in start(tmp_path, LIBRARIES, way.size, BACKEND=way.name):
+    more = {} if way.kernel else {**NO_KERNEL, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    for one in start(tmp_path, LIBRARIES, way.size, BACKEND=way.name, **more):
         assert one.code == 0, one.stderr[-2000:]
         found = json.loads(one.stdout)
         assert [name for name, right in found.items() if not right] == []
