@@ -228,8 +228,8 @@ class SpotChecks:
                 return ""  # the training has diverged, and nothing can be said of it
             why = self._why_not(agreement, check)
             if why:
-                since = f", which they did until step {self.last_proved}" if self.last_proved else ""
-                return f"step {check.step} was done by one rank on the whole batch, too, and {why}{since}"
+                proved = f", which that of step {self.last_proved} was" if self.last_proved else ""
+                return f"the gradient of step {check.step} is not one process's{proved}: {why}"
         self._doubts, self.last_proved = 0, check.step
         return ""
 
