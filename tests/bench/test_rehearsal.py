@@ -216,6 +216,14 @@ REFUSED = {
         loop("F.cross_entropy(model(x), y)") + "    kept = torch.default_generator.get_state()\n",
         r"train.py:\d+: kept = .* asks torch's generator itself, which in a rank draws for its part",
     ),
+    "a time limit after a long epoch": (
+        "    import time\n    began, rows = time.time(), torch.randint(0, 90, (90000,)).tolist()\n"
+        "    loader = DataLoader(TensorDataset(x, labels), batch_size=9, sampler=rows)\n"
+        "    for _ in range(3):\n"
+        + textwrap.indent(loop("F.cross_entropy(model(x), y)"), "    ")
+        + "        if time.time() - began > 9e5: break\n",
+        "^it goes by the clock, .* it ends after step 3. Let it go by steps or epochs",
+    ),
     "a time limit": (
         "    import time\n    began = time.time()\n"
         + loop("F.cross_entropy(model(x), y)")
@@ -228,7 +236,14 @@ REFUSED = {
 @pytest.mark.parametrize(
     "name",
     cases(
-        REFUSED, {"ignore_index", "class weights", "a contrastive loss", "batches by hand", "a time limit"}
+        REFUSED,
+        {
+            "ignore_index",
+            "class weights",
+            "a contrastive loss",
+            "batches by hand",
+            "a time limit after a long epoch",
+        },
     ),
 )
 def test_what_does_not_fit_is_refused_with_the_reason(tmp_path: Path, name: str) -> None:
@@ -236,6 +251,15 @@ def test_what_does_not_fit_is_refused_with_the_reason(tmp_path: Path, name: str)
     findings = found(tmp_path, GROUND + source)
     assert len(findings.refusals) == 1, findings
     assert re.search(words, findings.refusals[0]), findings.refusals
+
+
+@pytest.mark.thorough
+@pytest.mark.attack("truth")
+def test_the_time_of_long_epochs_may_be_printed(tmp_path: Path) -> None:
+    limited, _ = REFUSED["a time limit after a long epoch"]
+    printed = limited.replace("if time.time() - began > 9e5: break", "print(time.time() - began, 's')")
+    assert printed != limited
+    assert found(tmp_path, GROUND + printed).refusals == ()
 
 
 @pytest.mark.attack("messages")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import HastenError, WorkerError
 from ..inside.course import END, EVALUATED, Event, parted, read_events
-from ..inside.job import AHEAD, CLOCKS, COURSE, DIFFERENT, IN_FLOAT64, WITH_SUM
+from ..inside.job import AHEAD, CLOCKS, COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SHORT, WITH_SUM
 from ..launch.together import Wish
 from ..records.ranks import Findings
 from ..script_asks import asks_generator, reads_clock
@@ -77,26 +77,34 @@ def _rehearsed(stage: Stage, wish: Wish) -> Findings:
 
 def _goes_by_clock(stage: Stage, alone: _Alone) -> str:
     """Why each rank, which has a clock of its own, might train something else; "" where the time only goes
-    into what is printed or written. It is tried: one process trains again, with clocks that run ahead.
+    into what is printed or written. It is tried: one process trains again, with clocks that run ahead; and
+    where none of its epochs came to an end, with epochs of a few batches.
     """
     if not reads_clock(stage.argv, stage.module):
         return ""
-    usual = read_events(Path(alone.folder, COURSE))
     files = [*_files(alone.folder), CLOCKS]
     try:
-        ahead = _train_alone(stage, *files, AHEAD)
-        pair = parted(usual, read_events(Path(ahead.folder, COURSE)))
-        if pair is None:
-            return ""
-        again = _train_alone(stage, *files)
+        change = _by_clock(stage, alone, files)
+        if not change and not Path(alone.folder, EPOCH).exists():
+            change = _by_clock(stage, _train_alone(stage, *files, SHORT), [*files, SHORT])
     except (HastenError, ScriptOver):  # what fails where clocks are replaced says nothing of it
         return ""
-    if parted(usual, read_events(Path(again.folder, COURSE))) is not None:
-        return ""  # it never trains the same
-    return (
+    return change and (
         "it goes by the clock, and each rank has one of its own: where the time passes faster, "
-        f"{_change(*pair)}. Let it go by steps or epochs"
+        f"{change}. Let it go by steps or epochs"
     )
+
+
+def _by_clock(stage: Stage, usual: _Alone, files: list[str]) -> str:
+    """What a faster clock changes in a training like ``usual``, in words; "" where nothing."""
+    pair = parted(_course(usual), _course(_train_alone(stage, *files, AHEAD)))
+    if pair is None or parted(_course(usual), _course(_train_alone(stage, *files))) is not None:
+        return ""  # or it never trains the same
+    return _change(*pair)
+
+
+def _course(alone: _Alone) -> list[Event]:
+    return read_events(Path(alone.folder, COURSE))
 
 
 def _change(usual: Event, other: Event) -> str:

@@ -12,6 +12,7 @@ from ..records.ranks import Findings
 VARIABLE = "HASTEN_JOB"
 IN_FLOAT64, WITH_SUM = "float64", "sum"  # files in a rehearsal's folder: to compute so, to weigh losses so
 CLOCKS, AHEAD = "clocks", "clocks-ahead"  # others there: to stand in for the clocks, to let them run ahead
+SHORT, EPOCH = "short-epochs", "epoch-ended"  # to end each epoch after some batches; one has ended by itself
 COURSE = "one-process.trace"  # where one process leaves what it came to
 DIFFERENT = "different-*"  # what a rehearsal's ranks leave there where they are not one process
 

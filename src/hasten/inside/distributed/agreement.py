@@ -108,5 +108,11 @@ class Agreement:
         )
 
 
+def plain(gradient: Any) -> Any:
+    """Flat, in float64, on the CPU; of a sparse one, what it stands for."""
+    dense = gradient.to_dense() if gradient.layout != torch.strided else gradient
+    return dense.detach().to("cpu", torch.float64).reshape(-1).clone()
+
+
 def _numbers(values: Sequence[float]) -> str:
     return " and ".join(f"{value:.3g}" for value in values)

@@ -19,13 +19,13 @@ from ...records.codec import from_json, to_json
 from ...records.ranks import Findings, LoaderKey
 from .. import own_files
 from ..hooks import Hooks
-from ..job import COURSE, DIFFERENT, IN_FLOAT64, WITH_SUM, Ranks
+from ..job import COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SHORT, WITH_SUM, Ranks
 from ..loader_override import LoaderOverride, workers
 from ..observer import Observer
 from ..random_state import fingerprint
 from ..training import Call, Training
 from ..witness import feed
-from .agreement import Agreement
+from .agreement import Agreement, plain
 from .aligned import AlignedDraws, quiet_recurrent, without_dropout
 from .averaging import OutOfStep
 from .doubled import double_all, doubled
@@ -35,6 +35,7 @@ from .trace import Trace
 
 _MOST_PASSES = 8  # backward passes that are compared
 _FILE = "one-process.pt"
+_SHORT_BATCHES = 3
 
 _NAME = "rehearsal"
 
@@ -64,13 +65,12 @@ class Rehearsal(Member):
         self._recorded: list[dict[int, Any]] = []  # gradients by parameter
         self._agreements: list[Agreement] = []
         self._digests: list[str] = []
-        self._augments = False
-        self._cutting = False
+        self._augments = self._cutting = False
         self._draws = AlignedDraws(lambda: self.slicer.latest)
         self._doubled = Path(folder, IN_FLOAT64).exists()
         self._trace = Trace(training, Path(folder, COURSE), self._alone, self._came_to_something_else)
         self._trace.precision = "float64" if self._doubled else ""
-        self._entered = False
+        self._entered, self._short = False, Path(folder, SHORT).exists()
 
     def install(self) -> None:
         if self._doubled:
@@ -87,8 +87,16 @@ class Rehearsal(Member):
     # ---- the data: all of it is drawn, in every rank, and a part of it is kept
     def _around_order(self, original: Any) -> Any:
         def _next_index(iterator: Any) -> Any:
-            indices = original(iterator)
-            if self.slicer.cuts(iterator, torch.is_grad_enabled()):
+            cuts = self.slicer.cuts(iterator, torch.is_grad_enabled())
+            if cuts and self._short and iterator._num_yielded >= _SHORT_BATCHES:
+                raise StopIteration
+            try:
+                indices = original(iterator)
+            except StopIteration:
+                if cuts:
+                    self._file.with_name(EPOCH).touch()
+                raise
+            if cuts:
                 self.slicer.cut(iterator, indices)
             return indices
 
@@ -145,7 +153,7 @@ class Rehearsal(Member):
     def _pass_ended(self) -> None:
         if len(self._recorded) < _MOST_PASSES:
             added = self.averaging.added()
-            self._recorded.append({number: _plain(gradient) for number, gradient in added.items()})
+            self._recorded.append({number: plain(gradient) for number, gradient in added.items()})
 
     def _end_pass(self, losses: list[Any], kept: bool) -> None:
         number = len(self._agreements)
@@ -290,9 +298,3 @@ class Rehearsal(Member):
         if self._expected["augments"]:
             remarks.append("augmentation draws other numbers than one process would")
         return remarks
-
-
-def _plain(gradient: Any) -> Any:
-    """Flat, in float64, on the CPU; of a sparse one, what it stands for."""
-    dense = gradient.to_dense() if gradient.layout != torch.strided else gradient
-    return dense.detach().to("cpu", torch.float64).reshape(-1).clone()
