@@ -17,21 +17,27 @@ from .communication import Communication
 
 def average_running_statistics(communication: Communication, roots: Sequence[Any]) -> None:
     """Each rank's batch norm has gathered those of its own slices: from now on all have their mean."""
+    with torch.no_grad():
+        for buffer, mean in averaged_running_statistics(communication, roots):
+            buffer.copy_(mean)
+
+
+def averaged_running_statistics(communication: Communication, roots: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Each buffer of them, and its mean over the ranks, in float64."""
     norms: list[Any] = [
         module
         for root in roots
         for module in root.modules()
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.running_mean is not None
     ]
-    if not norms:
-        return
     buffers = [buffer for norm in norms for buffer in (norm.running_mean, norm.running_var)]
-    with torch.no_grad():
-        flat: Any = torch.cat([buffer.reshape(-1).double() for buffer in buffers])
-        communication.sum(flat)
-        flat /= communication.size
-        for buffer, mean in zip(buffers, flat.split([b.numel() for b in buffers]), strict=True):
-            buffer.copy_(mean.view(buffer.shape))
+    if not buffers:
+        return []
+    flat: Any = torch.cat([buffer.reshape(-1).double() for buffer in buffers])
+    communication.sum(flat)
+    flat /= communication.size
+    means = flat.split([buffer.numel() for buffer in buffers])
+    return [(buffer, mean.view(buffer.shape)) for buffer, mean in zip(buffers, means, strict=True)]
 
 
 @dataclass(frozen=True)

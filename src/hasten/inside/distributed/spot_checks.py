@@ -22,8 +22,9 @@ import torch
 
 from ...saying import say
 from .agreement import Agreement
+from .batch_norm import averaged_running_statistics
 from .slicing import Slice
-from .step_apart import WIDTH, StepApart
+from .step_apart import WIDTH, Alike, StepApart
 
 if TYPE_CHECKING:
     from .member import Member
@@ -178,7 +179,10 @@ class SpotChecks:
         part, indices = member.slicer.latest, member.slicer.indices
         assert part is not None
         parts = [part] if self._rank else [part, Slice(0, part.whole, part.whole)]
-        streams = member.streams.shared_state()
+        alike = Alike(
+            member.streams.shared_state(),
+            averaged_running_statistics(member.communication, member.training.roots),
+        )
         per_pass = (began - self._began) / max(1, self._passes)
         seconds = int(min(_MOST_SECONDS, _LEAST_SECONDS + _TIMES_SLOWER * self._size * passes * per_pass))
         children: list[_Child] = []
@@ -187,7 +191,7 @@ class SpotChecks:
             child = _fork()
             if not child:
                 self.apart = StepApart(member, one, passes, self._in_float64, result)
-                return self.apart.begin(iterator, indices, streams, seconds)
+                return self.apart.begin(iterator, indices, alike, seconds)
             children.append(_Child(child, result))
         self._under_way = _Check(member.steps + 1, part, passes, self._in_float64, children)
         self._last_cost = (time.perf_counter() - began) * self._size

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -29,6 +30,14 @@ WIDTH = 8  # numbers that a parameter's gradient is told by
 _REASON_CHARACTERS = 300
 
 
+@dataclass(frozen=True)
+class Alike:
+    """What the forks of all ranks begin with: random streams, and batch norm's buffers with their values."""
+
+    streams: State
+    statistics: Sequence[tuple[Any, Any]]
+
+
 class StepApart:
     """Made in the fork, in the middle of the script's call for a batch. ``part``: the samples of it that this
     one trains on; ``passes`` backward passes are told, into the file ``descriptor``.
@@ -40,15 +49,15 @@ class StepApart:
         self._told: list[list[float]] = []
         self._draws = AlignedDraws(lambda: part)
 
-    def begin(self, iterator: Any, indices: Sequence[Any], streams: State, seconds: int) -> Any:
+    def begin(self, iterator: Any, indices: Sequence[Any], alike: Alike, seconds: int) -> Any:
         """The batch that the script gets. Whatever fails ends the process."""
         try:
             make_harmless(self._descriptor, seconds, self.end)
-            return self._begun(iterator, indices, streams)
+            return self._begun(iterator, indices, alike)
         except BaseException as error:
             self.failed(error)
 
-    def _begun(self, iterator: Any, indices: Sequence[Any], streams: State) -> Any:
+    def _begun(self, iterator: Any, indices: Sequence[Any], alike: Alike) -> Any:
         member, training = self._member, self._member.training
         seams, roots = training.seams, training.roots
         torch.set_num_threads(1)  # OpenMP does not survive a fork
@@ -61,13 +70,15 @@ class StepApart:
         if self._in_float64:
             _double(roots, parameters)
             double_all(seams)
+        for buffer, value in alike.statistics:
+            buffer.data = value.to(buffer.dtype)  # in memory of its own
         without_dropout(seams)
         seams.replace(torch.nn.functional, "batch_norm", self._around_batch_norm)
         for root in roots:
             quiet_recurrent(root)
         member.communication.size = 1  # nobody is spoken with
         member.streams.share_all()
-        set_streams(torch, streams)
+        set_streams(torch, alike.streams)
         samples = _samples(iterator._dataset, indices)  # all of them: what each draws shifts the next
         batch = iterator._collate_fn(samples[self._part.start : self._part.stop])
         batch = doubled(batch) if self._in_float64 else batch
