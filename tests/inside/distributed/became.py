@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hasten.bench.rehearsal import rehearse
@@ -12,6 +12,7 @@ from hasten.bench.stage import Stage
 from hasten.inside.distributed.parting import EXIT_CODE
 from hasten.launch.together import Wish
 from hasten.machine import this_machine
+from hasten.records.machine import Machine
 
 from .forked import train_forked, workers_forked
 from .outcomes import EQUAL, REFUSED, STOPPED, Shape
@@ -33,7 +34,7 @@ def became(shape: Shape, folder: Path, environment: Mapping[str, str], size: int
     """Call it in ``folder``, which is the script's."""
     script = write(folder, shape.source)
     stage = Stage(
-        argv=(str(script),), machine=this_machine(), environment=dict(environment), folders=(str(folder),),
+        argv=(str(script),), machine=_with_cpus(size), environment=dict(environment), folders=(str(folder),),
         trial_folder=folder / "trials",
     )  # fmt: skip
     with workers_forked(), stage:
@@ -49,3 +50,10 @@ def became(shape: Shape, folder: Path, environment: Mapping[str, str], size: int
         return Became("different", f"ended with {[one.code for one in ranks]}: {ranks[0].stderr[-500:]}")
     far = max(apart(told(one)[key], alone[key]) for one in ranks for key in alone)
     return Became(EQUAL if far < 1e-9 else "different", "", far)
+
+
+def _with_cpus(count: int) -> Machine:
+    """This machine, said to have at least ``count``: more ranks than cores compute the same, only slower."""
+    here = this_machine()
+    cores = (here.cores * count)[: max(count, len(here.cores))]
+    return replace(here, cores=cores, physical_cores=len(cores), logical_cpus=max(count, here.logical_cpus))
