@@ -27,11 +27,11 @@ RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
 BLOCK = 11  # steps, with this rhythm
 IN_RAM, FUSED, LAST = (Plan({name: {}}) for name in ("dataset_in_ram", "fused_optimizer", "channels_last"))
 
-# RMSprop has no fused form, and the view needs the usual order of memory.
+# RMSprop has no fused form, and view_as needs the usual order of memory.
 VIEWS = """
     from ground import *
 
-    model = Cnn(flatten=lambda rows: rows.view(len(rows), -1))
+    model = Cnn(flatten=lambda rows: rows.view_as(torch.empty(len(rows), rows[0].numel())))
     optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-4)
     for pictures, labels in batches(Pictures()):
         train_step(model, optimizer, pictures, labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from hasten.inside.distributed import spot_checks
+from hasten.inside.distributed.forks import Fork, have_memory
 from hasten.inside.distributed.harmless import make_harmless
 from hasten.inside.distributed.parting import EXIT_CODE
 from hasten.inside.distributed.spot_checks import SpotChecks
@@ -42,10 +44,13 @@ tell(parameters=flat(model), evaluated=[evaluated])
 """
 
 
+EPOCHS = 18  # of seven steps
+
+
 def loop(pass_: str, **more: Any) -> str:
     given = {
         "before": "", "model": "net()", "optimizer": "torch.optim.SGD(model.parameters(), lr=0.05)",
-        "workers": 0, "epochs": 30, "after": "pass", "after_epoch": "pass",
+        "workers": 0, "epochs": EPOCHS, "after": "pass", "after_epoch": "pass",
         "pass_": pass_.strip().replace("\n", "\n        "),
     }  # fmt: skip
     return LOOP.format(**{**given, **{key: str(value) for key, value in more.items()}})
@@ -96,7 +101,7 @@ CHANGES = {
     "weights of the batch": "((model(x) - y) ** 2 * torch.softmax(y, 0)).sum()",
 }
 SIZES = [2, pytest.param(3, marks=pytest.mark.thorough)]
-LATE = 120  # step from which the loss is another
+LATE = 70  # step from which the loss is another
 
 
 @pytest.fixture
@@ -104,8 +109,8 @@ def done(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checks come thick and fast, and rank 0 prints at its end how many there were."""
     monkeypatch.setattr(spot_checks, "SHARE", 10.0)
     monkeypatch.setattr(spot_checks, "_FIRST", 12)
-    look = spot_checks._Child.look
-    monkeypatch.setattr(spot_checks._Child, "look", lambda child, wait=False: look(child, True))
+    look = Fork.look
+    monkeypatch.setattr(Fork, "look", lambda child, wait=False: look(child, True))
     finish = SpotChecks.finish
 
     def finished(checks: SpotChecks) -> str:
@@ -134,7 +139,7 @@ def test_a_training_that_stays_the_same_is_checked_and_untouched(
     assert [one.code for one in ranks] == [0] * size, ranks[0].stderr
     found = re.search(r"checked (\d+) until (\d+), given up (\w+)", ranks[0].stderr)
     assert found is not None, ranks[0].stderr
-    assert (int(found[1]) >= 4, int(found[2]) > 60, found[3]) == (True, True, "False"), ranks[0].stderr
+    assert (int(found[1]) >= 4, int(found[2]) > 40, found[3]) == (True, True, "False"), ranks[0].stderr
     assert len({one.stdout.splitlines()[-1] for one in ranks}) == 1
     if name not in RANDOM:
         alone = told(train_forked(tmp_path / "alone", source, 0)[0])
@@ -142,7 +147,7 @@ def test_a_training_that_stays_the_same_is_checked_and_untouched(
         assert max(apart(mine[key], alone[key]) for key in alone) < (1e-6 if "float32" in name else 1e-9)
     if "file" in name:
         lines = (tmp_path / "ranks" / "log.txt").read_text().split()
-        assert lines == [str(number + 1) for number in range(30 * 7)]
+        assert lines == [str(number + 1) for number in range(EPOCHS * 7)]
 
 
 @pytest.mark.usefixtures("done")
@@ -182,7 +187,36 @@ def test_what_a_step_does_to_the_world_is_done_once_and_said(tmp_path: Path, nam
     assert ranks[1].stderr.count("hasten: from step") == 0
     if "log" in name:
         seen = sorted(int(line) for line in (tmp_path / "seen.txt").read_text().split())
-        assert seen == sorted(2 * list(range(30 * 7)))  # by each rank, here, where nothing is led elsewhere
+        assert seen == sorted(
+            2 * list(range(EPOCHS * 7))
+        )  # by each rank, here, where nothing is led elsewhere
+
+
+@pytest.mark.usefixtures("done")
+def test_where_no_process_can_be_had_training_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused() -> int:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(spot_checks, "fork", refused)
+    ranks = train_forked(tmp_path, loop(PLAIN), 2, Findings(LOADER, device="cpu"))
+    assert [one.code for one in ranks] == [0, 0], ranks[0].stderr
+    assert "the process that should do it could not start" in ranks[0].stderr
+
+
+@pytest.mark.usefixtures("done")
+def test_where_memory_is_short_it_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spot_checks, "have_memory", lambda *_: False)
+    ranks = train_forked(tmp_path, loop(PLAIN), 2, Findings(LOADER, device="cpu"))
+    assert [one.code for one in ranks] == [0, 0], ranks[0].stderr
+    assert ranks[0].stderr.count("too little memory") == 1
+    assert "checked 0 until 0" in ranks[0].stderr
+
+
+def test_memory_for_forks() -> None:
+    assert have_memory(2, 2**60)
+    assert not have_memory(2, 2**20)
 
 
 def test_a_fork_that_was_made_harmless_reaches_nobody(tmp_path: Path) -> None:

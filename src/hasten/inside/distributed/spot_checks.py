@@ -8,11 +8,9 @@ time.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
-import warnings
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ import torch
 from ...saying import say
 from .agreement import Agreement
 from .batch_norm import averaged_running_statistics
+from .forks import Fork, fork, have_memory
 from .slicing import Slice
 from .step_apart import WIDTH, Alike, StepApart
 
@@ -35,36 +34,6 @@ _GROWTH = 1.2  # of the passes until the next
 _MOST_PASSES = 8  # of one batch
 _EXACT = 1e-5  # relative, in float64: what is off by less is rounding of something that stayed in float32
 _LEAST_SECONDS, _TIMES_SLOWER, _MOST_SECONDS = 60, 40, 600  # after which a fork is given up
-_MEMORY = 2  # times what a rank holds for itself must be free for each fork
-
-
-@dataclass
-class _Child:
-    """``result``: the file it writes."""
-
-    pid: int
-    result: int
-    seconds: float | None = None  # of processor time; None while it runs
-
-    def look(self, wait: bool = False) -> None:
-        if self.seconds is not None:
-            return
-        try:
-            ended, _, used = os.wait4(self.pid, 0 if wait else os.WNOHANG)
-        except ChildProcessError:  # the script waits for whatever ends
-            self.seconds = 0.0
-            return
-        if ended:
-            self.seconds = used.ru_utime + used.ru_stime
-
-    def told(self) -> tuple[str, list[list[float]]]:
-        """Why it failed, "" where it did not, and a sketch of the gradients of each pass."""
-        text = os.pread(self.result, os.fstat(self.result).st_size, 0)
-        os.close(self.result)
-        if not text:
-            return "the process that should have computed them was killed, or took too long", []
-        found = json.loads(text)
-        return str(found["why"]), found["passes"]
 
 
 @dataclass
@@ -75,7 +44,7 @@ class _Check:
     part: Slice
     passes: int
     in_float64: bool
-    children: list[_Child]
+    children: list[Fork]
 
 
 class SpotChecks:
@@ -89,6 +58,7 @@ class SpotChecks:
         self._due = 0  # backward passes to look at with the next batch; the same in all ranks
         self._in_float64 = True
         self._failures = 0  # one after the other
+        self._told_of_memory = False
         self._doubts = 0
         self._began = time.perf_counter()
         self._passes, self._since_batch, self._per_batch = 0, 0, 1
@@ -131,22 +101,16 @@ class SpotChecks:
         elapsed = time.perf_counter() - self._began
         if self.done and self._spent + self._last_cost > SHARE * elapsed * self._size:
             return False
-        if not self._has_memory():
+        if not have_memory(self._size + 1, self._member.training.available_bytes):
             self._next = int(self._passes * _GROWTH) + 1
+            if not self._told_of_memory:
+                self._told_of_memory = True
+                say(
+                    f"hasten: at step {self._member.steps + 1} there is too little memory to hold a step "
+                    "against one process's; it will be tried again"
+                )
             return False
         return True
-
-    def _has_memory(self) -> bool:
-        """For the forks of this rank and of the others."""
-        try:
-            with open("/proc/self/statm", encoding="ascii") as file:
-                _, resident, shared, *_ = map(int, file.read().split())
-            with open("/proc/meminfo", encoding="ascii") as file:
-                free = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
-        except (OSError, ValueError, StopIteration):
-            return False
-        own = (resident - shared) * os.sysconf("SC_PAGE_SIZE")
-        return free * 1024 > _MEMORY * own * (self._size + 1)
 
     # ---- with each batch
     def epoch_begins(self, iterator: Any) -> None:
@@ -185,14 +149,18 @@ class SpotChecks:
         )
         per_pass = (began - self._began) / max(1, self._passes)
         seconds = int(min(_MOST_SECONDS, _LEAST_SECONDS + _TIMES_SLOWER * self._size * passes * per_pass))
-        children: list[_Child] = []
+        children: list[Fork] = []
         for one in parts:
             result = os.memfd_create("hasten-step")
-            child = _fork()
+            try:
+                child = fork()
+            except OSError:  # of processes, or of memory, there are no more to be had
+                children.append(Fork(0, result, seconds=0.0))
+                continue
             if not child:
                 self.apart = StepApart(member, one, passes, self._in_float64, result)
                 return self.apart.begin(iterator, indices, alike, seconds)
-            children.append(_Child(child, result))
+            children.append(Fork(child, result))
         self._under_way = _Check(member.steps + 1, part, passes, self._in_float64, children)
         self._last_cost = (time.perf_counter() - began) * self._size
         return batch
@@ -204,6 +172,8 @@ class SpotChecks:
         found = [child.told() for child in check.children]
         self._account_for(check)
         why = next((one for one, _ in found if one), "")
+        if len({len(passes) for _, passes in found}) > 1:
+            why = why or "on the whole batch the script goes through another number of backward passes"
         length = WIDTH * len(self._member.parameters())
         talk = self._member.communication
         rows = talk.gathered(_row(check, bool(why), found[0][1], length))
@@ -281,9 +251,3 @@ def _row(check: _Check, failed: bool, passes: Sequence[Sequence[float]], length:
         flat = torch.tensor([number for one in passes for number in one], dtype=torch.float64)
         row[_HEAD : _HEAD + len(flat)] = flat
     return row
-
-
-def _fork() -> int:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads: ours and torch's hold no locks here
-        return os.fork()
