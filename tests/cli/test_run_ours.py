@@ -63,6 +63,7 @@ def test_it_prints_and_writes_once_what_one_process_prints(project: Project) -> 
     assert again.stdout == alone.stdout
 
 
+@pytest.mark.thorough
 def test_a_plan_with_processes_starts_them(project: Project) -> None:
     script(project)
     project.write(".hasten/train/plan.toml", "format = 1\n[techniques.processes]\ncount = 2\n")

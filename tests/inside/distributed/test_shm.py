@@ -56,7 +56,7 @@ def after(signalled: int, folder: Path, size: int, **environment: str) -> list[E
     ("size", "count", "more"),
     [
         pytest.param(2, "100000", {}, id="2, kernel"),
-        pytest.param(3, "1", NO_KERNEL, id="3, semaphores"),
+        pytest.param(3, "1", NO_KERNEL, id="3, semaphores", marks=pytest.mark.thorough),
         pytest.param(3, "1", {}, id="3, kernel", marks=pytest.mark.thorough),
         pytest.param(2, "100000", NO_KERNEL, id="2, semaphores", marks=pytest.mark.thorough),
     ],
@@ -151,6 +151,7 @@ dist.destroy_process_group()
         assert (one.code, one.stdout, one.stderr) == (0, "shm [1.0, 1.0, 1.0]\n", "")
 
 
+@pytest.mark.thorough
 def test_the_first_collectives_of_a_rank_that_starts_late_wait_for_it(tmp_path: Path) -> None:
     source = """
 import time
