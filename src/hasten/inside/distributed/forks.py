@@ -1,0 +1,61 @@
+"""Forks of a rank that compute something beside it, and leave what they found in a file without a name."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from dataclasses import dataclass
+
+_MEMORY = 2  # times what a process holds for itself must be free for each fork
+
+
+@dataclass
+class Fork:
+    """``result``: the file it writes."""
+
+    pid: int
+    result: int
+    seconds: float | None = None  # of processor time; None while it runs
+
+    def look(self, wait: bool = False) -> None:
+        if self.seconds is not None:
+            return
+        try:
+            ended, _, used = os.wait4(self.pid, 0 if wait else os.WNOHANG)
+        except ChildProcessError:  # the script waits for whatever ends
+            self.seconds = 0.0
+            return
+        if ended:
+            self.seconds = used.ru_utime + used.ru_stime
+
+    def told(self) -> tuple[str, list[list[float]]]:
+        """Why it failed, "" where it did not, and a sketch of the gradients of each pass."""
+        text = os.pread(self.result, os.fstat(self.result).st_size, 0)
+        os.close(self.result)
+        if not text:
+            return "the process that should do it could not start, was killed, or took too long", []
+        found = json.loads(text)
+        return str(found["why"]), found["passes"]
+
+
+def fork() -> int:
+    """As ``os.fork``, without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads: ours and torch's hold no locks here
+        return os.fork()
+
+
+def have_memory(forks: int, available_bytes: int) -> bool:
+    """Whether there is room for so many of this process; true where nobody knows. ``available_bytes``: of a
+    container, too, when the process started.
+    """
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            _, resident, shared, *_ = map(int, file.read().split())
+        with open("/proc/meminfo", encoding="ascii") as file:
+            free = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
+    except (OSError, ValueError, StopIteration):
+        return True
+    own = (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+    return min(free * 1024, available_bytes) > _MEMORY * own * forks
