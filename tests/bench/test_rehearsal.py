@@ -97,7 +97,10 @@ FIT = {
 }
 
 
-@pytest.mark.parametrize("name", cases(FIT, {"a mean", "noise", "dropout and batch norm"}))
+@pytest.mark.parametrize(
+    "name",
+    cases(FIT, {"a mean", "noise", "dropout and batch norm"}),
+)
 def test_what_fits_is_let_through(tmp_path: Path, name: str) -> None:
     source, loss, remarks = FIT[name]
     findings = found(tmp_path, GROUND + source)

@@ -395,3 +395,18 @@ def test_processes_of_their_own_train_what_one_trains(tmp_path: Path) -> None:
     alone = told(train(tmp_path / "alone", BATCHES + case.source, 0)[0])
     for one in train(tmp_path / "ranks", BATCHES + case.source, 2):
         assert apart(told(one)["model"], alone["model"]) < case.tolerance
+
+
+def test_a_model_is_known_again_whatever_the_threads() -> None:
+    """A sum that several threads make is rounded otherwise than that of one."""
+    root, found = torch.nn.Linear(600, 600, dtype=torch.float64), set()
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3, 4):
+            torch.set_num_threads(threads)
+            member = MagicMock(_met=set(), _models=0)
+            Member._meet(member, root)
+            found.add(member._models)
+    finally:
+        torch.set_num_threads(before)
+    assert len(found) == 1

@@ -59,6 +59,18 @@ def loop(pass_: str, **more: Any) -> str:
 PLAIN = "((model(x) - y) ** 2).mean().backward()"
 STAYS = {
     "plain": loop(PLAIN),
+    "layers as wide as a slice": loop(
+        PLAIN, model="nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))"
+    ),
+    "large layers": loop(
+        PLAIN, model="nn.Sequential(nn.Linear(6, 300), nn.ReLU(), nn.Linear(300, 300), nn.Linear(300, 1))"
+    ),
+    "convolutions": loop(
+        PLAIN,
+        before="shape = nn.Unflatten(1, (1, 2, 3))",
+        model="nn.Sequential(shape, nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), "
+        "nn.Linear(4, 1))",
+    ),
     "workers of a loader": loop(PLAIN, workers=2),
     "accumulation": loop(
         "loss = ((model(x) - y) ** 2).mean() / 2\nloss.backward()\nif steps % 2: optimizer.step()"
@@ -130,7 +142,7 @@ def findings(source: str) -> Findings:
 
 @pytest.mark.usefixtures("done")
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", cases(STAYS, {"plain", "batch norm"}))
+@pytest.mark.parametrize("name", cases(STAYS, {"layers as wide as a slice", "batch norm"}))
 def test_a_training_that_stays_the_same_is_checked_and_untouched(
     tmp_path: Path, name: str, size: int
 ) -> None:

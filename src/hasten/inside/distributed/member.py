@@ -28,7 +28,7 @@ from .slicing import Slicer
 from .spot_checks import SpotChecks, can_check
 from .streams import Streams, seed_of
 from .watch import Watch
-from .watched import Watched
+from .watched import Watched, bits_of
 
 _NAME = "ranks"
 
@@ -190,8 +190,8 @@ class Member:
     def _meet(self, root: Any) -> None:
         """``root`` is about to be trained for the first time."""
         self._met.add(id(root))
-        sums = [float(parameter.detach().double().sum()) for parameter in root.parameters()]
-        self._models = zlib.crc32(repr(sums).encode(), self._models)
+        bits = [int(bits_of(parameter)) for parameter in root.parameters()]  # whose sum no thread can round
+        self._models = zlib.crc32(repr(bits).encode(), self._models)
         self._training_begins()
 
     def _training_begins(self) -> None:

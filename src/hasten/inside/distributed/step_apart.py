@@ -115,7 +115,9 @@ class StepApart:
             parameter.grad = None
         result = call()
         if self._member.slicer.current is self._part:
+            self._draws.paused = True  # for the signs of sketches, which are no sample's
             self._told.append(sketch([parameter.grad for parameter in parameters]))
+            self._draws.paused = False
             if len(self._told) == self._passes:
                 self.end("")
         for parameter, old in zip(parameters, before, strict=True):
