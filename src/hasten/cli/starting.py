@@ -130,7 +130,7 @@ def as_we_share(job: Job, script: Script) -> int:
         found = findings_for(script, wish, stage, say)
         for remark in found.remarks:
             say(f"not as in one process: {remark}")
-        say("compared with one process: the first steps, up to 400; later ones with each other's alone")
+        say("compared with one process: the first steps, up to 400, and single ones of the later (on CPUs)")
         first, *others = ranks_of_ours(job, wish, os.environ, found, place)
         shielded = [replace(rank, job=replace(rank.job, shield=stage.shield)) for rank in others]
         ranks = [replace(rank, given=stage.rank_input()) for rank in (first, *shielded)]
