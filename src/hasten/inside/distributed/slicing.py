@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 import zlib
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...records.ranks import LoaderKey
@@ -84,7 +84,7 @@ class Slicer:
         found = self._decided.get(iterator)
         if found is None:
             found = training and iterator._dataset_kind == _MAP and iterator._auto_collation
-            found = found and self._loader in (None, key_of(iterator))
+            found = found and (self._loader is None or _reads_the_same(self._loader, key_of(iterator)))
             self._decided[iterator] = found
         return found
 
@@ -141,6 +141,11 @@ class Slicer:
         if loss == "sum":
             return 1.0 if self.current.counts else 0.0
         return self.current.share
+
+
+def _reads_the_same(loader: LoaderKey, other: LoaderKey) -> bool:
+    """A script may make its loader anew, with a sampler of another kind for later epochs."""
+    return replace(other, sampler=loader.sampler) == loader
 
 
 def _seen_in(batch: Any) -> list[weakref.ref[Any]]:
