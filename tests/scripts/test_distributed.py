@@ -41,8 +41,9 @@ def ends(printed: str) -> list[str]:
 
 @pytest.mark.parametrize("name", cases(["gloo_torchrun", "gloo_pinned"], {"gloo_torchrun"}))
 def test_gloo_as_under_torchrun(project: Project, name: str) -> None:
-    words = ["--nproc-per-node", "2", str(SCRIPTS / f"{name}.py")]
-    there = project.python("-m", "torch.distributed.run", *words)
+    script = str(SCRIPTS / f"{name}.py")
+    words = ["--no-python", sys.executable, script]  # its own way is `python -u`, which tears lines apart
+    there = project.python("-m", "torch.distributed.run", "--nproc-per-node", "2", *words)
     done = run(project, name)
     assert done.returncode == there.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == sorted(there.stdout.splitlines())

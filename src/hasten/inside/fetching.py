@@ -8,6 +8,12 @@ from typing import Any
 from .training import Training
 
 
+def samples_of(dataset: Any, indices: Sequence[Any]) -> Any:
+    """As torch's own loaders ask for them."""
+    several = getattr(dataset, "__getitems__", None)
+    return several(indices) if several else [dataset[index] for index in indices]
+
+
 class Fetch:
     """A loader's fetcher that asks the installed providers first, for the batch or its samples, and the
     dataset otherwise.

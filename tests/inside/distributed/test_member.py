@@ -383,7 +383,7 @@ def test_a_graph_that_is_kept_is_known_wherever_that_is_said(
     names: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any], kept: bool
 ) -> None:
     """Its losses are not to be overwritten."""
-    member, loss = MagicMock(_inside=False, checks=None), torch.ones((), requires_grad=True) * 2
+    member, loss = MagicMock(_inside=False, checks=None, _apart=None), torch.ones((), requires_grad=True) * 2
     Member._around_backward(member, names, lambda *args, **kwargs: None)(loss, *args, **kwargs)
     ((losses, told), _) = member._end_pass.call_args
     assert (told, losses[0] is loss) == (kept, True)

@@ -6,16 +6,21 @@ import errno
 import os
 import re
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
+import torch
 
 from hasten.inside.distributed import spot_checks
 from hasten.inside.distributed.forks import Fork, have_memory
 from hasten.inside.distributed.harmless import make_harmless
 from hasten.inside.distributed.parting import EXIT_CODE
+from hasten.inside.distributed.slicing import Slice
 from hasten.inside.distributed.spot_checks import SpotChecks
+from hasten.inside.distributed.step_apart import StepApart
 from hasten.records.ranks import Findings
 
 from ...thorough import cases
@@ -112,6 +117,7 @@ CHANGES = {
     "a sum with a mean": "((model(x) - y) ** 2).sum() + sum(p.square().sum() for p in model.parameters())",
     "weights of the batch": "((model(x) - y) ** 2 * torch.softmax(y, 0)).sum()",
 }
+OFTEN = {"layers as wide as a slice in 2", "batch norm in 2", "noise for each sample in 3"}
 SIZES = [2, pytest.param(3, marks=pytest.mark.thorough)]
 LATE = 70  # step from which the loss is another
 
@@ -141,11 +147,9 @@ def findings(source: str) -> Findings:
 
 
 @pytest.mark.usefixtures("done")
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", cases(STAYS, {"layers as wide as a slice", "batch norm"}))
-def test_a_training_that_stays_the_same_is_checked_and_untouched(
-    tmp_path: Path, name: str, size: int
-) -> None:
+@pytest.mark.parametrize("stays", cases(map(" in ".join, product(STAYS, ["2", "3"])), OFTEN))
+def test_a_training_that_stays_the_same_is_checked_and_untouched(tmp_path: Path, stays: str) -> None:
+    name, size = stays[: -len(" in 2")], int(stays[-1])
     source = STAYS[name]
     ranks = train_forked(tmp_path / "ranks", source, size, findings(source))
     assert [one.code for one in ranks] == [0] * size, ranks[0].stderr
@@ -176,6 +180,51 @@ def test_a_loss_that_changes_late_is_found(tmp_path: Path, name: str, size: int)
     )
     assert found is not None, ranks[0].stderr
     assert int(found[1]) > LATE >= int(found[2])
+
+
+# A matrix of the script's own forbids float64: what the forks compute is as rounded as the training.
+SINGLE = {
+    "before": "torch.set_default_dtype(torch.float32); fixed = torch.eye(6); x = torch.zeros(1, 6)",
+    "optimizer": "torch.optim.SGD(model.parameters(), lr=0.05)",
+}
+
+
+def single(loss: str) -> str:
+    return loop(f"x = x @ fixed\nloss = {loss}\nloss.backward()", **SINGLE)
+
+
+@pytest.mark.usefixtures("done")
+def test_in_float32_a_training_that_stays_the_same_is_checked(tmp_path: Path) -> None:
+    ranks = train_forked(tmp_path, single("((model(x) - y) ** 2).mean()"), 2, Findings(LOADER, device="cpu"))
+    assert [one.code for one in ranks] == [0, 0], ranks[0].stderr
+    found = re.search(r"checked (\d+) until (\d+), given up False", ranks[0].stderr)
+    assert found is not None, ranks[0].stderr
+    assert int(found[2]) > 40, ranks[0].stderr
+
+
+@pytest.mark.usefixtures("done")
+@pytest.mark.parametrize("name", cases(CHANGES, {"a sum with a mean"}))
+def test_in_float32_a_loss_that_changes_late_is_found_by_two_checks(tmp_path: Path, name: str) -> None:
+    source = single(f"((model(x) - y) ** 2).mean() if steps < {LATE} else {CHANGES[name]}")
+    ranks = train_forked(tmp_path, source, 2, Findings(LOADER, device="cpu"))
+    assert [one.code for one in ranks] == [EXIT_CODE] * 2, ranks[0].stderr
+    found = re.search(
+        r"the gradient of step (\d+) is not one process's, which that of step (\d+)", ranks[0].stderr
+    )
+    assert found is not None, ranks[0].stderr
+    assert int(found[1]) > LATE  # some batches' masked means are means, so the last that was may be later
+
+
+def test_where_no_gradient_is_left_nothing_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = Slice(0, 4, 8)
+    member = MagicMock(parameters=lambda: [torch.ones(2, requires_grad=True)], slicer=MagicMock(current=part))
+
+    def ended(apart: StepApart, why: str) -> None:
+        raise RuntimeError(why)
+
+    monkeypatch.setattr(StepApart, "end", ended)
+    with pytest.raises(RuntimeError, match="a backward pass leaves no gradient"):
+        StepApart(member, part, 1, True, -1).backward(lambda: None)
 
 
 WRITES = {

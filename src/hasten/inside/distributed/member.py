@@ -26,6 +26,7 @@ from .losses import MOST, losses_at, make_global
 from .parting import Parting
 from .slicing import Slicer
 from .spot_checks import SpotChecks, can_check
+from .step_apart import StepApart
 from .streams import Streams, seed_of
 from .watch import Watch
 from .watched import Watched, bits_of
@@ -106,8 +107,10 @@ class Member:
         replace(iterator_kind, "__init__", self._around_making)
         replace(iterator_kind, "_reset", self._around_reset)
         replace(iterator_kind, "_next_index", self._around_order)
-        replace(iterator_kind, "__next__", self._around_next)
         replace(dataloader._SingleProcessDataLoaderIter, "_next_data", self._around_fetch)
+        if self.checks is not None:
+            replace(iterator_kind, "_reset", self.checks.around_reset)
+            replace(iterator_kind, "__next__", self.checks.around_next)
 
     def _around_iter(self, original: Any) -> Any:
         def __iter__(loader: Any) -> Any:
@@ -126,8 +129,6 @@ class Member:
     def _around_reset(self, original: Any) -> Any:
         def _reset(iterator: Any, *args: Any, **kwargs: Any) -> Any:
             self.slicer.begins(iterator)
-            if self.checks is not None:
-                self.checks.epoch_begins(iterator)
             return original(iterator, *args, **kwargs)
 
         return _reset
@@ -144,17 +145,6 @@ class Member:
 
         return _next_index
 
-    def _around_next(self, original: Any) -> Any:
-        def __next__(iterator: Any) -> Any:
-            checks = self.checks
-            if checks is None:
-                return original(iterator)
-            checks.batch_asked(iterator)
-            batch = original(iterator)
-            return checks.batch(iterator, batch) if self.slicer.is_cut(iterator) else batch
-
-        return __next__
-
     def _around_fetch(self, original: Any) -> Any:
         is_grad_enabled = self.training.torch.is_grad_enabled
 
@@ -168,6 +158,8 @@ class Member:
 
     def _batch_came(self, batch: Any, iterator: Any) -> None:
         self.slicer.batch_came(batch, iterator)
+        if self.slicer.is_cut(iterator) and self.training.has_optimizers:
+            self._training_begins()  # a script may draw for its samples before it calls its model
 
     # ---- the model
     def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -217,8 +209,8 @@ class Member:
         def backward(*args: Any, **kwargs: Any) -> Any:
             if self._inside:
                 return original(*args, **kwargs)
-            if self.checks is not None and self.checks.apart is not None:
-                return self.checks.apart.backward(lambda: original(*args, **kwargs))
+            if self._apart is not None:
+                return self._apart.backward(lambda: original(*args, **kwargs))
             call = read_call(names, args, kwargs)
             losses = losses_at(call.given)
             self._inside = True
@@ -237,6 +229,11 @@ class Member:
             return result
 
         return backward
+
+    @property
+    def _apart(self) -> StepApart | None:
+        """In a fork, where no training goes on."""
+        return self.checks.apart if self.checks is not None else None
 
     def weight(self) -> float:
         """Of this rank's loss and gradient in the sum over all ranks."""
@@ -282,13 +279,13 @@ class Member:
 
     def script_failed(self, error: BaseException) -> None:
         """It raised what nobody caught; of no interest where it was a step apart from the training."""
-        if self.checks is not None and self.checks.apart is not None:
-            self.checks.apart.failed(error)
+        if self._apart is not None:
+            self._apart.failed(error)
 
     def training_ends(self) -> None:
         """The script is over."""
-        if self.checks is not None and self.checks.apart is not None:
-            self.checks.apart.batch_asked()
+        if self._apart is not None:
+            self._apart.batch_asked()
         if self.averaging.passes:
             self._parting.meet(self.steps)
             why = self.watch.compare_all(self.steps)

@@ -18,6 +18,7 @@ import torch
 from ...records.codec import from_json, to_json
 from ...records.ranks import Findings, LoaderKey
 from .. import own_files
+from ..fetching import samples_of
 from ..hooks import Hooks
 from ..job import COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SHORT, WITH_SUM, Ranks
 from ..loader_override import LoaderOverride, workers
@@ -118,8 +119,7 @@ class Rehearsal(Member):
         if not self._cutting:
             return None
         before = fingerprint(torch)
-        several = getattr(dataset, "__getitems__", None)
-        samples = several(indices) if several else [dataset[index] for index in indices]
+        samples = samples_of(dataset, indices)
         self._augments |= fingerprint(torch) != before
         digest = hashlib.blake2b(digest_size=12)
         feed(digest, samples)

@@ -33,6 +33,7 @@ _FIRST = 50  # passes before the first; the rehearsal looked at what is there at
 _GROWTH = 1.2  # of the passes until the next
 _MOST_PASSES = 8  # of one batch
 _EXACT = 1e-5  # relative, in float64: what is off by less is rounding of something that stayed in float32
+_HEAD = 4  # of what a rank tells: whether it failed, its share of the samples, whether they count, passes
 _LEAST_SECONDS, _TIMES_SLOWER, _MOST_SECONDS = 60, 40, 600  # after which a fork is given up
 
 
@@ -48,7 +49,9 @@ class _Check:
 
 
 class SpotChecks:
-    """``told`` before and ``heard`` after the message of each backward pass; ``batch`` as each comes."""
+    """``told`` before and ``heard`` after the message of each backward pass; the rest stands around loaders'
+    iterators.
+    """
 
     def __init__(self, member: Member) -> None:
         self._member = member
@@ -59,7 +62,7 @@ class SpotChecks:
         self._in_float64 = True
         self._failures = 0  # one after the other
         self._told_of_memory = False
-        self._doubts = 0
+        self._doubts = 0  # one after the other
         self._began = time.perf_counter()
         self._passes, self._since_batch, self._per_batch = 0, 0, 1
         self._next, self._epoch_came = _FIRST, False
@@ -113,20 +116,31 @@ class SpotChecks:
         return True
 
     # ---- with each batch
-    def epoch_begins(self, iterator: Any) -> None:
-        """A loader is read anew."""
-        self._fresh.add(iterator)
+    def around_reset(self, original: Any) -> Any:
+        """Of a loader's iterator, which is read from its beginning."""
 
-    def batch_asked(self, iterator: Any) -> None:
-        """The script wants a batch. In a fork there is no other."""
-        if self.apart is None:
-            return
-        if self._member.slicer.is_cut(iterator):
-            self.apart.batch_asked()
-        elif iterator._num_workers:
-            self.apart.end("the script reads a second loader, whose workers are the training's")
+        def _reset(iterator: Any, *args: Any, **kwargs: Any) -> Any:
+            self._fresh.add(iterator)
+            return original(iterator, *args, **kwargs)
 
-    def batch(self, iterator: Any, batch: Any) -> Any:
+        return _reset
+
+    def around_next(self, original: Any) -> Any:
+        """Of a loader's iterator, of which the script wants a batch."""
+
+        def __next__(iterator: Any) -> Any:
+            cut = self._member.slicer.is_cut
+            if self.apart is not None:  # there is no other batch
+                if cut(iterator):
+                    self.apart.batch_asked()
+                elif iterator._num_workers:
+                    self.apart.end("the script reads a second loader, whose workers are the training's")
+            batch = original(iterator)
+            return self._came(iterator, batch) if cut(iterator) else batch
+
+        return __next__
+
+    def _came(self, iterator: Any, batch: Any) -> Any:
         """A batch that was cut has come: what the script is to get. In a fork that is another."""
         self._per_batch, self._since_batch = self._since_batch or self._per_batch, 0
         if iterator in self._fresh:
@@ -196,27 +210,26 @@ class SpotChecks:
         shares, counts = rows[:, 1].tolist(), [bool(one) for one in rows[:, 2].tolist()]
         for number in range(passes):
             place = slice(number * length, (number + 1) * length)
-            agreement = Agreement(shares, counts)
-            agreement.add(whole[place], rows[:, _HEAD:][:, place].contiguous())
             if not bool(torch.isfinite(whole[place]).all()):
                 return ""  # the training has diverged, and nothing can be said of it
+            agreement = Agreement(shares, counts)
+            agreement.add(whole[place], rows[:, _HEAD:][:, place].contiguous())
             why = self._why_not(agreement, check)
             if why:
+                self._doubts += 1
+                if not check.in_float64 and self._doubts == 1:
+                    self._next = self._passes  # a unit may have turned under rounding: it must be seen twice
+                    return ""
                 proved = f", which that of step {self.last_proved} was" if self.last_proved else ""
                 return f"the gradient of step {check.step} is not one process's{proved}: {why}"
         self._doubts, self.last_proved = 0, check.step
         return ""
 
     def _why_not(self, agreement: Agreement, check: _Check) -> str:
-        """In lower precision a unit may turn under rounding, so there it must be seen twice."""
         loss = self._member.findings.loss
         if check.in_float64:
             return agreement.why_not("float64") if agreement.residual(loss) > _EXACT else ""
-        if loss in agreement.kinds("lower"):
-            return ""
-        self._doubts += 1
-        self._next = self._passes
-        return agreement.why_not("lower") if self._doubts > 1 else ""
+        return agreement.why_not("lower") if loss not in agreement.kinds("lower") else ""
 
     def _failed(self, why: str, check: _Check) -> None:
         """Some rank's could not be computed. In float64 a script may fail that does not otherwise."""
@@ -237,9 +250,6 @@ class SpotChecks:
 def can_check(device: str) -> bool:
     """Whether this process may fork in the middle of a training on ``device``."""
     return device == "cpu" and sys.platform == "linux"
-
-
-_HEAD = 4  # whether it failed, the share of the samples, whether they count, backward passes
 
 
 def _row(check: _Check, failed: bool, passes: Sequence[Sequence[float]], length: int) -> Any:

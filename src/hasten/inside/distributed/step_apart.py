@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
+from ..fetching import samples_of
 from ..random_state import State, set_streams
+from .agreement import plain
 from .aligned import AlignedDraws, quiet_recurrent, without_dropout
 from .doubled import DOUBLE, SINGLE, double_all, doubled
 from .harmless import make_harmless
@@ -79,7 +81,7 @@ class StepApart:
         member.communication.size = 1  # nobody is spoken with
         member.streams.share_all()
         set_streams(torch, alike.streams)
-        samples = _samples(iterator._dataset, indices)  # all of them: what each draws shifts the next
+        samples = samples_of(iterator._dataset, indices)  # all of them: what each draws shifts the next
         batch = iterator._collate_fn(samples[self._part.start : self._part.stop])
         batch = doubled(batch) if self._in_float64 else batch
         member.slicer.put_in_place(self._part, batch)
@@ -89,20 +91,17 @@ class StepApart:
     def _around_batch_norm(self, original: Any) -> Any:
         def batch_norm(
             input: Any,
-            running_mean: Any,
-            running_var: Any,
+            mean: Any,
+            var: Any,
             weight: Any = None,
             bias: Any = None,
             training: bool = False,
-            momentum: float = 0.1,
-            eps: float = 1e-5,
+            *scales: Any,
+            **more: Any,
         ) -> Any:
-            if running_mean is None or running_var is None:
+            if mean is None or var is None:
                 self.end("batch norm keeps no running statistics")
-            cudnn = torch.backends.cudnn.enabled
-            return torch.batch_norm(
-                input, weight, bias, running_mean, running_var, False, momentum, eps, cudnn
-            )
+            return original(input, mean, var, weight, bias, False, *scales, **more)
 
         return batch_norm
 
@@ -115,6 +114,8 @@ class StepApart:
             parameter.grad = None
         result = call()
         if self._member.slicer.current is self._part:
+            if all(parameter.grad is None for parameter in parameters):
+                self.end("a backward pass leaves no gradient")
             self._draws.paused = True  # for the signs of sketches, which are no sample's
             self._told.append(sketch([parameter.grad for parameter in parameters]))
             self._draws.paused = False
@@ -151,19 +152,13 @@ def sketch(gradients: Sequence[Any]) -> list[float]:
         if gradient is None:
             found += [0.0] * WIDTH
             continue
-        dense = gradient.to_dense() if gradient.layout != torch.strided else gradient
-        flat = dense.detach().to(torch.float64).reshape(-1)
+        flat = plain(gradient)
         generator = torch.Generator().manual_seed(number)
         padded = torch.zeros(-(-len(flat) // WIDTH) * WIDTH, dtype=torch.float64)
         padded[: len(flat)] = flat
         signs = torch.empty_like(padded).random_(2, generator=generator).mul_(2).sub_(1)
         found += (padded * signs).reshape(-1, WIDTH).sum(0).tolist()
     return found
-
-
-def _samples(dataset: Any, indices: Sequence[Any]) -> Any:
-    several = getattr(dataset, "__getitems__", None)
-    return several(indices) if several else [dataset[index] for index in indices]
 
 
 def _double(roots: Sequence[Any], parameters: Sequence[Any]) -> None:
