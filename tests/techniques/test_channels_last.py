@@ -14,7 +14,7 @@ from torch import nn
 from hasten.inside.layout import companions, lie_alike
 from hasten.inside.techniques.channels_last import ChannelsLast, is_channels_last
 from hasten.records.plan import BASELINE, Plan
-from hasten.testing.workbench import Workbench, workbench
+from hasten.testing.workbench import Workbench, small_cnn, workbench
 
 from .made_up import facts, root
 
@@ -252,6 +252,77 @@ def test_losses_stay_numbers_over_a_long_toggling() -> None:
             assert all(map(math.isfinite, bench.train(2)))
 
 
+# ---- what is drawn
+F = nn.functional
+DRAWING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "dropout": lambda x: F.dropout(x, 0.3),
+    "dropout in place": lambda x: F.dropout(x.clone(), 0.3, inplace=True),
+    "a layer of dropout": lambda x: nn.Dropout(0.3)(x),
+    "dropout of channels": lambda x: F.dropout2d(x, 0.3),
+    "alpha dropout": lambda x: F.alpha_dropout(x, 0.3, training=True),
+    "alpha dropout in place": lambda x: F.alpha_dropout(x.clone(), 0.3, True, True),
+    "noise like it": lambda x: torch.randn_like(x),
+    "numbers like it": lambda x: torch.rand_like(x) + torch.randint_like(x, 5),
+    "normal numbers in place": lambda x: torch.empty_like(x).normal_(),
+    "coins in place": lambda x: torch.empty_like(x).bernoulli_(0.3),
+    "a waiting time in place": lambda x: torch.empty_like(x).exponential_(),
+    "coins": lambda x: torch.bernoulli(x.sigmoid()),
+    "random slopes": lambda x: F.rrelu(x, training=True),
+    "random choices": lambda x: F.gumbel_softmax(x, dim=1),
+}
+
+
+def of_seed(draw: Callable[[torch.Tensor], torch.Tensor], maps: torch.Tensor) -> list[torch.Tensor]:
+    """Values, and the stream after them."""
+    torch.manual_seed(3)
+    return [draw(maps), torch.get_rng_state()]
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_maps_get_the_random_numbers_that_they_would_have_had(name: str) -> None:
+    maps = torch.randn(4, 8, 5, 5)
+    last = maps.to(memory_format=torch.channels_last)
+    plain = of_seed(DRAWING[name], maps)
+    with workbench() as bench:
+        awkward(bench)
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        found = of_seed(DRAWING[name], last)
+        bench.switchboard.switch(BASELINE)
+        of_torch = of_seed(DRAWING["noise like it"], last)
+    assert all(map(torch.equal, plain, found))
+    assert not torch.equal(of_torch[0], of_seed(DRAWING["noise like it"], maps)[0])  # it is out of force
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_gradients_go_through_such_a_dropout_as_through_torchs(in_place: bool) -> None:
+    gradients = []
+    for how in (torch.contiguous_format, torch.channels_last):
+        with workbench() as bench:
+            awkward(bench)
+            bench.train(1)
+            bench.switchboard.switch(PLAN)
+            maps = torch.ones(4, 8, 5, 5).to(memory_format=how).requires_grad_()
+            torch.manual_seed(3)
+            loss = (F.dropout(maps * 2, 0.3, inplace=in_place) * torch.arange(5)).sum()
+            loss.backward()  # type: ignore[no-untyped-call]
+            assert maps.grad is not None
+            gradients.append(maps.grad)
+    assert torch.equal(*gradients)
+
+
+def test_a_script_that_lays_its_maps_channels_last_draws_as_before() -> None:
+    last = torch.randn(4, 8, 5, 5).to(memory_format=torch.channels_last)
+    plain = of_seed(DRAWING["dropout"], last)
+    with workbench() as bench:
+        bench.model = model = small_cnn()
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        bench.optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        assert all(map(torch.equal, plain, of_seed(DRAWING["dropout"], last)))
+
+
 # ---- on paper
 def test_it_applies_to_convolutions() -> None:
     assert ChannelsLast.refuse(facts()) == []
@@ -259,11 +330,6 @@ def test_it_applies_to_convolutions() -> None:
 
 def test_without_2d_convolutions_it_is_refused() -> None:
     assert ChannelsLast.refuse(facts(roots=(root(convolutions=0),))) == ["the model has no 2-d convolutions"]
-
-
-def test_dropout_draws_other_masks_in_another_layout() -> None:
-    assert ChannelsLast.risk_for(facts()) == "exact"
-    assert ChannelsLast.risk_for(facts(roots=(root(), root(dropout=True)))) == "draws"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ It helps convolutional networks, whose kernels would reorder their inputs otherw
 precision. It hurts where convolutions are few and operators that want channels first stand between them.
 
 ``x.view(x.size(0), -1)`` after a convolution would fail, since its elements lie in another order. While the
-technique is in force such a view is a copy, as ``reshape`` makes it.
+technique is in force such a view is a copy, as ``reshape`` makes it. Dropout draws the masks that it would
+draw without the technique, which costs a copy of each mask.
 
 Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html
 """
@@ -18,8 +19,9 @@ from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..layout import companions, restore_strides
+from ..logical_draws import LogicalDraws
 from ..training import Call, Training
-from .base import Risk, Technique
+from .base import Technique
 
 
 class ChannelsLast(Technique):
@@ -37,13 +39,7 @@ class ChannelsLast(Technique):
         self._in_forward = False
         self._copied_views = 0
         self._views_again: Callable[[], None] = lambda: None
-
-    @classmethod
-    def risk_for(cls, facts: Facts) -> Risk:
-        """Dropout fills its mask in memory order, so another layout means other draws from the same
-        stream.
-        """
-        return "draws" if any(root.dropout for root in facts.observation.roots) else "exact"
+        self._draws: LogicalDraws | None = None
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
@@ -89,6 +85,8 @@ class ChannelsLast(Technique):
         self._hooks = [o.register_load_state_dict_post_hook(loaded) for o in training.optimizers]
         training.forward_wrappers[self.name] = forward
         self._views_again = training.seams.replace(torch.Tensor, "view", self._around_view)
+        if not any(_chosen(strides, p.shape) for p, strides in self._converted):
+            self._draws = LogicalDraws(training)
 
     def _around_view(self, original: Any) -> Any:
         def view(tensor: Any, *size: Any, **kwargs: Any) -> Any:
@@ -118,6 +116,9 @@ class ChannelsLast(Technique):
     def remove(self, training: Training) -> None:
         training.forward_wrappers.pop(self.name, None)
         self._views_again()
+        if self._draws is not None:
+            self._draws.remove()
+            self._draws = None
         while self._hooks:
             self._hooks.pop().remove()
         torch = training.torch
@@ -136,6 +137,8 @@ class ChannelsLast(Technique):
         evidence = f"{last} weights and {self._inputs} inputs channels last"
         if self._copied_views:
             evidence += f", {self._copied_views} views were copied"
+        if self._draws is not None and self._draws.drawn:
+            evidence += f", {self._draws.drawn} random operators drew as in the usual order"
         return Proof(self.name, last > 0 and self._inputs > 0, evidence)
 
     @classmethod
@@ -153,5 +156,15 @@ def is_channels_last(tensor: Any) -> bool:
     ``is_contiguous`` is not enough: with one channel or one pixel both orders are contiguous, and the kernels
     then choose by the strides. For the same reason conversion is by ``to``: ``contiguous`` would do nothing.
     """
-    _, channels, height, width = tensor.shape
-    return bool(tensor.stride() == (channels * height * width, 1, width * channels, channels))
+    return _lies_last(tensor.stride(), tensor.shape)
+
+
+def _lies_last(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    _, channels, height, width = shape
+    return bool(strides == (channels * height * width, 1, width * channels, channels))
+
+
+def _chosen(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether a script must have asked for these: no other order has them."""
+    _, channels, height, width = shape
+    return _lies_last(strides, shape) and channels > 1 and height * width > 1

@@ -1,0 +1,1 @@
+../src/hasten/examples/bn_cnn.py
