@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import suppress
+
 import pytest
 from hypothesis import settings
 
@@ -9,6 +12,16 @@ from .attack import AREAS
 
 settings.register_profile("untimed", deadline=None)  # how long a case takes says nothing on a busy machine
 settings.load_profile("untimed")
+
+for _name in (
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+):  # under nohup and in the background they are ignored, as is what
+    _number = getattr(signal, _name, None)  # we start there: nothing that a test sends would then end it
+    if _number is not None and signal.getsignal(_number) == signal.SIG_IGN:
+        with suppress(ValueError):  # not in the main thread
+            signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
