@@ -52,6 +52,12 @@ def replaced_attributes() -> list[object]:
     ]
 
 
+def test_a_plan_is_not_said_to_have_no_effect_on_what_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
+    with hasten.applied({"channels_last": {}}):
+        Run().train()
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("made_inside", [True, False])
 def test_the_plan_takes_effect_and_leaves_nothing(
     made_inside: bool, capsys: pytest.CaptureFixture[str]

@@ -88,6 +88,81 @@ def test_a_script_of_few_steps_is_watched_to_its_end(tmp_path: Path) -> None:
     assert [optimizer.name for optimizer in observation.optimizers] == ["SGD"]
 
 
+IN_MAIN = """
+    from ground import *
+
+    def main():
+        made = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.5))
+        critic = torch.nn.Linear(8, 1)
+        {before}
+        of_made = torch.optim.AdamW(made.parameters(), fused=True)
+        of_critic = torch.optim.SGD([*critic.parameters()], lr=0.1)
+        for pictures, _ in batches(Pictures(), steps=12):
+            of_critic.zero_grad()
+            of_made.zero_grad()
+            critic(made(pictures[:, 0, :4, 0])).mean().backward()
+            of_made.step()
+            of_critic.step()
+        {after}
+
+    kept = main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("", "", id="all"),
+        pytest.param("", "return made", id="all but a model"),
+        pytest.param("", "return of_critic", id="all but an optimizer"),
+        pytest.param("", "import gc; del of_made; gc.collect()", id="one after the other"),
+        pytest.param("", "import sys; sys.exit()", id="by an exit"),
+    ],
+)
+def test_what_a_script_has_freed_at_its_end_is_told_as_it_was(
+    before: str, after: str, tmp_path: Path
+) -> None:
+    with stage_for(tmp_path, IN_MAIN.format(before=before, after=after)) as stage:
+        observation, _ = observe(stage)
+    found = [(o.name, o.fused, o.parameters) for o in observation.optimizers]
+    assert found == [("AdamW", True, 40), ("SGD", False, 9)]
+    assert [(root.name.rsplit(".", 1)[-1], root.dropout) for root in observation.roots] == [
+        ("Sequential", True),
+        ("Linear", False),
+    ]
+    assert all(root.devices == ("cpu",) and root.dtypes == ("float32",) for root in observation.roots)
+    assert [loader.random for loader in observation.loaders] == [""], "its sampling was not looked at"
+
+
+def test_that_a_freed_model_was_compiled_is_told(tmp_path: Path) -> None:
+    freed = "import gc; del made, critic, of_made, of_critic; gc.collect()"  # what is compiled is in a cycle
+    source = IN_MAIN.format(before='critic.compile(backend="eager")', after=freed)
+    with stage_for(tmp_path, source) as stage:
+        observation, _ = observe(stage)
+    assert observation.uses == ("compile",)
+
+
+def test_what_a_script_was_done_with_before_is_not_told(tmp_path: Path) -> None:
+    """It searches for a learning rate: each training has its model and its optimizer."""
+    source = """
+        from ground import *
+
+        def train(make, steps):
+            model = Cnn()
+            optimizer = make(model.parameters(), lr=0.01)
+            for pictures, labels in batches(Pictures(), steps):
+                train_step(model, optimizer, pictures, labels)
+
+        for _ in range(3):
+            train(torch.optim.SGD, 4)
+        train(torch.optim.Adam, 12)
+    """
+    with stage_for(tmp_path, source) as stage:
+        observation, _ = observe(stage)
+    assert [optimizer.name for optimizer in observation.optimizers] == ["Adam"]
+    assert [root.name for root in observation.roots] == ["ground.Cnn"]
+
+
 def test_a_script_with_slow_steps_is_watched_for_fewer(tmp_path: Path) -> None:
     """6 steps of 0.15 s fit into a second: 2 to warm up, and 4."""
     slow = PLAIN.replace("Pictures()", "Pictures(seconds=0.15 / 8)")

@@ -151,6 +151,7 @@ TUNABLE = (
     shape("very_short_steps", None, 8, "Linear", "SGD", note="1500 steps, each hundredth has a line"),
     shape("long_steps", 40, 4, "Linear", "SGD", note="20 s a step; --seconds changes that"),
     shape("forty_steps", 40, 16, "Sequential", "Adam"),
+    shape("ends_in_main", 25, 40, "Sequential", "AdamW", note="25 steps, after which nothing of it is left"),
 )
 
 REFUSED = (

@@ -17,6 +17,7 @@ from .leftovers import Leftovers, Waits
 from .numerics import Numerics
 from .observer import Observer, RawStep
 from .perturber import Perturber
+from .remembered import Remembered
 from .seams import Seams
 from .switch import Switchboard
 from .training import Training
@@ -25,6 +26,8 @@ from .witness import Witness
 
 if TYPE_CHECKING:
     from .distributed.member import Member
+
+_LOOK_AFTER = 1  # steps; later twice as many each time
 
 
 class Sight:
@@ -50,6 +53,9 @@ class Sight:
         self.switchboard.start(job.plan)
         self._uses = Uses()
         self._uses.watch(training)
+        self._roots = Remembered(lambda: training.roots, lambda root: describe_root(torch, root))
+        self._optimizers = Remembered(lambda: training.optimizers, lambda o: describe_optimizer(torch, o))
+        self._steps, self._look_at, self._looked_at_parts = 0, _LOOK_AFTER, 0
         self._leftovers = Leftovers(training)
         self._waits = Waits(training) if job.closely else None
         self.witness: Witness | None = None
@@ -98,6 +104,16 @@ class Sight:
         if self._waits is not None:
             self._waits.training_begins()
 
+    def step_ended(self) -> None:
+        """Keep what is seen of roots and optimizers: after its last step a script may free them."""
+        self._steps += 1
+        stale = self._roots.stale or self._optimizers.stale
+        if stale or self._steps >= self._look_at or self.training.parts_added != self._looked_at_parts:
+            self._look_at, self._looked_at_parts = 2 * self._steps, self.training.parts_added
+            self._roots.look()
+            self._optimizers.look()
+            self._uses.look()
+
     def lose(self) -> None:
         """Let go of everything that is not a seam; those are undone elsewhere."""
         with suppress(Exception):
@@ -109,13 +125,14 @@ class Sight:
         the process's start to the end of the first.
         """
         torch, training = self.training.torch, self.training
+        roots = self._roots.records()
         return Observation(
             steps=(),
             warmup_steps=0,
             cycle=1,
-            roots=tuple(describe_root(torch, root) for root in training.roots),
+            roots=roots,
             loaders=self.hooks.loaders.records(),
-            optimizers=tuple(describe_optimizer(torch, optimizer) for optimizer in training.optimizers),
+            optimizers=self._optimizers.records(),
             batch_size=None,
             threads=torch.get_num_threads(),
             torch=str(torch.__version__),
@@ -127,5 +144,5 @@ class Sight:
             waits=self._waits.found(steps - 1) if self._waits is not None else (),
             backends=compile_backends(),
             obstacles=tuple(training.obstacles),
-            gpu_memory=gpu_memory(torch, (p.device for root in training.roots for p in root.parameters())),
+            gpu_memory=gpu_memory(torch, (torch.device(name) for root in roots for name in root.devices)),
         )

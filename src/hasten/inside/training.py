@@ -50,6 +50,7 @@ class Training:
         )
         self.member: Any = None  # what makes this process one of several ranks
         self.changed = False  # a root or an optimizer came since this was cleared
+        self.parts_added = 0  # roots and optimizers, in all
         self._roots: list[weakref.ref[Any]] = []
         self._optimizers: list[weakref.ref[Any]] = []  # of living ones
 
@@ -70,7 +71,7 @@ class Training:
 
     def add_root(self, module: Any) -> None:
         self._roots.append(weakref.ref(module))
-        self.changed = True
+        self._part_came()
 
     def number_of(self, optimizer: Any) -> int:
         """Which of ``optimizers`` it is; one that is met for the first time is added."""
@@ -83,7 +84,11 @@ class Training:
     def add_optimizer(self, optimizer: Any) -> None:
         if all(ref() is not optimizer for ref in self._optimizers):
             self._optimizers.append(weakref.ref(optimizer, self._optimizers.remove))
-            self.changed = True
+            self._part_came()
+
+    def _part_came(self) -> None:
+        self.changed = True
+        self.parts_added += 1
 
     def wrap_innermost(self, name: str, wrapper: ForwardWrapper) -> None:
         """Install ``wrapper`` beneath all others: what it is given to call is the root's own."""

@@ -17,19 +17,28 @@ class Uses:
         self._names: dict[str, None] = {}
         self._compiled: weakref.WeakSet[Any] = weakref.WeakSet()  # modules
         self._compiles_functions = False
+        self._compiles = False  # the training, when it was last looked at
         self._training: Training | None = None
 
-    def names(self) -> tuple[str, ...]:
-        return (*self._names, *(("compile",) if self._compiles_training() else ()))
+    def look(self) -> None:
+        """See what can only be told while the trained modules live."""
+        if self._training is not None and self._training.roots:
+            self._compiles = self._compiles_root(self._training.roots)
 
-    def _compiles_training(self) -> bool:
+    def names(self) -> tuple[str, ...]:
+        self.look()
+        compiles = self._compiles or self._compiles_function()
+        return (*self._names, *(("compile",) if compiles else ()))
+
+    def _compiles_root(self, roots: list[Any]) -> bool:
         """Many a library compiles a helper as it is imported, and never calls it. What counts is a module
         that is trained, or holds one, or is held by one, and a function that was compiled indeed.
         """
-        if self._compiles_functions and "torch._dynamo" in sys.modules and graphs():
-            return True
-        trained = {id(m) for root in (self._training.roots if self._training else ()) for m in root.modules()}
+        trained = {id(m) for root in roots for m in root.modules()}
         return any(id(part) in trained for module in self._compiled for part in module.modules())
+
+    def _compiles_function(self) -> bool:
+        return self._compiles_functions and "torch._dynamo" in sys.modules and graphs() > 0
 
     def watch(self, training: Training) -> None:
         self._training = training

@@ -134,7 +134,7 @@ class Worker:
                 sys.stdout.flush()  # who hears of the end need not wait for the interpreter's
             seen = None
             with suppress(Exception):  # the script may have left nothing to look at: its end is told still
-                seen = to_json(self._observe()) if self._steps else None
+                seen = to_json(self._observed_to_the_end()) if self._steps else None
             account = self._account.told() if self._account is not None else None
             self._conversation.ended(how, detail, self._testimony(), seen, account)
 
@@ -241,6 +241,7 @@ class Worker:
         if sight.training.changed:
             sight.switchboard.refresh()
         sight.training.step_ended()
+        sight.step_ended()
         if self._account is not None:
             self._account.step_ended(step)
         if self._conversation is not None and self._account is None:
@@ -266,6 +267,11 @@ class Worker:
     # ---- answers
     def _observe(self) -> Observation:
         return self._seen().observation(self._steps, self._first_step_seconds, self._metrics)
+
+    def _observed_to_the_end(self) -> Observation:
+        if self._job.closely:
+            self._seen().hooks.loaders.look_at_sampling()
+        return self._observe()
 
     def _answer_observation(self, request: Message) -> Message:
         self._seen().hooks.loaders.look_at_sampling()

@@ -133,7 +133,10 @@ class ChannelsLast(Technique):
 
     def proof(self, training: Training) -> Proof:
         """Counts the weights that lie channels last now and the inputs that were converted: both must be."""
-        last = sum(is_channels_last(p) for root in training.roots for p in root.parameters() if p.dim() == 4)
+        weights = [p for root in training.roots for p in root.parameters() if p.dim() == 4]
+        if not training.roots:  # the script is done with them
+            weights = [p for p, _ in self._converted]
+        last = sum(map(is_channels_last, weights))
         evidence = f"{last} weights and {self._inputs} inputs channels last"
         if self._copied_views:
             evidence += f", {self._copied_views} views were copied"

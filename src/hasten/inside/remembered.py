@@ -1,0 +1,40 @@
+"""What was seen of things that the script may free: a training in ``main()`` is gone when that returns."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+Record = TypeVar("Record")
+
+
+class Remembered(Generic[Record]):
+    """Records of the things in ``living()``, which are held weakly.
+
+    ``records`` has those that live, as they are now, and those that have died since the last step ended, as
+    they were when they were looked at: what trained until the end is told after it, and what a script was
+    done with before is not.
+    """
+
+    def __init__(self, living: Callable[[], list[Any]], describe: Callable[[Any], Record]) -> None:
+        self._living, self._describe = living, describe
+        self._seen: list[tuple[weakref.ref[Any], Record]] = []
+        self.stale = False  # one of them died
+
+    def look(self) -> None:
+        """Describe those that live. To be called at the end of a step."""
+        self.stale = False
+        self._seen = [(weakref.ref(one, self._died), self._describe(one)) for one in self._living()]
+
+    def records(self) -> tuple[Record, ...]:
+        now = {id(one): one for one in self._living()}
+        records = []
+        for ref, record in self._seen:
+            one = ref()
+            records.append(record if one is None else self._describe(one))
+            now.pop(id(one), None)
+        return (*records, *map(self._describe, now.values()))
+
+    def _died(self, ref: weakref.ref[Any]) -> None:
+        self.stale = True
