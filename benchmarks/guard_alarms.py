@@ -36,7 +36,8 @@ from tests.scripts.trial import stage_for
 
 from hasten import examples
 from hasten.bench.ending import PlanRefused
-from hasten.bench.guard import three_trainings, verdict_on
+from hasten.bench.guard import three_trainings
+from hasten.bench.judging import verdict_on
 from hasten.bench.observe import observe
 from hasten.bench.stage import Stage
 from hasten.budget import Costs

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from hasten.bench.checked_steps import Check, Watched
-from hasten.bench.guard import compare_losses, loss_reasons
+from hasten.bench.judging import compare_losses, loss_reasons
 from hasten.bench.numerics import judge_steps
 from hasten.records.codec import from_json
 from hasten.records.verdict import Difference
@@ -67,7 +67,8 @@ def judged_anew(row: dict[str, Any], commit: str) -> dict[str, Any]:
         [{"losses": _numbers(step)} for step in row["raw"][name]["losses"]]
         for name in ("reference", "perturbed", "candidate")
     ]
-    curve = compare_losses(*(testimony[: row["steps"]] for testimony in losses))
+    reference, perturbed, candidate = (testimony[: row["steps"]] for testimony in losses)
+    curve = compare_losses(reference, [perturbed], candidate)
     steps = judge_steps(
         checks_in(row, "perturbed"), checks_in(row, "candidate"), row["draws"], row["precision"]
     )

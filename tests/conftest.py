@@ -13,12 +13,10 @@ from .attack import AREAS
 settings.register_profile("untimed", deadline=None)  # how long a case takes says nothing on a busy machine
 settings.load_profile("untimed")
 
-for _name in (
-    "SIGHUP",
-    "SIGINT",
-    "SIGQUIT",
-):  # under nohup and in the background they are ignored, as is what
-    _number = getattr(signal, _name, None)  # we start there: nothing that a test sends would then end it
+# Under nohup and in the background they are ignored, as is then what we start: no signal that a test sends
+# would end it.
+for _name in ("SIGHUP", "SIGINT", "SIGQUIT"):
+    _number = getattr(signal, _name, None)
     if _number is not None and signal.getsignal(_number) == signal.SIG_IGN:
         with suppress(ValueError):  # not in the main thread
             signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)

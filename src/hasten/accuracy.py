@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .bench.change_guard import guard_change
-from .bench.guard import guard
+from .bench.guard import each_alone, guard
 from .bench.numerics import ROUNDING
 from .bench.stage import Stage
 from .inside.techniques.base import RISKS, Risk
@@ -39,7 +39,7 @@ class Accuracy:
     progress: Progress
 
     def held_part(self, plan: Plan) -> Held:
-        """The largest part of ``plan`` that passes: while it does not, its riskiest technique goes.
+        """The largest part of ``plan`` that passes: while it does not, what the departure is due to goes.
 
         What changes the training itself has no baseline to be compared with: the rest of the plan is guarded
         without it, and then the whole for what must hold of any training.
@@ -80,15 +80,34 @@ class Accuracy:
                 continue
             if verdict.passed or verdict.unchecked:
                 break
-            riskiest = max(plan.techniques, key=lambda name: RISKS.index(CATALOG[name].risk_for(self.facts)))
-            self._stopped([riskiest], plan, "the guard stopped it", verdict)
-            plan = plan.without(riskiest)
+            blamed = self._to_blame(plan, verdict)
+            for name, why in blamed.items():
+                self._stopped([name], plan, "the guard stopped it", why)
+            plan = plan.only(set(plan.techniques) - set(blamed))
         return plan, verdict
 
-    def _same(self, plan: Plan) -> GuardVerdict:
+    def _to_blame(self, plan: Plan, verdict: GuardVerdict) -> dict[str, GuardVerdict]:
+        """What departs by itself, each with the verdict that says so; else the riskiest of those that change
+        any loss at all, with the whole plan's.
+        """
+        names = list(plan.techniques)
+        if len(names) > 1:
+            self.progress.stage("looking for the technique by which the training departs")
+            alone = each_alone(self.stage, plan, *self._measure(plan), self.seed, self.steps)
+            guilty = {name: found for name, found in alone.items() if not found.passed}
+            if guilty:
+                return guilty
+            names = [name for name in names if not (name in alone and _is_untouched(alone[name]))] or names
+        return {max(names, key=lambda name: RISKS.index(CATALOG[name].risk_for(self.facts))): verdict}
+
+    def _measure(self, plan: Plan) -> tuple[bool, str]:
+        """Whether it may draw other numbers, and the lowest precision that it computes in."""
         techniques = [CATALOG[name] for name in plan.techniques]
         draws = any(technique.risk_for(self.facts) == "draws" for technique in techniques)
-        precision = max((technique.precision for technique in techniques), key=lambda name: ROUNDING[name])
+        return draws, max((technique.precision for technique in techniques), key=lambda name: ROUNDING[name])
+
+    def _same(self, plan: Plan) -> GuardVerdict:
+        draws, precision = self._measure(plan)
 
         def judged(draws: bool) -> GuardVerdict:
             return self._checked(lambda: guard(self.stage, plan, draws, precision, self.seed, self.steps))
@@ -110,3 +129,8 @@ class Accuracy:
         for name in names:
             reason = f"{why}: {verdict.reasons[0]}"
             self.search.record(Tried(name, plan.techniques[name], None, plan, False, reason, "guard"))
+
+
+def _is_untouched(verdict: GuardVerdict) -> bool:
+    """Every loss is the baseline's, bit by bit."""
+    return verdict.loss_curve.get("deviation") == 0.0

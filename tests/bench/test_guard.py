@@ -12,8 +12,9 @@ import pytest
 
 from hasten.bench.checked_steps import Watched
 from hasten.bench.ending import Killed, PlanRefused, ScriptEnded, ScriptOver, Silence
-from hasten.bench.guard import LEAST_STEPS, guard, judge
-from hasten.bench.guard import verdict_on as watched_verdict
+from hasten.bench.guard import guard
+from hasten.bench.judging import LEAST_STEPS, judge
+from hasten.bench.judging import verdict_on as watched_verdict
 from hasten.bench.numerics import ROUNDING
 from hasten.errors import WorkerError
 from hasten.records.codec import to_json

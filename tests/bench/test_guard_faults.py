@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hasten.bench.checked_steps import Watched, watch
-from hasten.bench.guard import verdict_on
+from hasten.bench.judging import verdict_on
 from hasten.bench.numerics import ROUNDING
 from hasten.bench.process import wait_all_started
 from hasten.inside.job import Perturbation

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import hasten
-from hasten.bench.guard import STEPS, guard, judge
+from hasten.bench.guard import STEPS, guard
+from hasten.bench.judging import judge
 from hasten.bench.numerics import ROUNDING
 from hasten.bench.process import wait_all_started
 from hasten.bench.stage import Stage

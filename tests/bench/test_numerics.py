@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from hasten.bench.checked_steps import Check, checked_steps
-from hasten.bench.guard import LEAST_STEPS, STEPS
+from hasten.bench.guard import STEPS
+from hasten.bench.judging import LEAST_STEPS
 from hasten.bench.numerics import MEAN_TIMES, ROUNDING_TIMES, SAME_GRADIENT, TURNED, judge_steps
 from tests.bench.made_up import PRECISIONS
 
@@ -97,12 +98,44 @@ def test_a_scale_that_is_off_a_little_in_every_step_is_caught_by_its_mean() -> N
     size = math.sqrt((0.01**2 + 0.02**2) / 3)
     fine, off = (1 + share * MEAN_TIMES * size for share in (0.98, 1.02))
     assert judged(with_scales(fine, fine, fine), rounded)["held"]
-    (reason,) = judged(with_scales(off, off, off), rounded)["reasons"]
+    reason, *_ = judged(with_scales(off, off, off), rounded)["reasons"]
     assert reason == (
         "the gradient is 1.040 times the baseline's in the mean of 3 steps, where rounding explains 3.9%"
     )
     assert judged(with_scales(off, 2 - off, 1.0), rounded)["held"]
     assert judged(with_scales(off, off, off), rounded, draws=True)["mean_scale"]["held"]
+
+
+def one_layer_by(*factors: float, noise: float = 0.0) -> list[Check]:
+    """The gradient of a bias off by a factor in each step, beside weights that are ten times as large."""
+    return [
+        Check(step, {"weight": sums(size=10.0), "bias": sums(factor, noise)})
+        for step, factor in zip((1, 2, 20, 41, 60), factors, strict=False)
+    ]
+
+
+@pytest.mark.parametrize("factor", [0.99, 1.01])
+def test_one_percent_of_one_layer_is_caught(factor: float) -> None:
+    (reason,) = judged(one_layer_by(*[factor] * 5))["reasons"]
+    assert reason == (
+        f"the gradient of bias is {factor:.4f} times the baseline's in most of 5 steps, where rounding "
+        "explains 0.50%"
+    )
+
+
+def test_units_that_turn_in_some_steps_are_no_scale() -> None:
+    assert judged(one_layer_by(1.012, 1.0, 0.99, 1.0, 1.0))["held"]
+    assert judged(one_layer_by(1.0, 1.0, 1.0, 1.0, 1.0, noise=0.01))["held"]
+
+
+def test_a_layer_that_rounding_alone_scales_so_is_not_caught() -> None:
+    rounded = one_layer_by(1.004, 0.996, 1.004, 0.996, 1.004)
+    assert judged(one_layer_by(*[1.01] * 5), rounded)["held"]
+    assert not judged(one_layer_by(*[1.013] * 5), rounded)["held"]
+
+
+def test_in_lower_precision_layers_have_scales_of_their_own() -> None:
+    assert judged(one_layer_by(*[1.01] * 5), precision="bfloat16")["held"]
 
 
 def test_few_steps_have_no_mean() -> None:

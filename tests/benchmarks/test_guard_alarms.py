@@ -14,7 +14,7 @@ from benchmarks.guard_alarms import HARMLESS_AT_ONCE, PLANS, Case, cases_left, p
 from benchmarks.guard_rows import alarms, checks_in, judged_anew, raw, summary, upper_bound
 
 from hasten.bench.checked_steps import Check, Watched
-from hasten.bench.guard import verdict_on
+from hasten.bench.judging import verdict_on
 from hasten.records.codec import to_json
 from tests.bench.faulty_techniques import FAULTS, PLANTED
 from tests.techniques.made_up import facts

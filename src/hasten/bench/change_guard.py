@@ -18,7 +18,7 @@ from ..records.verdict import Difference, GuardVerdict, Invariants
 from ..report.guard import shapes_words, too_few_words
 from .checked_steps import Testimony
 from .ending import PlanRefused, ScriptOver
-from .guard import LEAST_STEPS
+from .judging import LEAST_STEPS
 from .process import wait_all_started
 from .stage import Stage
 from .unchecked import not_checked

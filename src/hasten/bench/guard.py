@@ -1,36 +1,37 @@
 """The guard: is the training under a plan the same training?
 
-Two runs from one seed are compared step by step. What must be equal is compared exactly; losses, and what
-single steps make of one state and one batch, are compared with what rounding noise of the plan's own size
-does to a baseline.
+Runs from one seed are compared step by step: the baseline's, the plan's, and baselines with noise as large as
+rounding in them, which tell how much of a difference says nothing.
+
+One perturbed baseline is one draw of what rounding does, and the noise's size is a guess. So where a plan
+alone by its size of departure would be refused, all is trained once more beside more of them, and beside the
+baseline in float64, which tells how far the baseline itself is rounded.
 """
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
-from statistics import fmean
-from typing import Any
 
 from ..errors import WorkerError
 from ..inside.job import Perturbation
 from ..records.plan import BASELINE, Plan
-from ..records.verdict import Difference, GuardVerdict, Invariants
-from ..report.guard import difference_words, too_few_words, unrepeatable_words
-from .checked_steps import Testimony, Watched, watch
+from ..records.verdict import GuardVerdict
+from .checked_steps import Check, Watched, watch
 from .ending import PlanRefused, ScriptOver
-from .numerics import ROUNDING, judge_steps
+from .judging import LEAST_STEPS as LEAST_STEPS
+from .judging import verdict_on
+from .numerics import ROUNDING, TURNED, gradient_departures
 from .process import wait_all_started
 from .stage import Stage
 from .unchecked import not_checked
+from .worker import Worker
 
 STEPS = 120
-LEAST_STEPS = 20
-TOLERANCE = 4.0  # times what the perturbed baseline does
-FLOOR = 1e-6  # relative; below it, losses count as equal
+CLOSER_STEPS = 60
+_AT_ONCE = 3  # plans, each in memory beside four baselines
+_MOST_NOISE = ROUNDING["tfloat32"]  # where single steps show more than rounding of a plan's own precision
 
 
 def guard(
@@ -45,7 +46,15 @@ def guard(
         reference, perturbed, candidate = three_trainings(stage, plan, draws, precision, seed, steps)
     except (PlanRefused, ScriptOver, WorkerError) as error:
         return not_checked(error)
-    return verdict_on(reference, perturbed, candidate, draws, precision)
+    verdict = verdict_on(reference, perturbed, candidate, draws, precision)
+    if verdict.accuracy != "not held" or verdict.invariants.differing:
+        return verdict
+    shown = _worst(candidate.checks) / max(_worst(perturbed.checks), ROUNDING[precision])
+    try:
+        (closer,) = closer_look(stage, [plan], draws, precision, seed, min(steps, CLOSER_STEPS), shown)
+    except (PlanRefused, ScriptOver, WorkerError):
+        return verdict
+    return verdict if closer.unchecked else closer
 
 
 def three_trainings(
@@ -65,157 +74,91 @@ def three_trainings(
     return first, second, third
 
 
-def verdict_on(
-    reference: Watched, perturbed: Watched, candidate: Watched, draws: bool, precision: str
-) -> GuardVerdict:
-    """The verdict on three watched trainings: all their steps one after the other, and single ones."""
-    whole = judge(reference.testimony, perturbed.testimony, candidate.testimony, draws, precision)
-    if reference.failed:  # there is no room for its state, say: what else was compared must do
-        return replace(whole, numerics={"held": None, "left_out": reference.failed})
-    steps = judge_steps(perturbed.checks, candidate.checks, draws, precision)
-    found = steps.pop("reasons")
-    failed = perturbed.failed or candidate.failed
-    if failed:
-        steps = {**steps, "held": None, "left_out": failed}
-        if whole.passed:
-            reason = f"single steps could not be compared: {failed}"
-            return replace(whole, accuracy="not checked", reasons=(reason,), numerics=steps, why_not="state")
-        return replace(whole, numerics=steps)
-    accuracy = "not held" if found and whole.passed else whole.accuracy
-    return replace(whole, accuracy=accuracy, reasons=(*whole.reasons, *found), numerics=steps)
+def closer_look(
+    stage: Stage,
+    plans: Sequence[Plan],
+    draws: bool,
+    precision: str,
+    seed: int,
+    steps: int,
+    shown: float = 1.0,
+) -> list[GuardVerdict]:
+    """Verdicts on ``plans``, with rounding measured by two perturbed baselines, and in float64.
 
+    ``shown``: so many times what a perturbed baseline's single steps depart a plan's do. Where that held,
+    noise of that size may grow in the losses, as it does in one of the two.
 
-def judge(
-    reference: Testimony, perturbed: Testimony, candidate: Testimony, draws: bool, precision: str
-) -> GuardVerdict:
-    """The verdict on three testimonies: a baseline's, a perturbed baseline's and a plan's."""
-    if any(step["batches"] is None for step in candidate):
-        reference, perturbed, candidate = map(_by_samples, (reference, perturbed, candidate))
-    steps = min(len(reference), len(perturbed))
-    unsteady = differing(reference[:steps], perturbed[:steps], draws)
-    found = differing(reference, candidate, draws)
-    if draws and same_samples(reference, perturbed) and not same_samples(reference, candidate):
-        found.append(Difference("samples"))  # which another order alone does not bring about
-    curve = compare_losses(reference[:steps], perturbed[:steps], candidate[:steps])
-    against = [*map(difference_words, found), *loss_reasons(curve)]
-    why_not = _why_not(steps, unsteady, found, _departures(reference[:steps], perturbed[:steps]))
-    reasons = [*_WHY_NOT[why_not](steps, unsteady), *against] if why_not else against
-    return GuardVerdict(
-        accuracy="not checked" if why_not else "not held" if against else "held",
-        steps=steps,
-        invariants=Invariants(tuple(key for key in _COMPARED if not (draws and key in _DRAWN)), tuple(found)),
-        loss_curve={**curve, "precision": precision},
-        reasons=tuple(reasons),
-        why_not=why_not,
-    )
-
-
-def _why_not(
-    steps: int, unsteady: Sequence[Difference], found: Sequence[Difference], noise: Sequence[float]
-) -> str:
-    """Why nothing can be said of the candidate, as in GuardVerdict; "" where it can."""
-    if unsteady:
-        return "unrepeatable"
-    if steps < LEAST_STEPS and not found:
-        return "short"
-    if not found and not (noise and all(map(math.isfinite, noise))):
-        return "no losses"
-    return ""
-
-
-_WHY_NOT: Mapping[str, Callable[[int, Sequence[Difference]], list[str]]] = {
-    "unrepeatable": lambda steps, unsteady: [unrepeatable_words(unsteady)],
-    "short": lambda steps, unsteady: [too_few_words(steps, LEAST_STEPS)],
-    "no losses": lambda steps, unsteady: [],
-}
-
-
-def _by_samples(testimony: Testimony) -> Testimony:
-    """Batches told by their samples in order, as they are where no process sees a whole batch."""
-    return [{**step, "batches": [batch["digests"] for batch in step["samples"]]} for step in testimony]
-
-
-_COMPARED = ("batches", "modes", "rates", "optimizer", "streams")
-_DRAWN = ("batches", "streams")  # what a plan that draws other random numbers may change
-
-
-def differing(a: Testimony, b: Testimony, draws: bool) -> list[Difference]:
-    """Which invariants differ, each with the first step at which it does."""
-    found = []
-    if len(a) != len(b):
-        found.append(Difference("steps", counts=(len(a), len(b))))
-    for key in _COMPARED:
-        if draws and key in _DRAWN:
-            continue
-        first = next((n for n, (x, y) in enumerate(zip(a, b, strict=False), 1) if x[key] != y[key]), None)
-        if first is not None:
-            found.append(Difference(key, first))
-    return found
-
-
-def compare_losses(reference: Testimony, perturbed: Testimony, candidate: Testimony) -> dict[str, Any]:
-    """The candidate's departure from the reference against the perturbed baseline's, relative and two-
-    sided.
+    Raises ScriptOver or WorkerError where a baseline does not come to its first step, or something fails.
     """
-    ours, theirs = _departures(reference, candidate), _departures(reference, perturbed)
-    if not ours or not all(map(math.isfinite, (*ours, *theirs))):
-        return {"held": False, "deviation": None, "bias": None, "tolerance": None}
-    tolerance = max(FLOOR, TOLERANCE * _size(theirs))
-    deviation = _size(ours)
-    return {
-        "held": deviation <= tolerance,
-        "deviation": deviation,
-        "bias": fmean(ours),
-        "tolerance": tolerance,
-    }
+    usual = ROUNDING[precision]
+    larger = max(usual, min(usual * shown, _MOST_NOISE))
+    with ExitStack() as stack:
+
+        def worker(plan: Plan, noise: float = 0.0, seed_of_noise: int = 0) -> Worker:
+            perturbation = Perturbation(noise, redraw=draws, seed=seed_of_noise) if noise else None
+            return stack.enter_context(stage.worker(plan, seed=seed, witness=True, perturbation=perturbation))
+
+        baselines = [worker(BASELINE), worker(BASELINE, usual, seed + 1), worker(BASELINE, larger, seed + 2)]
+        verdicts: list[GuardVerdict | None] = []
+        planned: list[Worker] = []
+        for each in [worker(plan) for plan in plans]:
+            try:
+                each.wait_started()
+            except (PlanRefused, ScriptOver, WorkerError) as error:
+                verdicts.append(not_checked(error))
+                continue
+            verdicts.append(None)
+            planned.append(each)
+        wait_all_started(baselines)
+        reference, *others = [*baselines, *planned, *_in_float64(stage, seed, stack)]
+        first, (perturbed, grown, *rest) = watch(reference, others, steps, stage.aside)
+    candidates, exact = rest[: len(planned)], rest[len(planned) :]
+    if larger > usual:
+        grown.checks = [replace(check, gradient={}, update={}, buffers={}) for check in grown.checks]
+    for one in exact:
+        one.testimony, one.checks = (), _comparable(one.checks)
+    found = (verdict_on(first, perturbed, one, draws, precision, [grown, *exact]) for one in candidates)
+    return [verdict or next(found) for verdict in verdicts]
 
 
-def loss_reasons(curve: Mapping[str, Any]) -> list[str]:
-    """What there is to say against what ``compare_losses`` found."""
-    if curve["deviation"] is None:
-        return ["losses are missing, or no numbers"]
-    if curve["held"]:
+def _in_float64(stage: Stage, seed: int, stack: ExitStack) -> list[Worker]:
+    """The baseline, where it can train so."""
+    if stage.own_ranks is not None:
         return []
-    return [
-        f"the loss departs from the baseline's by {curve['deviation']:.1%}, "
-        f"where rounding explains {curve['tolerance']:.1%}"
-    ]
+    try:
+        exact = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True, doubled=True))
+        exact.wait_started()
+    except (PlanRefused, ScriptOver, WorkerError):
+        return []
+    return [exact]
 
 
-def _departures(a: Testimony, b: Testimony) -> list[float]:
-    """Relative differences of the losses, step by step; infinite where one is not a number or one is
-    missing.
+def _comparable(checks: Sequence[Check]) -> list[Check]:
+    """Without those in which float64 came to something else, by other random numbers, say: no rounding
+    departs so far. What grew between checks is not asked: a training in float64 leaves rounding out.
     """
-    differences = []
-    for x, y in zip(a, b, strict=False):
-        if len(x["losses"]) != len(y["losses"]):
-            return [math.inf]
-        for before, after in zip(x["losses"], y["losses"], strict=True):
-            scale = max(abs(before), abs(after), 1e-12)
-            difference = (after - before) / scale
-            differences.append(difference if math.isfinite(difference) else math.inf)
-    return differences
+    return [replace(check, since={}, counts=()) for check in checks if _worst([check]) <= TURNED.residual]
 
 
-def _size(departures: Sequence[float]) -> float:
-    """Root mean square."""
-    return math.sqrt(fmean(d * d for d in departures)) if departures else 0.0
+def _worst(checks: Sequence[Check]) -> float:
+    """How far a gradient departs in a single step at the most, relative."""
+    return max((departed.residual for departed in gradient_departures(checks)), default=0.0)
 
 
-def same_samples(a: Testimony, b: Testimony) -> bool:
-    """Whether each epoch that both came to the end of had the same samples, in whatever order."""
-    ours, theirs = _whole_epochs(a), _whole_epochs(b)
-    return all(ours[epoch] == theirs[epoch] for epoch in ours.keys() & theirs.keys())
-
-
-def _whole_epochs(testimony: Testimony) -> dict[int, Counter[str]]:
-    """The samples of every epoch whose batches all came, by its number."""
-    samples: dict[int, Counter[str]] = {}
-    left: dict[int, int | None] = {}
-    for step in testimony:
-        for batch in step["samples"]:
-            epoch = batch["epoch"]
-            samples.setdefault(epoch, Counter()).update(batch["digests"])
-            known = left.get(epoch, batch["batches"])
-            left[epoch] = known - 1 if known is not None else None
-    return {epoch: counted for epoch, counted in samples.items() if left[epoch] == 0}
+def each_alone(
+    stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+) -> dict[str, GuardVerdict]:
+    """A verdict on each technique of ``plan`` by itself, by the rounding and the draws that the whole may
+    have. What could not be checked so is left out.
+    """
+    found: dict[str, GuardVerdict] = {}
+    names = list(plan.techniques)
+    for first in range(0, len(names), _AT_ONCE):
+        some = names[first : first + _AT_ONCE]
+        plans = [plan.only({name}) for name in some]
+        with suppress(PlanRefused, ScriptOver, WorkerError):
+            verdicts = closer_look(stage, plans, draws, precision, seed, min(steps, CLOSER_STEPS))
+            found |= {
+                name: verdict for name, verdict in zip(some, verdicts, strict=True) if not verdict.unchecked
+            }
+    return found

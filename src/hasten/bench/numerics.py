@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
+from ..report.guard import percent
 from .checked_steps import Check, Sums
 
 ROUNDING = {  # relative, of one output: sums of hundreds of terms taken in another order
@@ -79,15 +80,21 @@ def judge_steps(
             compared[what] = _row(*found, tolerance)
     mean = _mean_scale(perturbed, candidate, draws, precision)
     tensor = _worst_tensor(perturbed, candidate, draws, precision)
+    scaled = _worst_scale(perturbed, candidate) if precision == "float32" and not draws else None
     counts = {str(check.step): list(check.counts) for check in candidate if check.counts}
     reasons = [_reason(_words(what), row, draws) for what, row in compared.items() if not row["held"]]
     if mean and not mean["held"]:
         reasons.append(
             f"the gradient is {mean['scale']:.3f} times the baseline's in the mean of {len(candidate)} "
-            f"steps, {_explains(draws)} {mean['scale_tolerance']:.1%}"
+            f"steps, {_explains(draws)} {percent(mean['scale_tolerance'], 2)}"
         )
     if tensor and not tensor["held"]:
         reasons.append(_reason(f"the gradient of {tensor['tensor']}", tensor, draws))
+    if scaled and not scaled["held"]:
+        reasons.append(
+            f"the gradient of {scaled['tensor']} is {scaled['scale']:.4f} times the baseline's in most of "
+            f"{len(candidate)} steps, {_explains(draws)} {percent(scaled['scale_tolerance'], 2)}"
+        )
     for step, names in counts.items():
         reasons.append(f"{', '.join(names[:3])} in state or buffers differ before step {step}")
     return {
@@ -99,6 +106,7 @@ def judge_steps(
         "compared": compared,
         "mean_scale": mean,
         "worst_tensor": tensor,
+        "worst_scale": scaled,
         "counts": counts,
         "reasons": reasons,
     }
@@ -125,6 +133,11 @@ def _departures(what: str, checks: Sequence[Check]) -> list[tuple[int, Departure
         if sums is not None:
             found.append((check.step, departure(sums)))
     return found
+
+
+def gradient_departures(checks: Sequence[Check]) -> list[Departure]:
+    """Of the whole gradient in each step."""
+    return [departed for _, departed in _departures("gradient", checks)]
 
 
 def departure(sums: Sums, whole: float = 0.0) -> Departure:
@@ -194,8 +207,8 @@ def _mean_scale(
 
     None with fewer than ``LEAST_CHECKS``, which tell too little of what rounding does, and of no numbers.
     """
-    ours = [departed.scale for _, departed in _departures("gradient", candidate)]
-    theirs = [departed.scale for _, departed in _departures("gradient", perturbed)]
+    ours = [departed.scale for departed in gradient_departures(candidate)]
+    theirs = [departed.scale for departed in gradient_departures(perturbed)]
     if min(len(ours), len(theirs)) < LEAST_CHECKS or not all(map(math.isfinite, (*ours, *theirs))):
         return None
     rounded = math.sqrt(fmean(scale * scale for scale in theirs))
@@ -213,7 +226,7 @@ def _worst_tensor(
 ) -> dict[str, Any] | None:
     """The parameter whose gradient departs the most, by its own rounding."""
     worst: tuple[float, dict[str, Any]] | None = None
-    whole = [departed for _, departed in _departures("gradient", perturbed)]
+    whole = gradient_departures(perturbed)
     for name in {name: None for check in candidate for name in check.gradient}:
         rounded = [departed for _, departed in _of_tensor(name, perturbed)]
         if any(departed.residual > NOISE for departed in rounded):
@@ -223,6 +236,28 @@ def _worst_tensor(
         if found is not None and (worst is None or _excess(found[1], tolerance) > worst[0]):
             worst = (_excess(found[1], tolerance), {"tensor": name, **_row(*found, tolerance)})
     return worst[1] if worst else None
+
+
+def _worst_scale(perturbed: Sequence[Check], candidate: Sequence[Check]) -> dict[str, Any] | None:
+    """The parameter whose gradient is off by the same factor in most steps, be that as little as one percent:
+    units turn in single steps, and to any side. Seen of harmless plans: 6e-7.
+    """
+    worst: dict[str, Any] | None = None
+    for name in {name: None for check in candidate for name in check.gradient}:
+        theirs, ours = (
+            [departure(check.gradient[name]) for check in checks if check.gradient.get(name, [0.0])[0] > 0.0]
+            for checks in (perturbed, candidate)
+        )
+        if min(len(ours), len(theirs)) < LEAST_CHECKS or any(one.residual > NOISE for one in theirs):
+            continue
+        if not all(math.isfinite(one.scale) for one in (*ours, *theirs)):
+            continue  # which is told already
+        scale = median(one.scale for one in ours)
+        tolerance = max(TURNED.scale, MEAN_TIMES * math.sqrt(fmean(one.scale**2 for one in theirs)))
+        if worst is None or abs(scale) / tolerance > abs(worst["scale"] - 1) / worst["scale_tolerance"]:
+            worst = {"tensor": name, "scale": 1 + scale, "scale_tolerance": tolerance}
+            worst["held"] = abs(scale) <= tolerance
+    return worst
 
 
 def _of_tensor(name: str, checks: Sequence[Check]) -> list[tuple[int, Departure]]:
@@ -268,9 +303,9 @@ def _reason(what: str, row: Mapping[str, Any], draws: bool) -> str:
     if abs(row["scale"] - 1) > (row["scale_tolerance"] or math.inf):
         return (
             f"{what} is {row['scale']:.3f} times the baseline's in step {row['step']}, "
-            f"{explains} {row['scale_tolerance']:.1%}"
+            f"{explains} {percent(row['scale_tolerance'], 2)}"
         )
     return (
-        f"{what} departs from the baseline's by {row['residual']:.1%} in step {row['step']}, "
-        f"{explains} {row['residual_tolerance']:.1%}"
+        f"{what} departs from the baseline's by {percent(row['residual'], 4)} in step {row['step']}, "
+        f"{explains} {percent(row['residual_tolerance'], 2)}"
     )

@@ -122,6 +122,7 @@ class Stage:
         seed: int | None = None,
         witness: bool = False,
         perturbation: Perturbation | None = None,
+        doubled: bool = False,
         closely: bool = False,
         whole: bool = False,
         heard: Heard | None = None,
@@ -142,6 +143,7 @@ class Stage:
             seed=seed,
             witness=witness,
             perturbation=perturbation,
+            doubled=doubled,
             closely=closely,
             whole=whole,
         )

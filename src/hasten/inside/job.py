@@ -88,6 +88,7 @@ class Job:
     seed: int | None = None  # for torch, random and numpy, before the script starts
     witness: bool = False  # record what the guard compares
     perturbation: Perturbation | None = None
+    doubled: bool = False  # compute in float64 what the script computes in float32
     strict: bool = False  # a technique that does not apply ends the run
     module: bool = False  # argv[0] names a module, as with python -m
     closely: bool = False  # time the lines at which steps stand still, and phases on the GPU itself

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from .random_state import DRAWING_IN_PLACE
 from .training import Training
 
 _LIKE = ("rand_like", "randn_like", "randint_like")
-_IN_PLACE = (
-    *("normal_", "uniform_", "bernoulli_", "random_", "exponential_", "log_normal_", "cauchy_"),
-    "geometric_",
-)
 
 
 class LogicalDraws:
@@ -28,7 +25,7 @@ class LogicalDraws:
             replace(functional, "dropout", self._around_dropout),
             replace(functional, "alpha_dropout", self._around_alpha_dropout),
             *(replace(torch, name, self._around_like) for name in _LIKE),
-            *(replace(torch.Tensor, name, self._around_in_place) for name in _IN_PLACE),
+            *(replace(torch.Tensor, name, self._around_in_place) for name in DRAWING_IN_PLACE),
         ]
 
     def remove(self) -> None:

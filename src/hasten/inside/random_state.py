@@ -14,6 +14,10 @@ from typing import Any
 
 State = dict[str, Any]
 """By stream: "torch" (of the CPU), "devices" (by kind, a list of one for each device), "random", "numpy"."""
+DRAWING_IN_PLACE = (  # methods of a tensor that fill it with random numbers
+    *("normal_", "uniform_", "bernoulli_", "random_", "exponential_", "log_normal_", "cauchy_"),
+    "geometric_",
+)
 _KINDS = ("cuda", "xpu", "mps", "mtia")  # modules of torch's with generators of their own
 _MOST_SEED = 2**63  # torch takes no more in all its generators
 

@@ -70,6 +70,12 @@ class Sight:
             self.hooks.before_samples.append(perturber.samples_come)
             if self.numerics is not None:
                 self.numerics.on_load = perturber.draw_anew
+        if job.doubled:
+            from .distributed.doubled import double_all, double_batches, draw_as_single  # they import torch
+
+            double_all(training.seams)
+            double_batches(training.seams)
+            draw_as_single(training.seams)
         self.member = self._join(job)
 
     def _join(self, job: Job) -> Member | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ..records.verdict import Difference
@@ -55,3 +56,10 @@ def unrepeatable_words(differences: Sequence[Difference]) -> str:
 def advice(why_not: str) -> str:
     """What to do where accuracy could not be checked."""
     return _ADVICE.get(why_not, "Tune again.")
+
+
+def percent(share: float, digits: int) -> str:
+    """With so many significant digits: 0.0006512 is "0.065%" with two."""
+    hundredth = 100 * share
+    after_point = digits - 1 - math.floor(math.log10(abs(hundredth))) if hundredth else 0
+    return f"{hundredth:.{max(0, after_point)}f}%"

@@ -10,7 +10,7 @@ from ..records.cause import Cause
 from ..records.observation import Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.verdict import TuneResult
-from .guard import advice
+from .guard import advice, percent
 from .threads import thread_lines
 from .words import (
     company_words,
@@ -143,8 +143,8 @@ def _guard_words(result: TuneResult) -> str:
         same = "flags and learning rates, other draws of the same distributions"
     return (
         f"Accuracy held over {guard.steps} steps: same {same}; "
-        f"the loss stays within {curve['deviation']:.1%} of plain's, where rounding explains "
-        f"{curve['tolerance']:.1%}{_single_steps(guard.numerics)}."
+        f"the loss stays within {percent(curve['deviation'], 2)} of plain's, where rounding explains "
+        f"{percent(curve['tolerance'], 2)}{_single_steps(guard.numerics)}."
     )
 
 

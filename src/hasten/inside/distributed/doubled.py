@@ -1,4 +1,4 @@
-"""A rehearsal in float64: what the script makes in float32 is made in float64, where nothing forbids it.
+"""Training in float64: what the script makes in float32 is made in float64, where nothing forbids it.
 
 Sums in another order differ by 1e-16 there, so what ranks compute is equal to what one process computes, or
 it means something else.
@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..random_state import DRAWING_IN_PLACE
 from ..seams import Seams
 from ..structures import map_tensors
 
@@ -27,6 +28,51 @@ def double_all(seams: Seams) -> None:
     seams.replace(torch.nn.Module, "float", lambda _: torch.nn.Module.double)
     for name in ("from_numpy", "as_tensor", "tensor", "load"):
         seams.replace(torch, name, _made_double)
+
+
+_MADE = ("rand", "randn", "rand_like", "randn_like", "normal", "bernoulli", "multinomial")
+
+
+def draw_as_single(seams: Seams) -> None:
+    """Random numbers stay those of float32, so that a training in float64 has the same weights, samples and
+    masks: both the numbers and how far a stream moves depend on what is drawn.
+    """
+    for name in _MADE:
+        seams.replace(torch, name, _drawn_single)
+    for name in DRAWING_IN_PLACE:
+        seams.replace(torch.Tensor, name, _filled_single)
+
+
+def _drawn_single(original: Any) -> Any:
+    def drawn(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = _single(args), _single(kwargs)
+        usual = None if any(map(torch.is_tensor, args)) else DOUBLE
+        if kwargs.get("dtype", usual) == DOUBLE:
+            kwargs["dtype"] = SINGLE
+        return doubled(original(*args, **kwargs))
+
+    return drawn
+
+
+def _filled_single(original: Any) -> Any:
+    def fill(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if tensor.dtype != DOUBLE:
+            return original(tensor, *args, **kwargs)
+        single = torch.empty_like(tensor, dtype=SINGLE, requires_grad=False)
+        return tensor.copy_(original(single, *_single(args), **_single(kwargs)))
+
+    return fill
+
+
+def _single(value: Any) -> Any:
+    return map_tensors(torch, value, lambda t: t.to(SINGLE) if t.dtype == DOUBLE else t)
+
+
+def double_batches(seams: Seams) -> None:
+    """Of any loader, also of those that worker processes make."""
+    from torch.utils.data import dataloader
+
+    seams.replace(dataloader._BaseDataLoaderIter, "__next__", _made_double)
 
 
 def _made_double(original: Any) -> Any:

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
+from ..random_state import DRAWING_IN_PLACE
 from ..seams import Seams
 from .losses import HERE, TORCH
 from .streams import Streams
 
 _OF_A_TENSOR = ("rand_like", "randn_like", "randint_like", "bernoulli", "multinomial", "normal")
-_IN_PLACE = ("normal_", "uniform_", "bernoulli_", "random_", "exponential_", "log_normal_", "cauchy_")
 
 
 class Drawing:
@@ -35,7 +35,7 @@ class Drawing:
             ("randperm", _of_tensor),
         ):
             seams.replace(torch, name, self._around(rows))
-        for name in _IN_PLACE:
+        for name in DRAWING_IN_PLACE:
             seams.replace(torch.Tensor, name, self._around(_of_tensor))
         for owner in (torch, torch.random):
             seams.replace(owner, "get_rng_state", self._around_get)
