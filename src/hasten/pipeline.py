@@ -33,6 +33,7 @@ from .records.machine import Machine
 from .records.trial import Trial
 from .records.verdict import TuneResult
 from .report.progress import Progress
+from .report.words import seconds_words
 from .search import Deadline, Search
 from .sources import Sources
 from .thread_curve import complete, curve_of
@@ -229,6 +230,6 @@ def _own_ranks(request: TuneRequest, found: Distribution, machine: Machine) -> O
 
 def _too_slow(request: TuneRequest, step_seconds: float, needed: float) -> str:
     return (
-        f"a step of {request.script.label} takes {step_seconds:.2g} s, so an honest answer takes at least "
-        f"{needed:.0f} s, and the budget is {request.budget:.0f} s: try --budget {1.5 * needed:.0f}"
+        f"a step of {request.script.label} takes {seconds_words(step_seconds)}, so an honest answer takes at "
+        f"least {needed:.0f} s, and the budget is {request.budget:.0f} s: try --budget {1.5 * needed:.0f}"
     )

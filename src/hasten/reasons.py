@@ -5,6 +5,7 @@ from __future__ import annotations
 from .bench.statistics import KEEP_BELOW
 from .records.plan import Plan
 from .records.trial import Trial
+from .report.words import seconds_words
 from .resolution import trial_words
 
 _SETUP_WORTH_A_WORD = 1.0  # seconds
@@ -32,8 +33,8 @@ def _set_up(trial: Trial, gains: bool) -> list[str]:
     if trial.setup_seconds < _SETUP_WORTH_A_WORD and not (gains and trial.never_pays):
         return []
     if not gains or trial.breakeven_steps is None:
-        return [f"its set-up took {trial.setup_seconds:.3g} s"]
-    text = f"its set-up of {trial.setup_seconds:.3g} s pays after {trial.breakeven_steps} steps"
+        return [f"its set-up took {seconds_words(trial.setup_seconds)}"]
+    text = f"its set-up of {seconds_words(trial.setup_seconds)} pays after {trial.breakeven_steps} steps"
     return [f"{text}, and the script ends after {trial.script_steps}" if trial.never_pays else text]
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from hasten.bench.ending import ScriptOver
 from hasten.bench.observe import observe
+from hasten.bench.stage import Stage
 from hasten.errors import Refusal, ScriptError
+from hasten.records.observation import Observation, Step
+from hasten.records.plan import Plan
+from tests.bench.made_up import observation as made_up_observation
+from tests.bench.made_up import step
 from tests.bench.workers import PLAIN, children, stage_for
 from tests.inside.distributed.forked import workers_forked
 
@@ -164,12 +170,77 @@ def test_what_a_script_was_done_with_before_is_not_told(tmp_path: Path) -> None:
 
 
 def test_a_script_with_slow_steps_is_watched_for_fewer(tmp_path: Path) -> None:
-    """6 steps of 0.15 s fit into a second: 2 to warm up, and 4."""
+    """6 steps of 0.15 s fit into a second: 3 to warm up, and 3."""
     slow = PLAIN.replace("Pictures()", "Pictures(seconds=0.15 / 8)")
     with stage_for(tmp_path, slow) as stage:
         observation, _ = observe(stage, seconds=1.0)
-    assert observation.warmup_steps == 3
+    assert observation.warmup_steps in (3, 4)
     assert len(observation.steps) in (3, 4)
+
+
+class Paced:
+    """A stage and its one worker, whose steps take ``seconds``; the last of them for ever."""
+
+    argv, trial_folder, protection, child = ("train.py",), None, "", ""
+
+    def __init__(self, *seconds: float) -> None:
+        self._seconds = seconds
+        self.history: list[Step] = []
+        self.asked: list[int] = []
+
+    def worker(self, plan: Plan, closely: bool) -> Paced:
+        return self
+
+    def __enter__(self) -> Paced:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def keep_preparations(self, worker: Paced) -> None: ...
+
+    def wait_started(self) -> None:
+        self._take(1)
+
+    def steps(self, count: int) -> list[Step]:
+        self.asked.append(count)
+        return self._take(count)
+
+    def observation(self) -> Observation:
+        return made_up_observation()
+
+    def _take(self, count: int) -> list[Step]:
+        place = len(self.history)
+        wanted = [self._seconds[min(n, len(self._seconds) - 1)] for n in range(place, place + count)]
+        self.history += (taken := [step(seconds) for seconds in wanted])
+        return taken
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("seconds", "warmup", "watched"),
+    [
+        pytest.param([5.0, 0.01], 11, 30, id="quick"),
+        pytest.param([9.0, 0.67], 11, 30, id="two thirds of a second each"),
+        pytest.param([9.0, 12.0, 9.0, 0.67], 11, 30, id="a slow start"),
+        pytest.param([9.0, 30.0, 30.0, 0.67], 3, 30, id="a very slow start"),
+        pytest.param([9.0, 50.0, 50.0, 0.67], 3, 29, id="little left"),
+        pytest.param([9.0, 70.0, 70.0, 0.67], 3, 3, id="nothing left"),
+        pytest.param([1.0, 20.0], 4, 3, id="slow all the time"),
+        pytest.param([1.0, 200.0], 3, 3, id="slower than all the time there is"),
+    ],
+)
+def test_how_many_steps_are_watched_is_decided_as_they_come(
+    seconds: list[float], warmup: int, watched: int
+) -> None:
+    paced = Paced(*seconds)
+    observation, _ = observe(cast(Stage, paced), seconds=120.0)
+    assert (observation.warmup_steps, len(observation.steps)) == (warmup, watched)
+
+
+def test_quick_steps_are_not_interrupted() -> None:
+    paced = Paced(1.0, 0.005)
+    observe(cast(Stage, paced))
+    assert paced.asked == [2, 8, 30]
 
 
 def test_a_training_in_a_child_process_is_refused_by_its_name(tmp_path: Path) -> None:

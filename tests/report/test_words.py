@@ -7,7 +7,15 @@ import pytest
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Ratio
 from hasten.records.verdict import Tried
-from hasten.report.words import company_words, ratio_words, seconds_words, technique_words, tried_words
+from hasten.report.words import (
+    company_words,
+    number_words,
+    rate_words,
+    ratio_words,
+    seconds_words,
+    technique_words,
+    tried_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +34,38 @@ from hasten.report.words import company_words, ratio_words, seconds_words, techn
 )
 def test_seconds(seconds: float, words: str) -> None:
     assert seconds_words(seconds) == words
+
+
+@pytest.mark.attack("messages")
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (0.0, "0"),
+        (12345.6, "12,346"),
+        (99.7, "100"),
+        (12.4, "12"),
+        (3.14, "3.1"),
+        (0.49, "0.49"),
+        (0.0432, "0.043"),
+        (0.000271828, "0.00027"),
+    ],
+)
+def test_a_number_keeps_two_significant_digits(number: float, words: str) -> None:
+    assert number_words(number) == words
+
+
+@pytest.mark.attack("messages")
+@pytest.mark.parametrize(
+    ("samples", "seconds", "words"),
+    [
+        (64, 0.0142, ", 4,507 samples a second"),
+        (1, 23.0, ", 0.043 samples a second"),
+        (None, 1.0, ""),
+        (8, 0.0, ""),
+    ],
+)
+def test_a_rate_is_never_rounded_to_nothing(samples: float | None, seconds: float, words: str) -> None:
+    assert rate_words(samples, seconds) == words
 
 
 def test_a_ratio_of_times_is_told_as_a_speedup() -> None:

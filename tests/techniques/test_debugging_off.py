@@ -110,15 +110,44 @@ def test_what_is_on_is_found_with_its_line(bench: Workbench) -> None:
     assert found[0].where.split(":")[0].endswith("test_debugging_off.py")
 
 
-def test_flags_and_variables_are_found_and_left(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
-    monkeypatch.setenv("NCCL_DEBUG", "WARN")
+ON_A_GPU = ("CUDA_LAUNCH_BLOCKING=1", "torch.backends.cudnn.deterministic")
+AMONG_RANKS = ("TORCH_DISTRIBUTED_DEBUG=DETAIL",)
+ANYWHERE = ("torch.use_deterministic_algorithms", "TORCH_LOGS=dynamo")
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("gpu", "ranks", "named"),
+    [
+        (False, False, ANYWHERE),
+        (True, False, ANYWHERE + ON_A_GPU),
+        (False, True, ANYWHERE + AMONG_RANKS),
+        (True, True, (*ANYWHERE, *ON_A_GPU, *AMONG_RANKS, "NCCL_DEBUG=INFO")),
+    ],
+    ids=["CPU", "GPU", "ranks", "GPUs"],
+)
+def test_flags_and_variables_are_told_where_they_matter_and_left(
+    gpu: bool, ranks: bool, named: tuple[str, ...], bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scripts set what would matter on another machine: a seed_everything() for GPUs, say."""
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: gpu)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: ranks)
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    for name in (*ON_A_GPU, *AMONG_RANKS, *ANYWHERE, "NCCL_DEBUG=INFO"):
+        if "=" in name:
+            monkeypatch.setenv(*name.split("="))
     torch.use_deterministic_algorithms(True)
     try:
         found = Leftovers(bench.training).found()
     finally:
         torch.use_deterministic_algorithms(False)
-    assert found == (
-        Leftover("torch.use_deterministic_algorithms", "", removable=False),
-        Leftover("CUDA_LAUNCH_BLOCKING=1", "", removable=False),
-    )
+    assert {item.name for item in found} == set(named)
+    assert not any(item.removable for item in found)
+
+
+def test_variables_with_harmless_values_are_none(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setenv("NCCL_DEBUG", "WARN")
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "0")
+    assert Leftovers(bench.training).found() == ()

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from ..records.observation import Observation
+from ..records.observation import Observation, Step
 from ..records.plan import BASELINE
 from .ending import LEAST_STEPS, ScriptOver, too_short
 from .stage import Stage
 from .steps import Rhythm, rhythm_of
+from .worker import Worker
 
 WARMUP_STEPS = 10
 STEPS = 30
-_FIRST_STEPS = 2  # after the very first, to see how slow they are
+_FIRST_STEPS = 2  # after the very first, however slow they are
 _SLOW_STEPS = 3
+_WARMUP_SHARE = 0.25  # of the time, where steps are slow
+_LATEST_STEPS = 3  # whose median says how slow steps are now
+_AT_ONCE_SECONDS = 1.0  # between two looks at how slow they are
 
 
 def observe(
@@ -32,14 +37,11 @@ def observe(
         try:
             worker.wait_started()
             stage.keep_preparations(worker)
-            first = worker.steps(min(_FIRST_STEPS, warmup_steps))
-            fitting = seconds / max(1e-6, median(step.seconds for step in first))
-            if fitting < warmup_steps + steps:
-                warmup_steps = max(len(first), min(warmup_steps, int(fitting / 4)))
-                steps = max(_SLOW_STEPS, int(fitting) - warmup_steps)
-            if warmup_steps > len(first):
-                worker.steps(warmup_steps - len(first))
-            watched = worker.steps(steps)
+            warm = worker.steps(min(_FIRST_STEPS, warmup_steps))
+            left = seconds - _seconds(warm)
+            warm += _train(worker, warmup_steps - len(warm), 0, left * _WARMUP_SHARE)
+            warmup_steps = len(warm)
+            watched = _train(worker, steps, _SLOW_STEPS, seconds - _seconds(warm))
             seen = worker.observation()
         except ScriptOver as over:
             in_all = over.ended.steps_in_all
@@ -60,3 +62,22 @@ def observe(
         batch_size=sizes.most_common(1)[0][0] if sizes else None,
     )
     return observation, rhythm
+
+
+def _train(worker: Worker, wanted: int, least: int, seconds: float) -> list[Step]:
+    """``wanted`` steps, or as many as fit into ``seconds``, but ``least`` of them. How slow steps are may
+    change while they are taken: the first ones may compile, say, or fill a cache.
+    """
+    taken: list[Step] = []
+    while len(taken) < wanted:
+        usual = max(1e-6, median(step.seconds for step in worker.history[-_LATEST_STEPS:]))
+        left = seconds - _seconds(taken)
+        if len(taken) >= least and usual > left:
+            break
+        fitting = int(min(left, _AT_ONCE_SECONDS) / usual)
+        taken += worker.steps(min(wanted - len(taken), max(1, fitting)))
+    return taken
+
+
+def _seconds(steps: Sequence[Step]) -> float:
+    return sum(step.seconds for step in steps)

@@ -15,13 +15,14 @@ from .observer import clock
 from .training import Training
 
 _ANOMALY, _PROFILER, _GRADCHECK = "anomaly detection", "profiler", "gradcheck"
-_VARIABLES = {  # name: the values that slow a training down
-    "CUDA_LAUNCH_BLOCKING": {"1"},
-    "TORCH_LOGS": None,
-    "TORCH_DISTRIBUTED_DEBUG": {"INFO", "DETAIL"},
-    "TORCH_SHOW_CPP_STACKTRACES": {"1"},
-    "TORCH_CPP_LOG_LEVEL": {"INFO"},
-    "NCCL_DEBUG": {"INFO", "TRACE"},
+_GPU, _RANKS = "GPU", "ranks"
+_VARIABLES = {  # name: the values that slow a training down, and what it must use for that
+    "CUDA_LAUNCH_BLOCKING": ({"1"}, (_GPU,)),
+    "TORCH_LOGS": (None, ()),
+    "TORCH_DISTRIBUTED_DEBUG": ({"INFO", "DETAIL"}, (_RANKS,)),
+    "TORCH_SHOW_CPP_STACKTRACES": ({"1"}, ()),
+    "TORCH_CPP_LOG_LEVEL": ({"INFO"}, ()),
+    "NCCL_DEBUG": ({"INFO", "TRACE"}, (_GPU, _RANKS)),
 }  # fmt: skip
 _FETCHES = ("item", "tolist", "cpu", "numpy", "__float__", "__int__", "__bool__")
 
@@ -48,18 +49,18 @@ class Leftovers:
         self._enabled = {name: None for name in self._enabled if on.get(name, True)}
 
     def found(self) -> tuple[Leftover, ...]:
-        torch = self._torch
+        torch, used = self._torch, _used(self._torch)
         found = [
             Leftover(name, self._where.get(name, ""), removable=name != _GRADCHECK) for name in self._enabled
         ]
         flags = {
             "torch.use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
-            "torch.backends.cudnn.deterministic": torch.backends.cudnn.deterministic,
+            "torch.backends.cudnn.deterministic": _GPU in used and torch.backends.cudnn.deterministic,
         }
         found += [Leftover(name, "", removable=False) for name, on in flags.items() if on]
-        for name, slow in _VARIABLES.items():
+        for name, (slow, needed) in _VARIABLES.items():
             value = os.environ.get(name, "")
-            if value and (slow is None or value.upper() in slow):
+            if value and used.issuperset(needed) and (slow is None or value.upper() in slow):
                 found.append(Leftover(f"{name}={value}", "", removable=False))
         return tuple(found)
 
@@ -171,6 +172,12 @@ class Place:
     def _is_nobodys(self, frame: FrameType) -> bool:
         """Whether it is torch's, or text that was executed ("<string>"): who called it can be told better."""
         return frame.f_code.co_filename.startswith((self._torch, "<"))
+
+
+def _used(torch: Any) -> set[str]:
+    """What of it this process uses: many scripts set what would matter elsewhere."""
+    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return {name for name, used in ((_GPU, torch.cuda.is_initialized()), (_RANKS, distributed)) if used}
 
 
 def _profiling(torch: Any) -> bool:

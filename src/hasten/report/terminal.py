@@ -15,6 +15,7 @@ from .threads import thread_lines
 from .words import (
     company_words,
     gpu_memory_words,
+    rate_words,
     ratio_words,
     seconds_words,
     step_words,
@@ -33,7 +34,7 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
     if result.baseline_step_seconds is not None:
         rate = result.baseline_samples_per_second
         where = " in each rank" if result.nproc is not None else ""
-        samples = f", {rate:,.0f} samples a second{where}" if rate else ""
+        samples = f"{rate_words(rate, 1.0)}{where}" if rate else ""
         console.print(f"Plain, a step takes {seconds_words(result.baseline_step_seconds)}{samples}.")
     if result.observation is not None:
         console.print(f"  ({step_words(result.observation)})")
@@ -192,7 +193,7 @@ def print_profile(observation: Observation, causes: list[Cause], console: Consol
     from rich.table import Table
 
     step, samples = step_seconds(observation), samples_per_step(observation)
-    rate = f", {samples / step:,.0f} samples a second" if samples else ""
+    rate = rate_words(samples, step)
     console.print(
         f"\n{len(observation.steps)} steps after {observation.warmup_steps} to warm up: "
         f"{seconds_words(step)} a step{rate}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from ..records.observation import GpuMemory, Observation
@@ -48,6 +49,17 @@ def seconds_words(seconds: float) -> str:
     if seconds < 0.9995:
         return f"{seconds * 1e3:.3g} ms"
     return f"{seconds:.0f} s" if 999.5 <= seconds < 1e7 else f"{seconds:.3g} s"  # .3g would say 1e+03
+
+
+def number_words(value: float) -> str:
+    """With two significant digits at least, and no more decimals than that takes: "4,507", "3.1", "0.043"."""
+    decimals = 1 - math.floor(math.log10(abs(value))) if value else 0
+    return f"{value:,.{max(0, decimals)}f}"
+
+
+def rate_words(samples: float | None, seconds: float) -> str:
+    """What to add to a step's time: ", 4,507 samples a second"; "" where samples are unknown."""
+    return f", {number_words(samples / seconds)} samples a second" if samples and seconds else ""
 
 
 def step_words(observation: Observation) -> str:
