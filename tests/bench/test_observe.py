@@ -148,6 +148,43 @@ def test_that_a_freed_model_was_compiled_is_told(tmp_path: Path) -> None:
     assert observation.uses == ("compile",)
 
 
+@pytest.mark.attack("truth")
+def test_a_copy_that_averages_the_weights_is_not_trained(tmp_path: Path) -> None:
+    """One is called before there is an optimizer, another lies in the model; what runs is in bfloat16."""
+    source = """
+        import copy
+        from ground import *
+
+        class Averaged(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = torch.nn.Linear(4, 3)
+                self.average = copy.deepcopy(self.model)
+
+            def forward(self, x):
+                return self.model(x)
+
+        model = Averaged()
+        teacher = copy.deepcopy(model)
+        teacher(torch.ones(2, 4))
+        optimizer = torch.optim.Adam(model.model.parameters())
+        for _ in range(50):
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = model(torch.randn(8, 4)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            with torch.no_grad():
+                teacher(torch.ones(2, 4))
+    """
+    with stage_for(tmp_path, source) as stage:
+        observation, _ = observe(stage)
+    (root,) = observation.roots
+    (optimizer,) = observation.optimizers
+    assert (root.trained, optimizer.parameters, root.parameters) == (15, 15, 30)
+    assert observation.autocast == ("bfloat16",)
+
+
 def test_what_a_script_was_done_with_before_is_not_told(tmp_path: Path) -> None:
     """It searches for a learning rate: each training has its model and its optimizer."""
     source = """

@@ -57,6 +57,21 @@ def test_a_step_that_computes() -> None:
     assert cause.evidence == "80% of a step is forward, loss and backward, in bfloat16, float32"
 
 
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("autocast", "said"),
+    [
+        ((), "in float32"),
+        (("bfloat16",), "in bfloat16 (autocast by the script)"),
+        (("float16", "bfloat16"), "in bfloat16, float16 (autocast by the script)"),
+    ],
+)
+def test_the_precision_is_that_of_what_runs(autocast: tuple[str, ...], said: str) -> None:
+    cause = compute.look(facts_with({"forward": 0.3, "backward": 0.4}, autocast=autocast))
+    assert cause is not None
+    assert cause.evidence.endswith(said)
+
+
 def test_hardly_any_computing_is_no_cause() -> None:
     assert compute.look(facts_with({"forward": 0.05, "backward": 0.04})) is None
 

@@ -45,6 +45,27 @@ def test_a_root_is_described() -> None:
     assert (root.batch_norm, root.dropout, root.scripted, root.compiled) == (True, False, False, False)
 
 
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("owned", "frozen", "trained"),
+    [
+        pytest.param("all", "", 6 + 12, id="all of it"),
+        pytest.param("0", "", 6, id="a copy that averages is not"),
+        pytest.param("0", "1", 6, id="nor a frozen one"),
+        pytest.param("", "1", 6, id="without optimizers, what gets gradients"),
+        pytest.param("", "", 6 + 12, id="without optimizers, all"),
+        pytest.param("0", "0", 6, id="an optimizer has what is frozen for now"),
+    ],
+)
+def test_what_of_a_root_is_trained(owned: str, frozen: str, trained: int) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 4))
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(not (frozen and name.startswith(frozen)))
+    mine = {id(p) for name, p in model.named_parameters() if owned == "all" or (owned and name[0] == owned)}
+    root = describe_root(torch, model, mine)
+    assert (root.trained, root.parameters) == (trained, 18)
+
+
 def test_types_of_all_parameters_are_listed() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).to(torch.bfloat16))
     assert describe_root(torch, model).dtypes == ("bfloat16", "float32")

@@ -52,6 +52,27 @@ def test_autocast_that_is_not_enabled_is_none(uses: Uses) -> None:
     assert uses.names() == ()
 
 
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("precision", "gradients", "enabled", "found"),
+    [
+        (torch.bfloat16, True, True, ("bfloat16",)),
+        (torch.float16, True, True, ("float16",)),
+        (torch.bfloat16, False, True, ()),
+        (torch.bfloat16, True, False, ()),
+    ],
+    ids=["bf16", "fp16", "evaluations only", "switched off by an option"],
+)
+def test_what_training_passes_are_lowered_to(
+    precision: torch.dtype, gradients: bool, enabled: bool, found: tuple[str, ...], uses: Uses
+) -> None:
+    with torch.set_grad_enabled(gradients), torch.autocast("cpu", precision, enabled=enabled):
+        pass
+    assert uses.autocast() == found
+    assert uses.names() == (("autocast",) if found else ())
+    assert uses.names(evaluations=True) == (("autocast",) if enabled else ())
+
+
 def test_our_own_autocast_is_not_the_scripts(bench: Workbench, uses: Uses) -> None:
     bench.train(1)
     bench.switchboard.switch(Plan({"bf16": {}}))
@@ -64,6 +85,11 @@ def test_our_own_autocast_is_not_the_scripts(bench: Workbench, uses: Uses) -> No
 def test_a_gradient_scaler_is_seen(uses: Uses) -> None:
     torch.amp.GradScaler("cpu")
     assert uses.names() == ("GradScaler",)
+
+
+def test_a_gradient_scaler_that_is_not_enabled_is_none(uses: Uses) -> None:
+    torch.amp.GradScaler("cpu", enabled=False)
+    assert uses.names() == ()
 
 
 def test_each_use_is_named_once_in_the_order_seen(uses: Uses) -> None:

@@ -16,7 +16,7 @@ from hasten.records.verdict import GuardVerdict, Invariants, TuneResult
 from hasten.report.console import open_console
 from hasten.report.terminal import print_profile, print_tune
 
-from ..bench.made_up import loader, observation, step
+from ..bench.made_up import loader, observation, root, step
 from .made_up import GAIN, GUARD_FAILED, HELD, NO_GAIN, NOT_CHECKED
 
 PLAN_PATH = Path(".hasten/train/plan.toml")
@@ -180,6 +180,26 @@ def test_a_profile() -> None:
         "Why it takes that long:",
         "  50% of a step is waiting for data: try dataset_in_ram, loader_workers",
     ]
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("trained", "said"),
+    [
+        (None, "trains __main__.Net: 1,000 parameters, float32"),
+        (1000, "trains __main__.Net: 1,000 parameters, float32"),
+        (500, "trains __main__.Net: 500 of 1,000 parameters, float32"),
+    ],
+)
+def test_a_profile_tells_what_is_trained(trained: int | None, said: str) -> None:
+    text = profile_report(observation(roots=(root(trained=trained),)))
+    assert said in text
+    assert "autocast" not in text
+
+
+def test_a_profile_tells_of_autocast_by_the_script() -> None:
+    text = profile_report(observation(autocast=("bfloat16",)))
+    assert "computes under autocast of the script's own: bfloat16\n" in text
 
 
 def test_a_profile_on_a_gpu_tells_of_its_memory() -> None:

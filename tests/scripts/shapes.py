@@ -117,6 +117,7 @@ TUNABLE = (
           note="50 steps each, numbered on"),
     shape("train_eval_switching", 160, 24, "Sequential", "Adam", note="validates every 20 steps"),
     shape("ema_deepcopy", 150, 32, "Regressor", "SGD"),
+    shape("ema_in_the_model", 150, 28, "SelfTeaching", "AdamW", note="a GradScaler that is not enabled"),
     shape("checkpointing", 160, 20, "Sequential Sequential", "Adam Adam",
           note="after 80 steps writes checkpoint.pt to the working directory and reads it into a new model"),
     shape("with_compile", 150, 64, "OptimizedModule", "Adam",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..records.cause import Cause
 from ..records.facts import Facts
+from ..records.observation import Observation
 from ..records.phases import phase_share
 
 _LEAST_SHARE = 0.10
@@ -13,8 +14,13 @@ def look(facts: Facts) -> Cause | None:
     share = phase_share(facts.observation, "forward", "loss", "backward")
     if share < _LEAST_SHARE:
         return None
-    dtypes = sorted({dtype for root in facts.observation.roots for dtype in root.dtypes})
-    evidence = (
-        f"{share:.0%} of a step is forward, loss and backward, in {', '.join(dtypes) or 'unknown precision'}"
-    )
+    evidence = f"{share:.0%} of a step is forward, loss and backward, in {_precision(facts.observation)}"
     return Cause("compute", share, evidence, ("bf16", "channels_last", "compile", "malloc"))
+
+
+def _precision(observation: Observation) -> str:
+    """Of what runs: parameters may be kept in another."""
+    if observation.autocast:
+        return f"{', '.join(sorted(observation.autocast))} (autocast by the script)"
+    dtypes = sorted({dtype for root in observation.roots for dtype in root.dtypes})
+    return ", ".join(dtypes) or "unknown precision"

@@ -119,7 +119,7 @@ class Hooks:
             return  # the model inside is what is trained; it is called next
         if isinstance(module._compiled_call_impl, ForwardSlot) or next(module.parameters(), None) is None:
             return
-        owned = self._owned()
+        owned = training.owned()
         mine = {id(p) for p in module.parameters() if p.requires_grad}
         known = any(module is root for root in training.roots)
         if not known and (mine & owned if owned else mine):
@@ -140,18 +140,9 @@ class Hooks:
             self._stop_discovery()
             self._stop_discovery = None
 
-    def _owned(self) -> set[int]:
-        """The ids of the optimizers' parameters."""
-        return {
-            id(p)
-            for optimizer in self._training.optimizers
-            for group in optimizer.param_groups
-            for p in group["params"]
-        }
-
     def _all_found(self) -> bool:
         """Whether each parameter of the optimizers, and there are some, belongs to a known root."""
-        owned = self._owned()
+        owned = self._training.owned()
         return bool(owned) and owned <= {id(p) for root in self._training.roots for p in root.parameters()}
 
     # ---- backward

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+from collections.abc import Set
 from typing import Any
 
 from ..records.observation import Loader, Optimizer, Root
@@ -18,14 +19,19 @@ FUSED_FUNCTIONS = {  # optimizer class: (module of torch.optim, its fused functi
 }
 
 
-def describe_root(torch: Any, module: Any) -> Root:
+def describe_root(torch: Any, module: Any, owned: Set[int] = frozenset()) -> Root:
+    """``owned``: the ids of the optimizers' parameters. Where it has none of them, as without optimizers,
+    what gets gradients counts as trained.
+    """
     parameters = list(module.parameters())
+    trained = [p for p in parameters if id(p) in owned] or [p for p in parameters if p.requires_grad]
     kinds = list(module.modules())
     batch_norm = torch.nn.modules.batchnorm._BatchNorm
     dropout = torch.nn.modules.dropout._DropoutNd
     return Root(
         name=f"{type(module).__module__}.{type(module).__qualname__}",
         parameters=sum(p.numel() for p in parameters),
+        trained=sum(p.numel() for p in trained),
         dtypes=tuple(sorted({str(p.dtype).removeprefix("torch.") for p in parameters})),
         devices=tuple(sorted({str(p.device) for p in parameters})),
         convolutions=sum(isinstance(m, (torch.nn.Conv2d, torch.nn.ConvTranspose2d)) for m in kinds),

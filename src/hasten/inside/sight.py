@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..records.observation import Observation
+from ..records.observation import Observation, Root
 from ..records.plan import BASELINE
 from ..records.ranks import Findings
 from .gpu_memory import gpu_memory
@@ -53,7 +53,8 @@ class Sight:
         self.switchboard.start(job.plan)
         self._uses = Uses()
         self._uses.watch(training)
-        self._roots = Remembered(lambda: training.roots, lambda root: describe_root(torch, root))
+        self._owned: set[int] = set()  # ids of parameters, as far as was looked
+        self._roots = Remembered(self._trained_roots, self._describe_root)
         self._optimizers = Remembered(lambda: training.optimizers, lambda o: describe_optimizer(torch, o))
         self._steps, self._look_at, self._looked_at_parts = 0, _LOOK_AFTER, 0
         self._leftovers = Leftovers(training)
@@ -102,7 +103,7 @@ class Sight:
         from .distributed.rehearsal import Rehearsal
 
         assert isinstance(self.member, Rehearsal)
-        return self.member.found(self._uses.names())
+        return self.member.found(self._uses.names(evaluations=True))
 
     def training_begins(self) -> None:
         """The first step has ended."""
@@ -116,9 +117,21 @@ class Sight:
         stale = self._roots.stale or self._optimizers.stale
         if stale or self._steps >= self._look_at or self.training.parts_added != self._looked_at_parts:
             self._look_at, self._looked_at_parts = 2 * self._steps, self.training.parts_added
+            self._owned = self.training.owned()
             self._roots.look()
             self._optimizers.look()
             self._uses.look()
+
+    def _trained_roots(self) -> list[Any]:
+        """Before there is an optimizer, anything may be called that looks like a root: a copy that averages
+        the weights, say. Such a one has neither an optimizer nor gradients.
+        """
+        owned, roots = self._owned | self.training.owned(), self.training.roots
+        trained = [r for r in roots if any(id(p) in owned or p.grad is not None for p in r.parameters())]
+        return trained or roots
+
+    def _describe_root(self, root: Any) -> Root:
+        return describe_root(self.training.torch, root, self._owned | self.training.owned())
 
     def lose(self) -> None:
         """Let go of everything that is not a seam; those are undone elsewhere."""
@@ -144,6 +157,7 @@ class Sight:
             torch=str(torch.__version__),
             start_seconds=start_seconds,
             uses=self._uses.names(),
+            autocast=self._uses.autocast(),
             metrics=dict(metrics),
             step_said=self.observer.said,
             leftovers=self._leftovers.found(),

@@ -64,6 +64,10 @@ class Training:
         """The optimizers that are alive, in order of creation."""
         return [optimizer for ref in self._optimizers if (optimizer := ref()) is not None]
 
+    def owned(self) -> set[int]:
+        """The ids of the optimizers' parameters."""
+        return {id(p) for o in self.optimizers for group in o.param_groups for p in group["params"]}
+
     @property
     def has_optimizers(self) -> bool:
         """Whether any is alive."""

@@ -15,6 +15,8 @@ class Uses:
 
     def __init__(self) -> None:
         self._names: dict[str, None] = {}
+        self._autocast: dict[str, None] = {}  # types that training passes are lowered to
+        self._lowers_evaluations = False
         self._compiled: weakref.WeakSet[Any] = weakref.WeakSet()  # modules
         self._compiles_functions = False
         self._compiles = False  # the training, when it was last looked at
@@ -25,10 +27,19 @@ class Uses:
         if self._training is not None and self._training.roots:
             self._compiles = self._compiles_root(self._training.roots)
 
-    def names(self) -> tuple[str, ...]:
+    def autocast(self) -> tuple[str, ...]:
+        """The types that the script itself lowers passes to which record gradients."""
+        return tuple(self._autocast)
+
+    def names(self, evaluations: bool = False) -> tuple[str, ...]:
+        """``evaluations``: autocast counts, too, where it is on in these alone."""
         self.look()
-        compiles = self._compiles or self._compiles_function()
-        return (*self._names, *(("compile",) if compiles else ()))
+        names = dict(self._names)
+        if evaluations and self._lowers_evaluations:
+            names["autocast"] = None
+        if self._compiles or self._compiles_function():
+            names["compile"] = None
+        return tuple(names)
 
     def _compiles_root(self, roots: list[Any]) -> bool:
         """Many a library compiles a helper as it is imported, and never calls it. What counts is a module
@@ -44,8 +55,8 @@ class Uses:
         self._training = training
         torch = training.torch
         replace = training.seams.replace
-        replace(torch.amp.autocast_mode.autocast, "__enter__", self._noting("autocast", _enabled_by_script))
-        replace(torch.amp.GradScaler, "__init__", self._noting("GradScaler"))
+        replace(torch.amp.autocast_mode.autocast, "__enter__", self._around_autocast)
+        replace(torch.amp.GradScaler, "__init__", self._around_scaler)
         for owner in (torch.nn.Module, torch):
             replace(owner, "compile", self._around_compile)
         for name in ("set_num_interop_threads", "set_flush_denormal"):
@@ -66,6 +77,27 @@ class Uses:
 
         return compile
 
+    def _around_autocast(self, original: Any) -> Any:
+        def __enter__(autocast: Any) -> Any:
+            if autocast._enabled and not getattr(autocast, "_by_hasten", False):
+                assert self._training is not None
+                if self._training.torch.is_grad_enabled():
+                    self._names["autocast"] = None
+                    self._autocast[str(autocast.fast_dtype).removeprefix("torch.")] = None
+                else:
+                    self._lowers_evaluations = True
+            return original(autocast)
+
+        return __enter__
+
+    def _around_scaler(self, original: Any) -> Any:
+        def __init__(scaler: Any, *args: Any, **kwargs: Any) -> None:
+            original(scaler, *args, **kwargs)
+            if scaler.is_enabled():  # scripts make one at all times, and let an option decide
+                self._names["GradScaler"] = None
+
+        return __init__
+
     def _noting(self, name: str, counts: Any = lambda *_, **__: True) -> Any:
         def make(original: Any) -> Any:
             def noted(*args: Any, **kwargs: Any) -> Any:
@@ -80,7 +112,3 @@ class Uses:
 
 def _to_zeros(owner: Any, set_to_none: bool = True) -> bool:
     return not set_to_none
-
-
-def _enabled_by_script(autocast: Any, *_: Any) -> bool:
-    return bool(getattr(autocast, "_enabled", False)) and not getattr(autocast, "_by_hasten", False)

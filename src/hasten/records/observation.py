@@ -13,7 +13,7 @@ class Root:
     """A module that the script calls and trains: the outermost one whose parameters an optimizer owns."""
 
     name: str  # class, with its module
-    parameters: int
+    parameters: int  # all that it holds
     dtypes: tuple[str, ...]
     devices: tuple[str, ...]
     convolutions: int  # 2-d convolutions
@@ -21,6 +21,7 @@ class Root:
     dropout: bool
     scripted: bool = False
     compiled: bool = False
+    trained: int | None = None  # parameters that are; None where nobody counted
     blocks: int = 0  # children of one class in a row, as a transformer's layers
 
 
@@ -129,6 +130,7 @@ class Observation:
     metrics: Mapping[str, float] = field(default_factory=dict)  # the latest that the script told of
     step_said: bool = False  # the script says itself where a step ends
     uses: tuple[str, ...] = ()  # what the script already does: "autocast", "GradScaler", "compile", ...
+    autocast: tuple[str, ...] = ()  # what the script itself lowers its training passes to: "bfloat16"
     leftovers: tuple[Leftover, ...] = ()
     waits: tuple[Wait, ...] = ()  # the longest first
     backends: tuple[str, ...] = ()  # of torch.compile, that other packages bring

@@ -112,6 +112,7 @@ def profile_json(observation: Observation) -> dict[str, Any]:
         "metrics": dict(observation.metrics),
         "threads": observation.threads,
         "uses": list(observation.uses),
+        "autocast": list(observation.autocast),
         "obstacles": list(observation.obstacles),
         "torch": observation.torch,
     }

@@ -15,6 +15,7 @@ from .threads import thread_lines
 from .words import (
     company_words,
     gpu_memory_words,
+    parameters_words,
     rate_words,
     ratio_words,
     seconds_words,
@@ -205,7 +206,9 @@ def print_profile(observation: Observation, causes: list[Cause], console: Consol
         table.add_row(f"  {phase}", seconds_words(seconds), f"{share:.0%}", "#" * round(40 * share))
     console.print(table)
     for root in observation.roots:
-        console.print(f"trains {root.name}: {root.parameters:,} parameters, {', '.join(root.dtypes)}")
+        console.print(f"trains {root.name}: {parameters_words(root)}, {', '.join(root.dtypes)}")
+    if observation.autocast:
+        console.print(f"computes under autocast of the script's own: {', '.join(observation.autocast)}")
     for loader in observation.loaders:
         role = "training" if loader.training else "other"
         size = f"{loader.samples:,} samples" if loader.samples is not None else "a stream"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from ..records.observation import GpuMemory, Observation
+from ..records.observation import GpuMemory, Observation, Root
 from ..records.plan import Plan, Settings
 from ..records.trial import Ratio
 from ..records.verdict import Tried
@@ -78,6 +78,13 @@ def step_words(observation: Observation) -> str:
         step += f"; a block is {observation.cycle} of them, after which the pattern repeats"
     per = "sample" if observation.batch_size else "step, as no batch was seen"
     return f"{step}; times are compared per {per}"
+
+
+def parameters_words(root: Root) -> str:
+    """How many are trained; a copy that averages them, or a frozen part, is not."""
+    if root.trained in (None, root.parameters):
+        return f"{root.parameters:,} parameters"
+    return f"{root.trained:,} of {root.parameters:,} parameters"
 
 
 def gpu_memory_words(memory: GpuMemory) -> str:
