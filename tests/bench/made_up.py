@@ -27,6 +27,7 @@ def step(
     seconds: float = 0.01,
     *,
     samples: int | None = 8,
+    inputs: int | None = None,
     evaluations: int = 0,
     restarts: int = 0,
     losses: tuple[float, ...] = (1.0,),
@@ -37,7 +38,7 @@ def step(
     parts = dict(shares or {})
     phases = {name: seconds * parts.get(name, 0.0) for name in PHASES}
     phases["other"] += seconds * (1 - sum(parts.values()))
-    return Step(seconds, samples, evaluations, restarts, phases, losses, signature)
+    return Step(seconds, samples, evaluations, restarts, phases, losses, signature, inputs)
 
 
 def machine(**changes: Any) -> Machine:

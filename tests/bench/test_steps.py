@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from hasten.bench.steps import Rhythm, measure, regular_steps, rhythm_of, spoilt
+from hasten.bench.steps import (
+    GONE_THROUGH,
+    LOADED,
+    STEPS,
+    Rhythm,
+    in_unit,
+    measure,
+    regular_steps,
+    rhythm_of,
+    spoilt,
+)
 from hasten.inside.observer import cycle_length
 from hasten.records.observation import Step
 from tests.bench.made_up import step
@@ -90,8 +101,56 @@ def test_a_smaller_last_batch_is_not_taken_for_a_faster_step() -> None:
     assert block.sample_seconds == pytest.approx(0.01 / 8)
 
 
-def test_without_samples_a_step_is_the_unit() -> None:
-    block = measure([step(0.02, samples=None) for _ in range(5)], PLAIN)
+# samples that a loader gave, and that went through the modules, by step; and what times are compared per
+UNITS = [
+    pytest.param([(8, None)], LOADED, 0.01 / 8, id="a loader"),
+    pytest.param([(8, 5)], LOADED, 0.01 / 8, id="a loader, whatever went through"),
+    pytest.param([(8, None)] * 9 + [(None, None)], LOADED, 0.01 / 8, id="a loader that is read ahead"),
+    pytest.param([(None, 32)], GONE_THROUGH, 0.01 / 32, id="no loader"),
+    pytest.param(
+        [(100, None)] + [(None, 32)] * 29, GONE_THROUGH, 0.01 / 32, id="a loader for something else"
+    ),
+    pytest.param([(None, 32)] * 15 + [(None, 31)], GONE_THROUGH, 0.01 / 32, id="a remainder"),
+    pytest.param([(None, None)], STEPS, 0.01, id="nobody knows"),
+    pytest.param([(None, 32), (None, None), (None, 32)], STEPS, 0.01, id="known of some"),
+    pytest.param([(8, None), (None, None), (None, None)], STEPS, 0.01, id="a loader now and then"),
+]
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(("counts", "unit", "seconds"), UNITS)
+def test_per_what_times_are_compared(
+    counts: list[tuple[int | None, int | None]], unit: str, seconds: float
+) -> None:
+    steps = [step(0.01, samples=loaded, inputs=inputs) for loaded, inputs in (counts * 30)[:30]]
+    rhythm = rhythm_of(steps)
+    assert rhythm.unit == unit
+    block = measure(steps, rhythm)
+    assert block is not None
+    assert block.sample_seconds == pytest.approx(seconds)
+    known = {step.samples for step in in_unit(steps, rhythm)}
+    assert (known == {None}) == (unit == STEPS)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("unit", "samples", "inputs"),
+    [(LOADED, None, None), (LOADED, None, 32), (GONE_THROUGH, None, None), (GONE_THROUGH, 8, None)],
+)
+def test_a_block_of_one_plan_is_never_compared_per_something_else(
+    unit: str, samples: int | None, inputs: int | None
+) -> None:
+    """Else a plan under which samples cannot be seen would be that many times slower, or faster."""
+    steps = [step(samples=samples, inputs=inputs) for _ in range(8)]
+    assert measure(steps, replace(PLAIN, unit=unit)) is None
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("samples", [None, 8, 16])
+@pytest.mark.parametrize("inputs", [None, 32])
+def test_compared_per_step_samples_do_not_matter(samples: int | None, inputs: int | None) -> None:
+    steps = [step(0.02, samples=samples, inputs=inputs) for _ in range(8)]
+    block = measure(steps, replace(PLAIN, unit=STEPS))
     assert block is not None
     assert block.sample_seconds == pytest.approx(0.02)
 

@@ -58,7 +58,7 @@ def observer(stream: Stream, steps: list[RawStep]) -> Observer:
 def forward(observer: Observer, work: Callable[[], None], training: bool = True) -> None:
     began = observer.forward_begins()
     work()
-    observer.forward_ends(began, training, 0)
+    observer.forward_ends(began, training)
 
 
 def backward(observer: Observer, work: Callable[[], None]) -> None:

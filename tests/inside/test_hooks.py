@@ -293,7 +293,7 @@ def test_evaluation_is_told_from_training(watch: Watch) -> None:
         model(torch.ones(64, 4))
     train(model, optimizer)
     assert [(step.forwards, step.evaluations) for step in watch.steps] == [(1, 0), (1, 1)]
-    assert [step.samples for step in watch.steps] == [8, 8]
+    assert [step.inputs for step in watch.steps] == [8, 8]
 
 
 def test_accumulated_gradients_make_one_step(watch: Watch) -> None:
@@ -414,7 +414,7 @@ def test_without_an_optimizer_a_backward_pass_is_a_step(watch: Watch) -> None:
     for _ in range(3):
         model(torch.ones(8, 4)).mean().backward()
     assert [step.optimizer for step in watch.steps] == [-1, -1, -1]
-    assert [(step.forwards, step.backwards, step.samples) for step in watch.steps] == [(1, 1, 8)] * 3
+    assert [(step.forwards, step.backwards, step.inputs) for step in watch.steps] == [(1, 1, 8)] * 3
 
 
 def test_a_closure_inside_the_optimizers_step_is_no_step_of_its_own(watch: Watch) -> None:

@@ -34,10 +34,10 @@ class Script:
         self.clock.passes(seconds)
         self.observer.data_waited(seconds, samples)
 
-    def forward(self, seconds: float, training: bool = True, input_samples: int = 0) -> None:
+    def forward(self, seconds: float, training: bool = True) -> None:
         began = self.observer.forward_begins()
         self.clock.passes(seconds)
-        self.observer.forward_ends(began, training, input_samples)
+        self.observer.forward_ends(began, training)
 
     def backward(self, seconds: float) -> None:
         began = self.observer.backward_begins()
@@ -173,20 +173,11 @@ def test_samples_of_accumulated_batches_add_up(script: Script, steps: list[RawSt
 
 def test_a_batch_used_by_two_forward_passes_is_counted_once(script: Script, steps: list[RawStep]) -> None:
     script.data(1, samples=8)
-    script.forward(2, input_samples=8)
-    script.forward(2, input_samples=8)
+    script.forward(2)
+    script.forward(2)
     script.backward(4)
     script.update(8)
     assert steps[0].samples == 8
-
-
-def test_without_a_loader_the_models_input_tells_the_samples(script: Script, steps: list[RawStep]) -> None:
-    for _ in range(2):
-        script.forward(2, input_samples=12)
-        script.forward(2, input_samples=99)
-        script.backward(4)
-        script.update(8)
-    assert [step.samples for step in steps] == [12, 12]
 
 
 def test_a_loader_begun_anew_is_counted_where_it_falls(script: Script, steps: list[RawStep]) -> None:

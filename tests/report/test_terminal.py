@@ -224,7 +224,7 @@ def test_a_profile_without_a_cause_gives_none() -> None:
         ({"signature": (0, 4, 4)}, "of an optimizer, with 4 forward and 4 backward passes; times"),
         ({"optimizers": ()}, "a step is one backward pass (the script has no optimizer); times"),
         ({"step_said": True}, "a step is what the script says by hasten.step(); times"),
-        ({"batch_size": None}, "times are compared per step, as no batch was seen"),
+        ({"batch_size": None}, "times are compared per step, as it is not clear how many samples"),
     ],
 )
 def test_what_a_step_is_is_told(seen: dict[str, Any], said: str) -> None:

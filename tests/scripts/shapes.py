@@ -73,8 +73,8 @@ TUNABLE = (
     # ---- optimizers and backward passes
     shape("gan_three_backwards", 160, 32, "Discriminator Generator", "Adam Adam", cycle=2,
           note="a line for each of the two optimizers; the discriminator gets 32 real and 32 made samples"),
-    shape("gan_critic_steps", 150, 64, "Critic Generator", "RMSprop RMSprop", cycle=6,
-          note="as gan_three_backwards, 64 and 64; the losses of a GAN need not go down"),
+    shape("gan_critic_steps", 150, 128, "Critic Generator", "RMSprop RMSprop", cycle=6,
+          note="64 real and 64 made samples for the critic; the losses of a GAN need not go down"),
     shape("one_backward_two_optimizers", 160, 50, "Net", "SGD Adam", cycle=2,
           note="a line for each of the two optimizers, with the same loss: 80 backward passes"),
     shape("double_backward", 150, 32, "Energy", "Adam", note="autograd.grad(create_graph=True) comes first"),
@@ -83,6 +83,8 @@ TUNABLE = (
           note="four forward and backward passes of the same 200 samples in each step"),
     shape("accumulation_with_remainder", 161, 32, "Sequential", "AdamW",
           note="four batches of 8 a step; each 23rd step, an epoch's last, has two"),
+    shape("accumulation_without_loader", 120, 32, "Model", "AdamW",
+          note="four batches of 8 a step, drawn by hand; the loss printed is that of the last"),
     shape("clipping", 160, 40, "Memory", "SGD"),
     shape("manual_updates", 150, 64, "Sequential", "", note="one line per backward pass"),
     shape("autograd_grad_with_optimizer", 150, 36, "Sequential", "Adam", note="backward() is never called"),
@@ -136,6 +138,10 @@ TUNABLE = (
     shape("transformer", 130, 16, "TransformerModel", "AdamW"),
     shape("reinforcement", 150, None, "Policy", "Adam",
           note="a forward pass per action, 7 to 40 in a step; the reward grows, the loss says nothing"),
+    shape("actions_one_by_one", 120, 24, "ActorCritic", "Adam",
+          note="24 forward passes of one state in a step"),
+    shape("replay_memory", 150, 48, "Sequential", "AdamW",
+          note="actions are chosen with gradients on, as many do; the batch is what is trained on"),
 
     # ---- processes and threads
     shape("ddp_torchrun", 160, 30, "Sequential", "SGD",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hasten.bench.ending import LEAST_STEPS, ScriptEnded, ScriptOver
 from hasten.bench.stage import Stage
-from hasten.bench.steps import Rhythm, rhythm_of
+from hasten.bench.steps import Rhythm, in_unit, rhythm_of
 from hasten.bench.worker import Worker
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.inside.techniques.exclusion import against
@@ -134,9 +134,10 @@ def follow(stage: Stage, names: Sequence[str]) -> Outcome:
 
 def _see(outcome: Outcome, watched: list[Step], seen: Observation) -> None:
     outcome.rhythm = rhythm = rhythm_of(watched)
-    sizes = Counter(step.samples for step in watched if step.samples)
+    counted = in_unit(watched, rhythm)
+    sizes = Counter(step.samples for step in counted if step.samples)
     size = sizes.most_common(1)[0][0] if sizes else None
-    outcome.observation = replace(seen, steps=tuple(watched), cycle=rhythm.cycle, batch_size=size)
+    outcome.observation = replace(seen, steps=counted, cycle=rhythm.cycle, batch_size=size)
 
 
 def _try_all(outcome: Outcome, worker: Worker, stage: Stage, names: Sequence[str]) -> None:

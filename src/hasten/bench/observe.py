@@ -11,7 +11,7 @@ from ..records.observation import Observation, Step
 from ..records.plan import BASELINE
 from .ending import LEAST_STEPS, ScriptOver, too_short
 from .stage import Stage
-from .steps import Rhythm, rhythm_of
+from .steps import Rhythm, in_unit, rhythm_of
 from .worker import Worker
 
 WARMUP_STEPS = 10
@@ -53,10 +53,11 @@ def observe(
         finally:
             stage.protection = worker.protection
     rhythm = rhythm_of(watched, in_all)
-    sizes = Counter(step.samples for step in watched if step.samples)
+    counted = in_unit(watched, rhythm)
+    sizes = Counter(step.samples for step in counted if step.samples)
     observation = replace(
         seen,
-        steps=tuple(watched),
+        steps=counted,
         warmup_steps=1 + warmup_steps,
         cycle=rhythm.cycle,
         batch_size=sizes.most_common(1)[0][0] if sizes else None,

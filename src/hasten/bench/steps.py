@@ -6,13 +6,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from ..inside.observer import cycle_length
 from ..records.observation import Step
+from ..records.phases import usual_cycles
 
+LOADED, GONE_THROUGH, STEPS = "samples from loaders", "samples through modules", "steps"
+"""Per what times are compared."""
+
+_MOST, _NEARLY_ALL = 0.5, 0.9  # of the observed cycles
 BLOCK_SECONDS = 0.1  # timed cycles of a block fill at least this, so that clocks and switches do not matter
 _LEAST_CYCLES = 3
 _MOST_CYCLES = 40
@@ -30,6 +35,7 @@ class Rhythm:
     cycle_seconds: float  # of the baseline, median
     losses: bool = True  # whether the baseline's steps have any
     steps_in_all: int | None = None  # known where the script has come to its end
+    unit: str = LOADED  # per what times are compared: the same in all blocks of all plans
 
     def warmup_steps(self, wanted: int) -> int:
         """``wanted``, or fewer where the script has no steps to spare."""
@@ -50,6 +56,10 @@ class Rhythm:
         needed = untimed + blocks * (1 + _LEAST_CYCLES) * self.cycle
         return f"the script ends after {self.steps_in_all} steps, and one comparison takes {needed}"
 
+    def samples(self, step: Step) -> int:
+        """How many the step counts for; 0 where that is not known, or steps are compared."""
+        return {LOADED: step.samples, GONE_THROUGH: step.inputs}.get(self.unit) or 0
+
     def regular(self, step: Step) -> bool:
         """No evaluation and no new epoch more than usual fell into the step."""
         return step.evaluations <= self.evaluations and step.restarts <= self.restarts
@@ -59,7 +69,7 @@ class Rhythm:
 class Block:
     """Consecutive steps under one plan. Times are of the median regular cycle."""
 
-    sample_seconds: float  # a step's where samples are unknown
+    sample_seconds: float  # a step's where steps are compared
     step_seconds: float
 
 
@@ -70,7 +80,26 @@ def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:
     cycle = cycle_length([step.signature for step in steps])
     seconds = cycle * median(step.seconds for step in steps)
     losses = any(step.losses for step in steps)
-    return Rhythm(evaluations, restarts, cycle, seconds, losses, steps_in_all)
+    return Rhythm(evaluations, restarts, cycle, seconds, losses, steps_in_all, _unit_of(steps, cycle))
+
+
+def _unit_of(steps: Sequence[Step], cycle: int) -> str:
+    """Samples from a loader where most cycles take some (loops that read ahead leave some out), else those
+    that went through the modules where they are known of nearly all; else steps.
+    """
+    cycles = usual_cycles(steps, cycle)
+
+    def share(samples: Callable[[Step], int | None]) -> float:
+        return sum(any(samples(step) for step in c) for c in cycles) / max(1, len(cycles))
+
+    if share(lambda step: step.samples) >= _MOST:
+        return LOADED
+    return GONE_THROUGH if share(lambda step: step.inputs) >= _NEARLY_ALL else STEPS
+
+
+def in_unit(steps: Sequence[Step], rhythm: Rhythm) -> tuple[Step, ...]:
+    """The steps with the samples that times are compared per, if any."""
+    return tuple(replace(step, samples=rhythm.samples(step) or None) for step in steps)
 
 
 def regular_steps(steps: Sequence[Step], rhythm: Rhythm) -> list[Step]:
@@ -78,7 +107,8 @@ def regular_steps(steps: Sequence[Step], rhythm: Rhythm) -> list[Step]:
 
 
 def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | None:
-    """The block's times; None where fewer than two regular cycles are left to time.
+    """The block's times; None where fewer than two regular cycles are left to time, or none that tells its
+    samples: to compare it per step instead would be to compare another number.
 
     The first ``discard`` cycles do not count: the step after a switch or a pause is a step of its own kind.
     """
@@ -86,10 +116,14 @@ def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | 
     whole = [c for c in cycles if len(c) == rhythm.cycle and all(rhythm.regular(step) for step in c)]
     if len(whole) < 2:
         return None
-    counted = [c for c in whole if any(s.samples for s in c)] or whole  # loops that read ahead leave some out
-    sample_seconds = median(
-        sum(s.seconds for s in c) / (sum(s.samples or 0 for s in c) or len(c)) for c in counted
-    )
+    if rhythm.unit == STEPS:
+        per_unit = [sum(s.seconds for s in c) / len(c) for c in whole]
+    else:
+        counted = [(c, samples) for c in whole if (samples := sum(map(rhythm.samples, c)))]
+        per_unit = [sum(s.seconds for s in c) / samples for c, samples in counted]
+    if not per_unit:
+        return None
+    sample_seconds = median(per_unit)
     return Block(sample_seconds, median(fmean(s.seconds for s in c) for c in whole))
 
 

@@ -105,6 +105,7 @@ def _plain(steps: list[RawStep]) -> list[dict[str, Any]]:
         {
             "seconds": step.seconds,
             "samples": step.samples or None,
+            "inputs": step.inputs or None,
             "evaluations": step.evaluations,
             "restarts": step.restarts,
             "phases": step.phases(),

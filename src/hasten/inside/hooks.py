@@ -161,6 +161,8 @@ class Hooks:
                 try:
                     began = observer.backward_begins()
                     given = call.given
+                    if observer.passes.waiting:
+                        observer.passes.backward_begins(given)
                     for loss in given if isinstance(given, (list, tuple)) else (given,):
                         if is_tensor(loss) and loss.numel() == 1:
                             losses.append(loss.item() if loss.is_cpu else kept(loss))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .gpu_phases import Mark, Marks, phases_between
+from .passes import Passes
 
 clock = time.perf_counter
 
@@ -20,7 +21,8 @@ class RawStep:
 
     optimizer: int = 0  # which optimizer ended it: its index; -1 where there is none
     seconds: float = 0.0
-    samples: int = 0
+    samples: int = 0  # that a loader gave
+    inputs: int = 0  # that went through the modules, where no loader gave any; 0 where that is not clear
     data: float = 0.0
     forward: float = 0.0
     loss: float = 0.0
@@ -62,8 +64,8 @@ class Observer:
         self._update_began = 0.0
         self._watched_before_update = 0.0
         self._pending_samples = 0
-        self._saw_loader = False
-        self.counts_inputs = True  # no loader tells how many samples came: what goes into a module must
+        self.passes = Passes()
+        self.counts_inputs = True  # no loader told of this step's samples: what goes into a module must
         self.in_forward = False
         self.in_backward = False
         self.said = False  # whether the script says itself where a step ends
@@ -77,10 +79,8 @@ class Observer:
             self.marks("+forward")
         return clock()
 
-    def forward_ends(self, began: float, training: bool, input_samples: int) -> None:
-        """``training``: gradients were being recorded; otherwise it was an evaluation. ``input_samples``: the
-        input's length where it is known to be one of samples, else 0.
-        """
+    def forward_ends(self, began: float, training: bool) -> None:
+        """``training``: gradients were being recorded; otherwise it was an evaluation."""
         self.in_forward = False
         now = clock()
         if self.marks is not None:
@@ -89,10 +89,8 @@ class Observer:
         if not training:
             step.evaluations += 1
             self._pending_samples = 0
+            self.counts_inputs = not step.samples
             return
-        if self.counts_inputs:
-            step.samples = input_samples
-            self.counts_inputs = False
         step.samples += self._pending_samples
         self._pending_samples = 0
         step.forwards += 1
@@ -128,7 +126,7 @@ class Observer:
 
     # ---- data
     def data_waited(self, seconds: float, samples: int) -> None:
-        self._saw_loader, self.counts_inputs = True, False
+        self.counts_inputs = False
         self._pending_samples += samples
         self._step.data += seconds
         if self._forward_ended is not None:  # the next batch is fetched before the loss: not the loss's time
@@ -146,6 +144,7 @@ class Observer:
             self.marks("+optimizer")
         step = self._step
         self._watched_before_update = step.data + step.forward + step.loss + step.backward
+        self.passes.update_begins()
         self._update_began = clock()
 
     def update_ends(self, optimizer: int) -> None:
@@ -155,6 +154,7 @@ class Observer:
         step = self._step
         inside = step.data + step.forward + step.loss + step.backward - self._watched_before_update
         step.update += clock() - self._update_began - inside
+        self.passes.update_ends()
         if self.marks is not None:
             self.marks("-optimizer")
         if not self.said:
@@ -176,10 +176,12 @@ class Observer:
         if self.marks is not None:
             step.marks = self.marks.end()
         step.optimizer = optimizer
+        inputs = self.passes.take()
+        step.inputs = inputs if self.counts_inputs else 0
         step.seconds = clock() - self._began
         self._step = RawStep()
         self._forward_ended = None
-        self.counts_inputs = not self._saw_loader
+        self.counts_inputs = not self._pending_samples
         self._on_step(step)
         if self.marks is not None:
             self.marks.begin()

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from .loaders import Loaders, batch_length
+from .loaders import Loaders
 from .observer import Observer
 from .training import Training
 
@@ -43,17 +43,11 @@ class ForwardSlot:
         finally:
             if not training.seams.given_up:
                 try:
-                    counted = recording and observer.counts_inputs and not self._time_first
-                    samples = samples_through((args, kwargs), output) if counted else 0
-                    observer.forward_ends(began, recording, samples)
+                    observer.forward_ends(began, recording)
+                    if recording and observer.counts_inputs and output is not None:
+                        observer.passes.forward_ended(root, self._time_first, (args, kwargs), output)
                 except Exception as error:
                     training.seams.give_up(error)
-
-
-def samples_through(inputs: Any, output: Any) -> int:
-    """How many samples went into and came out of a forward pass; 0 where rows may have been merged."""
-    came, went = batch_length(inputs), batch_length(output)
-    return came if went in (came, 0) else 0
 
 
 def put_call(module: Any, call: Any) -> None:

@@ -66,12 +66,15 @@ class Step:
     """
 
     seconds: float
-    samples: int | None  # None where no batch was seen
+    samples: int | None  # that a loader gave; None where no batch was seen
     evaluations: int
     restarts: int
     phases: Mapping[str, float]
     losses: tuple[float, ...]
     signature: tuple[int, int, int]  # optimizer, forward passes, backward passes
+    inputs: int | None = (
+        None  # samples that went through the modules, where no loader gave any and it is clear
+    )
 
 
 @dataclass(frozen=True)

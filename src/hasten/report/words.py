@@ -76,7 +76,7 @@ def step_words(observation: Observation) -> str:
         step += f", with {forwards} forward and {backwards} backward passes"
     if observation.cycle > 1:
         step += f"; a block is {observation.cycle} of them, after which the pattern repeats"
-    per = "sample" if observation.batch_size else "step, as no batch was seen"
+    per = "sample" if observation.batch_size else "step, as it is not clear how many samples take part"
     return f"{step}; times are compared per {per}"
 
 

@@ -1,0 +1,130 @@
+"""How many samples go through the forward passes that a step's backward passes belong to: where no loader
+tells how many came.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from .loaders import batch_length, tensors_in
+
+_MARK = "hasten: forward pass"  # in the metadata of the graph's nodes, which live as long as they
+_MOST_NODES = 4096  # of a graph that are looked at, for the passes it came from
+_MARKED_OUTPUTS = 8  # of a pass
+_MARKED_STEPS = 100  # after one whose backward pass had several forward passes before it
+
+
+@dataclass(slots=True, eq=False)
+class _Pass:
+    root: int  # its id
+    samples: int  # 0 where they are not known
+    given: Any  # a weak reference to the first tensor that went in; None where there was none
+    counted: bool = False
+
+
+class Passes:
+    """Counts one step's passes; ``take`` tells their samples and begins the next step.
+
+    A backward pass after a single forward pass belongs to that. After several, the graph tells: a policy that
+    was asked for an action has no part in the loss of a batch. Of one input that several passes share, and of
+    modules that are called one after the other, samples count once.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = 0  # forward passes of this step that no backward pass was found to belong to
+        self._latest: _Pass | None = None
+        self._alone = 0  # steps in a row whose backward passes had one forward pass each
+        self._samples = 0
+        self._unclear = False
+        self._closure_samples: int | None = None  # the most of one backward pass inside an update
+
+    def forward_ended(self, root: Any, time_first: bool, inputs: Any, output: Any) -> None:
+        first = next(iter(tensors_in(inputs)), None)
+        given = None if first is None else weakref.ref(first)
+        self._latest = _Pass(id(root), 0 if time_first else samples_through(inputs, output), given)
+        self.waiting += 1
+        if self._alone < _MARKED_STEPS:
+            for tensor in tensors_in(output)[:_MARKED_OUTPUTS]:
+                if tensor.grad_fn is not None:
+                    tensor.grad_fn.metadata[_MARK] = self._latest
+
+    def update_begins(self) -> None:
+        """What a closure computes again and again is one batch."""
+        self._closure_samples = 0
+
+    def update_ends(self) -> None:
+        self._closure_samples = None
+
+    def backward_begins(self, losses: Any) -> None:
+        """``losses``: what is differentiated."""
+        if not self.waiting:
+            return
+        found = self._found(losses)
+        for one in found:
+            one.counted = True
+        self.waiting = max(0, self.waiting - len(found))
+        self._unclear = self._unclear or not found or not all(one.samples for one in found)
+        samples = _together(found)
+        if self._closure_samples is not None:
+            before, self._closure_samples = self._closure_samples, max(self._closure_samples, samples)
+            samples = self._closure_samples - before
+        self._samples += samples
+
+    def take(self) -> int:
+        """The samples of the step that ends; 0 where they are not clear."""
+        samples = 0 if self._unclear else self._samples
+        self._alone += 1
+        self._samples, self._unclear, self.waiting, self._latest = 0, False, 0, None
+        return samples
+
+    def _found(self, losses: Any) -> list[_Pass]:
+        if self.waiting == 1 and self._latest is not None and not self._latest.counted:
+            return [self._latest]
+        marked, self._alone = self._alone < _MARKED_STEPS, -1
+        return passes_behind(losses) if marked else []
+
+
+def passes_behind(losses: Any) -> list[_Pass]:
+    """The marked passes, not counted yet, that the graph of ``losses`` comes to first; [] where it is too
+    large to tell.
+    """
+    waiting = [tensor.grad_fn for tensor in tensors_in(losses)]
+    seen: set[Any] = set(waiting)
+    found: dict[int, _Pass] = {}
+    while waiting:
+        node = waiting.pop()
+        if node is None:
+            continue
+        one = node.metadata.get(_MARK)
+        if one is not None:
+            if not one.counted:
+                found[id(one)] = one
+            continue
+        if len(seen) > _MOST_NODES:
+            return []
+        further = [following for following, _ in node.next_functions if following not in seen]
+        seen.update(further)
+        waiting += further
+    return list(found.values())
+
+
+def _together(passes: list[_Pass]) -> int:
+    """Samples of the root that most went through; an input counts once."""
+    of_roots: dict[int, int] = {}
+    known: set[tuple[int, int]] = set()
+    for one in passes:
+        tensor = one.given() if one.given is not None else None
+        if tensor is not None and (one.root, id(tensor)) in known:
+            continue
+        if tensor is not None:
+            known.add((one.root, id(tensor)))
+        of_roots[one.root] = of_roots.get(one.root, 0) + one.samples
+    return max(of_roots.values(), default=0)
+
+
+def samples_through(inputs: Any, output: Any) -> int:
+    """How many samples went into and came out of a forward pass; 0 where rows may have been merged."""
+    came, went = batch_length(inputs), batch_length(output)
+    return came if went in (came, 0) else 0
