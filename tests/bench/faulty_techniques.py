@@ -119,6 +119,16 @@ class OneLayerUnscaled(Fault):
         self.undo.append(parameter.register_hook(lambda gradient: 2 * gradient).remove)
 
 
+class OneLayerByAPercent(Fault):
+    """As of a kernel that rounds to one side."""
+
+    name = "one_gradient_by_a_percent"
+
+    def install(self, training: Training, settings: Settings) -> None:
+        parameter = next(training.roots[0].parameters())
+        self.undo.append(parameter.register_hook(lambda gradient: 1.01 * gradient).remove)
+
+
 class UpdatesScaled(Fault):
     """The optimizer takes longer steps than its learning rate says."""
 
