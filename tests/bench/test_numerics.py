@@ -138,6 +138,21 @@ def test_in_lower_precision_layers_have_scales_of_their_own() -> None:
     assert judged(one_layer_by(*[1.01] * 5), precision="bfloat16")["held"]
 
 
+def of_statistics(*scales: float, noise: float = 1.0) -> list[Check]:
+    return [
+        Check(step, {"weight": sums()}, buffers={"mean": sums(scale, noise if scale else 0.0)})
+        for step, scale in zip((1, 2, 20, 41, 60), scales, strict=True)
+    ]
+
+
+def test_statistics_over_other_samples_are_judged_by_most_steps() -> None:
+    redrawn = of_statistics(0.9, 1.1, 1.0, 1.2, 0.9)
+    by_chance, frozen = of_statistics(1.0, 0.9, 1.1, 0.2, 1.0), of_statistics(0.0, 0.0, 0.0, 0.0, 0.0)
+    assert judged(by_chance, redrawn, draws=True)["held"]
+    assert not judged(frozen, redrawn, draws=True)["held"]
+    assert not judged(of_statistics(1.0, 1.0, 1.0, 0.2, 1.0, noise=0.0))["held"]  # over the same samples
+
+
 def test_few_steps_have_no_mean() -> None:
     assert judged(checks()[:2])["mean_scale"] is None
 

@@ -75,7 +75,8 @@ def judge_steps(
     compared = {}
     for what in _kinds(candidate):
         tolerance = _tolerance(what, perturbed, draws, precision)
-        found = _worst(_departures(what, candidate), tolerance)
+        choose = _middle if draws and what == "buffers" else _worst
+        found = choose(_departures(what, candidate), tolerance)
         if found is not None:
             compared[what] = _row(*found, tolerance)
     mean = _mean_scale(perturbed, candidate, draws, precision)
@@ -192,6 +193,14 @@ def _whole(tolerance: Departure, least: float = 0.0) -> Departure:
 
 def _worst(found: Sequence[tuple[int, Departure]], tolerance: Departure) -> tuple[int, Departure] | None:
     return max(found, key=lambda item: _excess(item[1], tolerance), default=None)
+
+
+def _middle(found: Sequence[tuple[int, Departure]], tolerance: Departure) -> tuple[int, Departure] | None:
+    """Of statistics over other samples: once they have settled, what a step changes in them is chance, and no
+    single step tells anything.
+    """
+    ordered = sorted(found, key=lambda item: _excess(item[1], tolerance))
+    return ordered[len(ordered) // 2] if ordered else None
 
 
 def _excess(departed: Departure, tolerance: Departure) -> float:
