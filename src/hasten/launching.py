@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .distribution import why_not_shared
+from .distribution import distribution_of, why_not_shared
 from .errors import UsageError
 from .inside.job import Job, OwnGroup, Ranks
 from .inside.process_layouts import resolve
@@ -25,6 +25,7 @@ from .records.diagnosis import Distribution
 from .records.machine import Machine
 from .records.plan import Plan
 from .records.ranks import Findings
+from .workspace import Script
 
 _SHARED_BYTES = 32 * 2**20  # for each rank: a few batches of pictures
 
@@ -104,6 +105,36 @@ class OwnRanks:
     distribution: Distribution
     instead: str = ""
     in_trial: bool = False
+
+
+def own_ranks_of(
+    script: Script, count: int | None, instead: str, machine: Machine, otherwise: str = ""
+) -> OwnRanks | None:
+    """The ranks in which trials start a script that is distributed itself; None where ``count`` is.
+
+    Raises UsageError where so many were asked for and the script or the machine is not for it. ``otherwise``:
+    what is done with a script that knows of no ranks.
+    """
+    if count is None:
+        if instead:
+            raise UsageError(
+                f"--backend {instead} is for a script that is started in several processes: say in how many "
+                "by --nproc-per-node N"
+            )
+        return None
+    found = distribution_of(script)
+    if found.kind != "ranks":
+        raise UsageError(
+            f"--nproc-per-node {count}: {script.label} is not distributed itself{otherwise}: leave it out"
+        )
+    check_backends(found, instead, machine)
+    if "mpi" in (instead, *(() if instead else found.backends)):
+        raise UsageError(
+            f"{found.sign} asks for MPI, whose ranks mpirun starts, and trials cannot follow those: take "
+            "--backend shm (or gloo) here, and run without it"
+        )
+    shares(machine, count)
+    return OwnRanks(count, found, instead)
 
 
 def ranks_of_their_own(job: Job, wanted: OwnRanks, environment: Mapping[str, str]) -> list[Rank]:

@@ -17,17 +17,15 @@ from .candidates import choose
 from .causes import find_causes
 from .conclusion import conclude, save_plan
 from .distribution import distribution_of, why_not_shared
-from .errors import HastenError, Refusal, UsageError
+from .errors import HastenError, Refusal
 from .inside.techniques.base import Risk
 from .journal import Journal
-from .launch.shares import shares
-from .launching import OwnRanks, check_backends
+from .launching import OwnRanks, own_ranks_of
 from .lock import alone
 from .machine import this_machine
 from .machine.vitals import idle_vitals, vitals
 from .own_plan import prepare
 from .recording import LoggedBench
-from .records.diagnosis import Distribution
 from .records.facts import Facts
 from .records.machine import Machine
 from .records.trial import Trial
@@ -66,7 +64,7 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
     ScriptError where it fails by itself.
     """
     machine = this_machine()
-    _own_ranks(request, distribution_of(request.script), machine)  # before anything is waited for
+    _own_ranks(request, machine)  # before anything is waited for
     workspace = Workspace(request.script)
     prepare(workspace)
     with alone(workspace, request.wait, progress.stage) as undisturbed:
@@ -79,7 +77,7 @@ def _tune_alone(
 ) -> TuneResult:
     """``undisturbed``: we hold the folder's lock, so no other tune is under way here."""
     began, sources = time.monotonic(), Sources(request.script, "tuned")
-    own_ranks = _own_ranks(request, distribution_of(request.script), machine)
+    own_ranks = _own_ranks(request, machine)
     has_gpu = bool(machine.accelerators)
     others = idle_vitals()
     started = vitals(gpus=has_gpu)
@@ -201,31 +199,9 @@ def _tune(
     return replace(result, threads=curve, warnings=lost), trial
 
 
-def _own_ranks(request: TuneRequest, found: Distribution, machine: Machine) -> OwnRanks | None:
-    """Raises UsageError where so many processes were asked for and the script or the machine is not for
-    it.
-    """
-    if request.nproc is None:
-        if request.backend:
-            raise UsageError(
-                f"--backend {request.backend} is for a script that is tuned in several processes: say in how "
-                "many by --nproc-per-node N"
-            )
-        return None
-    label, count = request.script.label, request.nproc
-    if found.kind != "ranks":
-        raise UsageError(
-            f"--nproc-per-node {count}: {label} is not distributed itself, and how many processes are best "
-            "for it is tried anyhow: leave it out"
-        )
-    check_backends(found, request.backend, machine)
-    if "mpi" in (request.backend, *(() if request.backend else found.backends)):
-        raise UsageError(
-            f"{found.sign} asks for MPI, whose ranks mpirun starts, and trials cannot follow those: tune "
-            "with --backend shm (or gloo), and run without it"
-        )
-    shares(machine, count)
-    return OwnRanks(count, found, request.backend)
+def _own_ranks(request: TuneRequest, machine: Machine) -> OwnRanks | None:
+    tried = ", and how many processes are best for it is tried anyhow"
+    return own_ranks_of(request.script, request.nproc, request.backend, machine, otherwise=tried)
 
 
 def _too_slow(request: TuneRequest, step_seconds: float, needed: float) -> str:

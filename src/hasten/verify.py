@@ -19,7 +19,7 @@ from .bench.warnings import before_tuning
 from .bench.whole import train_whole
 from .distribution import distribution_of
 from .errors import HastenError
-from .launching import check_processes
+from .launching import check_processes, own_ranks_of
 from .lock import alone
 from .machine import this_machine
 from .machine.vitals import idle_vitals
@@ -60,6 +60,8 @@ class VerifyRequest:
     allow_writes: bool
     remarks: tuple[str, ...] = ()
     wait: bool = False  # for the end of what is measured in the same folder
+    nproc: int | None = None  # ranks of a script that is distributed itself; None: it trains in one process
+    backend: str = ""  # that stands in for those that such a script names; "" for none
 
 
 def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict:
@@ -70,6 +72,9 @@ def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict
     something else is measured here.
     """
     check_processes(request.plan, distribution_of(request.script))
+    own_ranks_of(
+        request.script, request.nproc, request.backend, this_machine()
+    )  # before anything is waited for
     workspace = Workspace(request.script)
     prepare(workspace)
     with alone(workspace, request.wait, say):
@@ -88,6 +93,7 @@ def _verify_alone(request: VerifyRequest, folder: Path, say: Callable[[str], Non
         module=request.script.module is not None,
         protect=not request.allow_writes,
         trial_folder=folder,
+        own_ranks=own_ranks_of(request.script, request.nproc, request.backend, machine),
         sources=sources,
     )
     command = f"{shlex.join(request.script.argv)}\n"

@@ -50,6 +50,43 @@ def test_a_script_that_failed(how: str, detail: str, seen: str, kept: str | None
         assert str(script_error(ended, "train.py", TRIALS)) == kept
 
 
+ALONE = "train.py is distributed itself: it asks which of several ranks it is"
+FRAME = 'Traceback (most recent call last):\n  File "train.py", line 3, in main\n    {line}\n{error}\n'
+OF_NONE = "TypeError: int() argument must be a string, a bytes-like object or a real number, not 'NoneType'"
+RENDEZVOUS = (
+    "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK "
+    "expected, but not set"
+)
+
+
+@pytest.mark.attack("messages")
+@pytest.mark.parametrize(
+    ("line", "error", "alone"),
+    [
+        ('rank = int(os.environ["RANK"])', "KeyError: 'RANK'", True),
+        ('device = int(os.environ["LOCAL_RANK"])', "KeyError: 'LOCAL_RANK'", True),
+        ('world = int(os.environ["WORLD_SIZE"])', "KeyError: 'WORLD_SIZE'", True),
+        ('dist.init_process_group("gloo")', RENDEZVOUS, True),
+        ('rank = int(os.environ.get("RANK"))', OF_NONE, True),
+        ("rank = int(os.getenv('LOCAL_RANK'))\n           ^^^^^^^^^^^", OF_NONE, True),
+        ('row = table["RANKING"]', "KeyError: 'RANKING'", False),
+        ('name = names["rank"]', "KeyError: 'rank'", False),
+        ('port = int(options.get("port"))', OF_NONE, False),
+        ('print(os.environ["RANK"]); 1 / 0', "ZeroDivisionError: division by zero", False),
+    ],
+)
+def test_a_script_that_wants_to_be_a_rank_is_told_how_to_be_started(
+    line: str, error: str, alone: bool
+) -> None:
+    detail = FRAME.format(line=line, error=error)
+    ended = ScriptEnded("raised", detail, (), [])
+    said, kept = (str(script_error(ended, "train.py", folder)) for folder in (None, TRIALS))
+    assert said.startswith(ALONE) == kept.startswith(ALONE) == alone
+    assert ("by --nproc-per-node N" in said) == alone
+    assert error in said
+    assert detail.rstrip() in kept
+
+
 @pytest.mark.attack("messages")
 @pytest.mark.parametrize(
     ("how", "detail", "said"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,11 +14,13 @@ from pathlib import Path
 import pytest
 
 from hasten.bench.guard import guard
+from hasten.bench.observe import observe
 from hasten.bench.pairs import PairsBench
 from hasten.bench.stage import Stage
 from hasten.bench.steps import Rhythm
+from hasten.bench.whole import train_whole
 from hasten.distribution import distribution_of
-from hasten.errors import WorkerError
+from hasten.errors import ScriptError, WorkerError
 from hasten.launching import OwnRanks
 from hasten.machine import this_machine
 from hasten.records.plan import BASELINE, Plan
@@ -65,6 +68,36 @@ def test_a_switch_comes_to_all_ranks_at_the_same_step(tmp_path: Path) -> None:
     assert [root.name.rpartition(".")[2] for root in seen.roots] == ["Sequential"]
     printed = (tmp_path / "output/worker-001.stdout").read_text().splitlines()
     assert [line.split()[1] for line in printed] == [str(step) for step in range(1, 13)], "rank 0's alone"
+
+
+def test_ranks_are_watched_as_one_process_is(tmp_path: Path) -> None:
+    with stage_of(tmp_path) as stage:
+        observation, rhythm = observe(stage, steps=8, warmup_steps=2)
+    assert len(observation.steps) == 8
+    assert (observation.batch_size, rhythm.cycle) == (30, 1)
+    assert [optimizer.name for optimizer in observation.optimizers] == ["SGD"]
+    assert sum(sum(step.phases.values()) for step in observation.steps) == pytest.approx(
+        sum(step.seconds for step in observation.steps)
+    )
+
+
+def test_ranks_train_to_their_end(tmp_path: Path) -> None:
+    with stage_of(tmp_path) as stage:
+        run = train_whole(stage, FUSED, 1, re.compile(r"^step \S+ ([0-9.e-]+)"), "loss")
+    assert run.failure == ""
+    assert run.steps == 20 * 20
+    assert [point.step for point in run.courses["loss"]][-1] in (run.steps - 1, run.steps)
+    assert run.courses["loss"][-1].value == pytest.approx(run.losses[-1], rel=0.5)
+    assert run.remarks == ()
+
+
+@pytest.mark.parametrize("asking", ["os.environ['RANK']", "os.environ.get('LOCAL_RANK')"])
+def test_a_rank_that_is_started_alone_says_how_to_start_it(asking: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"import os\nrank = int({asking})\n")
+    stage = Stage((str(script),), this_machine(), dict(os.environ), (str(tmp_path),))
+    with stage, pytest.raises(ScriptError, match="by --nproc-per-node N, before the script"):
+        observe(stage)
 
 
 def test_what_one_rank_refuses_is_in_force_in_none(tmp_path: Path) -> None:

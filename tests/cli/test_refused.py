@@ -22,6 +22,10 @@ NO_SECONDS = ["nan", "inf", "-inf", "1e999", "9" * 301, "0", "-1", "abc", "", "3
 OPTIONS: dict[tuple[str, str], list[str]] = {
     ("run", "--nproc-per-node"): NO_COUNTS,
     ("tune", "--nproc-per-node"): NO_COUNTS,
+    ("verify", "--nproc-per-node"): ["0", "-2", "1.5"],
+    ("techniques", "--nproc-per-node"): ["0", "-2", "1.5"],
+    ("profile", "--nproc-per-node"): ["0", "-2", "1.5"],
+    ("profile", "--backend"): ["nccl", ""],
     ("profile", "--steps"): ["1", *NO_COUNTS],
     ("profile", "--warmup"): NO_COUNTS,
     ("verify", "--seeds"): ["1", *NO_COUNTS],
@@ -63,6 +67,12 @@ def test_more_processes_than_the_machine_has_room_for(refused: Typed, count: str
     [
         (["tune", "--nproc-per-node", "2"], "train.py is not distributed itself"),
         (["tune", "--backend", "shm"], "say in how many by --nproc-per-node N"),
+        (["profile", "--nproc-per-node", "2"], "train.py is not distributed itself: leave it out"),
+        (["profile", "--backend", "shm"], "say in how many by --nproc-per-node N"),
+        (["techniques", "--nproc-per-node", "2"], "train.py is not distributed itself: leave it out"),
+        (["techniques", "--backend", "shm"], "say in how many by --nproc-per-node N"),
+        (["verify", "--use", "bf16", "--nproc-per-node", "2"], "train.py is not distributed itself: leave"),
+        (["verify", "--use", "bf16", "--backend", "shm"], "say in how many by --nproc-per-node N"),
         (["run", "--no-plan", "--use", "bf16"], "leave out --use and --without"),
         (["run", "--no-plan", "--without", "bf16"], "leave out --use and --without"),
         (["run", "--without", "fp4"], "there is no technique 'fp4'"),

@@ -274,5 +274,10 @@ def test_of_ranks_it_is_said_that_one_was_looked_at_and_how_to_start_them() -> N
     assert "  hasten run --nproc-per-node 2 train.py" in text
     assert GAIN.guard is not None
     changing = replace(GAIN, nproc=2, guard=replace(GAIN.guard, changes=("batch_size",)))
-    assert "verify" not in tune_report(changing)
-    assert "with --no-plan" in tune_report(changing)
+    assert "  hasten verify --nproc-per-node 2 train.py" in tune_report(changing)
+
+
+def test_a_profile_of_ranks_says_that_one_was_looked_at() -> None:
+    stream = io.StringIO()
+    print_profile(observation(), [], open_console(stream, 200), nproc=2)
+    assert "10 ms a step, 800 samples a second in each rank (rank 0 of 2)\n" in stream.getvalue()

@@ -170,6 +170,8 @@ REFUSED = (
     shape("five_steps", 5, 50, "Linear", "SGD", refused="Refusal", note="too few steps to see anything"),
     shape("asks_for_cuda", None, 32, "Sequential", "Adam", refused="ScriptError",
           note="raises before its first step where there is no GPU; with one it takes 120 steps"),
+    shape("needs_rank", 120, 32, "Linear", "SGD", refused="ScriptError",
+          note="alone it raises at once; in ranks it takes 120 steps"),
     shape("functional_call", 150, 40, "Net", "", refused="Refusal",
           note="torch.func gives the gradients: no optimizer, no backward pass; hasten.step() would tell"),
     shape("never_trains", 0, 50, "", "", refused="Refusal", note="20 forward passes without gradients"),

@@ -136,6 +136,7 @@ SAYS = {
     "trains_in_children": "started a process of its own (",
     "five_steps": "ended after 5 training steps, and at least 10 are needed",
     "asks_for_cuda": 'device = "cuda" if torch.cuda.is_available() else "cpu"',
+    "needs_rank": "by --nproc-per-node N, before the script",
     "functional_call": "it can say where a step ends: hasten.step()",
     "never_trains": "ended without training",
     "hangs": "was silent for 3 s while training 8 steps: it seems to hang",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,11 @@ _NO_GPU_SIGNS = (
 _NO_GPU_ADVICE = (
     "The script asks for a GPU, and torch finds none here. A device that follows the machine: "
     'device = "cuda" if torch.cuda.is_available() else "cpu"'
+)
+_OF_A_LAUNCHER = r"(RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT)"
+_RANKS_ADVICE = (
+    "is distributed itself: it asks which of several ranks it is, as torchrun tells, and was started alone. "
+    "Say how many ranks are to be started by --nproc-per-node N, before the script"
 )
 _READING_SIGNS = ("EOFError", "stdin", "input(", "getpass", "termios", "Inappropriate ioctl")
 _READING_ADVICE = (
@@ -113,6 +119,9 @@ def script_error(ended: ScriptEnded, script: str, printed: Path | None = None) -
             f"{script} stopped by itself with exit code {ended.detail}, before it had trained long enough to "
             f"be measured{where}"
         )
+    if _wants_ranks(ended.detail):
+        shown = f":\n{ended.detail.rstrip()}" if printed is not None else f" ({last_line(ended.detail)})"
+        return ScriptError(f"{script} {_RANKS_ADVICE}{shown}")
     advice = f"\n{_NO_GPU_ADVICE}" if any(sign in ended.detail for sign in _NO_GPU_SIGNS) else ""
     if any(sign in ended.detail for sign in _READING_SIGNS) and ended.stands_in:
         advice += f"\n{_READING_ADVICE}"
@@ -120,6 +129,17 @@ def script_error(ended: ScriptEnded, script: str, printed: Path | None = None) -
         f"nothing in this run but that {_about_input(ended)}" if ended.stands_in else "nothing in this run"
     )
     return ScriptError(f"{script} raised an error of its own (hasten changed {changed}):{error}{advice}")
+
+
+def _wants_ranks(detail: str) -> bool:
+    """Whether a script failed for want of what a launcher tells each rank. Where we start its ranks, it
+    has that.
+    """
+    last = last_line(detail)
+    if re.search(rf"KeyError: '{_OF_A_LAUNCHER}'|environment variable {_OF_A_LAUNCHER} expected", last):
+        return True
+    line = "\n".join(detail.strip().splitlines()[-3:])  # int(os.environ.get("RANK"))
+    return "NoneType" in last and re.search(rf"""["']{_OF_A_LAUNCHER}["']""", line) is not None
 
 
 def _about_input(ended: ScriptEnded) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Refusal, UsageError
 from ..report.console import Outlet
 from ..saying import say
-from .values import file_name
+from .values import MOST_PROCESSES, file_name, whole_number
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -97,18 +97,37 @@ def script_of(arguments: argparse.Namespace) -> Script:
 
 
 def stage_of(script: Script, arguments: argparse.Namespace) -> Stage:
-    """Where the script is watched, its output shown, as --allow-writes and --json say."""
+    """Where the script is watched, its output shown, as --allow-writes, --json and ``add_ranks`` say.
+
+    Raises UsageError where the script, or this machine, is not for so many ranks.
+    """
     from ..bench.stage import Stage
+    from ..launching import own_ranks_of
     from ..machine import this_machine
 
+    machine = this_machine()
     return Stage(
         argv=script.argv,
-        machine=this_machine(),
+        machine=machine,
         environment=dict(os.environ),
         folders=script.folders,
         module=script.module is not None,
         protect=not arguments.allow_writes,
         stdout_to_stderr=arguments.json == "-",
+        own_ranks=own_ranks_of(script, arguments.nproc_per_node, arguments.backend or "", machine),
+    )
+
+
+def add_ranks(parser: argparse.ArgumentParser, do: str) -> None:
+    """``do``: what is done with so many processes: "tune"."""
+    parser.add_argument(
+        "--nproc-per-node",
+        metavar="N",
+        type=whole_number(1, MOST_PROCESSES),
+        help=f"for a script that is distributed itself: {do} it in N processes on this machine",
+    )
+    parser.add_argument(
+        "--backend", choices=BACKENDS, help="stands in for the backend that such a script names, on CPUs"
     )
 
 

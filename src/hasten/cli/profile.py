@@ -8,6 +8,7 @@ from .. import saying
 from .common import (
     add_allow_writes,
     add_json,
+    add_ranks,
     add_script,
     add_wait,
     console_for,
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=10,
         help="steps before, not counted (default %(default)s)",
     )
+    add_ranks(parser, "watch")
     add_wait(parser)
     add_allow_writes(parser)
     add_json(parser)
@@ -50,14 +52,15 @@ def execute(arguments: argparse.Namespace) -> int:
 
     require_platform()
     script = script_of(arguments)
-    with beside_nobody(Workspace(script), arguments.wait, say), stage_of(script, arguments) as stage:
+    stage = stage_of(script, arguments)  # before anything is waited for
+    with beside_nobody(Workspace(script), arguments.wait, say), stage:
         observation, _ = observe(stage, arguments.steps, arguments.warmup)
-    facts = Facts(stage.machine, observation)
+    facts = Facts(stage.seen, observation)
     causes = with_remedies_here(find_causes(facts), facts)
     if arguments.json is not None:
-        write_json(profile_json(observation), arguments.json)
+        write_json(profile_json(observation, arguments.nproc_per_node), arguments.json)
     console = console_for(arguments.json)
-    print_profile(observation, causes, console)
+    print_profile(observation, causes, console, arguments.nproc_per_node)
     for words in outside_words(stage.written_outside):
         console.print(f"Warning: {words}", highlight=False, markup=False)
     return 0

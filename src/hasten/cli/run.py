@@ -115,6 +115,7 @@ def _plan(arguments: argparse.Namespace, script: Script) -> tuple[SavedPlan, str
 
 def _about_quality(plan: Plan, arguments: argparse.Namespace, script: Script) -> list[str]:
     """What to say where the plan changes the training itself, with the command that judges it."""
+    from ..distribution import distribution_of
     from ..inside.techniques.catalog import CATALOG
 
     changing = [name for name, how in plan.techniques.items() if CATALOG[name].changes_training(how)]
@@ -123,6 +124,9 @@ def _about_quality(plan: Plan, arguments: argparse.Namespace, script: Script) ->
     options = ["--plan", arguments.plan] if arguments.plan else []
     options += [word for text in arguments.use for word in ("--use", text)]
     options += [word for name in arguments.without for word in ("--without", name)]
+    if arguments.nproc_per_node is not None and distribution_of(script).kind == "ranks":
+        options += ["--nproc-per-node", str(arguments.nproc_per_node)]
+        options += ["--backend", arguments.backend] if arguments.backend else []
     words = [*map(shlex.quote, options), script.label, *map(shlex.quote, script.arguments)]
     return [
         f"{', '.join(changing)} changes the training itself. Whether the model is as good is seen by: "

@@ -6,16 +6,16 @@ import argparse
 import os
 
 from .common import (
-    BACKENDS,
     add_allow_writes,
     add_json,
+    add_ranks,
     add_script,
     add_wait,
     console_for,
     require_platform,
     script_of,
 )
-from .values import MOST_PROCESSES, MOST_SEED, positive_seconds, whole_number
+from .values import MOST_SEED, positive_seconds, whole_number
 
 NAME = "tune"
 HELP = "find the plan under which a script trains fastest here, with accuracy held"
@@ -44,15 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="seed for the guard's paired runs, 0 to 2**63 - 1 (default 0)",
     )
-    parser.add_argument(
-        "--nproc-per-node",
-        metavar="N",
-        type=whole_number(1, MOST_PROCESSES),
-        help="for a script that is distributed itself: tune it in N processes on this machine",
-    )
-    parser.add_argument(
-        "--backend", choices=BACKENDS, help="stands in for the backend that such a script names, on CPUs"
-    )
+    add_ranks(parser, "tune")
     parser.add_argument("--quiet", action="store_true", help="no progress, and only the result")
     add_wait(parser)
     add_allow_writes(parser)

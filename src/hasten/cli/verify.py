@@ -11,6 +11,7 @@ from ..saying import say
 from .common import (
     add_allow_writes,
     add_json,
+    add_ranks,
     add_script,
     add_techniques,
     add_wait,
@@ -68,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the baseline's value (default 0.5%%)",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress, and only the result")
+    add_ranks(parser, "train")
     add_wait(parser)
     add_allow_writes(parser)
     add_json(parser)
@@ -90,7 +92,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.wait:  # the plan to verify is the one that a tune is about to write
         with beside_nobody(Workspace(script), True, say):
             pass
-    plan, remarks = fit(_plan(arguments, script), script, this_machine())
+    plan, remarks = fit(_plan(arguments, script), script, this_machine(), arguments.nproc_per_node)
     for remark in remarks:
         say(f"hasten: {remark}")
     if not plan:
@@ -106,6 +108,8 @@ def execute(arguments: argparse.Namespace) -> int:
         allow_writes=arguments.allow_writes,
         remarks=tuple(remarks),
         wait=arguments.wait,
+        nproc=arguments.nproc_per_node,
+        backend=arguments.backend or "",
     )
     verdict = verify(request, _silent if arguments.quiet else say)
     if arguments.json is not None:

@@ -92,7 +92,8 @@ def refusal_json(reason: str) -> dict[str, Any]:
     return tune_json(TuneResult("refused", reason, BASELINE))
 
 
-def profile_json(observation: Observation) -> dict[str, Any]:
+def profile_json(observation: Observation, nproc: int | None = None) -> dict[str, Any]:
+    """``nproc``: ranks that trained, of which rank 0 was watched."""
     seconds = [step.seconds for step in observation.steps]
     samples = samples_per_step(observation)
     tenths = quantiles(seconds, n=10, method="inclusive")
@@ -115,6 +116,7 @@ def profile_json(observation: Observation) -> dict[str, Any]:
         "autocast": list(observation.autocast),
         "obstacles": list(observation.obstacles),
         "torch": observation.torch,
+        "nproc_per_node": nproc,
     }
 
 

@@ -169,16 +169,10 @@ def _single_steps(numerics: Mapping[str, Any]) -> str:
 def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:
     ranks = f"--nproc-per-node {result.nproc} " if result.nproc is not None else ""
     run = f"  hasten run {ranks}{script}"
-    if ranks and result.plan and result.guard is not None and result.guard.changes:
-        return [
-            f"The plan is in {plan_path}. It changes the training: whether the model is as good is seen by "
-            "training under it and with --no-plan.",
-            run,
-        ]
     if result.plan and result.guard is not None and result.guard.changes:
         return [
             f"The plan is in {plan_path}. See first whether the quality of the model is held:",
-            f"  hasten verify {script}",
+            f"  hasten verify {ranks}{script}",
             "Then train under it:",
             run,
         ]
@@ -189,12 +183,18 @@ def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:
     return ["Train as before; nothing found here makes it faster within what --risk allows."]
 
 
-def print_profile(observation: Observation, causes: list[Cause], console: Console) -> None:
-    """Where a step's time goes, and what was seen."""
+def print_profile(
+    observation: Observation, causes: list[Cause], console: Console, nproc: int | None = None
+) -> None:
+    """Where a step's time goes, and what was seen. ``nproc``: ranks that trained, of which rank 0 was
+    watched.
+    """
     from rich.table import Table
 
     step, samples = step_seconds(observation), samples_per_step(observation)
     rate = rate_words(samples, step)
+    if nproc is not None:
+        rate += f"{' in each rank' if rate else ''} (rank 0 of {nproc})"
     console.print(
         f"\n{len(observation.steps)} steps after {observation.warmup_steps} to warm up: "
         f"{seconds_words(step)} a step{rate}"
