@@ -36,7 +36,7 @@ from tests.scripts.trial import stage_for
 
 from hasten import examples
 from hasten.bench.ending import PlanRefused
-from hasten.bench.guard import three_trainings
+from hasten.bench.guard import judged_closely, three_trainings
 from hasten.bench.judging import verdict_on
 from hasten.bench.observe import observe
 from hasten.bench.stage import Stage
@@ -196,11 +196,13 @@ def guarded(stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, st
     """As a tune does it: judged anew, as a plan that draws, where it drew other numbers than was said."""
     try:
         trainings = three_trainings(stage, plan, draws, precision, seed, steps)
-        verdict = verdict_on(*trainings, draws, precision)
-        if verdict.differs_in("streams") and not FAULTS.keys() & plan.techniques.keys():
+        if verdict_on(*trainings, draws, precision).differs_in("streams") and not FAULTS.keys() & set(
+            plan.techniques
+        ):
             draws = True
             trainings = three_trainings(stage, plan, draws, precision, seed, steps)
-            verdict = verdict_on(*trainings, draws, precision)
+        first = verdict_on(*trainings, draws, precision)
+        verdict = judged_closely(stage, plan, trainings, draws, precision, seed, steps)
     except PlanRefused as error:
         return {"outcome": "not applicable", "reasons": [str(error)]}
     told: dict[str, Any] = to_json(verdict)
@@ -208,6 +210,8 @@ def guarded(stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, st
         "outcome": "passed" if verdict.passed else "stopped",
         "draws": draws,
         "precision": precision,
+        "closer": verdict is not first and verdict != first,
+        "at_first": list(first.reasons),
         **told,
         "raw": {
             name: raw(watched)

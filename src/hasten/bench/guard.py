@@ -43,12 +43,28 @@ def guard(
     the plan computes in, a key of ROUNDING.
     """
     try:
-        reference, perturbed, candidate = three_trainings(stage, plan, draws, precision, seed, steps)
+        trainings = three_trainings(stage, plan, draws, precision, seed, steps)
     except (PlanRefused, ScriptOver, WorkerError) as error:
         return not_checked(error)
-    verdict = verdict_on(reference, perturbed, candidate, draws, precision)
+    return judged_closely(stage, plan, trainings, draws, precision, seed, steps)
+
+
+def judged_closely(
+    stage: Stage,
+    plan: Plan,
+    trainings: tuple[Watched, Watched, Watched],
+    draws: bool,
+    precision: str,
+    seed: int,
+    steps: int,
+) -> GuardVerdict:
+    """The verdict on ``three_trainings``, and by a closer look where their size of departure alone is against
+    the plan.
+    """
+    verdict = verdict_on(*trainings, draws, precision)
     if verdict.accuracy != "not held" or verdict.invariants.differing:
         return verdict
+    _, perturbed, candidate = trainings
     shown = _worst(candidate.checks) / max(_worst(perturbed.checks), ROUNDING[precision])
     try:
         (closer,) = closer_look(stage, [plan], draws, precision, seed, min(steps, CLOSER_STEPS), shown)

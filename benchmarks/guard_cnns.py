@@ -1,0 +1,140 @@
+"""How often the guard stops ``channels_last`` on ten convolutional networks, on several processors.
+
+    python -m benchmarks.guard_cnns --seeds 5
+
+Each network of benchmarks/workloads/cnns.py is guarded over ``STEPS`` steps from each seed, by the kernels of
+this processor and of others that it can imitate (``ONEDNN_MAX_CPU_ISA``). The plan is harmless, so each stop
+is a false alarm. In every network also a fault is planted, one percent of its first layer's gradient, which
+must be caught. Appends a line a run to ``benchmarks/results/guard_cnns.jsonl``; begun runs are gone on with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tests.bench import faulty_techniques
+from tests.bench.faulty_techniques import FAULTS
+from tests.inside.distributed.forked import workers_forked
+from tests.scripts.trial import stage_for
+
+from hasten.bench.guard import guard
+from hasten.bench.stage import Stage
+from hasten.machine import this_machine
+from hasten.records.plan import Plan
+
+from .false_wins import commit, rows_of
+from .guard_alarms import known_to_workers
+from .guard_rows import upper_bound
+from .results import FOLDER
+
+FILE = FOLDER / "guard_cnns.jsonl"
+SCRIPT = Path(__file__).parent / "workloads" / "cnns.py"
+NETWORKS = (
+    *("plain", "batch norm and biases", "batch norm without biases", "batch norm and dropout"),
+    *("dropout of channels", "group norm", "weight decay", "strides, SGD with momentum", "residual"),
+    "separable",
+)
+STEPS = 60
+HARMLESS, FAULT = "channels_last", "one_gradient_by_a_percent"
+ISAS = ("", "AVX2", "SSE41")  # "": all that this processor has
+Case = tuple[str, str, str, int]  # processor, network, plan, seed
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--file", type=Path, default=FILE)
+    parser.add_argument("--isa", help="run those of this processor, in this process")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no run after so many")
+    asked = parser.parse_args(arguments)
+    if asked.isa is not None:
+        run_all(asked.isa, asked.seeds, asked.file, time.monotonic() + asked.seconds)
+        return
+    until = time.monotonic() + asked.seconds
+    for isa in ISAS:
+        environment = {**os.environ, **({"ONEDNN_MAX_CPU_ISA": isa} if isa else {})}
+        words = [f"--isa={isa}", f"--seeds={asked.seeds}", f"--file={asked.file.absolute()}"]
+        words.append(f"--seconds={until - time.monotonic()}")
+        subprocess.run([sys.executable, "-m", "benchmarks.guard_cnns", *words], env=environment, check=True)
+    print(summary(rows_of(asked.file)))
+
+
+def run_all(isa: str, seeds: int, file: Path, until: float) -> None:
+    done = {(row["isa"], row["script"], row["plan"], row["seed"]) for row in rows_of(file)}
+    with workers_forked(), known_to_workers(faulty_techniques.__file__, FAULTS):
+        for case in cases(isa, seeds):
+            if case in done or time.monotonic() > until:
+                continue
+            row = one_run(case)
+            with file.open("a") as appended:
+                appended.write(json.dumps(row) + "\n")
+            said = "; ".join(row["reasons"]) or row["accuracy"]
+            print(f"{isa or 'all instructions'}, {case[1]}, {case[2]}, {case[3]}: {said}", flush=True)
+
+
+def cases(isa: str, seeds: int) -> Iterator[Case]:
+    """One seed after the other; the fault from the first alone."""
+    for seed in range(seeds):
+        for name in NETWORKS:
+            yield isa, name, HARMLESS, seed
+            if seed == 0:
+                yield isa, name, FAULT, seed
+
+
+def one_run(case: Case) -> dict[str, Any]:
+    isa, name, plan, seed = case
+    began, at = time.monotonic(), datetime.now(timezone.utc).isoformat(timespec="seconds")
+    with tempfile.TemporaryDirectory() as folder:
+        stage: Stage
+        with stage_for(SCRIPT, Path(folder), (name, "--seed", str(seed))) as stage:
+            verdict = guard(stage, Plan({plan: {}}), False, "float32", seed, STEPS)
+    return {
+        **{"isa": isa, "script": name, "plan": plan, "seed": seed, "accuracy": verdict.accuracy},
+        "reasons": list(verdict.reasons),
+        "loss_curve": dict(verdict.loss_curve),
+        "worst_tensor": verdict.numerics.get("worst_tensor"),
+        "worst_scale": verdict.numerics.get("worst_scale"),
+        **{"began": at, "seconds": round(time.monotonic() - began, 2)},
+        **{"machine": this_machine().identity, "torch": version("torch"), "commit": commit()},
+    }
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> str:
+    """The table by network, and what it comes to."""
+    lines = ["| network | false alarms | by 1% of a layer's gradient caught |", "|---|---|---|"]
+    for name in NETWORKS:
+        alarms, harmless = _stopped(rows, HARMLESS, name)
+        caught, faults = _stopped(rows, FAULT, name)
+        lines.append(f"| {name} | {alarms} of {harmless} | {caught} of {faults} |")
+    alarms, harmless = _stopped(rows, HARMLESS)
+    caught, faults = _stopped(rows, FAULT)
+    if harmless:
+        bound = upper_bound(alarms, harmless)
+        lines += [
+            "",
+            f"{alarms} false alarms in {harmless} harmless runs, at most {bound:.1%} with 95% confidence; "
+            f"{caught} of {faults} faults caught.",
+        ]
+    return "\n".join(lines)
+
+
+def _stopped(rows: Sequence[dict[str, Any]], plan: str, name: str | None = None) -> tuple[int, int]:
+    mine = [row for row in rows if row["plan"] == plan and name in (None, row["script"])]
+    return sum(row["accuracy"] != "held" for row in mine), len(mine)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
