@@ -44,6 +44,13 @@ def fashion_cnn() -> Bench:
     return workbench(Subset(data, range(24)), torch.optim.Adam, names["Net"])
 
 
+def bn_cnn() -> Bench:
+    names = names_of("bn_cnn")
+    convert = names["Compose"]([names["ToTensor"](), names["Normalize"]([0.29], [0.35])])
+    data = names["FashionMNIST"](train=True, transform=convert)
+    return workbench(Subset(data, range(24)), torch.optim.Adam, names["ConvNet"])
+
+
 def augmented_resnet() -> Bench:
     names = names_of("augmented_resnet")
     convert = names["Compose"]([names["ToTensor"](), names["Normalize"]([0.29], [0.35])])
@@ -70,6 +77,7 @@ def char_gpt() -> Bench:
 
 EXAMPLES: dict[str, Callable[[], Bench]] = {
     "fashion_cnn": fashion_cnn,
+    "bn_cnn": bn_cnn,
     "augmented_resnet": augmented_resnet,
     "char_gpt": char_gpt,
 }
