@@ -1,20 +1,30 @@
 """What watching costs that ranks stay one model, and one process's: two ranks, watched and not.
 
-    python -m benchmarks.watching_ranks [--steps 400] [--rounds 8]
+    python -m benchmarks.watching_ranks [--steps 40] [--rounds 100]
 
 Both are the same processes: watching is switched off and on again from one block of steps to the next, in the
 order A B B A, at the same step in both ranks. A step's time watched is divided by that not watched, in each
-round; printed are their median and mean. Steps done once more in a fork are rare: they show in the mean.
+round. Blocks are short, so that what else happens on the machine falls on both; there are many of them, and
+the interval is over rounds. Steps done once more in a fork are rare: of these the processor time is counted,
+of all ranks and forks.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import statistics
 import subprocess
 import sys
 import tempfile
+from datetime import datetime, timezone
 from pathlib import Path
+
+from hasten.bench.statistics import interval
+from hasten.machine import this_machine
+
+from .results import FOLDER
 
 SCRIPT = """
 import os, time, torch
@@ -31,7 +41,7 @@ import sys
 watch = sys.modules.get("hasten.inside.distributed.watch")
 checks = sys.modules.get("hasten.inside.distributed.spot_checks")
 real = (watch.Watch.told, watch.Watch.heard, checks.SpotChecks._is_time) if watch else None
-STEPS, ROUNDS = %d, %d
+STEPS, ROUNDS, SKIPPED = %d, %d, 4
 def switch(on):
     if watch:
         watch.Watch.told = real[0] if on else lambda self: ([0] * len(watch.KINDS), [0.0, 0.0])
@@ -42,14 +52,17 @@ def block(on):
     done, began = 0, 0.0
     while True:
         for a, b in loader:
-            if done == 10: began = time.perf_counter()
-            if done == STEPS: return (time.perf_counter() - began) / (STEPS - 10)
+            if done == SKIPPED: began = time.perf_counter()
+            if done == STEPS: return (time.perf_counter() - began) / (STEPS - SKIPPED)
             optimizer.zero_grad(); nn.functional.cross_entropy(model(a), b).backward(); optimizer.step()
             done += 1
 for _ in range(ROUNDS):
     times = [(on, block(on)) for on in (True, False, False, True)]
     watched, plain = (sum(t for on, t in times if on is kind) / 2 for kind in (True, False))
     print("step", f"{watched / plain:.5f} {plain * 1e3:.3f} ms", file=sys.stderr, flush=True)
+spent = [one._spent for one in __import__("gc").get_objects() if type(one).__name__ == "SpotChecks"]
+took = os.times()
+if watch: print("forks", sum(spent), took.user + took.system, file=sys.stderr, flush=True)
 """
 
 
@@ -57,8 +70,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=100)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "train.py")
@@ -67,9 +80,21 @@ def main() -> None:
             [sys.executable, "-m", "hasten.cli.main", "run", "--nproc-per-node", "2", str(path)],
             cwd=folder, capture_output=True, text=True, check=True,
         )  # fmt: skip
-    ratios = [float(line.split()[1]) for line in done.stderr.splitlines() if line.startswith("step ")]
-    middle, mean = statistics.median(ratios), statistics.mean(ratios)
-    print(f"a step watched takes {middle:.4f} (mean {mean:.4f}) of one that is not ({sorted(ratios)})")
+    lines = [line.split() for line in done.stderr.splitlines()]
+    ratios = [float(words[1]) for words in lines if words[0] == "step"]
+    forks = [(float(words[1]), float(words[2])) for words in lines if words[0] == "forks"]
+    found = interval([math.log(ratio) for ratio in ratios], "round")
+    assert found is not None
+    print(
+        f"a step watched takes {found.value:.4f} ({found.low:.4f} to {found.high:.4f}, {len(ratios)} rounds; "
+        f"median {statistics.median(ratios):.4f}) of one that is not"
+    )
+    spent, taken = forks[0][0], sum(took for _, took in forks) * 2 / len(forks)
+    print(f"steps done once more took {spent:.2f} s of processor time, {spent / taken:.2%} of {taken:.1f} s")
+    path = FOLDER / f"{datetime.now(timezone.utc):%Y-%m-%d}-watching_ranks.json"
+    machine = this_machine().identity
+    raw = {"machine": machine, "ratios": ratios, "forks_seconds": spent, "processor_seconds": taken}
+    path.write_text(json.dumps(raw, indent=1) + "\n")
 
 
 if __name__ == "__main__":
