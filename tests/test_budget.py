@@ -49,27 +49,6 @@ def test_what_is_set_aside_covers_guard_and_a_claim() -> None:
     assert costs.least >= costs.guard + CLAIM_LEAST_PROCESSES * costs.pair
 
 
-@pytest.mark.parametrize(
-    ("left", "measured", "pairs"),
-    [
-        (-5.0, 2.0, 4),
-        (0.0, 2.0, 4),
-        (9.9, 2.0, 4),
-        (10.0, 2.0, 5),
-        (19.9, 2.0, 9),
-        (20.0, 2.0, 10),
-        (1e6, 2.0, 10),
-    ],
-)
-def test_as_many_pairs_as_fit_between_four_and_ten(left: float, measured: float, pairs: int) -> None:
-    assert estimate().confirmation_pairs(left, measured) == pairs
-
-
-def test_without_a_measured_pair_the_estimate_serves() -> None:
-    costs = estimate()
-    assert costs.confirmation_pairs(6.5 * costs.pair, None) == 6
-
-
 @given(
     step_seconds=st.floats(1e-4, 100.0),
     start=st.floats(0.1, 100.0),
@@ -81,7 +60,7 @@ def test_whatever_the_script_the_claim_has_its_pairs(
 ) -> None:
     costs = estimate(step_seconds, start, pair_steps, budget)
     assert guard.LEAST_STEPS <= costs.guard_steps <= guard.STEPS
-    assert costs.confirmation_pairs(costs.reserve - costs.guard, None) >= CLAIM_LEAST_PROCESSES
+    assert costs.pairs >= CLAIM_LEAST_PROCESSES
 
 
 @pytest.mark.parametrize(("budget", "pairs"), [(60.0, 6), (100.0, 8), (1000.0, 10)])

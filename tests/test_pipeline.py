@@ -48,7 +48,8 @@ class Paper:
     spread: float = 0.002
     watched: Observation = field(default_factory=observation)
     allowed: Callable[[Plan], bool] = lambda plan: True  # by the guard
-    pair_seconds: float | None = 1e9  # so that no more than the least number of pairs is affordable
+    pair_seconds: float | None = 5.0
+    late_pair_seconds: float | None = None  # of the confirmation's, where they are others
     failure: Exception | None = None
     draws_otherwise: bool = False
     untouched: tuple[str, ...] = ()  # techniques that leave every loss as it was
@@ -95,7 +96,7 @@ class Paper:
             return replace(self.unseen.pop(0), changes=tuple(changing))
         return replace(verdict(self.allowed(plan)), changes=tuple(changing))
 
-    def bench(self, stage: Stage, rhythm: Rhythm) -> PaperBench:
+    def bench(self, stage: Stage, rhythm: Rhythm, start_seconds: float) -> PaperBench:
         return PaperBench(self)
 
 
@@ -119,8 +120,13 @@ class PaperBench(ScriptedBench):
         self._paper.granted.append(seconds)
         return super().compare(a, b, seconds)
 
+    def setup(self, plan: Plan) -> float:
+        return 0.0
+
     def confirm(self, plan: Plan, pairs: int) -> Trial:
         self._paper.confirmed.append((plan, pairs))
+        if self._paper.late_pair_seconds is not None:
+            self.pair_seconds = self._paper.late_pair_seconds
         return super().compare(BASELINE, plan, 0.0)
 
 
@@ -199,10 +205,10 @@ def test_what_a_step_takes_by_threads_is_told(paper: Paper) -> None:
 def test_a_point_that_the_search_leaves_out_is_measured_where_time_is_left(
     paper: Paper, monkeypatch: pytest.MonkeyPatch, pair_seconds: float, missing: list[int]
 ) -> None:
+    paper.late_pair_seconds = pair_seconds
     monkeypatch.setattr(pipeline, "this_machine", lambda: machine(logical_cpus=8, physical_cores=8))
     paper.watched = observation(threads=8)
-    paper.effects = {"threads": 1.4}
-    paper.pair_seconds = pair_seconds
+    paper.effects = {"threads": 1.4, "bf16": 0.5}
     result = tune(request(), Progress())
     assert {row.settings["count"] for row in result.tried if row.technique == "threads"} == {4, 1}
     assert result.threads is not None
@@ -376,7 +382,7 @@ def test_where_nothing_else_is_left_the_verdict_is_that_of_what_went(paper: Pape
     assert paper.confirmed == []
 
 
-@pytest.mark.parametrize(("pair_seconds", "pairs"), [(1e9, 4), (1e-3, 10), (20.0, 7), (None, 10)])
+@pytest.mark.parametrize(("pair_seconds", "pairs"), [(13.0, 10), (1e-3, 10), (18.0, 8), (None, 10)])
 def test_pairs_are_fixed_by_the_time_that_is_left(
     paper: Paper, pair_seconds: float | None, pairs: int
 ) -> None:
@@ -386,10 +392,11 @@ def test_pairs_are_fixed_by_the_time_that_is_left(
 
 
 def test_the_search_leaves_what_guard_and_confirmation_need(paper: Paper) -> None:
+    paper.pair_seconds = None
     tune(request(budget=150.0), Progress())
     costs = Costs.estimate(paper.watched, PaperBench(paper).steps_needed, 150.0)
     assert costs.reserve > 20
-    assert max(paper.granted) == pytest.approx(150.0 - costs.reserve, abs=2.0)
+    assert max(paper.granted) == pytest.approx(150.0 - costs.reserve, abs=3.0)
 
 
 def slow(paper: Paper) -> None:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from hasten.bench.base import Bench
 from hasten.bench.fake import ScriptedBench
+from hasten.budget import Deadline
 from hasten.candidate import Candidate
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Proof, Trial
 from hasten.records.verdict import Refused, Tried
-from hasten.search import Deadline, Search
+from hasten.search import Search
 from tests.bench.made_up import candidate, technique
 
 
@@ -123,6 +124,9 @@ def test_the_best_of_several_settings_is_kept() -> None:
         def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
             factor = {1: 1.2, 2: 0.7, 4: 0.8}[int(b.techniques["threads"]["count"])]
             return ScriptedBench({"threads": factor}).compare(a, b, seconds)
+
+        def foreseen(self, a: Plan, b: Plan) -> float:
+            return 0.0
 
     search = search_over(ByCount())
     options = [{"count": 4}, {"count": 2}, {"count": 1}]
@@ -240,19 +244,40 @@ def test_company_that_does_not_help_is_let_go() -> None:
     assert search_over(bench).run([workers]) == plan_of("workers")
 
 
-@pytest.mark.parametrize(("beside_b", "stays"), [(0.8, True), (0.97, False)])
-def test_what_gained_stays_where_few_pairs_cannot_tell_but_speak_for_it(beside_b: float, stays: bool) -> None:
-    class NoisyAtTheEnd(ScriptedBench):
-        def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
-            self._spread = 0.4 if len(self.asked) == 2 else 0.002
-            return super().compare(a, b, seconds)
+class NoisyAtTheEnd(ScriptedBench):
+    """Comparisons beside others cannot tell: as many as are ``noisy``."""
 
+    noisy = 10**9
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        self._spread = 1.0 if 2 <= len(self.asked) < 2 + self.noisy else 0.002
+        return super().compare(a, b, seconds)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("beside_b", [0.5, 0.8, 0.97, 1.0, 1.05])
+def test_a_comparison_that_cannot_tell_changes_nothing(beside_b: float) -> None:
     both = frozenset({"a", "b"})
     search = search_over(NoisyAtTheEnd({"a": 0.9, "b": 0.5}, together={both: 0.5 * beside_b}))
-    plan = search.run([candidate("a"), candidate("b")])
-    assert plan == (plan_of("a", "b") if stays else plan_of("b"))
-    if stays:
-        assert search.tried[-1].reason == "faster beside the others, though few pairs cannot be sure"
+    assert search.run([candidate("a"), candidate("b")]) == plan_of("a", "b")
+    assert search.tried[-1].reason.startswith("no gain found (cannot tell under ")
+    assert search.tried[-1].reason.endswith("that changes nothing, kept")
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(("beside_b", "stays"), [(0.8, True), (0.97, True), (0.995, False), (1.0, False)])
+def test_what_could_not_be_told_is_compared_once_more_if_there_is_time(beside_b: float, stays: bool) -> None:
+    """One noisy minute, and then a quiet one."""
+    both = frozenset({"a", "b"})
+    bench = NoisyAtTheEnd({"a": 0.9, "b": 0.5}, together={both: 0.5 * beside_b})
+    bench.noisy = 1
+    search = search_over(bench)
+    assert ("a" in search.run([candidate("a"), candidate("b")]).techniques) is stays
+    assert [row.technique for row in search.tried] == ["a", "b", "a", "a"]
+    ratio = search.tried[-1].ratio
+    assert ratio is not None
+    assert ratio.count == 12
+    assert ratio.value == pytest.approx(beside_b, rel=0.01)
 
 
 def test_every_comparison_is_announced_and_told() -> None:
@@ -365,6 +390,9 @@ class SlowPairs(SlowBench):
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         return replace(super().compare(a, b, seconds), method="pairs", seconds=10.0)
 
+    def foreseen(self, a: Plan, b: Plan) -> float:
+        return 10.0
+
 
 def test_what_the_budget_does_not_let_be_judged_stays_and_it_is_said() -> None:
     bench = SlowPairs({"a": 0.8, "b": 0.9})
@@ -372,12 +400,12 @@ def test_what_the_budget_does_not_let_be_judged_stays_and_it_is_said() -> None:
     assert search.run(together("a", "b", "c")) == plan_of("a", "b", "c")
     assert [row.technique for row in search.tried] == ["environment", "a"]
     assert [row.technique for row in search.left_out] == ["b", "c"]
-    assert "before it could be judged singly" in search.left_out[0].reasons[0]
+    assert "before it could be judged beside the others" in search.left_out[0].reasons[0]
 
 
 def test_without_any_budget_left_they_are_untried() -> None:
     bench = SlowPairs({"live": 0.8})
-    search = search_over(bench, Deadline(5.0, clock=lambda: bench.now))
+    search = search_over(bench, Deadline(15.0, clock=lambda: bench.now))
     search.run([candidate("live"), *together("a", "b")])
     assert search.untried == ["a", "b"]
 
@@ -393,6 +421,9 @@ class ByKind:
         ratio = self._factor(b) / self._factor(a)
         trial = ScriptedBench({"x": ratio}).compare(BASELINE, plan_of("x"), seconds)
         return replace(trial, a=a, b=b)
+
+    def foreseen(self, a: Plan, b: Plan) -> float:
+        return 0.0
 
     def _factor(self, plan: Plan) -> float:
         settings = plan.techniques.get("malloc")

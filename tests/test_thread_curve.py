@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from hasten.bench.fake import ScriptedBench
+from hasten.budget import Deadline
 from hasten.records.curve import ThreadCurve
 from hasten.records.facts import Facts
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Ratio, Trial
 from hasten.records.verdict import Tried
-from hasten.search import Deadline
 from hasten.thread_curve import NO_TIME, complete, counts, curve_of
 from tests.bench.made_up import facts, machine, root
 from tests.machine.topologies import recorded

@@ -11,6 +11,7 @@ from .bench.numerics import ROUNDING
 from .bench.stage import Stage
 from .inside.techniques.base import RISKS, Risk
 from .inside.techniques.catalog import CATALOG
+from .outlook import Outlook
 from .records.facts import Facts
 from .records.plan import BASELINE, Plan
 from .records.verdict import GuardVerdict, Tried
@@ -27,7 +28,7 @@ class Accuracy:
     """Asks the guard, each time over ``steps`` steps from one ``seed``. What it stops is recorded as tried.
 
     A training that could not be watched says nothing of any technique: it is tried once more, and then
-    nothing is claimed.
+    nothing is claimed. Nor is anything where the budget does not let a plan be checked and then confirmed.
     """
 
     stage: Stage
@@ -37,6 +38,7 @@ class Accuracy:
     steps: int
     search: Search
     progress: Progress
+    outlook: Outlook
 
     def held_part(self, plan: Plan) -> Held:
         """The largest part of ``plan`` that passes: while it does not, what the departure is due to goes.
@@ -54,7 +56,9 @@ class Accuracy:
             return BASELINE, verdict
         plan = plan.only({*changing, *rest.techniques})
         while changing:
-            found = self._checked(lambda: guard_change(self.stage, plan, changing, self.seed, self.steps))  # noqa: B023
+            found = self._checked(
+                plan, lambda one: guard_change(self.stage, one, changing, self.seed, self.steps)
+            )
             if found.passed:
                 return plan, found
             if found.refused in plan.techniques:
@@ -110,7 +114,9 @@ class Accuracy:
         draws, precision = self._measure(plan)
 
         def judged(draws: bool) -> GuardVerdict:
-            return self._checked(lambda: guard(self.stage, plan, draws, precision, self.seed, self.steps))
+            return self._checked(
+                plan, lambda one: guard(self.stage, one, draws, precision, self.seed, self.steps)
+            )
 
         verdict = judged(draws)
         if verdict.differs_in("streams") and RISKS.index("draws") <= RISKS.index(self.risk):
@@ -118,12 +124,30 @@ class Accuracy:
             verdict = judged(True)
         return verdict
 
-    def _checked(self, check: Callable[[], GuardVerdict]) -> GuardVerdict:
-        verdict = check()
-        if verdict.why_not in _BY_CHANCE:
+    def _checked(self, plan: Plan, check: Callable[[Plan], GuardVerdict]) -> GuardVerdict:
+        verdict = self._timed(plan, check)
+        if verdict.why_not in _BY_CHANCE and self.outlook.affords_guard(plan):
             self.progress.stage("checking once more, as accuracy could not be checked")
-            verdict = check()
+            verdict = self._timed(plan, check)
         return verdict
+
+    def _timed(self, plan: Plan, check: Callable[[Plan], GuardVerdict]) -> GuardVerdict:
+        """What ``check`` finds in the time there is for it."""
+        if not self.outlook.affords_guard(plan):
+            return GuardVerdict("not checked", reasons=(self._no_time(plan),), why_not="budget")
+        limit = self.stage.limit
+        began = limit.clock()
+        with limit.ending(self.outlook.guard_most(plan)):
+            verdict = check(plan)
+        self.outlook.guarded(limit.clock() - began)
+        return verdict
+
+    def _no_time(self, plan: Plan) -> str:
+        what = ", ".join(plan.techniques)
+        return (
+            f"the budget ended before {what} could be checked and then confirmed: try "
+            f"--budget {self.outlook.enough_budget(plan)}"
+        )
 
     def _stopped(self, names: Sequence[str], plan: Plan, why: str, verdict: GuardVerdict) -> None:
         for name in names:

@@ -1,14 +1,17 @@
-"""How a tune's time is divided: what guard and confirmation will need is set aside before the search
-begins.
+"""How a tune's time is divided, as estimated before the search begins: what guard and confirmation will
+need is set aside.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from statistics import median
 
 from .bench import guard
+from .bench.starting import START_OVERLAP
 from .bench.statistics import CLAIM_LEAST_PROCESSES
 from .records.observation import Observation
 
@@ -18,7 +21,30 @@ _PAIRS_WANTED = 6
 PAIRS_MOST = 10
 _CONFIRMATION_SHARE = 1 / 3  # of the budget, set aside for pairs where six take less
 _BUDGET_MARGIN = 1.1  # no two tunes take the same time
-_START_OVERLAP = 1.6  # two workers that start side by side, in units of one's start
+
+
+Clock = Callable[[], float]
+
+
+@dataclass
+class Deadline:
+    """So many seconds from its making on. The clock can be replaced in tests."""
+
+    seconds: float
+    clock: Clock = time.monotonic
+    began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began = self.clock()
+
+    @property
+    def spent(self) -> float:
+        return self.clock() - self.began
+
+    @property
+    def left(self) -> float:
+        """Below 0 once it is over."""
+        return self.seconds - self.spent
 
 
 @dataclass(frozen=True)
@@ -37,12 +63,12 @@ class Costs:
         start = observation.start_seconds
         affordable = int(_GUARD_SHARE * budget / (_GUARD_WORKERS * step))
         guard_steps = max(guard.LEAST_STEPS, min(guard.STEPS, affordable))
-        pair = _START_OVERLAP * start + 2 * pair_steps * step
+        pair = START_OVERLAP * start + 2 * pair_steps * step
         return cls(
-            guard=1.5 * _START_OVERLAP * start + _GUARD_WORKERS * guard_steps * step,
+            guard=1.5 * START_OVERLAP * start + _GUARD_WORKERS * guard_steps * step,
             pair=pair,
             guard_steps=guard_steps,
-            pairs=max(_PAIRS_WANTED, min(PAIRS_MOST, int(_CONFIRMATION_SHARE * budget / pair))),
+            pairs=pairs_wanted(budget, pair),
         )
 
     @property
@@ -55,10 +81,10 @@ class Costs:
         """The shortest honest tune: a little search, the guard, as many pairs as a claim needs."""
         return self.guard + (CLAIM_LEAST_PROCESSES + 2) * self.pair
 
-    def confirmation_pairs(self, left: float, measured_pair: float | None) -> int:
-        """How many pairs to confirm with, fixed before the first is run. Never fewer than a claim needs."""
-        affordable = int(left / (measured_pair or self.pair))
-        return max(CLAIM_LEAST_PROCESSES, min(PAIRS_MOST, affordable))
+
+def pairs_wanted(budget: float, pair_seconds: float) -> int:
+    """How many pairs are to be set aside for the confirmation."""
+    return max(_PAIRS_WANTED, min(PAIRS_MOST, int(_CONFIRMATION_SHARE * budget / pair_seconds)))
 
 
 def budget_for(pairs: int, done: int, pair_seconds: float, spent: float) -> float:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import platform
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 
 from . import __version__
-from .bench.statistics import is_gain
+from .bench.statistics import CLAIM_LEAST_PROCESSES, is_gain
 from .errors import OutputLost
 from .lost_writes import why_lost
 from .plan_file import SavedPlan, write_plan
@@ -86,6 +87,8 @@ def _reason(
         return f"the gain in speed is confirmed in fresh processes; {QUALITY_UNKNOWN}"
     if claimed:
         return "the gain is confirmed in fresh processes"
+    if trial is None and verdict is not None and verdict.why_not == "budget":
+        return verdict.reasons[0]
     if trial is None and verdict is not None and verdict.unchecked:
         return f"accuracy could not be checked: {'; '.join(verdict.reasons)}"
     if trial is None and verdict is not None and not verdict.passed:
@@ -106,6 +109,17 @@ def _reason(
         "what looked faster was not confirmed in fresh processes: it is within the noise"
         f"{confirmation_words(trial, spent)}"
     )
+
+
+def too_early(trial: Trial) -> bool:
+    """Whether the budget ended before a confirmation had the pairs that a claim needs."""
+    return trial.cut_short and len(trial.log_ratios) < CLAIM_LEAST_PROCESSES
+
+
+def unconfirmed(verdict: GuardVerdict, budget: int) -> GuardVerdict:
+    """``verdict`` on a plan for whose confirmation the budget did not suffice; ``budget`` would."""
+    why = f"the budget ended before what was faster could be confirmed: try --budget {budget}"
+    return replace(verdict, accuracy="not checked", reasons=(why,), why_not="budget")
 
 
 def save_plan(workspace: Workspace, result: TuneResult) -> None:

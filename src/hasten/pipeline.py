@@ -7,15 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from .accuracy import Accuracy
+from .bench.ending import BudgetOver
+from .bench.limit import Limit
 from .bench.observe import observe
 from .bench.outside import outside_words
 from .bench.script_bench import SEARCH_PAIRS, ScriptBench
 from .bench.stage import Stage
+from .bench.steps import Rhythm
 from .bench.warnings import before_tuning, while_tuning
-from .budget import Costs, budget_for_search
+from .budget import Clock, Costs, Deadline, budget_for_search
 from .candidates import choose
 from .causes import find_causes
-from .conclusion import conclude, save_plan
+from .conclusion import conclude, save_plan, too_early, unconfirmed
 from .distribution import distribution_of, why_not_shared
 from .errors import HastenError, Refusal
 from .inside.techniques.base import Risk
@@ -24,15 +27,17 @@ from .launching import OwnRanks, own_ranks_of
 from .lock import alone
 from .machine import this_machine
 from .machine.vitals import idle_vitals, vitals
+from .outlook import Outlook, SearchTime
 from .own_plan import prepare
 from .recording import LoggedBench
 from .records.facts import Facts
 from .records.machine import Machine
+from .records.observation import Observation
 from .records.trial import Trial
 from .records.verdict import TuneResult
 from .report.progress import Progress
 from .report.words import seconds_words
-from .search import Deadline, Search
+from .search import Search
 from .sources import Sources
 from .thread_curve import complete, curve_of
 from .workspace import Script, Workspace
@@ -55,7 +60,7 @@ class TuneRequest:
     wait: bool = False  # for the end of what is measured in the same folder
 
 
-def tune(request: TuneRequest, progress: Progress) -> TuneResult:
+def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic) -> TuneResult:
     """Find the plan under which the script trains fastest here, accuracy held, and write it down.
 
     Nothing is written, and nothing claimed, where accuracy could not be checked.
@@ -69,14 +74,19 @@ def tune(request: TuneRequest, progress: Progress) -> TuneResult:
     prepare(workspace)
     with alone(workspace, request.wait, progress.stage) as undisturbed:
         progress.begin()
-        return _tune_alone(request, progress, workspace, machine, undisturbed)
+        return _tune_alone(request, progress, workspace, machine, undisturbed, clock)
 
 
 def _tune_alone(
-    request: TuneRequest, progress: Progress, workspace: Workspace, machine: Machine, undisturbed: bool
+    request: TuneRequest,
+    progress: Progress,
+    workspace: Workspace,
+    machine: Machine,
+    undisturbed: bool,
+    clock: Clock,
 ) -> TuneResult:
     """``undisturbed``: we hold the folder's lock, so no other tune is under way here."""
-    began, sources = time.monotonic(), Sources(request.script, "tuned")
+    whole, sources = Deadline(request.budget, clock), Sources(request.script, "tuned")
     own_ranks = _own_ranks(request, machine)
     has_gpu = bool(machine.accelerators)
     others = idle_vitals()
@@ -91,6 +101,7 @@ def _tune_alone(
         trial_folder=workspace.new_trial(),
         own_ranks=own_ranks,
         sources=sources,
+        limit=Limit(clock),
     )
     identity = {
         "argv": request.script.argv,
@@ -101,7 +112,7 @@ def _tune_alone(
     state = "interrupted"
     try:
         with stage:
-            result, confirmation = _tune(request, stage, workspace, journal, progress, began)
+            result, confirmation = _tune(request, stage, workspace, journal, progress, whole)
         assert result.observation is not None
         warnings = (
             *result.warnings,
@@ -111,7 +122,7 @@ def _tune_alone(
         )
         result = replace(
             result,
-            tune_seconds=time.monotonic() - began,
+            tune_seconds=whole.spent,
             warnings=warnings,
             nproc=request.nproc,
             sources=sources.digests(),
@@ -135,11 +146,11 @@ def _tune(
     workspace: Workspace,
     journal: Journal,
     progress: Progress,
-    began: float,
+    whole: Deadline,
 ) -> tuple[TuneResult, Trial | None]:
     """The result, and the confirmation it rests on."""
     progress.stage(f"observing {request.script.label}")
-    observation, rhythm = observe(stage, seconds=_OBSERVATION_SHARE * request.budget)
+    observation, rhythm = _observed(request, stage)
     if observation.obstacles:
         raise Refusal(f"{request.script.label} cannot be tuned: {'; '.join(observation.obstacles)}")
     facts = Facts(stage.seen, observation)
@@ -149,36 +160,37 @@ def _tune(
     candidates, refused = choose(facts, causes, request.risk, ruled_out)
     progress.observed(observation, causes)
 
-    with ScriptBench(stage, rhythm) as bench:
-        logged = LoggedBench(bench, stage, workspace, journal)
+    with ScriptBench(stage, rhythm, observation.start_seconds) as bench:
         costs = Costs.estimate(observation, bench.pairs.steps_needed, request.budget)
-        used = time.monotonic() - began
+        outlook = Outlook(whole, costs, bench)
+        used = whole.spent
         if used + costs.least > request.budget:
             raise Refusal(_too_slow(request, rhythm.cycle_seconds / rhythm.cycle, used + costs.least))
-        deadline = Deadline(request.budget - used - costs.reserve)
-        search = Search(logged, deadline, progress.trying, progress.tried)
+        left = SearchTime(outlook, lambda: search.found)
+        logged = LoggedBench(bench, stage, workspace, journal, left.most)
+        search = Search(logged, left, progress.trying, progress.tried)
+        granted = left.left
         plan = search.run(candidates)
-        searched, pair_steps = (
-            max(deadline.seconds, deadline.seconds - deadline.left),
-            bench.pairs.steps_needed,
-        )
+        searched, pair_steps = max(granted, whole.spent - used), bench.pairs.steps_needed
 
         trial, verdict = None, None
         if plan:
             progress.stage("checking that the training stays the same")
-            accuracy = Accuracy(stage, facts, request.risk, request.seed, costs.guard_steps, search, progress)
+            accuracy = Accuracy(
+                stage, facts, request.risk, request.seed, costs.guard_steps, search, progress, outlook
+            )
             plan, verdict = accuracy.held_part(plan)
-        if plan:
+        logged.most_seconds = outlook.confirmation_most
+        if plan and (pairs := outlook.pairs(plan)):
             progress.stage("confirming in fresh processes")
-            left = request.budget - (time.monotonic() - began)
-            setup = max((row.setup_seconds for row in search.tried if row.kept), default=0.0)
-            pair = (bench.pairs.pair_seconds or costs.pair) + setup
-            trial = logged.confirm(plan, costs.confirmation_pairs(left, pair))
-        spent = time.monotonic() - began
+            trial = logged.confirm(plan, pairs)
+        if plan and verdict is not None and (trial is None or too_early(trial)):
+            trial, verdict = None, unconfirmed(verdict, outlook.enough_budget(plan))
+        spent = whole.spent
         curve = curve_of(facts, search.tried, plan)
         if curve is not None:
-            comparison = SEARCH_PAIRS * (bench.pairs.pair_seconds or costs.pair)
-            curve = complete(curve, logged, Deadline(request.budget - spent), comparison, progress.trying)
+            comparison = SEARCH_PAIRS * outlook.pair(curve.beside)
+            curve = complete(curve, logged, outlook.rest(), comparison, progress.trying)
 
     def search_budget(times: float) -> float:
         return budget_for_search(observation, pair_steps, used, times * searched, request.budget)
@@ -197,6 +209,16 @@ def _tune(
     )
     lost = (f"not every trial could be written down: {logged.lost}",) if logged.lost else ()
     return replace(result, threads=curve, warnings=lost), trial
+
+
+def _observed(request: TuneRequest, stage: Stage) -> tuple[Observation, Rhythm]:
+    try:
+        with stage.limit.ending(request.budget):
+            return observe(stage, seconds=_OBSERVATION_SHARE * request.budget)
+    except BudgetOver as over:
+        raise Refusal(
+            f"{over}, before {request.script.label} had been watched for long enough: try a longer --budget"
+        ) from None
 
 
 def _own_ranks(request: TuneRequest, machine: Machine) -> OwnRanks | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import sqlite3
 from collections.abc import Callable
@@ -24,8 +25,17 @@ class LoggedBench:
     numbers.
     """
 
-    def __init__(self, bench: ScriptBench, stage: Stage, workspace: Workspace, journal: Journal) -> None:
+    def __init__(
+        self,
+        bench: ScriptBench,
+        stage: Stage,
+        workspace: Workspace,
+        journal: Journal,
+        most_seconds: Callable[[], float] = lambda: math.inf,
+    ) -> None:
+        """``most_seconds``: when a comparison that begins now is stopped, whatever it has found by then."""
         self._bench = bench
+        self.most_seconds = most_seconds
         self._stage = stage
         self._workspace = workspace
         self._journal = journal
@@ -34,13 +44,17 @@ class LoggedBench:
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         return self._logged(lambda: self._bench.compare(a, b, seconds), "search")
 
+    def foreseen(self, a: Plan, b: Plan) -> float:
+        return self._bench.foreseen(a, b)
+
     def confirm(self, plan: Plan, pairs: int) -> Trial:
         return self._logged(lambda: self._bench.confirm(plan, pairs), "confirm")
 
     def _logged(self, measure: Callable[[], Trial], purpose: str) -> Trial:
         folder = self._workspace.new_trial()
         self._stage.trial_folder = folder
-        trial = measure()
+        with self._stage.limit.ending(self.most_seconds()):
+            trial = measure()
         try:
             self._write(folder, trial, purpose)
         except OSError as error:

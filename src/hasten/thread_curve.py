@@ -8,6 +8,7 @@ from dataclasses import replace
 from statistics import median
 
 from .bench.base import Bench
+from .budget import Deadline
 from .inside.techniques.affinity import Affinity
 from .inside.techniques.processes import Processes
 from .inside.techniques.threads import Threads
@@ -17,7 +18,6 @@ from .records.machine import Machine
 from .records.plan import Plan
 from .records.trial import Ratio
 from .records.verdict import Tried
-from .search import Deadline
 
 NO_TIME = "the budget ended before"
 

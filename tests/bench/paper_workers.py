@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from hasten.bench.ending import ScriptEnded, ScriptOver
+from hasten.bench.limit import Limit
 from hasten.bench.stage import Stage
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
@@ -34,6 +35,10 @@ class PaperStage:
     on_start: Disturb = lambda _: None
     workers: list[PaperWorker] = field(default_factory=list)
     log: list[str] = field(default_factory=list)  # what all workers trained, in order
+    limit: Limit = field(default_factory=Limit)
+
+    def foreseen_rehearsal(self, plan: Plan, start_seconds: float) -> float:
+        return 0.0
 
     def worker(self, plan: Plan = BASELINE, **_: object) -> PaperWorker:
         speed = self.speeds[min(len(self.workers), len(self.speeds) - 1)]

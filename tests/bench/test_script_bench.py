@@ -6,10 +6,11 @@ import math
 
 import pytest
 
+from hasten.bench.limit import Limit
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.steps import Rhythm
 from hasten.records.plan import BASELINE, Plan
-from tests.bench.paper_workers import PaperStage
+from tests.bench.paper_workers import PaperStage, PaperWorker
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
 LIVE, PROCESS = Plan({"bf16": {}}), Plan({"malloc": {}})
@@ -53,15 +54,19 @@ def unclear() -> PaperStage:
     return PaperStage(speeds=(0.01, 0.012, 0.01, 0.012, 0.01))
 
 
-def test_unclear_pairs_go_on_as_far_as_time_allows() -> None:
-    with bench_over(unclear()) as bench:
-        assert len(bench.compare(BASELINE, PROCESS, 1e9).log_ratios) == 5
-    with bench_over(unclear()) as bench:
-        bench.pairs.pair_seconds = 10.0
-        assert len(bench.compare(BASELINE, PROCESS, 45.0).log_ratios) == 4
-    with bench_over(unclear()) as bench:
-        bench.pairs.pair_seconds = 10.0
-        assert len(bench.compare(BASELINE, PROCESS, 0.0).log_ratios) == 3
+@pytest.mark.parametrize(("seconds", "pairs"), [(1e9, 5), (45.0, 4), (30.0, 3), (0.0, 3)])
+def test_unclear_pairs_go_on_as_far_as_time_allows(seconds: float, pairs: int) -> None:
+    """A start takes five seconds, and steps take none."""
+    stage = unclear()
+    clock = [0.0]
+    stage.limit = Limit(lambda: clock[0])
+
+    def start(worker: PaperWorker) -> None:
+        clock[0] += 5.0
+
+    stage.on_start = start
+    with bench_over(stage) as bench:
+        assert len(bench.compare(BASELINE, PROCESS, seconds).log_ratios) == pairs
 
 
 def test_the_claim_is_against_the_baseline_with_the_pairs_fixed_beforehand() -> None:

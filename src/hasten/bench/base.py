@@ -19,6 +19,10 @@ class Bench(Protocol):
         """
         ...
 
+    def foreseen(self, a: Plan, b: Plan) -> float:
+        """The seconds that such a comparison takes at least, as far as is known."""
+        ...
+
 
 def process_part(plan: Plan) -> Plan:
     """What of a plan must be settled before a process starts."""

@@ -66,6 +66,10 @@ class Silence(WorkerError):
     """A worker said nothing for longer than its script can have needed."""
 
 
+class BudgetOver(WorkerError):
+    """The budget ended while a worker was waited for: it says nothing of the worker or its plan."""
+
+
 class Killed(WorkerError):
     """A worker was killed by a signal: by the kernel, say, where there is too little memory."""
 

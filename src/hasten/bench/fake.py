@@ -51,6 +51,9 @@ class ScriptedBench:
             failure=failure,
         )
 
+    def foreseen(self, a: Plan, b: Plan) -> float:
+        return 0.0
+
     def factor(self, plan: Plan) -> float:
         """The plan's time over the baseline's."""
         names = set(plan.techniques)

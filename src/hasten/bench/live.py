@@ -8,7 +8,6 @@ trial goes on in the next one.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 from statistics import median
 
@@ -17,7 +16,7 @@ from ..inside.techniques.catalog import starts_after
 from ..records.plan import Plan
 from ..records.trial import Proof, Trial
 from .base import process_part, without_effect
-from .ending import PlanRefused, ScriptOver
+from .ending import BudgetOver, PlanRefused, ScriptOver
 from .process import START_SECONDS
 from .stage import Stage
 from .statistics import interval
@@ -53,12 +52,13 @@ class LiveBench:
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         """``b`` against ``a``; they may differ in live techniques only."""
-        began = time.monotonic()
+        clock = self._stage.limit.clock
+        began = clock()
         comparison = _Comparison(self._rhythm.steps_in_all)
-        failure = None
+        failure, cut_short = None, False
         gathered = empty = 0
         try:
-            while not comparison.decided and (time.monotonic() - began < seconds or comparison.too_few):
+            while not comparison.decided and (clock() - began < seconds or comparison.too_few):
                 try:
                     comparison.add(self._quad(a, b, comparison))
                 except ScriptOver as over:
@@ -73,12 +73,26 @@ class LiveBench:
                     if empty >= _EMPTY_WORKERS:
                         raise TrialFailed("the script ends before one comparison is done") from None
             failure = without_effect(comparison.proofs) or None
+        except BudgetOver as over:
+            self.close()
+            cut_short = True
+            failure = str(over) if comparison.too_few else without_effect(comparison.proofs) or None
         except TrialFailed as error:
             failure = str(error)
         except (PlanRefused, WorkerError) as error:
             self.close()
             failure = str(error)
-        return comparison.trial(a, b, time.monotonic() - began, failure)
+        return replace(comparison.trial(a, b, clock() - began, failure), cut_short=cut_short)
+
+    def has_worker_for(self, plan: Plan) -> bool:
+        """Whether the worker at hand would do for a comparison with ``plan``."""
+        return self._worker is not None and process_part(self._worker.plan) == process_part(plan)
+
+    def least_steps(self, plan: Plan) -> int:
+        """That a comparison with ``plan`` trains."""
+        warmup = 0 if self.has_worker_for(plan) else 1 + self._warmup_steps
+        settling = _SETTLING_CYCLES * self._rhythm.cycle
+        return warmup + settling + _LEAST_QUADS * _BLOCKS * self._block_steps
 
     def close(self) -> None:
         """End the worker at hand."""

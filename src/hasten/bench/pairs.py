@@ -7,7 +7,6 @@ A process has a speed of its own, so a pair counts once, however long it is watc
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -18,9 +17,10 @@ from ..inside.techniques.catalog import starts_after
 from ..records.plan import Plan
 from ..records.trial import Proof, Trial
 from .base import batches_ahead, without_effect
-from .ending import PlanRefused, ScriptOver
+from .ending import BudgetOver, PlanRefused, ScriptOver
 from .process import wait_all_started
 from .stage import Stage
+from .starting import START_OVERLAP
 from .statistics import interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
 from .worker import Worker
@@ -40,6 +40,7 @@ class _Pair:
     step_seconds_b: float
     setup_seconds: float
     proofs: tuple[Proof, ...]
+    setups_seconds: float  # that both took
 
 
 class PairsBench:
@@ -51,7 +52,7 @@ class PairsBench:
         self._stage = stage
         self._late = 0  # steps until both plans are in force
         self._take(rhythm)
-        self.pair_seconds: float | None = None  # what a pair takes here, known after the first
+        self.pair_seconds: float | None = None  # what the last pair took, but for set-ups
 
     def _take(self, rhythm: Rhythm) -> None:
         self._rhythm = rhythm
@@ -66,16 +67,17 @@ class PairsBench:
 
     def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
         """``b`` against ``a`` over ``pairs`` pairs, or fewer once ``enough(log ratios)``."""
-        began = time.monotonic()
+        clock = self._stage.limit.clock
+        began = clock()
         self._late = max(starts_after(a), starts_after(b))
         self._take(self._rhythm)
         done: list[_Pair] = []
-        failure = None
+        failure, cut_short = None, False
         try:
             for number in range(pairs):
-                pair_began = time.monotonic()
+                pair_began = clock()
                 done.append(self._fitting_pair(a, b, a_first=number % 2 == 0))
-                self.pair_seconds = time.monotonic() - pair_began
+                self.pair_seconds = clock() - pair_began - done[-1].setups_seconds
                 if enough([pair.log_ratio for pair in done]):
                     break
             failure = without_effect(done[-1].proofs) or None
@@ -85,9 +87,10 @@ class PairsBench:
                 if over.ended.how == "completed"
                 else str(over)
             )
-        except (_Failed, PlanRefused) as error:
-            failure = str(error)
-        except WorkerError as error:
+        except BudgetOver as over:
+            cut_short = True
+            failure = str(over) if len(done) < 2 else without_effect(done[-1].proofs) or None
+        except (_Failed, PlanRefused, WorkerError) as error:
             failure = str(error)
         log_ratios = [pair.log_ratio for pair in done]
         return Trial(
@@ -98,11 +101,12 @@ class PairsBench:
             ratio=None if failure else interval(log_ratios, "pairs"),
             step_seconds_a=median(p.step_seconds_a for p in done) if done else None,
             step_seconds_b=median(p.step_seconds_b for p in done) if done else None,
-            seconds=time.monotonic() - began,
+            seconds=clock() - began,
             setup_seconds=median(p.setup_seconds for p in done) if done else 0.0,
             proofs=done[-1].proofs if done else (),
             failure=failure,
             script_steps=self._rhythm.steps_in_all,
+            cut_short=cut_short,
         )
 
     def _fitting_pair(self, a: Plan, b: Plan, a_first: bool) -> _Pair:
@@ -141,6 +145,7 @@ class PairsBench:
                 step_seconds_b=median(block.step_seconds for block in blocks[b]),
                 setup_seconds=max(0.0, workers[b].setup_seconds - workers[a].setup_seconds),
                 proofs=proofs,
+                setups_seconds=_beside(workers[a].setup_seconds, workers[b].setup_seconds),
             )
 
     def _settle(self, worker: Worker) -> None:
@@ -164,6 +169,11 @@ class PairsBench:
 
 class _Failed(Exception):
     """The comparison cannot win anything; the message is the reason."""
+
+
+def _beside(a: float, b: float) -> float:
+    """What two set-ups take that are made at the same time."""
+    return max(a, b, START_OVERLAP / 2 * (a + b))
 
 
 def _median_time(blocks: list[Block]) -> float:

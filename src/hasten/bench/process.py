@@ -24,6 +24,7 @@ from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
 from ..records.trial import Proof
 from .ending import LOST_SIGHT, Killed, PlanRefused, ScriptEnded, ScriptOver, Silence, trains_elsewhere
+from .limit import Limit
 from .listening import Tap
 from .output import Output, keep_ends
 from .starting import start_process
@@ -75,6 +76,7 @@ class WorkerProcess:
         self._denied = ""  # as in ScriptEnded
         self._stands_in = output.stands_in
         self._imported = imported
+        self.limit = Limit()  # its stage's, where it has one: when it is over, waiting ends with BudgetOver
         self._contained = False  # the kernel ends with it all that it started
         self._wire = Wire(ours)
         self._process = process
@@ -228,8 +230,9 @@ class WorkerProcess:
 
     def _receive(self, timeout: float | None, while_doing: str) -> Message:
         try:
-            message = self._wire.receive(timeout)
+            message = self._wire.receive(self.limit.within(timeout))
         except TimeoutError:
+            self.limit.check(self._when(while_doing))
             raise Silence(
                 f"{self.who} was silent for {timeout:.0f} s {self._when(while_doing)}: it seems to hang"
             ) from None

@@ -14,8 +14,9 @@ from ..inside.job import AHEAD, CLOCKS, COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SH
 from ..launch.together import Wish
 from ..records.ranks import Findings
 from ..script_asks import asks_generator, reads_clock
-from .ending import ScriptOver, last_line, too_short
+from .ending import BudgetOver, ScriptOver, last_line, too_short
 from .printed import difference
+from .starting import START_OVERLAP
 
 if TYPE_CHECKING:
     from .group import WorkerGroup
@@ -26,6 +27,13 @@ _MOST_STEPS = 400  # that follow the first
 _SECONDS = 5.0  # for them
 _PATIENCE = 4  # times as long may the ranks take, which are not yet at their best
 _AT_ONCE = 10
+
+
+def foreseen(start_seconds: float) -> float:
+    """What a rehearsal takes in seconds where a process needs ``start_seconds`` to its first step: one alone,
+    and the ranks, which share the machine.
+    """
+    return (1 + START_OVERLAP) * start_seconds + 2 * _SECONDS
 
 
 def rehearse(stage: Stage, wish: Wish) -> Findings:
@@ -87,6 +95,8 @@ def _goes_by_clock(stage: Stage, alone: _Alone) -> str:
         change = _by_clock(stage, alone, files)
         if not change and not Path(alone.folder, EPOCH).exists():
             change = _by_clock(stage, _train_alone(stage, *files, SHORT), [*files, SHORT])
+    except BudgetOver:
+        raise
     except (HastenError, ScriptOver):  # what fails where clocks are replaced says nothing of it
         return ""
     return change and (
@@ -195,6 +205,8 @@ def _go_on(worker: WorkerGroup, most: int, seconds: float = _SECONDS) -> tuple[i
     except ScriptOver as over:
         done += len(over.ended.steps)
         return done, over.ended.how != "completed"
+    except BudgetOver:
+        raise
     except WorkerError:
         return done, True
     return done, False

@@ -4,25 +4,33 @@ not.
 
 from __future__ import annotations
 
-from ..records.plan import Plan
+from ..records.plan import BASELINE, Plan
 from ..records.trial import Trial
 from .base import process_part
 from .live import LiveBench
 from .pairs import PairsBench
 from .stage import Stage
+from .starting import START_OVERLAP
 from .statistics import interval
 from .steps import Rhythm
 
 SEARCH_PAIRS = 5
-_LEAST_PAIRS = 3
+LEAST_PAIRS = 3
 
 
 class ScriptBench:
-    """What the search and the confirmation measure with. Use as a context: no worker outlives it."""
+    """What the search and the confirmation measure with. Use as a context: no worker outlives it.
 
-    def __init__(self, stage: Stage, rhythm: Rhythm) -> None:
+    ``start_seconds``: what it takes a worker to come to its first step, as far as is known.
+    """
+
+    def __init__(self, stage: Stage, rhythm: Rhythm, start_seconds: float = 0.0) -> None:
         self.live = LiveBench(stage, rhythm)
         self.pairs = PairsBench(stage, rhythm)
+        self._stage = stage
+        self._step_seconds = rhythm.cycle_seconds / rhythm.cycle
+        self._start_seconds = start_seconds
+        self._setups: dict[Plan, float] = {}  # seconds, by plans of one technique
 
     def __enter__(self) -> ScriptBench:
         return self
@@ -32,18 +40,57 @@ class ScriptBench:
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         """For the search: as many measurements as the decision needs, at most about ``seconds``."""
+        trial = self._compared(a, b, seconds)
+        new = set(b.techniques) - set(a.techniques)
+        for name in new:  # of several, nobody tells whose it was
+            one = b.only({name})
+            self._setups[one] = max(self._setups.get(one, 0.0), trial.setup_seconds / len(new))
+        return trial
+
+    def _compared(self, a: Plan, b: Plan, seconds: float) -> Trial:
         if process_part(a) == process_part(b):
             return self.live.compare(a, b, seconds)
         self.live.close()
-        affordable = int(seconds / self.pairs.pair_seconds) if self.pairs.pair_seconds else SEARCH_PAIRS
-        return self.pairs.compare(a, b, max(_LEAST_PAIRS, min(SEARCH_PAIRS, affordable)), enough=_clear)
+        clock = self._stage.limit.clock
+        began = clock()
+
+        def enough(log_ratios: list[float]) -> bool:
+            out_of_time = (clock() - began) * (1 + 1 / len(log_ratios)) > seconds
+            return _clear(log_ratios) or (len(log_ratios) >= LEAST_PAIRS and out_of_time)
+
+        return self.pairs.compare(a, b, SEARCH_PAIRS, enough)
+
+    def foreseen(self, a: Plan, b: Plan) -> float:
+        """The seconds that a comparison of the two takes at least, as far as is known."""
+        rehearsal = self._stage.foreseen_rehearsal(b, self._start_seconds)
+        setup = max(self.setup(a), self.setup(b))
+        if process_part(a) != process_part(b):
+            return rehearsal + LEAST_PAIRS * (self._pair_seconds + setup)
+        if self.live.has_worker_for(a):
+            return rehearsal + self.live.least_steps(a) * self._step_seconds
+        return rehearsal + self._start_seconds + setup + self.live.least_steps(a) * self._step_seconds
+
+    def setup(self, plan: Plan) -> float:
+        """Seconds until a worker has all of ``plan`` in force, beside its start, as far as is known."""
+        return sum(self._setups.get(plan.only({name}), 0.0) for name in plan.techniques)
+
+    @property
+    def pair_seconds(self) -> float | None:
+        """What the last pair took, but for set-ups; None before the first."""
+        return self.pairs.pair_seconds
+
+    @property
+    def _pair_seconds(self) -> float:
+        if self.pairs.pair_seconds is not None:
+            return self.pairs.pair_seconds
+        return START_OVERLAP * self._start_seconds + 2 * self.pairs.steps_needed * self._step_seconds
 
     def confirm(self, plan: Plan, pairs: int) -> Trial:
         """For the claim: a number of pairs fixed beforehand, baseline against ``plan``, nothing else in
         mind.
         """
         self.live.close()
-        return self.pairs.compare(Plan(), plan, pairs)
+        return self.pairs.compare(BASELINE, plan, pairs)
 
 
 def _clear(log_ratios: list[float]) -> bool:

@@ -33,10 +33,11 @@ from ..records.ranks import Findings
 from ..sources import Sources
 from .ending import PlanRefused
 from .group import WorkerGroup
+from .limit import Limit
 from .listening import Heard
 from .output import Output
 from .process import WorkerProcess
-from .rehearsal import SEED, rehearse
+from .rehearsal import SEED, foreseen, rehearse
 from .sheltered import start_sheltered
 from .starting import signals_held
 from .trial_files import TrialFiles
@@ -63,6 +64,7 @@ class Stage:
     own_ranks: OwnRanks | None = None  # the script is one of several by itself; None: it trains alone
     stdout_to_stderr: bool = False  # keep our standard output free of the script's
     sources: Sources | None = None  # looked at before each worker: all must run the same files
+    limit: Limit = field(default_factory=Limit)  # how long workers are waited for
     protection: str = ""  # "overlay", "landlock" or "off", known once a worker has started
     written_outside: Sequence[str] = ()  # files that the script wrote elsewhere, known at the end
     _files: TrialFiles | None = field(default=None, init=False)  # while trials take place
@@ -197,6 +199,8 @@ class Stage:
         ranks = ranks_of_their_own(job, replace(wanted, in_trial=True), environment)
         output = replace(self._output(), heard=heard)
         group = start_sheltered(ranks, job.shield, environment, output, self._imported)
+        for member in group.ranks:
+            member.limit = self.limit
         self.files.watch(group)
         return group
 
@@ -209,6 +213,7 @@ class Stage:
         environment = {**rank.environment, **seeded}
         output = replace(self._output(), heard=heard)
         worker = WorkerProcess(job, environment, output, rank.inherits, self._imported)
+        worker.limit = self.limit
         self.files.watch(worker)
         return worker
 
@@ -232,6 +237,13 @@ class Stage:
         if found.refusals:
             raise PlanRefused("processes", "; ".join(found.refusals))
         return found
+
+    def foreseen_rehearsal(self, plan: Plan, start_seconds: float) -> float:
+        """What the next worker under ``plan`` takes beside its own start, in seconds: a rehearsal, if one is
+        to come.
+        """
+        wish = wish_of(plan) if self.own_ranks is None else None
+        return foreseen(start_seconds) if wish is not None and wish.rehearsed not in self._rehearsed else 0.0
 
     def rank_input(self) -> Given | None:
         """The standard input of a rank of a run, which reads all of what every other one does. None at a

@@ -12,6 +12,8 @@ from typing import IO
 
 from .output import Output, open_output
 
+START_OVERLAP = 1.6  # what two workers take that start side by side, in units of one's start
+
 
 def start_process(
     argv: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int], output: Output

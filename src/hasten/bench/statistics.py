@@ -61,6 +61,31 @@ def interval(log_ratios: Sequence[float], unit: str, confidence: float = 0.95) -
     return Ratio(math.exp(found.value), math.exp(found.low), math.exp(found.high), found.count, unit)
 
 
+def combined(ratios: Sequence[Ratio]) -> Ratio:
+    """What independent comparisons of the same two plans say together, each weighted by how sure it is.
+
+    It steers the search and is never a claim: weights are inverse variances, and the degrees of freedom of
+    their sum are those of Meier, Variance of a weighted mean, Biometrics 9 (1953).
+    """
+    degrees = [ratio.count - 1 for ratio in ratios]
+    errors = [
+        max(math.log(r.high / r.low) / 2 / t_quantile(0.95, n), _LEAST_ERROR)
+        for r, n in zip(ratios, degrees, strict=True)
+    ]
+    weights = [1 / error**2 for error in errors]
+    whole = sum(weights)
+    mean = sum(w * math.log(r.value) for w, r in zip(weights, ratios, strict=True)) / whole
+    shares = [weight / whole for weight in weights]
+    together = max(1, int(1 / sum(s**2 / n for s, n in zip(shares, degrees, strict=True))))
+    lost = 1 + 4 * sum(s * (1 - s) / n for s, n in zip(shares, degrees, strict=True))  # for guessed weights
+    half = t_quantile(0.95, together) * math.sqrt(lost / whole)
+    count = sum(ratio.count for ratio in ratios)
+    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), count, ratios[-1].unit)
+
+
+_LEAST_ERROR = 1e-9  # of a logarithm: comparisons whose values are all equal are not sure beyond measure
+
+
 CLAIM_CONFIDENCE = 0.99  # one-sided
 CLAIM_LEAST_SPEEDUP = 1.01
 CLAIM_LEAST_PROCESSES = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import WorkerError
 from ..records.verdict import GuardVerdict
-from .ending import Killed, PlanRefused, ScriptOver, Silence
+from .ending import BudgetOver, Killed, PlanRefused, ScriptOver, Silence
 
 
 def not_checked(error: PlanRefused | ScriptOver | WorkerError, changes: tuple[str, ...] = ()) -> GuardVerdict:
@@ -21,6 +21,8 @@ def _why_not(error: PlanRefused | ScriptOver | WorkerError) -> str:
         return "refused"
     if isinstance(error, ScriptOver):
         return "short" if error.ended.how == "completed" else "script"
+    if isinstance(error, BudgetOver):
+        return "budget"
     if isinstance(error, Killed):
         return "killed"
     return "silent" if isinstance(error, Silence) else "ended"

@@ -57,6 +57,7 @@ class Trial:
     proofs: tuple[Proof, ...] = ()
     failure: str | None = None
     script_steps: int | None = None  # of the whole script, where it came to its end
+    cut_short: bool = False  # the budget ended in the midst of it; where that is the failure, b has none
 
     @property
     def breakeven_steps(self) -> int | None:

@@ -26,6 +26,7 @@ _ADVICE = {
     "unrepeatable": "Two runs of the script must be equal from one seed: look for what draws from none (the "
     "clock, uuid, os.urandom), or runs in threads.",
     "no losses": "hasten sees the loss that backward() is called on: it must be there, and a number.",
+    "budget": "Tune again with a longer --budget, or when the machine is less busy.",
     "state": "Tune again; if it comes again, leave the technique out that was kept last.",
 }
 

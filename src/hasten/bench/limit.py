@@ -1,0 +1,53 @@
+"""Until when workers are waited for: a part of a tune that outlasts its share of the budget is stopped."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from .ending import BudgetOver
+
+_LEAST_SECONDS = 0.01  # to wait for: a socket with no time at all does not wait but fails
+
+
+class Limit:
+    """Without an end at first. ``clock`` is the one by which all of a tune is timed, in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self._until: float | None = None
+
+    @contextmanager
+    def ending(self, seconds: float) -> Iterator[None]:
+        """Within the block it ends in so many seconds, or when a block around it ends, if that is earlier."""
+        before = self._until
+        until = self.clock() + seconds if seconds < math.inf else None
+        self._until = min((end for end in (before, until) if end is not None), default=None)
+        try:
+            yield
+        finally:
+            self._until = before
+
+    @property
+    def left(self) -> float | None:
+        """Seconds, below 0 when it is over; None without an end."""
+        return None if self._until is None else self._until - self.clock()
+
+    @property
+    def over(self) -> bool:
+        left = self.left
+        return left is not None and left <= 0
+
+    def check(self, when: str) -> None:
+        """Raises BudgetOver where it is over. ``when``: "while ..."."""
+        if self.over:
+            raise BudgetOver(f"the budget ended {when}") from None
+
+    def within(self, timeout: float | None) -> float | None:
+        """``timeout``, or what is left, if that is less."""
+        left = self.left
+        if left is None:
+            return timeout
+        return max(_LEAST_SECONDS, left if timeout is None else min(timeout, left))

@@ -1,0 +1,129 @@
+"""What the end of a tune will take, predicted from what starts and steps have cost in this tune so far.
+
+The search may have what that leaves. It is stopped only where it eats into what a claim needs at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from .bench.statistics import CLAIM_LEAST_PROCESSES
+from .budget import PAIRS_MOST, Costs, Deadline, pairs_wanted
+from .records.plan import Plan
+
+_CLOSING_SECONDS = 1.0  # until the last worker has gone and the plan is written
+_CLOSING_SHARE = 0.01  # of the budget, the same for long ones
+_ALLOWED = 1.04  # times the budget: what cannot be predicted better than so
+_STOPPED = 1.15  # times the budget: what is under way then is stopped, and that takes its time, too
+
+
+class Known(Protocol):
+    """What a bench has learnt of costs, in seconds."""
+
+    @property
+    def pair_seconds(self) -> float | None:
+        """Of a pair without any set-up; None before the first."""
+        ...
+
+    def setup(self, plan: Plan) -> float:
+        """Until a worker has all of ``plan`` in force, beside its start."""
+        ...
+
+
+@dataclass
+class Outlook:
+    """``whole``: the tune's budget."""
+
+    whole: Deadline
+    costs: Costs
+    known: Known
+    _guards: list[float] = field(default_factory=list, init=False)  # seconds that each one took
+
+    # ---- what things cost
+    def pair(self, plan: Plan) -> float:
+        """Of the baseline and ``plan``."""
+        return (self.known.pair_seconds or self.costs.pair) + self.known.setup(plan)
+
+    def guard(self, plan: Plan) -> float:
+        """One more check of ``plan``; as the last one, or as estimated, but slower if pairs were slower."""
+        if self._guards:
+            return self._guards[-1]
+        slower = max(1.0, (self.known.pair_seconds or 0.0) / self.costs.pair)
+        return slower * self.costs.guard + self.known.setup(plan)
+
+    def guarded(self, seconds: float) -> None:
+        """A check took so long."""
+        self._guards.append(seconds)
+
+    @property
+    def _closing(self) -> float:
+        return max(_CLOSING_SECONDS, _CLOSING_SHARE * self.whole.seconds)
+
+    def _least_end(self, plan: Plan) -> float:
+        """The fewest pairs that a claim needs, and what follows."""
+        return CLAIM_LEAST_PROCESSES * self.pair(plan) + self._closing
+
+    def _beyond(self, share: float) -> float:
+        """Seconds that are left of ``share`` times the budget."""
+        return self.whole.left + (share - 1) * self.whole.seconds
+
+    # ---- what may still be spent
+    def search_left(self, plan: Plan) -> float:
+        """What the search may begin with, where ``plan`` is what it has found so far."""
+        pair = self.pair(plan)
+        return (
+            self.whole.left - self.guard(plan) - pairs_wanted(self.whole.seconds, pair) * pair - self._closing
+        )
+
+    def search_most(self, plan: Plan) -> float:
+        """When a comparison that is under way is stopped: a claim's least needs what is left."""
+        return max(0.0, self.whole.left - self.guard(plan) - self._least_end(plan))
+
+    def affords_guard(self, plan: Plan) -> bool:
+        """Whether ``plan`` can be checked and then still be confirmed."""
+        return self.guard(plan) + self._least_end(plan) <= self._beyond(_ALLOWED)
+
+    def guard_most(self, plan: Plan) -> float:
+        """When a check that is under way is stopped."""
+        return max(0.0, self._beyond(_STOPPED) - self._least_end(plan))
+
+    def pairs(self, plan: Plan) -> int:
+        """How many to confirm ``plan`` with, fixed before the first is run; 0 where the least do not fit."""
+        pair = self.pair(plan)
+        if self._least_end(plan) > self._beyond(_STOPPED):
+            return 0
+        affordable = int((self.whole.left - self._closing) / pair)
+        return max(CLAIM_LEAST_PROCESSES, min(PAIRS_MOST, affordable))
+
+    def confirmation_most(self) -> float:
+        """When a confirmation that is under way is stopped."""
+        return max(0.0, self._beyond(_STOPPED))
+
+    def rest(self) -> Deadline:
+        """For what follows the confirmation."""
+        return Deadline(self.whole.left - self._closing, self.whole.clock)
+
+    def enough_budget(self, plan: Plan) -> int:
+        """Under which ``plan`` could have been checked once more, and confirmed."""
+        end = self.guard(plan) + pairs_wanted(self.whole.seconds, self.pair(plan)) * self.pair(plan)
+        return 10 * (1 + int((self.whole.spent + end + self._closing) * 1.1 / 10))
+
+
+@dataclass
+class SearchTime:
+    """The search's share of the budget, which shrinks as the end turns out to take longer. ``found``: the
+    search's plan so far.
+    """
+
+    outlook: Outlook
+    found: Callable[[], Plan]
+
+    @property
+    def left(self) -> float:
+        return self.outlook.search_left(self.found())
+
+    def most(self) -> float:
+        """When a comparison that begins now is stopped."""
+        return self.outlook.search_most(self.found())

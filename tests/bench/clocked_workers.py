@@ -1,0 +1,98 @@
+"""A stage of paper workers that spend the time of a clock of their own: whole tunes can be timed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from hasten.bench.ending import BudgetOver
+from hasten.bench.limit import Limit
+from hasten.records.machine import Machine
+from hasten.records.observation import Step
+from hasten.records.plan import BASELINE, Plan
+from tests.bench.made_up import machine
+from tests.bench.paper_workers import PaperStage, PaperWorker
+
+_BESIDE = 0.8  # of its start takes a worker's that starts beside another
+
+
+@dataclass
+class ClockedStage(PaperStage):
+    """``load(now)``: how many times as long everything takes at that moment. ``start_seconds`` of each
+    worker, ``setups`` in seconds by technique.
+    """
+
+    now: float = 0.0
+    load: Callable[[float], float] = lambda now: 1.0
+    start_seconds: float = 3.0
+    setups: Mapping[str, float] = field(default_factory=dict)
+    protection: str = "overlay"
+    written_outside: tuple[str, ...] = ()
+    own_ranks: None = None
+    argv: tuple[str, ...] = ("train.py",)
+    trial_folder: object = None
+
+    def __post_init__(self) -> None:
+        self.limit = Limit(self.clock)
+
+    def clock(self) -> float:
+        return self.now
+
+    def spend(self, seconds: float) -> None:
+        """Raises BudgetOver, at the moment when the limit is over."""
+        seconds *= self.load(self.now)
+        left = self.limit.left
+        if left is not None and left < seconds:
+            self.now += max(0.0, left)
+            raise BudgetOver("the budget ended")
+        self.now += seconds
+
+    def setup(self, plan: Plan) -> float:
+        return sum(self.setups.get(name, 0.0) for name in plan.techniques)
+
+    def worker(self, plan: Plan = BASELINE, **_: object) -> PaperWorker:
+        self.workers.append(ClockedWorker(self, plan, self.speeds[0]))
+        return self.workers[-1]
+
+    @property
+    def seen(self) -> Machine:
+        return machine()
+
+    def __enter__(self) -> ClockedStage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@dataclass
+class ClockedWorker(PaperWorker):
+    _set_up: set[str] = field(default_factory=set)  # once for all, in this process
+
+    @property
+    def _clocked(self) -> ClockedStage:
+        assert isinstance(self.stage, ClockedStage)
+        return self.stage
+
+    def wait_started(self, timeout: float = 0.0) -> None:
+        stage = self._clocked
+        beside = sum(not worker.stopped for worker in stage.workers) > 1
+        stage.spend((_BESIDE if beside else 1.0) * stage.start_seconds)
+        others = [stage.setup(w.plan) for w in stage.workers if not w.stopped and w is not self]
+        stage.spend((_BESIDE if any(others) else 1.0) * stage.setup(self.plan))
+        self.setup_seconds = stage.setup(self.plan)
+        self._set_up |= set(self.plan.techniques)
+        super().wait_started(timeout)
+
+    def switch(self, plan: Plan) -> str:
+        found = super().switch(plan)
+        new = plan.only(set(plan.techniques) - self._set_up)
+        self._clocked.spend(self._clocked.setup(new))
+        self._set_up |= set(plan.techniques)
+        self.setup_seconds = self._clocked.setup(plan)
+        return found
+
+    def _take(self, count: int) -> list[Step]:
+        steps = super()._take(count)
+        self._clocked.spend(sum(step.seconds for step in steps))
+        return steps
