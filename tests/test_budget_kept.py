@@ -13,6 +13,7 @@ import pytest
 
 from hasten import accuracy, pipeline
 from hasten.bench.ending import BudgetOver
+from hasten.bench.quiet import Quiet
 from hasten.bench.steps import Rhythm
 from hasten.bench.unchecked import not_checked
 from hasten.errors import Refusal
@@ -38,14 +39,17 @@ class Tuned:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.stage = ClockedStage()
+        self.quiet = Quiet()
         self.guard_times = 1.0
         self.allowed: Callable[[Plan], bool] = lambda plan: True
         monkeypatch.setattr(pipeline, "this_machine", machine)
         monkeypatch.setattr(pipeline, "before_tuning", lambda *_: [])
         monkeypatch.setattr(pipeline, "while_tuning", lambda *_: [])
+        monkeypatch.setattr(pipeline, "quiet_here", lambda *_: self.quiet)
         monkeypatch.setattr(pipeline, "observe", self._observe)
         monkeypatch.setattr(pipeline, "Stage", lambda **_: self.stage)
         monkeypatch.setattr(accuracy, "guard", self._guard)
+        monkeypatch.setattr(accuracy, "each_alone", self._each_alone)
 
     def _observe(self, stage: ClockedStage, seconds: float) -> tuple[Observation, Rhythm]:
         seconds_a_step = self.stage.speeds[0] * self.stage.load(0.0)
@@ -68,6 +72,10 @@ class Tuned:
         except BudgetOver as over:
             return not_checked(over)
         return verdict(self.allowed(plan))
+
+    def _each_alone(self, stage: ClockedStage, plan: Plan, *told: Any) -> dict[str, GuardVerdict]:
+        alone = {name: self._guard(stage, plan.only({name}), *told) for name in plan.techniques}
+        return {name: verdict for name, verdict in alone.items() if not verdict.unchecked}
 
     def run(self, budget: float = 150.0) -> TuneResult:
         request = TuneRequest(

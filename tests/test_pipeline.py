@@ -16,6 +16,7 @@ import pytest
 
 from hasten import accuracy, budget, pipeline
 from hasten.bench.fake import ScriptedBench
+from hasten.bench.quiet import Quiet
 from hasten.bench.stage import Stage
 from hasten.bench.steps import Rhythm
 from hasten.budget import Costs
@@ -96,7 +97,7 @@ class Paper:
             return replace(self.unseen.pop(0), changes=tuple(changing))
         return replace(verdict(self.allowed(plan)), changes=tuple(changing))
 
-    def bench(self, stage: Stage, rhythm: Rhythm, start_seconds: float) -> PaperBench:
+    def bench(self, stage: Stage, rhythm: Rhythm, start_seconds: float, quiet: Quiet) -> PaperBench:
         return PaperBench(self)
 
 

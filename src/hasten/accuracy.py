@@ -95,9 +95,10 @@ class Accuracy:
         any loss at all, with the whole plan's.
         """
         names = list(plan.techniques)
-        if len(names) > 1:
+        if len(names) > 1 and self.outlook.affords_guard(plan, checks=2):
             self.progress.stage("looking for the technique by which the training departs")
-            alone = each_alone(self.stage, plan, *self._measure(plan), self.seed, self.steps)
+            with self.stage.limit.ending(self.outlook.guard_most(plan, checks=2)):
+                alone = each_alone(self.stage, plan, *self._measure(plan), self.seed, self.steps)
             guilty = {name: found for name, found in alone.items() if not found.passed}
             if guilty:
                 return guilty

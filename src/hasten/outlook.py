@@ -16,6 +16,7 @@ from .records.plan import Plan
 _CLOSING_SECONDS = 1.0  # until the last worker has gone and the plan is written
 _CLOSING_SHARE = 0.01  # of the budget, the same for long ones
 _ALLOWED = 1.04  # times the budget: what cannot be predicted better than so
+_PATIENT = 1.1  # times the budget: until then what others disturb is measured again
 _STOPPED = 1.15  # times the budget: what is under way then is stopped, and that takes its time, too
 
 
@@ -81,13 +82,13 @@ class Outlook:
         """When a comparison that is under way is stopped: a claim's least needs what is left."""
         return max(0.0, self.whole.left - self.guard(plan) - self._least_end(plan))
 
-    def affords_guard(self, plan: Plan) -> bool:
-        """Whether ``plan`` can be checked and then still be confirmed."""
-        return self.guard(plan) + self._least_end(plan) <= self._beyond(_ALLOWED)
+    def affords_guard(self, plan: Plan, checks: int = 1) -> bool:
+        """Whether ``plan`` can be checked, so many times, and then still be confirmed."""
+        return checks * self.guard(plan) + self._least_end(plan) <= self._beyond(_ALLOWED)
 
-    def guard_most(self, plan: Plan) -> float:
-        """When a check that is under way is stopped."""
-        return max(0.0, self._beyond(_STOPPED) - self._least_end(plan))
+    def guard_most(self, plan: Plan, checks: int = 1) -> float:
+        """When a check that is under way is stopped: the first of so many."""
+        return max(0.0, self._beyond(_STOPPED) - (checks - 1) * self.guard(plan) - self._least_end(plan))
 
     def pairs(self, plan: Plan) -> int:
         """How many to confirm ``plan`` with, fixed before the first is run; 0 where the least do not fit."""
@@ -96,6 +97,10 @@ class Outlook:
             return 0
         affordable = int((self.whole.left - self._closing) / pair)
         return max(CLAIM_LEAST_PROCESSES, min(PAIRS_MOST, affordable))
+
+    def spare(self, plan: Plan, pairs: int) -> float:
+        """What so many pairs leave, and what a tune beside other programs may take longer."""
+        return self._beyond(_PATIENT) - self._closing - pairs * self.pair(plan)
 
     def confirmation_most(self) -> float:
         """When a confirmation that is under way is stopped."""

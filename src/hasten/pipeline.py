@@ -11,6 +11,7 @@ from .bench.ending import BudgetOver
 from .bench.limit import Limit
 from .bench.observe import observe
 from .bench.outside import outside_words
+from .bench.quiet import Quiet
 from .bench.script_bench import SEARCH_PAIRS, ScriptBench
 from .bench.stage import Stage
 from .bench.steps import Rhythm
@@ -26,6 +27,8 @@ from .journal import Journal
 from .launching import OwnRanks, own_ranks_of
 from .lock import alone
 from .machine import this_machine
+from .machine.container import quota_cpus
+from .machine.processor_time import allowed_cpus, processor_time
 from .machine.vitals import idle_vitals, vitals
 from .outlook import Outlook, SearchTime
 from .own_plan import prepare
@@ -43,6 +46,7 @@ from .thread_curve import complete, curve_of
 from .workspace import Script, Workspace
 
 _OBSERVATION_SHARE = 0.2  # of the budget, where steps are slow
+_PATIENCE_SHARE = 0.1  # of the budget, for what is measured again because other programs disturbed it
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,8 @@ def _tune(
     candidates, refused = choose(facts, causes, request.risk, ruled_out)
     progress.observed(observation, causes)
 
-    with ScriptBench(stage, rhythm, observation.start_seconds) as bench:
+    quiet = quiet_here(request.budget, progress)
+    with ScriptBench(stage, rhythm, observation.start_seconds, quiet) as bench:
         costs = Costs.estimate(observation, bench.pairs.steps_needed, request.budget)
         outlook = Outlook(whole, costs, bench)
         used = whole.spent
@@ -183,6 +188,7 @@ def _tune(
         logged.most_seconds = outlook.confirmation_most
         if plan and (pairs := outlook.pairs(plan)):
             progress.stage("confirming in fresh processes")
+            quiet.patience = max(0.0, outlook.spare(plan, pairs))
             trial = logged.confirm(plan, pairs)
         if plan and verdict is not None and (trial is None or too_early(trial)):
             trial, verdict = None, unconfirmed(verdict, outlook.enough_budget(plan))
@@ -208,7 +214,15 @@ def _tune(
         search_budget,
     )
     lost = (f"not every trial could be written down: {logged.lost}",) if logged.lost else ()
-    return replace(result, threads=curve, warnings=lost), trial
+    return replace(result, threads=curve, warnings=(*lost, *quiet.words())), trial
+
+
+def quiet_here(budget: float, progress: Progress) -> Quiet:
+    """What sets aside the blocks that other programs disturb on this machine."""
+    quiet = Quiet(processor_time, allowed_cpus(), quota_cpus())
+    quiet.patience = _PATIENCE_SHARE * budget
+    quiet.say = progress.stage
+    return quiet
 
 
 def _observed(request: TuneRequest, stage: Stage) -> tuple[Observation, Rhythm]:

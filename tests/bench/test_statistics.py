@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
@@ -12,6 +12,7 @@ from scipy import stats  # type: ignore[import-untyped]
 from hasten.bench.statistics import (
     KEEP_BELOW,
     claim_probability,
+    combined,
     count_to_keep,
     interval,
     is_gain,
@@ -19,9 +20,11 @@ from hasten.bench.statistics import (
     least_kept,
     mean_interval,
     pairs_to_find,
+    robust_interval,
     t_probability,
     t_quantile,
 )
+from hasten.records.trial import Ratio
 
 DEGREES = [*range(1, 31), 47, 100, 101, 250]
 SPREAD = 0.036  # of the log ratio of two processes, as measured on a real machine
@@ -185,3 +188,97 @@ def test_as_many_units_as_it_takes_to_keep_a_gain() -> None:
     for count in range(3, 25):
         assert count_to_keep(least_kept(ratio, count) + 1e-9, ratio, 24) == count
     assert count_to_keep(0.0101, ratio, 24) is None
+
+
+# ---- comparisons of the search
+def quads(source: random.Random, effect: float, disturbed: float, count: int = 24) -> list[float]:
+    """Of which this share is spoilt by one contended block, in either plan."""
+
+    def spoilt() -> float:
+        return source.choice([-1, 1]) * source.uniform(0.1, 0.6) if source.random() < disturbed else 0.0
+
+    return [math.log(effect) + source.gauss(0.0, 0.01) + spoilt() for _ in range(count)]
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("disturbed", [0.0, 0.1, 0.25])
+@pytest.mark.parametrize("count", [5, 8, 24])
+def test_what_does_nothing_is_hardly_ever_kept(disturbed: float, count: int) -> None:
+    source = random.Random(7)
+    ratios = (robust_interval(quads(source, 1.0, disturbed, count), "quads") for _ in range(1000))
+    assert sum(ratio is not None and ratio.high < KEEP_BELOW for ratio in ratios) <= 20
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("disturbed", "usual", "robust"), [(0.0, 1.0, 1.0), (0.1, 0.5, 0.95), (0.25, 0.3, 0.6)]
+)
+def test_a_small_gain_is_kept_though_quads_are_spoilt(disturbed: float, usual: float, robust: float) -> None:
+    source = random.Random(7)
+    drawn = [quads(source, 0.97, disturbed) for _ in range(300)]
+
+    def kept(how: Callable[[list[float], str], Ratio | None]) -> int:
+        ratios = (how(values, "quads") for values in drawn)
+        return sum(ratio is not None and ratio.high < KEEP_BELOW for ratio in ratios)
+
+    assert kept(interval) <= usual * 300
+    assert kept(robust_interval) >= robust * 300
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 4])
+def test_of_few_values_none_is_left_out(count: int) -> None:
+    values = [0.1 * n for n in range(count)]
+    assert robust_interval(values, "quads") == interval(values, "quads")
+
+
+def test_values_that_are_all_equal_are_one_point() -> None:
+    ratio = robust_interval([math.log(0.8)] * 6, "quads")
+    assert ratio is not None
+    assert (ratio.low, ratio.high) == pytest.approx((0.8, 0.8))
+
+
+def ratio_of(value: float, half: float, count: int = 6) -> Ratio:
+    return Ratio(value, value * math.exp(-half), value * math.exp(half), count, "pairs")
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("half", [1e-6, 0.01, 0.3])
+def test_two_that_agree_are_surer_than_one(half: float) -> None:
+    both = combined([ratio_of(0.9, half), ratio_of(0.9, half)])
+    assert both.value == pytest.approx(0.9)
+    assert math.log(both.high / both.low) / 2 < half
+    assert both.count == 12
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("noisy_first", [True, False])
+def test_a_noisy_minute_weighs_little(noisy_first: bool) -> None:
+    two = [ratio_of(1.05, 1.1), ratio_of(0.8, 0.02)]
+    both = combined(two if noisy_first else two[::-1])
+    assert both.value == pytest.approx(0.8, rel=0.01)
+    assert both.high < 0.83
+
+
+def test_one_alone_is_itself() -> None:
+    one = combined([ratio_of(0.9, 0.05)])
+    assert (one.value, one.low, one.high) == pytest.approx((0.9, 0.9 * math.exp(-0.05), 0.9 * math.exp(0.05)))
+
+
+def test_equal_values_give_no_certainty_beyond_measure() -> None:
+    assert combined([ratio_of(0.9, 0.0), ratio_of(0.8, 0.0)]).value == pytest.approx(math.sqrt(0.72))
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(("first", "second"), [(0.01, 0.01), (0.1, 0.01), (0.01, 0.1), (0.3, 0.01)])
+@pytest.mark.parametrize("counts", [(5, 5), (3, 5), (6, 24)])
+def test_the_interval_of_both_holds_the_truth(first: float, second: float, counts: tuple[int, int]) -> None:
+    source = random.Random(3)
+    held = 0
+    for _ in range(1000):
+        values = [
+            [source.gauss(0.0, sd) for _ in range(n)] for sd, n in zip((first, second), counts, strict=True)
+        ]
+        ratios = [interval(one, "pairs") for one in values]
+        both = combined([ratio for ratio in ratios if ratio is not None])
+        held += both.low <= 1 <= both.high
+    assert held >= 900

@@ -18,8 +18,9 @@ from ..records.trial import Proof, Trial
 from .base import process_part, without_effect
 from .ending import BudgetOver, PlanRefused, ScriptOver
 from .process import START_SECONDS
+from .quiet import Quiet
 from .stage import Stage
-from .statistics import interval
+from .statistics import robust_interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
 from .worker import Worker
 
@@ -31,6 +32,10 @@ _WARMUP_STEPS = 10
 _EMPTY_WORKERS = 3  # in a row that ended without one quad: the script is too short
 
 
+class _Disturbed(Exception):
+    """Other programs were at work in a block: its quad is set aside."""
+
+
 class TrialFailed(Exception):
     """The comparison cannot win anything; the message is the reason."""
 
@@ -38,8 +43,9 @@ class TrialFailed(Exception):
 class LiveBench:
     """Keeps one worker across trials, as long as its process suits them and its script goes on."""
 
-    def __init__(self, stage: Stage, rhythm: Rhythm) -> None:
+    def __init__(self, stage: Stage, rhythm: Rhythm, quiet: Quiet | None = None) -> None:
         self._stage = stage
+        self._quiet = quiet or Quiet()
         self._take(rhythm)
         self._worker: Worker | None = None
         self._settled: set[Plan] = set()
@@ -61,6 +67,8 @@ class LiveBench:
             while not comparison.decided and (clock() - began < seconds or comparison.too_few):
                 try:
                     comparison.add(self._quad(a, b, comparison))
+                except _Disturbed:
+                    continue
                 except ScriptOver as over:
                     self.close()
                     if over.ended.how != "completed":
@@ -118,11 +126,14 @@ class LiveBench:
         worker = self._ready_worker(process_part(a))
         order = (a, b, b, a) if len(comparison.log_ratios) % 2 == 0 else (b, a, a, b)
         logs = {a: 0.0, b: 0.0}
+        blocks: list[tuple[Plan, Block]] = []
         for plan in order:
             block = self._block(worker, plan, comparison, is_b=plan == b)
             if block is None:
                 return None
             logs[plan] += math.log(block.sample_seconds) / 2
+            blocks.append((plan, block))
+        for plan, block in blocks:
             (comparison.blocks_b if plan == b else comparison.blocks_a).append(block)
         return logs[b] - logs[a]
 
@@ -133,7 +144,9 @@ class LiveBench:
         if plan not in self._settled:
             worker.steps(_SETTLING_CYCLES * self._rhythm.cycle, timeout=START_SECONDS)  # it may compile
             self._settled.add(plan)
+        before = self._quiet.begin()
         steps = worker.steps(self._block_steps)
+        disturbed = self._quiet.disturbed(before)
         why_not = spoilt(steps, self._rhythm)
         if why_not:
             self.close()  # its weights are of no use to the trials that follow
@@ -142,6 +155,8 @@ class LiveBench:
         comparison.took_up(worker.setup_seconds, is_b)
         if is_b:
             comparison.proofs = proofs
+        if disturbed:
+            raise _Disturbed
         return measure(steps, self._rhythm)
 
 
@@ -184,7 +199,7 @@ class _Comparison:
         Stopping early bends the interval a little: it steers the search and is never a claim.
         """
         count = len(self.log_ratios)
-        ratio = interval(self.log_ratios, "quads", 0.99)
+        ratio = robust_interval(self.log_ratios, "quads", 0.99)
         if self.too_few or ratio is None:
             return False
         clear = ratio.high < 0.97 or ratio.low > 1.0
@@ -196,7 +211,7 @@ class _Comparison:
             b=b,
             method="live",
             log_ratios=tuple(self.log_ratios),
-            ratio=None if failure else interval(self.log_ratios, "quads"),
+            ratio=None if failure else robust_interval(self.log_ratios, "quads"),
             step_seconds_a=median(block.step_seconds for block in self.blocks_a) if self.blocks_a else None,
             step_seconds_b=median(block.step_seconds for block in self.blocks_b) if self.blocks_b else None,
             seconds=seconds,

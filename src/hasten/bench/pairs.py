@@ -7,7 +7,7 @@ A process has a speed of its own, so a pair counts once, however long it is watc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from statistics import median
@@ -19,6 +19,7 @@ from ..records.trial import Proof, Trial
 from .base import batches_ahead, without_effect
 from .ending import BudgetOver, PlanRefused, ScriptOver
 from .process import wait_all_started
+from .quiet import Quiet
 from .stage import Stage
 from .starting import START_OVERLAP
 from .statistics import interval
@@ -48,8 +49,9 @@ class PairsBench:
     pairs.
     """
 
-    def __init__(self, stage: Stage, rhythm: Rhythm) -> None:
+    def __init__(self, stage: Stage, rhythm: Rhythm, quiet: Quiet | None = None) -> None:
         self._stage = stage
+        self._quiet = quiet or Quiet()
         self._late = 0  # steps until both plans are in force
         self._take(rhythm)
         self.pair_seconds: float | None = None  # what the last pair took, but for set-ups
@@ -130,10 +132,8 @@ class PairsBench:
                 self._settle(workers[plan])
             blocks: dict[Plan, list[Block]] = {a: [], b: []}
             for _ in range(_TURNS):
-                for plan in (first, second, second, first):
-                    block = self._block(workers[plan], batches_ahead(plan))
-                    if block is not None:
-                        blocks[plan].append(block)
+                for plan, block in self._turn(workers, (first, second, second, first)):
+                    blocks[plan].append(block)
             workers[b].resume()
             proofs = workers[b].proofs()
             workers[b].pause()
@@ -147,6 +147,24 @@ class PairsBench:
                 proofs=proofs,
                 setups_seconds=_beside(workers[a].setup_seconds, workers[b].setup_seconds),
             )
+
+    def _turn(self, workers: Mapping[Plan, Worker], order: Sequence[Plan]) -> list[tuple[Plan, Block]]:
+        """One block of each; all of them once more where others disturbed one, so that a drift cancels. A
+        script that is known to end has no steps for that.
+        """
+        again = self._rhythm.steps_in_all is None
+        timed: list[tuple[Plan, Block]] = []
+        position = 0
+        while position < len(order):
+            plan = order[position]
+            before = self._quiet.begin()
+            block = self._block(workers[plan], batches_ahead(plan))
+            position += 1
+            if self._quiet.disturbed(before, again):
+                timed, position = [], 0
+            elif block is not None:
+                timed.append((plan, block))
+        return timed
 
     def _settle(self, worker: Worker) -> None:
         """Warm up, untimed."""

@@ -9,6 +9,7 @@ from ..records.trial import Trial
 from .base import process_part
 from .live import LiveBench
 from .pairs import PairsBench
+from .quiet import Quiet
 from .stage import Stage
 from .starting import START_OVERLAP
 from .statistics import interval
@@ -24,9 +25,11 @@ class ScriptBench:
     ``start_seconds``: what it takes a worker to come to its first step, as far as is known.
     """
 
-    def __init__(self, stage: Stage, rhythm: Rhythm, start_seconds: float = 0.0) -> None:
-        self.live = LiveBench(stage, rhythm)
-        self.pairs = PairsBench(stage, rhythm)
+    def __init__(
+        self, stage: Stage, rhythm: Rhythm, start_seconds: float = 0.0, quiet: Quiet | None = None
+    ) -> None:
+        self.live = LiveBench(stage, rhythm, quiet)
+        self.pairs = PairsBench(stage, rhythm, quiet)
         self._stage = stage
         self._step_seconds = rhythm.cycle_seconds / rhythm.cycle
         self._start_seconds = start_seconds

@@ -61,6 +61,32 @@ def interval(log_ratios: Sequence[float], unit: str, confidence: float = 0.95) -
     return Ratio(math.exp(found.value), math.exp(found.low), math.exp(found.high), found.count, unit)
 
 
+_TRIMMED = 6  # one value in so many, at each end, at least one
+_LEAST_TO_TRIM = 5
+
+
+def robust_interval(log_ratios: Sequence[float], unit: str, confidence: float = 0.95) -> Ratio | None:
+    """As ``interval``, or that of the trimmed mean where it is narrower: a value that was disturbed does not
+    spoil it. It steers the search and is never a claim.
+
+    Of values that are all alike the mean's is narrower nearly always, and then this is ``interval``. Source:
+    Tukey and McLaughlin, Less vulnerable confidence procedures for location, Sankhya A 25 (1963).
+    """
+    usual = interval(log_ratios, unit, confidence)
+    count = len(log_ratios)
+    if usual is None or count < _LEAST_TO_TRIM:
+        return usual
+    ordered, ends = sorted(log_ratios), max(1, count // _TRIMMED)
+    middle = ordered[ends:-ends]
+    spread = stdev([middle[0]] * ends + middle + [middle[-1]] * ends)
+    left = len(middle)
+    half = t_quantile(confidence, left - 1) * spread * math.sqrt((count - 1) / (left * (left - 1)))
+    mean = fmean(middle)
+    if 2 * half >= math.log(usual.high / usual.low):
+        return usual
+    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), count, unit)
+
+
 def combined(ratios: Sequence[Ratio]) -> Ratio:
     """What independent comparisons of the same two plans say together, each weighted by how sure it is.
 
