@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from hasten.inside.techniques.catalog import CATALOG
 from hasten.records.cause import Cause
 from hasten.records.facts import Facts
 from hasten.records.plan import Plan
-from tests.bench.made_up import facts, root
+from tests.bench.made_up import facts, loader, optimizer, root
 
 INPUT = Cause("input", 0.7, "", ("dataset_in_ram",))
 COMPUTE = Cause("compute", 0.2, "", ("bf16", "channels_last", "malloc"))
@@ -114,12 +115,12 @@ def test_a_risk_above_what_is_asked_for_is_refused(risk: Risk, allowed: bool) ->
         assert refusals(facts(), risk)["bf16"] == (f"its risk here is 'close', above --risk {risk}",)
 
 
-@pytest.mark.parametrize(("dropout", "allowed"), [(True, False), (False, True)])
-def test_it_is_the_risk_with_this_script_that_counts(dropout: bool, allowed: bool) -> None:
-    """channels_last is exact, but with dropout other numbers are drawn."""
-    found = facts(roots=(root(dropout=dropout),))
-    assert ("channels_last" in names(found, [], "exact")) is allowed
-    assert "channels_last" in names(found, [], "draws")
+@pytest.mark.parametrize(("random", "allowed"), [("it is drawn anew", False), ("", True)])
+def test_it_is_the_risk_with_this_script_that_counts(random: str, allowed: bool) -> None:
+    """Worker processes are exact, but where samples are random other numbers are drawn."""
+    found = facts(loaders=(loader(random=random),))
+    assert ("loader_workers" in names(found, [], "exact")) is allowed
+    assert "loader_workers" in names(found, [], "draws")
 
 
 def test_a_refusal_tells_the_risk_beside_the_other_reasons() -> None:
@@ -144,6 +145,28 @@ def test_a_cause_names_only_remedies_that_apply_here() -> None:
     assert told.techniques == ("bf16", "malloc")
     (told,) = with_remedies_here([Cause("input", 0.7, "", ("made_up",))], facts())
     assert told.techniques == ()
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("seen", "left"),
+    [
+        ({}, ("bf16", "channels_last", "malloc")),
+        ({"obstacles": ("it calls forward itself",)}, ()),
+        ({"roots": ()}, ("malloc",)),
+    ],
+    ids=["a model", "an obstacle", "no module"],
+)
+def test_what_cannot_be_switched_is_no_remedy(seen: dict[str, Any], left: tuple[str, ...]) -> None:
+    (told,) = with_remedies_here([COMPUTE], facts(**seen))
+    assert told.techniques == left
+
+
+@pytest.mark.parametrize(("device", "on_cpu"), [("cpu", True), ("cuda:0", False)])
+def test_without_a_module_the_optimizer_tells_where_it_trains(device: str, on_cpu: bool) -> None:
+    found = facts(roots=(), optimizers=(optimizer(devices=(device,)),))
+    assert found.on_cpu is on_cpu
+    assert refusals(found, "close")["compile"][0] == "no module is called in its training steps"
 
 
 def test_the_list_for_a_script_tells_what_cannot_be_tried() -> None:

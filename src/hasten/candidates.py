@@ -99,7 +99,7 @@ def with_remedies_here(causes: Sequence[Cause], facts: Facts) -> list[Cause]:
 
 
 def _applies(name: str, facts: Facts) -> bool:
-    return name in CATALOG and not CATALOG[name].refuse(facts)
+    return name in CATALOG and not (facts.observation.obstacles or CATALOG[name].refuse(facts))
 
 
 def _turn(technique: type[Technique], causes: Sequence[Cause]) -> tuple[bool, bool, float, bool, int]:

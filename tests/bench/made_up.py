@@ -87,7 +87,9 @@ def loader(**changes: Any) -> Loader:
 
 
 def optimizer(**changes: Any) -> Optimizer:
-    return dataclasses.replace(Optimizer("Adam", 1000, fused=False, can_fuse=True), **changes)
+    return dataclasses.replace(
+        Optimizer("Adam", 1000, fused=False, can_fuse=True, devices=("cpu",)), **changes
+    )
 
 
 def observation(**changes: Any) -> Observation:

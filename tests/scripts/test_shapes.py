@@ -132,6 +132,7 @@ def each_technique_takes_effect_or_says_why_not(shape: Shape, outcome: Outcome) 
 # ---- refusals
 SAYS = {
     "forward_called_directly": "forward_called_directly.py:25 calls Net.forward(...) itself",
+    "forward_forward": "forward_forward.py:23 calls Layer.forward(...) itself",
     "scripted_root": "TorchScript module",
     "trains_in_children": "started a process of its own (",
     "five_steps": "ended after 5 training steps, and at least 10 are needed",

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from .backward_call import OF_AUTOGRAD, OF_GRAD, OF_TENSOR, read_call
+from .bypassed import Bypassed
 from .fetching import Fetch
 from .gpu_phases import Marks
 from .loaders import Loaders
@@ -69,6 +70,8 @@ class Hooks:
 
             return __init__
 
+        bypassed = Bypassed(training)
+        stepped: set[int] = set()  # ids of optimizers
         at_work: list[int] = []  # the step of one optimizer may call another's: together they are one step
 
         def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -85,6 +88,9 @@ class Hooks:
             try:
                 if id(optimizer) in at_work:
                     del at_work[at_work.index(id(optimizer)) :]
+                if id(optimizer) not in stepped:
+                    stepped.add(id(optimizer))
+                    bypassed.stepped(optimizer)
                 if not at_work:
                     observer.update_ends(training.number_of(optimizer))
             except Exception as error:
@@ -148,7 +154,7 @@ class Hooks:
     # ---- backward
     def _watch_backward(self) -> None:
         torch, training, observer = self._training.torch, self._training, self._observer
-        seams, is_tensor = training.seams, torch.is_tensor
+        seams, loaders, is_tensor = training.seams, self.loaders, torch.is_tensor
 
         def watched(names: Sequence[str], original: Any) -> Any:
             def backward(*args: Any, **kwargs: Any) -> Any:
@@ -159,6 +165,8 @@ class Hooks:
                     return original(*args, **kwargs)
                 began, losses, failed = 0.0, [], True
                 try:
+                    if loaders.latest is not None and not observer.saw_forward:
+                        loaders.batch_trained()
                     began = observer.backward_begins()
                     given = call.given
                     if observer.passes.waiting:

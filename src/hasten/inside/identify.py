@@ -58,6 +58,7 @@ def describe_optimizer(torch: Any, optimizer: Any) -> Optimizer:
         can_fuse=(why := why_not_fused(torch, optimizer)) == "",
         why_not=why,
         can_foreach=can_foreach(torch, optimizer),
+        devices=tuple(sorted({str(p.device) for p in parameters})),
     )
 
 

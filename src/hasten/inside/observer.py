@@ -97,9 +97,17 @@ class Observer:
         step.forward += now - began
         self._forward_ended = now
 
+    @property
+    def saw_forward(self) -> bool:
+        """Whether a forward pass with gradients was seen in this step."""
+        return self._step.forwards > 0
+
     # ---- backward
     def backward_begins(self) -> float:
         self.in_backward = True
+        if self._pending_samples and not self._step.forwards:  # what is trained is no module, say
+            self._step.samples += self._pending_samples
+            self._pending_samples = 0
         if self.marks is not None:
             self.marks("+backward")
         now = clock()

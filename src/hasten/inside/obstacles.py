@@ -18,12 +18,16 @@ def obstacle_at(torch: Any, module: Any) -> str:
         )
     outer, where = _called_directly(torch, module)
     if outer is not None:
-        kind = type(outer).__name__
-        return (
-            f"{where} calls {kind}.forward(...) itself, past {kind}.__call__, where hasten and the module's "
-            "own hooks stand. Call the module instead: model(x) in place of model.forward(x)"
-        )
+        return calls_forward(type(outer).__name__, where)
     return ""
+
+
+def calls_forward(kind: str, where: str) -> str:
+    """``where``: the line that does so. ``kind``: the module's class."""
+    return (
+        f"{where} calls {kind}.forward(...) itself, past {kind}.__call__, where hasten and the module's "
+        "own hooks stand. Call the module instead: model(x) in place of model.forward(x)"
+    )
 
 
 def several_threads(names: str) -> str:

@@ -17,8 +17,11 @@ class Facts:
 
     @property
     def devices(self) -> frozenset[str]:
-        """Kinds of device the training parameters are on: {"cpu"}, {"cuda"}."""
-        return frozenset(device.split(":")[0] for root in self.observation.roots for device in root.devices)
+        """Kinds of device the training parameters are on: {"cpu"}, {"cuda"}. A training may have tensors
+        alone, and no module.
+        """
+        parts = self.observation.roots or self.observation.optimizers
+        return frozenset(device.split(":")[0] for part in parts for device in part.devices)
 
     @property
     def on_cpu(self) -> bool:

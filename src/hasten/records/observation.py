@@ -55,6 +55,7 @@ class Optimizer:
     can_fuse: bool
     why_not: str = ""
     can_foreach: bool = False  # it now goes tensor by tensor, and could take all at once
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

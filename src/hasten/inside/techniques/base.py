@@ -19,6 +19,8 @@ Scope = Literal["live", "process", "launch"]
 RISKS: tuple[Risk, ...] = ("exact", "draws", "close", "training")
 """From harmless to consequential: a risk level allows its own and those before it."""
 
+NO_MODULE = "no module is called in its training steps"
+
 
 def conflicting(**reasons: str) -> Mapping[str, str]:
     """Names of techniques, each with the reason why it cannot be in one plan."""

@@ -14,7 +14,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..lowering import LoweredForward
 from ..training import Training
-from .base import Technique
+from .base import NO_MODULE, Technique
 
 _CPU_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 
@@ -37,6 +37,8 @@ class Bf16(Technique):
             reasons.append(
                 "this CPU has no bfloat16 instructions (avx512_bf16, amx_bf16): emulated, they are slower"
             )
+        if not facts.observation.roots:
+            reasons.append(NO_MODULE)
         if any(dtype != "float32" for root in facts.observation.roots for dtype in root.dtypes):
             reasons.append("parameters are not all float32")
         if "autocast" in facts.observation.uses:

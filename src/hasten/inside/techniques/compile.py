@@ -27,7 +27,7 @@ from ..compiling import BlockSlot, CompiledCall, Tally, keep_compiled_code, tall
 from ..slot import put_call
 from ..structures import map_tensors
 from ..training import Call, NotApplicable, Training
-from .base import Technique, conflicting
+from .base import NO_MODULE, Technique, conflicting
 
 MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 _CHOICES = {"mode": MODES, "shapes": ("static", "dynamic"), "regions": ("whole", "blocks")}
@@ -59,6 +59,8 @@ class Compile(Technique):
     def refuse(cls, facts: Facts) -> list[str]:
         reasons = []
         roots = facts.observation.roots
+        if not roots:
+            reasons.append(NO_MODULE)
         if "compile" in facts.observation.uses or any(root.compiled for root in roots):
             reasons.append("the script already compiles its model")
         if any(root.scripted for root in roots):

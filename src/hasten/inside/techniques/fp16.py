@@ -17,7 +17,7 @@ from ...records.trial import Proof
 from ..loss_scale import LossScaling, Scale
 from ..lowering import LoweredForward
 from ..training import NotApplicable, Training
-from .base import Technique, conflicting
+from .base import NO_MODULE, Technique, conflicting
 
 _CPU_FLAGS = {"avx512_fp16", "amx_fp16"}
 
@@ -45,6 +45,8 @@ class Fp16(Technique):
             reasons.append(
                 "this CPU has no float16 arithmetic (avx512_fp16, amx_fp16): emulated, it is slower"
             )
+        if not facts.observation.roots:
+            reasons.append(NO_MODULE)
         if any(dtype != "float32" for root in facts.observation.roots for dtype in root.dtypes):
             reasons.append("parameters are not all float32")
         for name in ("autocast", "GradScaler"):
