@@ -106,6 +106,18 @@ def test_a_scale_that_is_off_a_little_in_every_step_is_caught_by_its_mean() -> N
     assert judged(with_scales(off, off, off), rounded, draws=True)["mean_scale"]["held"]
 
 
+def test_a_tensor_whose_terms_cancel_is_not_compared() -> None:
+    """Rounding moves it by a fifth here, and by many times itself in another order of the sum."""
+
+    def cancelling(noise: float) -> list[Check]:
+        return [Check(step, {"weight": sums(), "bias": sums(noise=noise, size=1e-7)}) for step in (1, 2, 20)]
+
+    found = judged(cancelling(noise=7.9), cancelling(noise=0.2))
+    assert found["held"], found["reasons"]
+    assert found["worst_tensor"]["tensor"] == "weight"
+    assert not judged(cancelling(noise=7.9), cancelling(noise=0.001))["held"]
+
+
 def one_layer_by(*factors: float, noise: float = 0.0) -> list[Check]:
     """The gradient of a bias off by a factor in each step, beside weights that are ten times as large."""
     return [
