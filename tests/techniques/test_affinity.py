@@ -158,6 +158,52 @@ def test_threads_of_libiomp5_are_bound_too() -> None:
 
 
 @needs_two_cores
+@pytest.mark.attack("processors")
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import os; os.environ['KMP_AFFINITY'] = 'granularity=fine,compact,1,0'",  # as tutorials have it
+        "import os; os.environ['KMP_AFFINITY'] = 'disabled'",
+        "import os; os.environ['OMP_PLACES'] = 'cores'",
+        "import os; os.environ['OMP_PLACES'] = 'threads'; os.environ['KMP_AFFINITY'] = 'none'",
+        "import os; os.environ.clear()",
+        "import os; del os.environ['OMP_PLACES']",
+        "import os; os.environ = {}",
+    ],
+)
+def test_a_script_that_changes_variables_itself_is_bound_as_it_was_started(script: str) -> None:
+    """Torch has read them by then."""
+    assert proven("affinity", COMPACT, script=script)
+
+
+@pytest.mark.attack("messages")
+def test_where_no_cores_were_asked_for_it_says_so() -> None:
+    effective, evidence = proof_of("affinity", COMPACT)
+    assert not effective
+    assert evidence == "this process was not told which cores to take: OMP_PLACES and KMP_AFFINITY name none"
+
+
+@pytest.mark.attack("processors")
+@pytest.mark.parametrize(
+    ("first", "later", "found"),
+    [
+        ({"OMP_PLACES": "{0},{1}"}, {}, 2),
+        ({"OMP_PLACES": "{0},{1}"}, {"OMP_PLACES": "{0}"}, 2),
+        ({}, {"OMP_PLACES": "{0,2}"}, 1),  # a program that overwrote what it was started with, its title say
+        ({"OMP_PLACES": "cores"}, {"KMP_AFFINITY": "granularity=fine,proclist=[{0},{1},{2}],explicit"}, 3),
+        ({"KMP_AFFINITY": "compact", "OMP_PLACES": "{0}"}, {}, 1),
+        ({"KMP_AFFINITY": "compact"}, {"KMP_AFFINITY": "none"}, 0),
+    ],
+)
+def test_cores_are_taken_from_whichever_variable_names_them(
+    monkeypatch: pytest.MonkeyPatch, first: dict[str, str], later: dict[str, str], found: int
+) -> None:
+    monkeypatch.setattr(affinity, "started_with", lambda: first)
+    monkeypatch.setattr(affinity.os, "environ", later)
+    assert len(affinity.asked_places()) == found
+
+
+@needs_two_cores
 def test_leaving_out_hardware_threads_for_real() -> None:
     """The machine may have none: the process is told that its CPUs are one core's."""
     told = "import hasten.inside.techniques.affinity as a; a._siblings = lambda cpu: a.cpus_in('0-4095')\n"

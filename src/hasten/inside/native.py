@@ -1,6 +1,6 @@
 """What this process has loaded: files mapped into it, who answers a C function, and what its threads do.
 
-Sources: dladdr(3), dlsym(3); proc(5) for maps, task/TID/status and task/TID/schedstat.
+Sources: dladdr(3), dlsym(3); proc(5) for maps, environ, task/TID/status and task/TID/schedstat.
 """
 
 from __future__ import annotations
@@ -62,6 +62,19 @@ def seconds_by_thread() -> dict[int, float]:
         if line:
             found[thread] = int(line.split()[0]) / 1e9
     return found
+
+
+def started_with() -> dict[str, str]:
+    """The variables that this process was started with, whatever its script has done to them since; {} where
+    they cannot be read. A program that gives itself another title may have overwritten them.
+    """
+    try:
+        written = Path("/proc/self/environ").read_bytes().decode(errors="surrogateescape")
+    except OSError:  # not Linux
+        return {}
+    return {
+        name: value for name, found, value in (part.partition("=") for part in written.split("\0")) if found
+    }
 
 
 def huge_bytes() -> int:

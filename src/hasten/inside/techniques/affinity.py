@@ -30,7 +30,7 @@ from ...records.facts import Facts
 from ...records.machine import Core, Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..native import cpus_by_thread, cpus_in
+from ..native import cpus_by_thread, cpus_in, started_with
 from ..training import Training
 from .base import Technique, conflicting
 
@@ -136,11 +136,14 @@ class Affinity(Technique):
             evidence = f"threads may use {len(allowed)} CPUs, before torch came {before}"
             effective = allowed == first_threads(allowed) and len(allowed) < before
             return Proof(self.name, effective and all(cpus <= allowed for cpus in found.values()), evidence)
-        places = places_in(os.environ)
+        places = asked_places()
+        if not places:
+            why = "this process was not told which cores to take: OMP_PLACES and KMP_AFFINITY name none"
+            return Proof(self.name, False, why)
         held = {place for place in places if place in found.values()}
         wanted = min(training.torch.get_num_threads(), len(places))
         evidence = f"threads are bound to {len(held)} cores, one for each of {wanted} threads was asked for"
-        return Proof(self.name, 0 < wanted <= len(held), evidence)
+        return Proof(self.name, wanted <= len(held), evidence)
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
@@ -166,10 +169,18 @@ def ordered(machine: Machine, kind: str) -> list[Core]:
     return cores[: min(machine.usable_cpus, len(cores))]
 
 
+def asked_places() -> list[frozenset[int]]:
+    """Those that this process was started for. Torch has read them before its script changes a variable."""
+    return next(filter(None, map(places_in, (started_with(), os.environ))), [])
+
+
 def places_in(variables: Mapping[str, str]) -> list[frozenset[int]]:
     """The CPUs of each place that the variables of ``environment`` above ask for, in order."""
-    text = variables.get("KMP_AFFINITY") or variables.get("OMP_PLACES") or ""
-    return [cpus_in(place) for place in re.findall(r"\{([\d,]+)\}", text)]
+    for name in ("KMP_AFFINITY", "OMP_PLACES"):
+        places = [cpus_in(place) for place in re.findall(r"\{([\d,]+)\}", variables.get(name, ""))]
+        if places:
+            return places
+    return []
 
 
 def first_threads(cpus: Iterable[int]) -> frozenset[int]:
