@@ -132,7 +132,9 @@ def test_a_machine_is_the_same_on_another_day(script: Script, changes: dict[str,
 def test_another_torch(script: Script) -> None:
     plan, remark = only_remark(saved_for(script, torch="1.0"), script)
     assert plan == PLAN
-    assert remark == f"the plan was made with torch 1.0; this is {TORCH}"
+    assert remark.startswith(
+        f"the plan was made with torch 1.0; this is {TORCH}. Here it trains under all of it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,3 +176,81 @@ def test_all_that_differs_is_said_together(script: Script) -> None:
         re.search("script|machine|torch|malloc|threads", remark).group()  # type: ignore[union-attr]
         for remark in remarks
     ] == ["script", "machine", "torch", "malloc", "threads"]
+
+
+# ---- what a plan that was made elsewhere does here
+@pytest.mark.attack("messages")
+@pytest.mark.parametrize(
+    "changes", [{"machine": "an abacus"}, {"torch": "1.0"}, {"machine": "x", "torch": "1"}]
+)
+@pytest.mark.parametrize(("measured", "gain"), [({"speedup": 2.9}, "its 2.90x was"), ({}, "its gain was"),
+                                                ({"speedup": "fast"}, "its gain was")])  # fmt: skip
+def test_it_is_said_once_what_it_does_here(
+    script: Script, changes: dict[str, str], measured: dict[str, object], gain: str
+) -> None:
+    saved = replace(saved_for(script, **changes), measured=measured)
+    plan, remarks = fit(saved, script, HERE)
+    assert plan == PLAN
+    assert len(remarks) == len(changes)
+    assert " ".join(remarks).count("Here it trains") == 1
+    assert remarks[-1].endswith(
+        f". Here it trains under all of it; {gain} measured there and may be another here: to know, "
+        f"hasten tune {script.label}"
+    )
+
+
+@pytest.mark.attack("messages")
+def test_what_is_left_of_it_is_said(script: Script) -> None:
+    elsewhere = machine(cpu_model="Abacus", environment={"OMP_NUM_THREADS": "1"})
+    _, remarks = fit(saved_for(script), script, elsewhere)
+    assert "Here it trains under malloc, bf16; its gain was" in remarks[0]
+    assert remarks[1].startswith("threads does not apply here")
+
+
+@pytest.mark.attack("messages")
+def test_a_plan_of_which_nothing_applies_is_said_to_do_nothing(script: Script) -> None:
+    saved = replace(saved_for(script, machine="an abacus"), plan=Plan({"malloc": {}}))
+    plan, remarks = fit(saved, script, machine(libc="musl"))
+    assert plan == Plan()
+    assert (
+        f"Nothing of it applies here. What is faster here is told by: hasten tune {script.label}"
+        in remarks[0]
+    )
+
+
+@pytest.mark.attack("messages")
+def test_an_empty_plan_from_elsewhere_asks_to_tune(script: Script) -> None:
+    saved = replace(saved_for(script, machine="an abacus"), plan=Plan())
+    assert fit(saved, script, HERE)[1][0].endswith(
+        f". What is faster here, if anything, is told by: hasten tune {script.label}"
+    )
+
+
+@pytest.mark.attack("processors")
+@pytest.mark.parametrize(
+    ("then", "here", "missing"),
+    [
+        (["avx2", "amx_bf16"], ("avx2",), "this processor has no amx_bf16, so bf16 may even be slower"),
+        (["avx512_bf16", "amx_bf16"], ("avx2",), "this processor has no avx512_bf16, amx_bf16, so"),
+        (["avx2"], ("avx2", "amx_bf16"), ""),
+        (["amx_bf16"], (), ""),  # it does not tell
+        (["<script>"], ("avx2",), ""),  # a plan may come from anybody
+        ("amx_bf16", ("avx2",), ""),
+        (7, ("avx2",), ""),
+        ([["amx_bf16"]], ("avx2",), ""),
+    ],
+)
+def test_instructions_that_a_lower_precision_misses_here_are_named(
+    script: Script, then: object, here: tuple[str, ...], missing: str
+) -> None:
+    saved = saved_for(script, machine="an abacus")
+    saved = replace(saved, made_for={**saved.made_for, "cpu_flags": then})
+    _, remark = only_remark(saved, script, machine(cpu_flags=here))
+    assert missing in remark
+    assert ("may even be slower" in remark) is bool(missing)
+
+
+def test_in_float32_no_instructions_are_missed(script: Script) -> None:
+    saved = replace(saved_for(script, machine="an abacus"), plan=Plan({"malloc": {}}))
+    saved = replace(saved, made_for={**saved.made_for, "cpu_flags": ["amx_bf16"]})
+    assert "slower" not in only_remark(saved, script, machine(cpu_flags=("avx2",)))[1]

@@ -66,6 +66,7 @@ def conclude(
         causes=tuple(causes),
         protection=protection,
         machine=facts.machine.identity,
+        cpu_flags=facts.machine.cpu_flags,
         versions={
             "hasten": __version__,
             "torch": facts.observation.torch,
@@ -147,6 +148,7 @@ def save_plan(workspace: Workspace, result: TuneResult) -> None:
         "modules": dict(sources.modules),
         "arguments": list(script.arguments),
         "machine": result.machine,
+        "cpu_flags": list(result.cpu_flags),
         **({"nproc_per_node": result.nproc} if result.nproc is not None else {}),
         **result.versions,
     }

@@ -65,6 +65,7 @@ class PaperWorker:
     running: bool = True
     stopped: bool = False
     log: list[str] = field(default_factory=list)
+    history: list[Step] = field(default_factory=list)
 
     def wait_started(self, timeout: float = 0.0) -> None:
         self.stage.on_start(self)
@@ -118,6 +119,7 @@ class PaperWorker:
         evaluations = [self.stage.evaluating and (self.taken + n) % 2 for n in range(done)]
         steps = [step(seconds, evaluations=int(e), losses=self.losses) for e in evaluations]
         self.taken += done
+        self.history += steps
         if done < count:
             raise ScriptOver(ScriptEnded(self.stage.how, self.stage.detail, tuple(steps), [], self.taken))
         return steps

@@ -234,3 +234,42 @@ def test_a_clear_difference_ends_early_and_an_unclear_one_at_the_most() -> None:
 def test_the_time_given_ends_an_unclear_trial_but_not_before_the_least() -> None:
     trial = bench_over(noisy(0.2)).compare(BASELINE, FAST, 0.0)
     assert len(trial.log_ratios) == live._LEAST_QUADS
+
+
+# ---- what is far too slow
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("times", [11.0, 100.0, 1e6])
+@pytest.mark.parametrize("cycle", [1, 4])
+def test_what_is_many_times_slower_is_dropped_before_a_block_is_over(times: float, cycle: int) -> None:
+    stage = PaperStage(effects={"bf16": times})
+    trial = bench_over(stage, Rhythm(0, 0, cycle, 0.01 * cycle)).compare(BASELINE, FAST, 1e9)
+    assert trial.failure == f"about {times:.0f} times slower: one block was enough to see it"
+    assert trial.ratio is None
+    assert sum(int(entry.split(" x ")[1]) for entry in stage.log if entry.startswith("bf16")) == 6 * cycle
+
+
+@pytest.mark.parametrize("times", [1.5, 3.0, 9.0])
+def test_what_is_some_times_slower_is_measured(times: float) -> None:
+    trial = bench_over(PaperStage(effects={"bf16": times})).compare(BASELINE, FAST, 1e9)
+    assert trial.ratio is not None
+    assert trial.ratio.value == pytest.approx(times)
+
+
+def test_steps_that_are_slow_once_are_not_held_against_it() -> None:
+    """It compiles in its first steps."""
+
+    def compile_first(worker: PaperWorker) -> None:
+        first = "bf16 x 3" not in stage.log and "bf16" in worker.plan.techniques
+        worker.speed = 5.0 if first else 0.01
+
+    stage = PaperStage(effects={"bf16": 0.8}, on_steps=compile_first)
+    trial = bench_over(stage).compare(BASELINE, FAST, 0.0)
+    assert trial.ratio is not None
+    assert trial.ratio.value == pytest.approx(0.8)
+    assert stage.log[3:5] == ["bf16 x 3", "bf16 x 3"]
+
+
+def test_a_plan_that_is_much_faster_than_what_it_is_compared_with_is_measured() -> None:
+    trial = bench_over(PaperStage(effects={"bf16": 0.01})).compare(BASELINE, FAST, 0.0)
+    assert trial.ratio is not None
+    assert trial.ratio.value == pytest.approx(0.01)

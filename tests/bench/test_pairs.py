@@ -223,3 +223,20 @@ def test_what_begins_late_is_timed_only_once_it_is_in_force() -> None:
     assert {worker.taken for worker in stage.workers} == {usual + 50}
     bench.compare(BASELINE, Plan({"bf16": {}}), 1)
     assert bench.steps_needed == usual
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("times", [11.0, 1000.0])
+def test_what_is_many_times_slower_is_dropped_before_its_first_block(times: float) -> None:
+    stage = PaperStage(effects={"malloc": times})
+    trial = bench_over(stage).compare(BASELINE, FAST, 5)
+    assert trial.failure == f"about {times:.0f} times slower: its first steps were enough to see it"
+    assert stage.blocks(BLOCK) == []
+    assert len(stage.workers) == 2
+
+
+@pytest.mark.parametrize("times", [0.01, 2.0, 9.0])
+def test_what_is_not_so_slow_is_timed(times: float) -> None:
+    trial = bench_over(PaperStage(effects={"malloc": times})).compare(BASELINE, FAST, 2)
+    assert trial.ratio is not None
+    assert trial.ratio.value == pytest.approx(times)

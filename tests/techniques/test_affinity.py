@@ -199,7 +199,7 @@ def test_cores_are_taken_from_whichever_variable_names_them(
     monkeypatch: pytest.MonkeyPatch, first: dict[str, str], later: dict[str, str], found: int
 ) -> None:
     monkeypatch.setattr(affinity, "started_with", lambda: first)
-    monkeypatch.setattr(affinity.os, "environ", later)
+    monkeypatch.setattr("os.environ", later)
     assert len(affinity.asked_places()) == found
 
 

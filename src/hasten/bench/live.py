@@ -8,11 +8,13 @@ trial goes on in the next one.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from statistics import median
+from statistics import fmean, median
 
 from ..errors import WorkerError
 from ..inside.techniques.catalog import starts_after
+from ..records.observation import Step
 from ..records.plan import Plan
 from ..records.trial import Proof, Trial
 from .base import process_part, without_effect
@@ -29,6 +31,7 @@ MOST_QUADS = 24
 _BLOCKS = 4  # of a quad
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan
 _WARMUP_STEPS = 10
+HOPELESS = 10.0  # times slower
 _EMPTY_WORKERS = 3  # in a row that ended without one quad: the script is too short
 
 
@@ -142,8 +145,11 @@ class LiveBench:
         if why_not:
             raise TrialFailed(why_not)
         if plan not in self._settled:
-            worker.steps(_SETTLING_CYCLES * self._rhythm.cycle, timeout=START_SECONDS)  # it may compile
+            settling = _SETTLING_CYCLES * self._rhythm.cycle
+            steps = worker.steps(settling, timeout=START_SECONDS)  # it may compile
             self._settled.add(plan)
+            if is_b and comparison.hopeless(self._fastest_cycle(steps)):
+                comparison.give_up(self._fastest_cycle(worker.steps(settling)))
         before = self._quiet.begin()
         steps = worker.steps(self._block_steps)
         disturbed = self._quiet.disturbed(before)
@@ -157,7 +163,17 @@ class LiveBench:
             comparison.proofs = proofs
         if disturbed:
             raise _Disturbed
-        return measure(steps, self._rhythm)
+        block = measure(steps, self._rhythm)
+        if block is not None and is_b:
+            comparison.give_up(block.step_seconds)
+        elif block is not None:
+            comparison.step_seconds_a = block.step_seconds
+        return block
+
+    def _fastest_cycle(self, steps: Sequence[Step]) -> float:
+        """Seconds a step."""
+        cycle = self._rhythm.cycle
+        return min(fmean(s.seconds for s in steps[at : at + cycle]) for at in range(0, len(steps), cycle))
 
 
 class _Comparison:
@@ -169,8 +185,19 @@ class _Comparison:
         self.blocks_a: list[Block] = []
         self.blocks_b: list[Block] = []
         self.proofs: tuple[Proof, ...] = ()
+        self.step_seconds_a: float | None = None  # in the last block
         self._setup_a = self._setup_b = 0.0
         self._untimed = 0
+
+    def hopeless(self, step_seconds_b: float) -> bool:
+        """Whether b is so much slower that nothing more need be known of it."""
+        return self.step_seconds_a is not None and step_seconds_b > HOPELESS * self.step_seconds_a
+
+    def give_up(self, step_seconds_b: float) -> None:
+        """Raises TrialFailed where it is."""
+        if self.step_seconds_a is not None and self.hopeless(step_seconds_b):
+            times = step_seconds_b / self.step_seconds_a
+            raise TrialFailed(f"about {times:.0f} times slower: one block was enough to see it")
 
     def took_up(self, setup_seconds: float, is_b: bool) -> None:
         """What a worker has spent on the set-up of a plan so far; the first time takes the longest."""

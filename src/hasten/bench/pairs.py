@@ -14,10 +14,12 @@ from statistics import median
 
 from ..errors import WorkerError
 from ..inside.techniques.catalog import starts_after
+from ..records.observation import Step
 from ..records.plan import Plan
 from ..records.trial import Proof, Trial
 from .base import batches_ahead, without_effect
 from .ending import BudgetOver, PlanRefused, ScriptOver
+from .live import HOPELESS
 from .process import wait_all_started
 from .quiet import Quiet
 from .stage import Stage
@@ -28,6 +30,7 @@ from .worker import Worker
 
 _TURNS = 2  # each is A B B A: under the median of four blocks, a steady drift cancels in this order only
 _BLOCKS = 2 * _TURNS  # of each worker
+_LOOKED_AT = 5  # steps: those before may compile
 _WARMUP_SECONDS = 0.3
 _WARMUP_STEPS = 10
 
@@ -131,6 +134,7 @@ class PairsBench:
             for plan in order:
                 self._settle(workers[plan])
             blocks: dict[Plan, list[Block]] = {a: [], b: []}
+            self._look(workers[a].history[_LOOKED_AT:], workers[b].history[_LOOKED_AT:])
             for _ in range(_TURNS):
                 for plan, block in self._turn(workers, (first, second, second, first)):
                     blocks[plan].append(block)
@@ -147,6 +151,14 @@ class PairsBench:
                 proofs=proofs,
                 setups_seconds=_beside(workers[a].setup_seconds, workers[b].setup_seconds),
             )
+
+    def _look(self, a: Sequence[Step], b: Sequence[Step]) -> None:
+        """Raises _Failed where b is so slow after its first steps that no block need be timed."""
+        if not a or not b or self._rhythm.cycle > 1:
+            return
+        times = min(step.seconds for step in b) / max(1e-9, median(step.seconds for step in a))
+        if times > HOPELESS:
+            raise _Failed(f"about {times:.0f} times slower: its first steps were enough to see it")
 
     def _turn(self, workers: Mapping[Plan, Worker], order: Sequence[Plan]) -> list[tuple[Plan, Block]]:
         """One block of each; all of them once more where others disturbed one, so that a drift cancels. A

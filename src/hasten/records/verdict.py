@@ -124,4 +124,5 @@ class TuneResult:
     nproc: int | None = None  # ranks of a script that is distributed itself; what is told is of one of them
     sources: SourceDigests | None = None  # of what was measured
     machine: str = ""
+    cpu_flags: tuple[str, ...] = ()  # of its processor, those that decide which kernels run
     versions: Mapping[str, str] = field(default_factory=dict)
