@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hasten import accuracy, budget, pipeline
+from hasten import accuracy, outlook, pipeline
 from hasten.bench.fake import ScriptedBench
 from hasten.bench.quiet import Quiet
 from hasten.bench.stage import Stage
@@ -636,7 +636,7 @@ NO_LOADER = "while True:\n        pictures, labels = torch.randn(8, 192), torch.
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder to tune in, with as few pairs as a claim needs. What a tune leaves is checked at the end."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(budget, "PAIRS_MOST", 4)
+    monkeypatch.setattr(outlook, "PAIRS_MOST", 4)
     for name, value in {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "8", "CXX": "none"}.items():
         monkeypatch.setenv(name, value)  # set by the user, so malloc, threads and compile are refused
     for technique in CATALOG.values():
