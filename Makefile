@@ -22,7 +22,7 @@ lint: $(VENV)/.with-dev
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
-bench: $(VENV)/.with-dev  ## measure again what the documents claim; raw numbers go to benchmarks/results
+bench: $(VENV)/.with-dev  ## measure again what the documents claim, and say what differs here; raw numbers go to benchmarks/results
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.observation
 	$(BIN)/python -m benchmarks.examples fashion_cnn

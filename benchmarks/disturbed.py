@@ -1,0 +1,147 @@
+"""An example tuned on a quiet machine, and beside a program that disturbs at random moments.
+
+    python -m benchmarks.disturbed [EXAMPLE ...] [--budget SECONDS] [--tunes N]
+
+Is as much found? The disturber keeps every core busy for a third of the time, in bursts of half a second to
+six. Both plans are then compared with each other in fresh processes, without it: what one is worth less than
+the other is what the noise cost. Nothing else may run on the machine meanwhile. Raw numbers go to
+``benchmarks/results``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hasten.bench.observe import observe
+from hasten.bench.script_bench import ScriptBench
+from hasten.bench.stage import Stage
+from hasten.cli.tune import NOT_CHECKED
+from hasten.examples import path
+from hasten.machine import this_machine
+from hasten.records.plan import Plan
+from hasten.records.trial import Trial
+from hasten.workspace import Script, find_script
+
+from .false_wins import inside
+from .results import write_result
+
+EXAMPLES = ("fashion_cnn", "bn_cnn")
+SHARE = 1 / 3
+BURST_SECONDS = (0.5, 6.0)
+PAIRS = 10
+WANTED = 0.95  # of the quiet plan's speed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("examples", nargs="*", default=EXAMPLES)
+    parser.add_argument("--budget", type=float, default=150.0)
+    parser.add_argument("--tunes", type=int, default=3, help="beside the disturber, for each example")
+    arguments = parser.parse_args()
+    rows = [
+        row
+        for example in arguments.examples
+        for row in of_example(example, arguments.budget, arguments.tunes)
+    ]
+    enough = sum(row["of_quiet"] is not None and row["of_quiet"] >= WANTED for row in rows)
+    print(f"{enough} of {len(rows)} plans found beside the disturber are worth {WANTED:.0%} of the quiet one")
+    write_result("disturbed", {"share": SHARE, "rows": rows})
+
+
+def of_example(example: str, budget: float, tunes: int) -> Iterator[dict[str, Any]]:
+    """A row for each tune beside the disturber."""
+    with tempfile.TemporaryDirectory() as folder, inside(folder):
+        script = find_script(str(path(example)), [])
+        quiet = tuned(script, budget, 0)
+        for number in range(tunes):
+            with disturber(number):
+                noisy = tuned(script, budget, number)
+            row = {"example": example, "number": number, "budget": budget, "quiet": quiet, "noisy": noisy}
+            trial = compared(script, Plan.from_json(quiet["plan"]), Plan.from_json(noisy["plan"]))
+            of_quiet = 1.0 if trial is None else 1 / trial.ratio.value if trial.ratio is not None else None
+            print(
+                f"{example} {number}: {noisy['outcome']} in {noisy['seconds']:.0f} s, "
+                f"worth {of_quiet} of the quiet plan"
+            )
+            yield {**row, "of_quiet": of_quiet, "log_ratios": trial.log_ratios if trial is not None else ()}
+
+
+def tuned(script: Script, budget: float, seed: int) -> dict[str, Any]:
+    """What a tune found, and how long it took. It runs apart: what we start are others to it."""
+    began = time.monotonic()
+    words = [
+        "tune",
+        "--quiet",
+        "--budget",
+        str(budget),
+        "--seed",
+        str(seed),
+        "--json",
+        "tune.json",
+        script.label,
+    ]
+    command = [sys.executable, "-m", "hasten.cli.main", *words]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    seconds = time.monotonic() - began
+    if done.returncode not in (0, NOT_CHECKED):
+        return {"outcome": "failed", "reason": done.stderr, "plan": {}, "seconds": seconds}
+    told = json.loads(Path("tune.json").read_text())
+    kept = ("outcome", "reason", "plan", "speedup", "warnings")
+    return {**{name: told.get(name) for name in kept}, "seconds": seconds}
+
+
+def compared(script: Script, quiet: Plan, noisy: Plan) -> Trial | None:
+    """The two plans in fresh processes; None where they are the same."""
+    if quiet == noisy:
+        return None
+    output = Path.cwd() / "compared"
+    with Stage(script.argv, this_machine(), dict(os.environ), script.folders, trial_folder=output) as stage:
+        _, rhythm = observe(stage)
+        with ScriptBench(stage, rhythm) as bench:
+            return bench.pairs.compare(quiet, noisy, PAIRS)
+
+
+@contextmanager
+def disturber(seed: int) -> Iterator[None]:
+    """Other programs at work, now and then."""
+    cores = [
+        multiprocessing.get_context("spawn").Process(target=work_now_and_then, args=(seed,), daemon=True)
+        for _ in range(os.cpu_count() or 1)
+    ]
+    for core in cores:
+        core.start()
+    try:
+        yield
+    finally:
+        for core in cores:
+            core.kill()
+            core.join()
+
+
+def work_now_and_then(seed: int) -> None:
+    """All with one seed begin and end at about the same time."""
+    source = random.Random(seed)
+    while True:
+        burst = source.uniform(*BURST_SECONDS)
+        time.sleep(source.expovariate(SHARE / (1 - SHARE) / (sum(BURST_SECONDS) / 2)))
+        until = time.monotonic() + burst
+        while time.monotonic() < until:
+            pass
+
+
+if __name__ == "__main__":
+    main()
