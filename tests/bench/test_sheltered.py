@@ -36,7 +36,7 @@ FUSED = Plan({"fused_optimizer": {"form": "fused"}})
 
 
 @contextmanager
-def stage_of(folder: Path, extra: str = "", group: str = GROUP) -> Iterator[Stage]:
+def stage_of(folder: Path, extra: str = "", group: str = GROUP, epochs: int = 20) -> Iterator[Stage]:
     """Of the shape with DistributedDataParallel, in two ranks. ``extra``: lines before its training;
     ``group``: what makes its process group.
     """
@@ -44,7 +44,7 @@ def stage_of(folder: Path, extra: str = "", group: str = GROUP) -> Iterator[Stag
     script.path.parent.mkdir()
     source = SHAPE.read_text().replace("    torch.manual_seed(0)\n", f"    torch.manual_seed(0)\n{extra}")
     source = source.replace(GROUP, group)
-    script.path.write_text(source.replace("range(4)", "range(20)"))
+    script.path.write_text(source.replace("range(4)", f"range({epochs})"))
     stage = Stage(
         argv=script.argv,
         machine=this_machine(),
@@ -82,12 +82,11 @@ def test_ranks_are_watched_as_one_process_is(tmp_path: Path) -> None:
 
 
 def test_ranks_train_to_their_end(tmp_path: Path) -> None:
-    with stage_of(tmp_path) as stage:
+    with stage_of(tmp_path, epochs=1) as stage:
         run = train_whole(stage, FUSED, 1, re.compile(r"^step \S+ ([0-9.e-]+)"), "loss")
     assert run.failure == ""
-    assert run.steps == 20 * 20
-    assert [point.step for point in run.courses["loss"]][-1] in (run.steps - 1, run.steps)
-    assert run.courses["loss"][-1].value == pytest.approx(run.losses[-1], rel=0.5)
+    assert run.steps == len(run.courses["loss"]) == 1200 // 30 // 2
+    assert run.courses["loss"][-1].value == pytest.approx(run.losses[-1]), "rank 0 is who prints"
     assert run.remarks == ()
 
 
