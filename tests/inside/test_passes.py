@@ -15,6 +15,8 @@ from hasten.inside.hooks import Hooks
 from hasten.inside.observer import Observer, RawStep
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
+from hasten.records.plan import Plan
+from hasten.testing.workbench import Workbench, normed_cnn, workbench
 
 STEPS = 4
 
@@ -305,6 +307,38 @@ def test_samples_are_those_that_backward_passes_belong_to(name: str, steps: list
     train()
     assert [step.inputs for step in steps[-STEPS:]] == [samples] * STEPS
     assert [step.samples for step in steps[-STEPS:]] == [0] * STEPS
+
+
+PLANS: dict[str, dict[str, Any]] = {
+    "bf16": {},
+    "channels_last": {},
+    "fused_optimizer": {"form": "foreach"},
+    "zero_grad_to_none": {},
+    "optimizer_in_backward": {},
+    "drop_bias": {},
+    "compile": {"backend": "eager"},
+}
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("name", PLANS)
+def test_samples_are_counted_alike_under_every_technique(name: str) -> None:
+    """Else times per sample of two plans would be divided by different numbers."""
+
+    def train(bench: Workbench) -> list[int]:
+        for _ in range(3):
+            bench.optimizer.zero_grad(set_to_none=False)
+            bench.model(torch.randn(2, 3, 8, 8)).argmax().item()
+            losses = [bench.model(torch.randn(n, 3, 8, 8)).square().mean() for n in (6, 5)]
+            go_back(torch.stack(losses).sum())
+            bench.optimizer.step()
+        return [step.inputs for step in bench.steps[-3:]]
+
+    with workbench(make_model=normed_cnn, make_optimizer=lambda p: torch.optim.Adam(p, lr=1e-4)) as bench:
+        plain = train(bench)
+        bench.switchboard.switch(Plan({name: PLANS[name]}))
+        under = train(bench)
+    assert plain == under == [11] * 3
 
 
 def test_a_loaders_batches_are_counted_by_the_loader(steps: list[RawStep]) -> None:

@@ -14,13 +14,13 @@ def look(facts: Facts) -> Cause | None:
     share = phase_share(facts.observation, "forward", "loss", "backward")
     if share < _LEAST_SHARE:
         return None
-    evidence = f"{share:.0%} of a step is forward, loss and backward, in {_precision(facts.observation)}"
+    evidence = f"{share:.0%} of a step is forward, loss and backward{_precision(facts.observation)}"
     return Cause("compute", share, evidence, ("bf16", "channels_last", "compile", "malloc"))
 
 
 def _precision(observation: Observation) -> str:
-    """Of what runs: parameters may be kept in another."""
+    """Of what runs: parameters may be kept in another. "" where no module is known."""
     if observation.autocast:
-        return f"{', '.join(sorted(observation.autocast))} (autocast by the script)"
+        return f", in {', '.join(sorted(observation.autocast))} (autocast by the script)"
     dtypes = sorted({dtype for root in observation.roots for dtype in root.dtypes})
-    return ", ".join(dtypes) or "unknown precision"
+    return f", in {', '.join(dtypes)}" if dtypes else ""
