@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench import faulty_techniques
-from tests.bench.faulty_techniques import FAULTS
+from tests.bench.faulty_techniques import FAULTS, SLIGHT
 from tests.inside.distributed.forked import workers_forked
 from tests.scripts.trial import stage_for
 
@@ -46,7 +46,7 @@ NETWORKS = (
     "separable",
 )
 STEPS = 60
-HARMLESS, FAULT = "channels_last", "one_gradient_by_a_percent"
+HARMLESS, FAULT = "channels_last", SLIGHT
 ISAS = ("", "AVX2", "SSE41")  # "": all that this processor has
 Case = tuple[str, str, str, int]  # processor, network, plan, seed
 

@@ -68,6 +68,7 @@ PLANTED = {  # under which training each fault is planted
     "tiny loss": ("half_without_scaler",),
     "augmented": ("stale_cache",),
 }  # fmt: skip
+SLIGHT = "one_gradient_by_a_percent"  # less than bfloat16 rounds: a fault by the measure of float32 alone
 
 
 class Fault(Technique):
@@ -122,7 +123,7 @@ class OneLayerUnscaled(Fault):
 class OneLayerByAPercent(Fault):
     """As of a kernel that rounds to one side."""
 
-    name = "one_gradient_by_a_percent"
+    name = SLIGHT
 
     def install(self, training: Training, settings: Settings) -> None:
         parameter = next(training.roots[0].parameters())

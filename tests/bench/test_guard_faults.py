@@ -22,7 +22,7 @@ from hasten.launch import local
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.verdict import GuardVerdict
 from tests.bench import faulty_techniques
-from tests.bench.faulty_techniques import PLANTED, TRAINING, TRAININGS
+from tests.bench.faulty_techniques import PLANTED, SLIGHT, TRAINING, TRAININGS
 from tests.bench.made_up import PRECISIONS
 from tests.bench.workers import stage_for
 from tests.inside.distributed.forked import workers_forked
@@ -40,7 +40,6 @@ NOISES = {
     "redrawn otherwise": Perturbation(ROUNDING["float32"], redraw=True, seed=5),
     "redrawn again": Perturbation(ROUNDING["float32"], redraw=True, seed=6),
 }
-SLIGHT = "one_gradient_by_a_percent"  # less than what bfloat16 rounds
 Trainings = dict[tuple[str, str], Watched]
 
 

@@ -16,7 +16,7 @@ from benchmarks.guard_rows import alarms, checks_in, judged_anew, raw, summary, 
 from hasten.bench.checked_steps import Check, Watched
 from hasten.bench.judging import verdict_on
 from hasten.records.codec import to_json
-from tests.bench.faulty_techniques import FAULTS, PLANTED
+from tests.bench.faulty_techniques import FAULTS, PLANTED, SLIGHT
 from tests.techniques.made_up import facts
 
 FAULT_CASES = sum(len(names) for names in PLANTED.values())
@@ -177,7 +177,7 @@ def test_plans_are_of_what_applies() -> None:
 
 
 def test_every_planted_fault_exists() -> None:
-    assert {name for names in PLANTED.values() for name in names} == set(FAULTS)
+    assert {name for names in PLANTED.values() for name in names} == set(FAULTS) - {SLIGHT}
 
 
 # ---- the page
