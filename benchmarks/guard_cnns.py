@@ -114,7 +114,7 @@ def one_run(case: Case) -> dict[str, Any]:
 
 def summary(rows: Sequence[dict[str, Any]]) -> str:
     """The table by network, and what it comes to."""
-    lines = ["| network | false alarms | by 1% of a layer's gradient caught |", "|---|---|---|"]
+    lines = ["| network | false alarms | 1% of a layer's gradient caught |", "|---|---|---|"]
     for name in NETWORKS:
         alarms, harmless = _stopped(rows, HARMLESS, name)
         caught, faults = _stopped(rows, FAULT, name)
@@ -126,7 +126,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
         lines += [
             "",
             f"{alarms} false alarms in {harmless} harmless runs, at most {bound:.1%} with 95% confidence; "
-            f"{caught} of {faults} faults caught.",
+            f"{caught} of {faults} faults caught. Measured on {rows[-1]['machine']}, torch {rows[-1]['torch']}.",
         ]
     return "\n".join(lines)
 

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from . import guard_page, known_effects
+from . import guard_cnns, guard_page, known_effects
 from .false_wins import FILE, rows_of, summary
 from .known_effects_summary import known_effects as effects_of
 from .known_effects_summary import summary as known_effects_summary
@@ -38,6 +38,7 @@ def main() -> None:
         "known-effects": known_effects_words(known),
         "false-wins": false_wins_words(),
         **guard_page.parts(pyplot(), save),
+        "guard-cnns": guard_cnns.summary(rows_of(guard_cnns.FILE)),
     }
     page = PAGE.read_text()
     for name, text in parts.items():
