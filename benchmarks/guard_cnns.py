@@ -126,7 +126,8 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
         lines += [
             "",
             f"{alarms} false alarms in {harmless} harmless runs, at most {bound:.1%} with 95% confidence; "
-            f"{caught} of {faults} faults caught. Measured on {rows[-1]['machine']}, torch {rows[-1]['torch']}.",
+            f"{caught} of {faults} faults caught. Measured on {rows[-1]['machine']}, "
+            f"torch {rows[-1]['torch']}.",
         ]
     return "\n".join(lines)
 
