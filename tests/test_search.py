@@ -478,7 +478,7 @@ GROUPS = st.dictionaries(
     broken=st.sets(st.sampled_from(NAMES), max_size=2),
     spread=st.floats(0.0, 0.05),
 )
-def test_only_what_truly_gains_is_kept(
+def test_only_what_gains_is_kept_or_what_noise_hides(
     effects: dict[str, float],
     order: Sequence[str],
     steadying: set[str],
@@ -486,13 +486,15 @@ def test_only_what_truly_gains_is_kept(
     broken: set[str],
     spread: float,
 ) -> None:
+    """What never gained by itself stays where no comparison can tell."""
     bench = ScriptedBench(effects, dict.fromkeys(broken, "fails"), spread=spread)
     plan = search_over(bench).run(
         [candidate(name, steadies=name in steadying, jointly=name in jointly) for name in order]
     )
-    assert all(effects[name] < 1 for name in plan.techniques)
+    hidden = 1 + 6 * spread
+    assert all(effects[name] < (hidden if name in steadying | jointly else 1) for name in plan.techniques)
     assert not broken & set(plan.techniques)
-    assert bench.factor(plan) <= 1
+    assert bench.factor(plan) <= hidden
 
 
 @given(

@@ -72,7 +72,7 @@ def test_a_step_is_told_in_full(coordinator: Coordinator) -> None:
     coordinator.worker.step_ended(step(0.25))
     (told,) = coordinator.hears()["steps"]
     assert told == {
-        "seconds": 2.0, "samples": 8, "evaluations": 0, "restarts": 0,
+        "seconds": 2.0, "samples": 8, "inputs": None, "evaluations": 0, "restarts": 0,
         "losses": [0.25], "signature": [0, 1, 1],
         "phases": {"data": 0, "forward": 1.0, "loss": 0, "backward": 0, "optimizer": 0, "other": 1.0},
     }  # fmt: skip

@@ -131,7 +131,7 @@ def test_a_conversation_from_start_to_end(stage: Stage) -> None:
     assert over.value.ended.how == "completed"
     assert [step.losses[0] for step in steps] == plain
     assert {step.signature for step in steps} == {(0, 1, 1)}
-    assert {step.samples for step in steps} == {8}
+    assert {(step.samples, step.inputs) for step in steps} == {(None, 8)}
     assert all(sum(step.phases.values()) == pytest.approx(step.seconds) for step in steps)
 
 

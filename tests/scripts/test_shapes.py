@@ -171,11 +171,11 @@ def _said(stage: Stage) -> tuple[str, str]:
 
 
 def test_slow_steps_are_refused_within_the_budget(tmp_path: Path) -> None:
-    """Forty steps would have to be watched, of a second each; the budget has ten seconds."""
+    """Forty steps would have to be watched, of a second each; the budget has thirty seconds."""
     project = Project(tmp_path)
     slow = next(shape for shape in TUNABLE if shape.name == "long_steps")
-    done = project.hasten("tune", "--budget", "10", str(slow.path), "--seconds", "1")
+    done = project.hasten("tune", "--budget", "30", str(slow.path), "--seconds", "1")
     assert done.returncode == 3
-    assert re.search(r"a step of \S+ takes [0-9.]+ s, .* the budget is 10 s: try --budget \d+", done.stderr)
+    assert re.search(r"a step of \S+ takes [0-9.]+ s, .* the budget is 30 s: try --budget \d+", done.stderr)
     (printed,) = project.folder.glob(".hasten/*long_steps@*/trials/000/worker-001.stdout")
     assert printed.read_text().count("step ") < 10

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ def names_of(example: str, *arguments: str) -> dict[str, Any]:
     path = str(examples.path(example))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", [path, *arguments])
+        patch.syspath_prepend(str(Path(path).parent))  # one takes what it needs from another
         return runpy.run_path(path)
 
 
