@@ -63,7 +63,7 @@ def test_whatever_the_script_the_claim_has_its_pairs(
     assert costs.pairs >= CLAIM_LEAST_PROCESSES
 
 
-@pytest.mark.parametrize(("budget", "pairs"), [(60.0, 6), (100.0, 8), (1000.0, 10)])
+@pytest.mark.parametrize(("budget", "pairs"), [(60.0, 5), (30.0, 4), (100.0, 8), (1000.0, 10)])
 def test_a_third_of_a_large_budget_is_set_aside_for_pairs(budget: float, pairs: int) -> None:
     """A pair takes four seconds here."""
     costs = estimate(start_seconds=0.0, pair_steps=200, budget=budget)

@@ -17,9 +17,8 @@ from .records.observation import Observation
 
 _GUARD_SHARE = 0.2
 _GUARD_WORKERS = 3
-_PAIRS_WANTED = 6
 PAIRS_MOST = 10
-_CONFIRMATION_SHARE = 1 / 3  # of the budget, set aside for pairs where six take less
+_CONFIRMATION_SHARE = 1 / 3  # of the budget, set aside for pairs; for fewer than a claim needs, more
 _BUDGET_MARGIN = 1.1  # no two tunes take the same time
 
 
@@ -84,7 +83,7 @@ class Costs:
 
 def pairs_wanted(budget: float, pair_seconds: float) -> int:
     """How many pairs are to be set aside for the confirmation."""
-    return max(_PAIRS_WANTED, min(PAIRS_MOST, int(_CONFIRMATION_SHARE * budget / pair_seconds)))
+    return max(CLAIM_LEAST_PROCESSES, min(PAIRS_MOST, int(_CONFIRMATION_SHARE * budget / pair_seconds)))
 
 
 def budget_for(pairs: int, done: int, pair_seconds: float, spent: float) -> float:
