@@ -221,7 +221,7 @@ def quiet_here(budget: float, progress: Progress) -> Quiet:
     """What sets aside the blocks that other programs disturb on this machine."""
     quiet = Quiet(processor_time, allowed_cpus(), quota_cpus())
     quiet.patience = _PATIENCE_SHARE * budget
-    quiet.say = progress.stage
+    quiet.say = progress.remark
     return quiet
 
 

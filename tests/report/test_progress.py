@@ -34,6 +34,21 @@ def a_tune(progress: Progress) -> None:
         progress.tried(replace(GAIN, reason="a gain beside the others", ablation=True))
 
 
+def test_a_remark_is_made_once_in_each_part_of_the_work() -> None:
+    stream = io.StringIO()
+    progress = Lines(150, stream)
+    for technique in ("bf16", "malloc"):
+        progress.trying(technique, BASELINE)
+        progress.remark("waiting until other programs are quiet")
+        progress.remark("waiting until other programs are quiet")
+    told = [line.split("] ")[-1].strip() for line in stream.getvalue().splitlines()]
+    assert told == [
+        line
+        for name in ("bf16", "malloc")
+        for line in (f"trying {name}", "waiting until other programs are quiet")
+    ]
+
+
 def test_plain_lines() -> None:
     stream = io.StringIO()
     a_tune(Lines(150, stream))

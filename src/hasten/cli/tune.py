@@ -19,7 +19,7 @@ from .values import MOST_SEED, positive_seconds, whole_number
 
 NAME = "tune"
 HELP = "find the plan under which a script trains fastest here, with accuracy held"
-DEFAULT_BUDGET = 150.0
+DEFAULT_BUDGET = 200.0
 NOT_CHECKED = 6  # the exit code where something was faster, and accuracy could not be checked
 
 

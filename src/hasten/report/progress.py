@@ -27,6 +27,9 @@ class Progress:
     def stage(self, text: str) -> None:
         """A new part of the work begins."""
 
+    def remark(self, text: str) -> None:
+        """Something happens while a part of the work goes on; told once in each part."""
+
     def observed(self, observation: Observation, causes: Sequence[Cause]) -> None:
         """The script was watched."""
 
@@ -51,6 +54,7 @@ class Lines(Progress):
         self._began = time.monotonic()
         self._stream = stream
         self._best = 1.0
+        self._remark = ""  # what was remarked on the part of the work that goes on
         self._before: tuple[Plan, float] | None = (
             None  # what the last gain was against, and how fast that was
         )
@@ -59,13 +63,20 @@ class Lines(Progress):
         self._began = time.monotonic()
 
     def stage(self, text: str) -> None:
+        self._remark = ""
         self._say(text)
+
+    def remark(self, text: str) -> None:
+        if text != self._remark:
+            self._done(text)
+            self._remark = text
 
     def observed(self, observation: Observation, causes: Sequence[Cause]) -> None:
         for cause in causes:
             self._done(cause.evidence)
 
     def trying(self, technique: str, against: Plan) -> None:
+        self._remark = ""
         against = against.without(technique)
         company = f" beside {company_words(against)}" if against else ""
         self._say(f"trying {technique}{company}")
