@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hasten.bench import guard
+from hasten.bench.guard import STEPS
+from hasten.bench.judging import LEAST_STEPS
 from hasten.bench.statistics import CLAIM_LEAST_PROCESSES
 from hasten.budget import Costs, budget_for, budget_for_search
 from tests.bench.made_up import observation, step
@@ -25,13 +26,11 @@ def test_a_pair_is_two_starts_side_by_side_and_the_steps_of_both() -> None:
 
 
 def test_the_guard_is_the_start_and_the_steps_of_three() -> None:
-    assert estimate(start_seconds=0.0).guard == pytest.approx(3 * guard.STEPS * 0.01)
+    assert estimate(start_seconds=0.0).guard == pytest.approx(3 * STEPS * 0.01)
     assert 2.0 < estimate(step_seconds=1e-9).guard < 6.0
 
 
-@pytest.mark.parametrize(
-    ("step_seconds", "steps"), [(0.01, guard.STEPS), (0.25, 40), (10.0, guard.LEAST_STEPS)]
-)
+@pytest.mark.parametrize(("step_seconds", "steps"), [(0.01, STEPS), (0.25, 40), (10.0, LEAST_STEPS)])
 def test_the_guard_takes_fewer_steps_where_they_are_slow_but_never_too_few(
     step_seconds: float, steps: int
 ) -> None:
@@ -59,7 +58,7 @@ def test_whatever_the_script_the_claim_has_its_pairs(
     step_seconds: float, start: float, pair_steps: int, budget: float
 ) -> None:
     costs = estimate(step_seconds, start, pair_steps, budget)
-    assert guard.LEAST_STEPS <= costs.guard_steps <= guard.STEPS
+    assert LEAST_STEPS <= costs.guard_steps <= STEPS
     assert costs.pairs >= CLAIM_LEAST_PROCESSES
 
 

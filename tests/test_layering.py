@@ -31,7 +31,8 @@ EXCEPTIONS = {  # module: a library besides; refused with the extra to install w
     "hasten.inside.cutting": {"torch_pruning"},
     "hasten.inside.distributed.backends.mpi": {"mpi4py"},
 }
-AFTER_TORCH = "hasten.inside.distributed."  # imported by nobody before torch is: its classes are torch's
+# imported by nobody before torch is: their classes are torch's, or every line speaks of its dtypes
+AFTER_TORCH = ("hasten.inside.distributed.", "hasten.inside.doubled")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
 
-from .bench import guard
+from .bench.guard import STEPS
+from .bench.judging import LEAST_STEPS
 from .bench.starting import START_OVERLAP
 from .bench.statistics import CLAIM_LEAST_PROCESSES
 from .records.observation import Observation
@@ -61,7 +62,7 @@ class Costs:
         step = median(s.seconds for s in observation.steps)
         start = observation.start_seconds
         affordable = int(_GUARD_SHARE * budget / (_GUARD_WORKERS * step))
-        guard_steps = max(guard.LEAST_STEPS, min(guard.STEPS, affordable))
+        guard_steps = max(LEAST_STEPS, min(STEPS, affordable))
         pair = START_OVERLAP * start + 2 * pair_steps * step
         return cls(
             guard=1.5 * START_OVERLAP * start + _GUARD_WORKERS * guard_steps * step,

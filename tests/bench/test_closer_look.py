@@ -12,9 +12,9 @@ import pytest
 
 from hasten.bench import guard as guarding
 from hasten.bench.checked_steps import watch
+from hasten.bench.departures import departure, gradient_departures
 from hasten.bench.guard import closer_look, each_alone, guard
 from hasten.bench.judging import verdict_on
-from hasten.bench.numerics import departure, gradient_departures
 from hasten.bench.process import wait_all_started
 from hasten.bench.stage import Stage
 from hasten.inside.techniques.catalog import CATALOG

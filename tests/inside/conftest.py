@@ -1,4 +1,6 @@
-"""One thread for torch: these trainings are tiny, and tests may run on busy machines. A ground to protect."""
+"""One thread for torch: these trainings are tiny, and tests may run on busy machines. A ground to protect, a
+training to watch.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,11 @@ import pytest
 import torch
 
 from hasten.inside.layers import remove_layers
+from hasten.inside.seams import Seams
 
 from .ground import Ground, make_ground, why_no_overlay
 from .users import NOBODY, python_for
+from .watching import Watch
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -37,3 +41,12 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
     made = make_ground(user)
     yield made
     remove_layers(str(made.base))
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    seams = Seams()
+    try:
+        yield Watch(seams)
+    finally:
+        seams.undo_all()

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from hasten.inside.hooks import Hooks
-from hasten.inside.observer import Observer, RawStep
-from hasten.inside.seams import Seams
-from hasten.inside.training import Training
-
-
-class Watch:
-    def __init__(self, seams: Seams) -> None:
-        self.steps: list[RawStep] = []
-        self.training = Training(torch, seams, 2**32)
-        self.hooks = Hooks(self.training, Observer(self.steps.append), lambda: None)
-        self.hooks.install()
-
-
-@pytest.fixture
-def watch() -> Iterator[Watch]:
-    seams = Seams()
-    try:
-        yield Watch(seams)
-    finally:
-        seams.undo_all()
+from .watching import Watch
 
 
 class Layer(nn.Linear):

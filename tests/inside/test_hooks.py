@@ -16,46 +16,17 @@ import torch
 from torch.nn.functional import mse_loss
 from torch.utils.data import DataLoader, Dataset, TensorDataset, dataloader
 
-from hasten.inside.hooks import Hooks
-from hasten.inside.observer import Observer, RawStep, cycle_length
+from hasten.inside.observer import cycle_length
 from hasten.inside.perturber import Perturber
 from hasten.inside.seams import Seams
 from hasten.inside.slot import ForwardSlot
-from hasten.inside.training import Training
 from hasten.inside.uses import Uses
 from hasten.inside.witness import Witness
 from hasten.records.plan import Plan
 from hasten.testing.technique_contract import LIVE, plan_of
 from hasten.testing.workbench import workbench
 
-MODULE_CALL = torch.nn.Module.__call__
-
-
-class Watch:
-    """A training under the seams, and what was seen of it."""
-
-    def __init__(self, seams: Seams) -> None:
-        self.steps: list[RawStep] = []
-        self.found = 0
-        self.training = Training(torch, seams, available_bytes=2**32)
-        self.hooks = Hooks(self.training, Observer(self.steps.append), self._root_found)
-        self.hooks.install()
-
-    def _root_found(self) -> None:
-        self.found += 1
-
-    @property
-    def looking(self) -> bool:
-        return torch.nn.Module.__call__ is not MODULE_CALL
-
-
-@pytest.fixture
-def watch() -> Iterator[Watch]:
-    seams = Seams()
-    try:
-        yield Watch(seams)
-    finally:
-        seams.undo_all()
+from .watching import Watch
 
 
 class Net(torch.nn.Module):

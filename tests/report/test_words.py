@@ -10,6 +10,7 @@ from hasten.records.verdict import Tried
 from hasten.report.words import (
     company_words,
     number_words,
+    percent_words,
     rate_words,
     ratio_words,
     seconds_words,
@@ -95,3 +96,21 @@ def test_company() -> None:
     assert company_words(BASELINE) == "-"
     assert company_words(Plan({"malloc": {}, "bf16": {}})) == "malloc + bf16"
     assert company_words(Plan({"malloc": {}, "bf16": {}, "threads": {"count": 1}})) == "3 others"
+
+
+@pytest.mark.parametrize(
+    ("share", "digits", "words"),
+    [
+        (0.00065, 2, "0.065%"),
+        (0.00082173, 4, "0.08217%"),
+        (0.005, 2, "0.50%"),
+        (7.9184, 4, "791.8%"),
+        (7.9184, 2, "792%"),
+        (1.0, 2, "100%"),
+        (0.0, 4, "0%"),
+        (-0.0123, 2, "-1.2%"),
+        (2.0**-20, 2, "0.000095%"),
+    ],
+)
+def test_a_share_has_so_many_significant_digits(share: float, digits: int, words: str) -> None:
+    assert percent_words(share, digits) == words

@@ -19,10 +19,10 @@ from ..inside.job import Perturbation
 from ..records.plan import BASELINE, Plan
 from ..records.verdict import GuardVerdict
 from .checked_steps import Check, Watched, watch
+from .departures import gradient_departures
 from .ending import PlanRefused, ScriptOver
-from .judging import LEAST_STEPS as LEAST_STEPS
 from .judging import verdict_on
-from .numerics import ROUNDING, TURNED, gradient_departures
+from .numerics import ROUNDING, TURNED
 from .process import wait_all_started
 from .stage import Stage
 from .unchecked import not_checked

@@ -15,7 +15,8 @@ from statistics import fmean
 from typing import Any
 
 from ..records.verdict import Difference, GuardVerdict, Invariants
-from ..report.guard import difference_words, percent, too_few_words, unrepeatable_words
+from ..report.guard import difference_words, too_few_words, unrepeatable_words
+from ..report.words import percent_words
 from .checked_steps import Testimony, Watched
 from .numerics import judge_steps
 
@@ -155,8 +156,8 @@ def loss_reasons(curve: Mapping[str, Any]) -> list[str]:
     if curve["held"]:
         return []
     return [
-        f"the loss departs from the baseline's by {percent(curve['deviation'], 4)}, "
-        f"where rounding explains {percent(curve['tolerance'], 2)}"
+        f"the loss departs from the baseline's by {percent_words(curve['deviation'], 4)}, "
+        f"where rounding explains {percent_words(curve['tolerance'], 2)}"
     ]
 
 

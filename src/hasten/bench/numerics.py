@@ -1,24 +1,18 @@
 """Does a step under the plan make of one state and one batch what the baseline's makes of them?
 
-Each tensor c of a candidate is compared with the reference's r by its scale and by |c - r| / |r|. Rounding
-moves single entries much and the scale little: gradients that are 1.05 times what they should be are seen by
-their scale even under bfloat16. Two measures hold the scale between them: <c, r> / <r, r>, which rounding
-makes too small where it turns c away from r (seen: by 1.5%, in a ResNet under bfloat16), and |c| / |r|, which
-it makes too large where it adds to c. The scale departs from 1 only as far as both say.
-
 What rounding may do is what it does to a perturbed baseline, by the same measures in the same steps.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
-from ..report.guard import percent
-from .checked_steps import Check, Sums
+from ..report.words import percent_words
+from .checked_steps import Check
+from .departures import Departure, departure, departures, gradient_departures, tensor_departures
 
 ROUNDING = {  # relative, of one output: sums of hundreds of terms taken in another order
     "float32": 2.0**-20,
@@ -32,27 +26,13 @@ ROUNDING = {  # relative, of one output: sums of hundreds of terms taken in anot
 ROUNDING_TIMES = 8.0
 REDRAWN_TIMES = 2.0  # as a baseline with other draws: one draw stands against another
 REDRAWN_LEAST = 0.15  # relative; up to here it may be rounding all the same, which draws do not reach
-REDRAWN_SCALE = (
-    0.25  # of what other draws turn a gradient by, they may change its scale, seldom as it is seen
-)
+REDRAWN_SCALE = 0.25  # of what other draws turn a gradient by, its scale may change with it; seldom seen
 MEAN_TIMES = 3.0  # as the scale of a perturbed baseline, root mean square, where scales are averaged
 LEAST_CHECKS = 3
 NOISE = 0.5  # a tensor that rounding alone moves by more than half holds nothing to compare
 # Nor does one that moves so many times as far as one rounding: its terms cancel, as those of a bias before
 # batch norm. Seen: up to 500 times where they do not, 200,000 times and more where they do.
 CANCELLED = 1e4
-
-
-@dataclass(frozen=True)
-class Departure:
-    """Of the scale from 1, and |c - r| / |r|."""
-
-    scale: float
-    residual: float
-
-    def within(self, tolerance: Departure) -> bool:
-        return abs(self.scale) <= tolerance.scale and self.residual <= tolerance.residual
-
 
 # A unit close to where it turns (ReLU, max pooling) may turn under the least rounding, and seldom does: the
 # few steps of a perturbed baseline may not show it. Seen: 0.1% of a gradient, 0.4% of one tensor's, in a
@@ -79,7 +59,7 @@ def judge_steps(
     for what in _kinds(candidate):
         tolerance = _tolerance(what, perturbed, draws, precision)
         choose = _middle if draws and what == "buffers" else _worst
-        found = choose(_departures(what, candidate), tolerance)
+        found = choose(departures(what, candidate), tolerance)
         if found is not None:
             compared[what] = _row(*found, tolerance)
     mean = _mean_scale(perturbed, candidate, draws, precision)
@@ -90,14 +70,14 @@ def judge_steps(
     if mean and not mean["held"]:
         reasons.append(
             f"the gradient is {mean['scale']:.3f} times the baseline's in the mean of {len(candidate)} "
-            f"steps, {_explains(draws)} {percent(mean['scale_tolerance'], 2)}"
+            f"steps, {_explains(draws)} {percent_words(mean['scale_tolerance'], 2)}"
         )
     if tensor and not tensor["held"]:
         reasons.append(_reason(f"the gradient of {tensor['tensor']}", tensor, draws))
     if scaled and not scaled["held"]:
         reasons.append(
             f"the gradient of {scaled['tensor']} is {scaled['scale']:.4f} times the baseline's in most of "
-            f"{len(candidate)} steps, {_explains(draws)} {percent(scaled['scale_tolerance'], 2)}"
+            f"{len(candidate)} steps, {_explains(draws)} {percent_words(scaled['scale_tolerance'], 2)}"
         )
     for step, names in counts.items():
         reasons.append(f"{', '.join(names[:3])} in state or buffers differ before step {step}")
@@ -126,52 +106,10 @@ def _words(what: str) -> str:
     return _WORDS.get(what, f"what the optimizer keeps ({kept})")
 
 
-def _departures(what: str, checks: Sequence[Check]) -> list[tuple[int, Departure]]:
-    """With their steps."""
-    found = []
-    for check in checks:
-        if what.startswith("since "):
-            sums = check.since.get(what.removeprefix("since "))
-        else:
-            sums = _total(getattr(check, what).values())
-        if sums is not None:
-            found.append((check.step, departure(sums)))
-    return found
-
-
-def gradient_departures(checks: Sequence[Check]) -> list[Departure]:
-    """Of the whole gradient in each step."""
-    return [departed for _, departed in _departures("gradient", checks)]
-
-
-def departure(sums: Sums, whole: float = 0.0) -> Departure:
-    """``whole``: <r, r> of all tensors, to which one is related whose own is nothing."""
-    reference, product, apart = sums
-    if apart == 0.0:
-        return Departure(0.0, 0.0)
-    if reference > 0.0:
-        return Departure(_scale(product / reference, apart / reference) - 1, math.sqrt(apart / reference))
-    return Departure(0.0, math.sqrt(apart / whole) if whole > 0.0 else math.inf)
-
-
-def _scale(slope: float, apart: float) -> float:
-    """From <c, r> / <r, r> and |c - r|^2 / |r|^2."""
-    square = apart + 2 * slope - 1  # of |c| / |r|
-    if not math.isfinite(square):
-        return square
-    size = math.sqrt(max(square, 0.0))
-    return 1.0 if (size - 1) * (slope - 1) <= 0 else min(size, slope, key=lambda scale: abs(scale - 1))
-
-
-def _total(several: Iterable[Sums]) -> Sums | None:
-    listed = list(several)
-    return [sum(column) for column in zip(*listed, strict=True)] if listed else None
-
-
 def _tolerance(what: str, perturbed: Sequence[Check], draws: bool, precision: str) -> Departure:
     if what == "update":
         return SAME_GRADIENT
-    tolerance = _allowed([departed for _, departed in _departures(what, perturbed)], draws, precision)
+    tolerance = _allowed([departed for _, departed in departures(what, perturbed)], draws, precision)
     return _whole(tolerance) if what.startswith("since ") else tolerance
 
 
@@ -240,11 +178,11 @@ def _worst_tensor(
     worst: tuple[float, dict[str, Any]] | None = None
     whole = gradient_departures(perturbed)
     for name in {name: None for check in candidate for name in check.gradient}:
-        rounded = [departed for _, departed in _of_tensor(name, perturbed)]
+        rounded = [departed for _, departed in tensor_departures(name, perturbed)]
         if any(departed.residual > min(NOISE, CANCELLED * ROUNDING[precision]) for departed in rounded):
             continue
         tolerance = _whole(_allowed([*rounded, *whole], draws, precision), TURNED_TENSOR)
-        found = _worst(_of_tensor(name, candidate), tolerance)
+        found = _worst(tensor_departures(name, candidate), tolerance)
         if found is not None and (worst is None or _excess(found[1], tolerance) > worst[0]):
             worst = (_excess(found[1], tolerance), {"tensor": name, **_row(*found, tolerance)})
     return worst[1] if worst else None
@@ -270,23 +208,6 @@ def _worst_scale(perturbed: Sequence[Check], candidate: Sequence[Check]) -> dict
             worst = {"tensor": name, "scale": 1 + scale, "scale_tolerance": tolerance}
             worst["held"] = abs(scale) <= tolerance
     return worst
-
-
-def _of_tensor(name: str, checks: Sequence[Check]) -> list[tuple[int, Departure]]:
-    """Where the tensor is smaller than usual, related to its usual size: a bias of one entry may come by zero
-    in a step.
-    """
-    having = [check for check in checks if name in check.gradient]
-    usual = median(check.gradient[name][0] for check in having) if having else 0.0
-    found = []
-    for check in having:
-        reference, _, apart = check.gradient[name]
-        if 0.0 < reference < usual:
-            found.append((check.step, Departure(0.0, math.sqrt(apart / usual))))
-        else:
-            whole = sum(sums[0] for sums in check.gradient.values())
-            found.append((check.step, departure(check.gradient[name], whole)))
-    return found
 
 
 def _row(step: int, departed: Departure, tolerance: Departure) -> dict[str, Any]:
@@ -315,9 +236,9 @@ def _reason(what: str, row: Mapping[str, Any], draws: bool) -> str:
     if abs(row["scale"] - 1) > (row["scale_tolerance"] or math.inf):
         return (
             f"{what} is {row['scale']:.3f} times the baseline's in step {row['step']}, "
-            f"{explains} {percent(row['scale_tolerance'], 2)}"
+            f"{explains} {percent_words(row['scale_tolerance'], 2)}"
         )
     return (
-        f"{what} departs from the baseline's by {percent(row['residual'], 4)} in step {row['step']}, "
-        f"{explains} {percent(row['residual_tolerance'], 2)}"
+        f"{what} departs from the baseline's by {percent_words(row['residual'], 4)} in step {row['step']}, "
+        f"{explains} {percent_words(row['residual_tolerance'], 2)}"
     )

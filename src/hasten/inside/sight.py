@@ -72,11 +72,9 @@ class Sight:
             if self.numerics is not None:
                 self.numerics.on_load = perturber.draw_anew
         if job.doubled:
-            from .distributed.doubled import double_all, double_batches, draw_as_single  # they import torch
+            from .doubled import train_in_float64  # it imports torch
 
-            double_all(training.seams)
-            double_batches(training.seams)
-            draw_as_single(training.seams)
+            train_in_float64(training.seams)
         self.member = self._join(job)
 
     def _join(self, job: Job) -> Member | None:

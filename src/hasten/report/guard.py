@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ..records.verdict import Difference
@@ -17,8 +16,8 @@ _EQUAL = {
 }
 _MOST_SHAPES = 3
 _ADVICE = {
-    "killed": "While accuracy is checked, three trainings are in memory at once: free some memory (or train "
-    "on smaller batches), and tune again.",
+    "killed": "While accuracy is checked, three trainings are in memory at once, and up to seven for a "
+    "closer look: free some memory (or train on smaller batches), and tune again.",
     "silent": "Tune again when the machine is less busy.",
     "ended": "Tune again; what its processes printed last is in .hasten, in the folder of the last trial.",
     "script": "If the script fails without hasten, too, mend it; else tune again with another --seed.",
@@ -57,10 +56,3 @@ def unrepeatable_words(differences: Sequence[Difference]) -> str:
 def advice(why_not: str) -> str:
     """What to do where accuracy could not be checked."""
     return _ADVICE.get(why_not, "Tune again.")
-
-
-def percent(share: float, digits: int) -> str:
-    """With so many significant digits: 0.0006512 is "0.065%" with two."""
-    hundredth = 100 * share
-    after_point = digits - 1 - math.floor(math.log10(abs(hundredth))) if hundredth else 0
-    return f"{hundredth:.{max(0, after_point)}f}%"

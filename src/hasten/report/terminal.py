@@ -10,12 +10,13 @@ from ..records.cause import Cause
 from ..records.observation import Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.verdict import TuneResult
-from .guard import advice, percent
+from .guard import advice
 from .threads import thread_lines
 from .words import (
     company_words,
     gpu_memory_words,
     parameters_words,
+    percent_words,
     rate_words,
     ratio_words,
     seconds_words,
@@ -145,8 +146,8 @@ def _guard_words(result: TuneResult) -> str:
         same = "flags and learning rates, other draws of the same distributions"
     return (
         f"Accuracy held over {guard.steps} steps: same {same}; "
-        f"the loss stays within {percent(curve['deviation'], 2)} of plain's, where rounding explains "
-        f"{percent(curve['tolerance'], 2)}{_single_steps(guard.numerics)}."
+        f"the loss stays within {percent_words(curve['deviation'], 2)} of plain's, where rounding explains "
+        f"{percent_words(curve['tolerance'], 2)}{_single_steps(guard.numerics)}."
     )
 
 

@@ -53,7 +53,17 @@ def seconds_words(seconds: float) -> str:
 
 def number_words(value: float) -> str:
     """With two significant digits at least, and no more decimals than that takes: "4,507", "3.1", "0.043"."""
-    decimals = 1 - math.floor(math.log10(abs(value))) if value else 0
+    return _significant(value, 2)
+
+
+def percent_words(share: float, digits: int) -> str:
+    """With so many significant digits: 0.0006512 is "0.065%" with two."""
+    return f"{_significant(100 * share, digits)}%"
+
+
+def _significant(value: float, digits: int) -> str:
+    """No digit before the point is left out."""
+    decimals = digits - 1 - math.floor(math.log10(abs(value))) if value else 0
     return f"{value:,.{max(0, decimals)}f}"
 
 

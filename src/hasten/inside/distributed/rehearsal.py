@@ -18,6 +18,7 @@ import torch
 from ...records.codec import from_json, to_json
 from ...records.ranks import Findings, LoaderKey
 from .. import own_files
+from ..doubled import double_all, doubled
 from ..fetching import samples_of
 from ..hooks import Hooks
 from ..job import COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SHORT, WITH_SUM, Ranks
@@ -29,7 +30,6 @@ from ..witness import feed
 from .agreement import Agreement, plain
 from .aligned import AlignedDraws, quiet_recurrent, without_dropout
 from .averaging import OutOfStep
-from .doubled import double_all, doubled
 from .member import Member
 from .slicing import key_of, slice_of
 from .trace import Trace

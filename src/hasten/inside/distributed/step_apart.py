@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
+from ..doubled import DOUBLE, SINGLE, double_all, doubled
 from ..fetching import samples_of
 from ..random_state import State, set_streams
 from .agreement import plain
 from .aligned import AlignedDraws, quiet_recurrent, without_dropout
-from .doubled import DOUBLE, SINGLE, double_all, doubled
 from .harmless import make_harmless
 from .slicing import Slice
 

@@ -10,11 +10,18 @@ from typing import Any
 
 import torch
 
-from ..random_state import DRAWING_IN_PLACE
-from ..seams import Seams
-from ..structures import map_tensors
+from .random_state import DRAWING_IN_PLACE
+from .seams import Seams
+from .structures import map_tensors
 
 SINGLE, DOUBLE = torch.float32, torch.float64
+
+
+def train_in_float64(seams: Seams) -> None:
+    """From here on the training is in float64, with the weights, samples and masks that float32 has."""
+    double_all(seams)
+    _double_batches(seams)
+    _draw_as_single(seams)
 
 
 def double_all(seams: Seams) -> None:
@@ -33,7 +40,7 @@ def double_all(seams: Seams) -> None:
 _MADE = ("rand", "randn", "rand_like", "randn_like", "normal", "bernoulli", "multinomial")
 
 
-def draw_as_single(seams: Seams) -> None:
+def _draw_as_single(seams: Seams) -> None:
     """Random numbers stay those of float32, so that a training in float64 has the same weights, samples and
     masks: both the numbers and how far a stream moves depend on what is drawn.
     """
@@ -68,7 +75,7 @@ def _single(value: Any) -> Any:
     return map_tensors(torch, value, lambda t: t.to(SINGLE) if t.dtype == DOUBLE else t)
 
 
-def double_batches(seams: Seams) -> None:
+def _double_batches(seams: Seams) -> None:
     """Of any loader, also of those that worker processes make."""
     from torch.utils.data import dataloader
 

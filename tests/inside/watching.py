@@ -1,0 +1,30 @@
+"""A training under the seams, in the process of the test."""
+
+from __future__ import annotations
+
+import torch
+
+from hasten.inside.hooks import Hooks
+from hasten.inside.observer import Observer, RawStep
+from hasten.inside.seams import Seams
+from hasten.inside.training import Training
+
+MODULE_CALL = torch.nn.Module.__call__
+
+
+class Watch:
+    """A training under the seams, and what was seen of it."""
+
+    def __init__(self, seams: Seams) -> None:
+        self.steps: list[RawStep] = []
+        self.found = 0
+        self.training = Training(torch, seams, available_bytes=2**32)
+        self.hooks = Hooks(self.training, Observer(self.steps.append), self._root_found)
+        self.hooks.install()
+
+    def _root_found(self) -> None:
+        self.found += 1
+
+    @property
+    def looking(self) -> bool:
+        return torch.nn.Module.__call__ is not MODULE_CALL
