@@ -72,9 +72,8 @@ def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict
     something else is measured here.
     """
     check_processes(request.plan, distribution_of(request.script))
-    own_ranks_of(
-        request.script, request.nproc, request.backend, this_machine()
-    )  # before anything is waited for
+    # what cannot be is said before anything is waited for
+    own_ranks_of(request.script, request.nproc, request.backend, this_machine())
     workspace = Workspace(request.script)
     prepare(workspace)
     with alone(workspace, request.wait, say):

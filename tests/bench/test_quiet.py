@@ -30,6 +30,7 @@ class Machine:
     cpus: int = 2
     ours: float = 2.0
     others: Callable[[float], float] = lambda now: 0.0
+    stolen_share: float = 0.0  # of what others have
     throttled_share: float = 0.0
     quota: float | None = None
     reading: ProcessorTime = field(default_factory=lambda: ProcessorTime(0.0, 0.0, 0.0))
@@ -43,6 +44,7 @@ class Machine:
             now.at + seconds,
             now.busy + fits * (ours + others) * seconds,
             now.own + fits * ours * seconds,
+            now.stolen + fits * self.stolen_share * others * seconds,
             now.throttled + self.throttled_share * seconds,
         )
 
@@ -153,6 +155,21 @@ def test_it_is_said_while_it_waits_and_at_the_end() -> None:
         "other programs took processor time from 1 of 4 blocks of steps: 1 were set aside"
     )
     assert "counted as" not in words
+    assert words.endswith("Stop them, or tune when the machine is quiet")
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("stolen_share", "who"), [(0.2, "other programs"), (0.9, "the host of this virtual")]
+)
+def test_who_took_it_is_said(stolen_share: float, who: str) -> None:
+    """Nobody can stop a program that is not on this machine."""
+    machine = Machine(others=lambda now: 1.0, stolen_share=stolen_share)
+    quiet = machine.quiet(0.0)
+    machine.block(quiet)
+    (words,) = quiet.words()
+    assert words.startswith(f"{who} ")
+    assert ("Stop them" in words) == (who == "other programs")
 
 
 # ---- comparisons

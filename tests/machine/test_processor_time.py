@@ -39,17 +39,18 @@ STAT = "cpu  1 1 1 1 1 1 1 1 0 0\ncpu0 100 10 20 1000 50 1 2 30 99 0\ncpu1 200 0
 
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize(
-    ("cpus", "busy"),
-    [({0}, 163), ({1}, 200), ({0, 1}, 363), ({0, 5}, 163)],  # idle and waiting for a disk is not busy
+    ("cpus", "busy", "stolen"),
+    [({0}, 163, 30), ({1}, 200, 0), ({0, 1}, 363, 30), ({0, 5}, 163, 30)],  # waiting for a disk is not busy
 )
 def test_all_but_idle_time_counts_of_the_cpus_that_we_may_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpus: set[int], busy: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpus: set[int], busy: int, stolen: int
 ) -> None:
     """What a hypervisor took away counts, too; what a guest used is there twice."""
     monkeypatch.setattr(module, "_allowed", lambda: cpus)
     found = processor_time(proc(tmp_path, STAT, ONE), 7)
     assert found is not None
     assert found.busy == pytest.approx(busy * TICK)
+    assert found.stolen == pytest.approx(stolen * TICK)
 
 
 @pytest.mark.attack("truth")

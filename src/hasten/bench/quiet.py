@@ -46,6 +46,7 @@ class Quiet:
         self.say: Callable[[str], None] = lambda text: None
         self.blocks = self.disturbed_blocks = self.set_aside = 0
         self.spent_seconds = 0.0
+        self._taken = self._stolen = 0.0  # seconds, in disturbed blocks: by others, of them by a hypervisor
 
     def begin(self) -> ProcessorTime | None:
         """Before a block: what ``disturbed`` is to be asked with after it."""
@@ -64,6 +65,8 @@ class Quiet:
         if not self._contended(before, after):
             return False
         self.disturbed_blocks += 1
+        self._taken += _others(before, after)
+        self._stolen += after.stolen - before.stolen
         if self.patience <= 0 or not again:
             return False
         self.set_aside += 1
@@ -86,7 +89,7 @@ class Quiet:
 
     def _contended(self, before: ProcessorTime, after: ProcessorTime) -> bool:
         """Whether others use what we need: while we do not work, it counts what we needed before."""
-        seconds = (after.busy - before.busy) - (after.own - before.own)
+        seconds = _others(before, after)
         others = _cpus_used(seconds, before, after)
         if (
             seconds > _LEAST_SECONDS
@@ -108,11 +111,19 @@ class Quiet:
             return []
         counted = self.disturbed_blocks - self.set_aside
         also = f"; {counted} counted as they were" if counted else ""
+        host = self._stolen > self._taken / 2
+        who = "the host of this virtual machine" if host else "other programs"
+        advice = "Tune when the host is less busy" if host else "Stop them, or tune when the machine is quiet"
         return [
-            f"other programs took processor time from {self.disturbed_blocks} of {self.blocks} blocks of "
+            f"{who} took processor time from {self.disturbed_blocks} of {self.blocks} blocks of "
             f"steps: {self.set_aside} were set aside and measured again, which took "
-            f"{self.spent_seconds:.0f} s{also}. Stop them, or tune when the machine is quiet"
+            f"{self.spent_seconds:.0f} s{also}. {advice}"
         ]
+
+
+def _others(before: ProcessorTime, after: ProcessorTime) -> float:
+    """Seconds of processor time that others had."""
+    return (after.busy - before.busy) - (after.own - before.own)
 
 
 def _cpus_used(seconds: float, before: ProcessorTime, after: ProcessorTime) -> float:

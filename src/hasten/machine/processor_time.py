@@ -19,17 +19,21 @@ from hasten.records.processor_time import ProcessorTime
 
 _ROOT = Path("/")
 _IDLE = (3, 4)  # of a line's numbers: idle, and waiting for a disk
+_STOLEN = 7
 _KNOWN = 8  # numbers a line has: those behind count guests, whose time is in the first already
 
 
 def processor_time(root: Path = _ROOT, process: int | None = None) -> ProcessorTime | None:
     """A reading of now, of ``process`` (None: ours) and all below it; None where the system does not tell."""
-    busy = _busy_ticks(root, _allowed())
+    ticks = _busy_ticks(root, _allowed())
     own = _ticks_of(root, os.getpid() if process is None else process)
-    if busy is None or own is None:
+    if ticks is None or own is None:
         return None
     tick = 1 / os.sysconf("SC_CLK_TCK")
-    return ProcessorTime(time.monotonic(), busy * tick, own * tick, _throttled_seconds(root))
+    busy, stolen = ticks
+    return ProcessorTime(
+        time.monotonic(), busy * tick, own * tick, stolen * tick, throttled=_throttled_seconds(root)
+    )
 
 
 def allowed_cpus() -> int:
@@ -41,17 +45,19 @@ def _allowed() -> Set[int]:
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
 
-def _busy_ticks(root: Path, cpus: Set[int]) -> int | None:
-    """Of ``cpus`` since boot."""
-    found = None
+def _busy_ticks(root: Path, cpus: Set[int]) -> tuple[int, int] | None:
+    """Of ``cpus`` since boot, and how many of them a hypervisor took away."""
+    found, busy, stolen = False, 0, 0
     for line in text_of(root / "proc/stat").splitlines():
         name, *words = line.split() or [""]
         if not name.startswith("cpu"):
             break
         if number_in(name[3:]) in cpus:
             numbers = [number_in(word) or 0 for word in words[:_KNOWN]]
-            found = (found or 0) + sum(n for place, n in enumerate(numbers) if place not in _IDLE)
-    return found
+            busy += sum(n for place, n in enumerate(numbers) if place not in _IDLE)
+            stolen += sum(numbers[_STOLEN:])
+            found = True
+    return (busy, stolen) if found else None
 
 
 def _ticks_of(root: Path, process: int) -> int | None:

@@ -12,4 +12,5 @@ class ProcessorTime:
     at: float  # of some clock
     busy: float  # of the CPUs that we may use, by anybody; what a hypervisor took away included
     own: float  # of this process and all below it
+    stolen: float = 0.0  # of ``busy``: what a hypervisor took away
     throttled: float = 0.0  # for which the control group's quota stopped us
