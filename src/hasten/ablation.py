@@ -31,8 +31,8 @@ class Ablation:
         self._undecided: dict[str, Plan] = {}  # in which plan
 
     def settle(self, plan: Plan, names: Sequence[str]) -> Plan:
-        """``plan`` with those of ``names`` that earn their place; who did so in another company, that of one
-        gone since, is judged again.
+        """``plan`` with those of ``names`` that earn their place; what did so beside one that has gone since
+        is judged again.
         """
         waiting = list(names)
         stayed: list[str] = []

@@ -430,6 +430,38 @@ def test_a_run_says_what_of_its_plan_does_not_apply(stage: Stage) -> None:
     assert done.stderr == said
 
 
+BY_HAND = """
+import torch
+weight = torch.zeros(4, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for _ in range(3):
+    (torch.ones(2, 4) @ weight - 1).pow(2).mean().backward(); optimizer.step()
+"""
+PAST_THE_MODEL = """
+import torch
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    model.forward(torch.ones(2, 4)).mean().backward(); optimizer.step()
+"""
+
+
+@pytest.mark.attack("messages")
+@pytest.mark.parametrize("ending", ["", "raise SystemExit(0)"])
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [(BY_HAND, "it trains no model"), (PAST_THE_MODEL, "model.forward(x)")],
+    ids=["no model", "a model that is never called"],
+)
+def test_a_run_whose_plan_found_nothing_to_apply_to_says_so(
+    stage: Stage, source: str, why: str, ending: str
+) -> None:
+    done = stage.run(f"{source}\n{ending}", plan=Plan({"fused_optimizer": {}, "malloc": {}}))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("hasten: the plan is not applied: ")
+    assert why in done.stderr
+
+
 @pytest.mark.thorough
 def test_a_strict_run_stops_there(stage: Stage) -> None:
     done = stage.run(TRAIN + "train(3)\nprint('done')", plan=Plan({"channels_last": {}}), strict=True)

@@ -45,9 +45,8 @@ class Training:
         self.training_datasets: dict[int, Any] = {}  # id -> dataset whose samples reached a training step
         self.kept: dict[str, Any] = {}  # what a technique leaves for its next time on: caches, never effects
         self.obstacles: dict[str, None] = {}  # why what is trained cannot be followed
-        self.averages_gradients = (
-            False  # over ranks, after a backward pass: the script wraps a model for that
-        )
+        # over ranks, after a backward pass: the script wraps a model for that
+        self.averages_gradients = False
         self.member: Any = None  # what makes this process one of several ranks
         self.changed = False  # a root or an optimizer came since this was cleared
         self.parts_added = 0  # roots and optimizers, in all

@@ -21,6 +21,7 @@ from .training import NotApplicable
 
 if TYPE_CHECKING:
     from .switch import Switchboard
+    from .training import Training
 
 
 class UnderPlan:
@@ -59,6 +60,12 @@ class UnderPlan:
                 self.say(f"{proof.technique} has no effect here: {proof.evidence}")
             elif CATALOG[proof.technique].changes_training(switchboard.plan.techniques[proof.technique]):
                 self._note(f"{proof.technique}: {proof.evidence}")
+
+    def say_nothing_came(self, plan: Plan, training: Training) -> None:
+        """A training is over in which no model was ever called."""
+        if any(CATALOG[name].scope == "live" for name in plan.techniques):
+            why = "; ".join(training.obstacles) or "it trains no model (torch.nn.Module) that it calls"
+            self.say(f"the plan is not applied: {why}")
 
     def say(self, text: str) -> None:
         """Of what is not as the plan wants it."""

@@ -96,14 +96,22 @@ class Worker:
             if self._sight is not None and self._sight.member is not None:
                 self._sight.member.script_failed(error)
             show_as_python_does(error)  # before we are stopped: who hears of the end has no patience
+            if isinstance(error, SystemExit):
+                self._tell_what_the_plan_did()
             self._tell_failure(error)
             die_as_python_does(error)
-        alone = self._conversation is None or self._account is not None
-        if alone and 0 < self._steps <= self._delay:
-            self._under_plan.tell_proofs(
-                self._seen().switchboard
-            )  # it was over before all of the plan was in force
+        self._tell_what_the_plan_did()
         self._tell_end("completed")
+
+    def _tell_what_the_plan_did(self) -> None:
+        """Where the run was over before all of the plan was in force."""
+        alone = self._conversation is None or self._account is not None
+        if not alone or not self._steps or self._sight is None:
+            return
+        if self._due:
+            self._under_plan.say_nothing_came(self._due, self._sight.training)
+        elif self._steps <= self._delay:
+            self._under_plan.tell_proofs(self._sight.switchboard)
 
     def _about_to_fork(self) -> None:
         self._forking = os.getpid()
