@@ -168,4 +168,4 @@ def _by_hand(script: Script, result: TuneResult) -> str:
         rest = ",".join(f"{key}={value}" for key, value in settings.items())
         words += ["--use", shlex.quote(f"{name}:{rest}" if rest else name)]
     gain = f"it trains {result.speedup.value:.2f} times faster" if result.speedup is not None else "train"
-    return f"Without it, {gain} by: hasten run {' '.join(words)} {script.label}"
+    return f"Without it, {gain} by: hasten run {result.rank_options}{' '.join(words)} {script.label}"

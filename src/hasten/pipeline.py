@@ -129,6 +129,7 @@ def _tune_alone(
             tune_seconds=whole.spent,
             warnings=warnings,
             nproc=request.nproc,
+            backend=request.backend,
             sources=sources.digests(),
         )
         sources.check()

@@ -275,6 +275,8 @@ def test_of_ranks_it_is_said_that_one_was_looked_at_and_how_to_start_them() -> N
     assert GAIN.guard is not None
     changing = replace(GAIN, nproc=2, guard=replace(GAIN.guard, changes=("batch_size",)))
     assert "  hasten verify --nproc-per-node 2 train.py" in tune_report(changing)
+    instead = replace(GAIN, nproc=2, backend="shm")
+    assert "  hasten run --nproc-per-node 2 --backend shm train.py" in tune_report(instead)
 
 
 def test_a_profile_of_ranks_says_that_one_was_looked_at() -> None:

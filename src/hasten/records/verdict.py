@@ -122,7 +122,16 @@ class TuneResult:
     protection: str = ""  # "overlay", "landlock", or "off" where the user allowed writes
     warnings: tuple[str, ...] = ()
     nproc: int | None = None  # ranks of a script that is distributed itself; what is told is of one of them
+    backend: str = ""  # that stood in for the one that such a script names
     sources: SourceDigests | None = None  # of what was measured
     machine: str = ""
     cpu_flags: tuple[str, ...] = ()  # of its processor, those that decide which kernels run
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rank_options(self) -> str:
+        """What to put behind a command to start the same ranks, and a blank; "" for one process."""
+        if self.nproc is None:
+            return ""
+        backend = f"--backend {self.backend} " if self.backend else ""
+        return f"--nproc-per-node {self.nproc} {backend}"

@@ -168,7 +168,7 @@ def _single_steps(numerics: Mapping[str, Any]) -> str:
 
 
 def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:
-    ranks = f"--nproc-per-node {result.nproc} " if result.nproc is not None else ""
+    ranks = result.rank_options
     run = f"  hasten run {ranks}{script}"
     if result.plan and result.guard is not None and result.guard.changes:
         return [
