@@ -210,13 +210,12 @@ def run(names: list[str]) -> None:
     with ProcessPoolExecutor(AT_ONCE) as pool:
         rows = []
         for row in pool.map(row_of, here):
-            rows.append(asdict(row))
+            rows.append({**asdict(row), "machine": this_machine().identity})
             told = {name: what for name, (what, _) in row.techniques.items()}
             print(row.name, row.same_output, told, row.guard, row.said, flush=True)
     libraries = sorted({name for shape in here if isinstance(shape, LibraryScript) for name in shape.needs})
     torch = version("torch")
     content: dict[str, Any] = {
-        "machine": this_machine().identity,
         "torch": torch,
         "libraries": {name: _version_of(name) for name in libraries},
         "rows": rows,
@@ -225,8 +224,9 @@ def run(names: list[str]) -> None:
     path = RESULTS / f"compatibility-torch-{torch.split('+')[0]}.json"
     if names and path.exists():  # only these anew
         kept = json.loads(path.read_text())
-        anew = {row["name"]: row for row in rows}
-        content["rows"] = [anew.get(row["name"], row) for row in kept["rows"]]
+        known = {row["name"]: row for row in (*kept["rows"], *rows)}
+        order = [shape.name for shape in (*TUNABLE, *LIBRARY_SCRIPTS, *REFUSED)]
+        content["rows"] = [known[name] for name in order if name in known]
         content["libraries"] = {**kept["libraries"], **content["libraries"]}
     path.write_text(json.dumps(content, indent=1) + "\n")
     print(f"raw outcome: {path}")
@@ -269,7 +269,7 @@ def write() -> None:
         lines += [
             f"## torch {page['torch']}",
             "",
-            f"On {page['machine']}. {f'With {used}.' if used else ''}",
+            f"On {_machines(page['rows'])}. {f'With {used}.' if used else ''}",
             "",
         ]
         for group, title in (("shapes", "Shapes of scripts"), ("libraries", "Libraries")):
@@ -289,6 +289,15 @@ def write() -> None:
     lines += ["## Reasons", "", *(f"{number}. {reason}" for reason, number in reasons.items()), ""]
     PAGE.write_text("\n".join(lines))
     print(PAGE)
+
+
+def _machines(rows: list[dict[str, Any]]) -> str:
+    """The one of most scripts first; of the others, which scripts ran there."""
+    ran: dict[str, list[str]] = {}
+    for row in rows:
+        ran.setdefault(row["machine"], []).append(row["name"])
+    most, *others = sorted(ran, key=lambda machine: -len(ran[machine]))
+    return "; ".join([most, *(f"{', '.join(ran[machine])} on {machine}" for machine in others)])
 
 
 def _table(rows: list[dict[str, Any]], reasons: dict[str, int]) -> list[str]:
