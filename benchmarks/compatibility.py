@@ -128,7 +128,8 @@ def _refusal(shape: Shape, arguments: tuple[str, ...]) -> str:
         try:
             observation, _ = observe(stage)
         except HastenError as error:
-            return str(error).replace(f"{shape.path.parent}{os.sep}", "").splitlines()[-1]
+            first, *more = str(error).replace(f"{shape.path.parent}{os.sep}", "").splitlines()
+            return " ".join([first, *more[-1:]])  # of a traceback of the script's, what it ends with
     return "; ".join(observation.obstacles).replace(f"{shape.path.parent}{os.sep}", "")
 
 
