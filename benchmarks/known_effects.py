@@ -32,6 +32,7 @@ from tests.bench.busy_techniques import (
 )
 from tests.bench.workers import first_output, stage_for
 
+from hasten.bench.claims import LOOKS_MOST, Effort
 from hasten.bench.observe import observe
 from hasten.bench.script_bench import ScriptBench
 from hasten.machine import this_machine
@@ -100,7 +101,7 @@ def one_round(number: int, gains: Sequence[float], pairs: int) -> Iterator[dict[
                         "began": began,
                         "rounds": [rounds_under(BASELINE), rounds_under(plans[gain])],
                         "live": kept(live[gain]),
-                        "pairs": kept(bench.confirm(plans[gain], pairs)),
+                        "pairs": kept(bench.confirm(plans[gain], Effort(pairs, LOOKS_MOST))),
                     }
 
 
@@ -115,7 +116,7 @@ def calibration(folder: Path) -> list[float]:
 
 def kept(trial: Trial) -> dict[str, Any]:
     """The raw numbers of a comparison."""
-    names = ("log_ratios", "step_seconds_a", "step_seconds_b", "seconds", "failure")
+    names = ("log_ratios", "looks", "looks_most", "step_seconds_a", "step_seconds_b", "seconds", "failure")
     return {name: getattr(trial, name) for name in names}
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from tests.bench.busy_techniques import true_log_ratio
 
-from hasten.bench.statistics import CLAIM_LEAST_PROCESSES, interval, is_gain, least_found
+from hasten.bench.claims import CLAIM_LEAST_PROCESSES, is_gain, least_found
+from hasten.bench.statistics import interval
 
 Rows = Sequence[dict[str, Any]]
 
@@ -41,6 +42,8 @@ class Known:
     truth: float
     confirmations: tuple[tuple[float, ...], ...]  # log ratios of pairs
     live: tuple[tuple[float, ...], ...]  # log ratios of quads, each of one process
+    looks: tuple[tuple[float, ...], ...]  # of processes of the plan alone, for each confirmation
+    looks_most: int  # how many of them there might have been in each
 
     @property
     def values(self) -> list[float]:
@@ -63,7 +66,7 @@ class Known:
 
     @property
     def claims(self) -> int:
-        return sum(is_gain(values) for values in self.confirmations)
+        return sum(map(is_gain, self.confirmations, self.looks))
 
     @property
     def covered(self) -> int:
@@ -76,7 +79,7 @@ class Known:
         """The gain that such confirmations say that they find: the median."""
         if self.pairs < CLAIM_LEAST_PROCESSES:
             return None
-        return median(least_found(values, self.pairs) for values in self.confirmations)
+        return median(least_found(values, self.pairs, self.looks_most) for values in self.confirmations)
 
 
 def rest_of(rows: Rows) -> Estimate:
@@ -100,11 +103,18 @@ def bend_of(rows: Rows) -> Estimate:
 
 
 def known_effects(rows: Rows) -> list[Known]:
-    """By number of pairs, then by gain. Comparisons that failed are left out."""
-    groups: dict[tuple[int, float, int, int], list[dict[str, Any]]] = {}
+    """By number of pairs, then by gain. Comparisons that failed are left out. Those of the first version
+    could start no process alone; they are counted by themselves.
+    """
+    groups: dict[tuple[int, float, int, int, int], list[dict[str, Any]]] = {}
     for row in rows:
         if row["kind"] == "comparison" and row["pairs"]["failure"] is None:
-            key = (len(row["pairs"]["log_ratios"]), row["gain"], *row["rounds"])
+            key = (
+                len(row["pairs"]["log_ratios"]),
+                row["gain"],
+                *row["rounds"],
+                row["pairs"].get("looks_most", 0),
+            )
             groups.setdefault(key, []).append(row)
     rest = rest_of(rows).value if groups else 0.0
     return [
@@ -114,8 +124,10 @@ def known_effects(rows: Rows) -> list[Known]:
             truth=true_log_ratio(rounds_a, rounds_b, rest),
             confirmations=tuple(tuple(row["pairs"]["log_ratios"]) for row in group),
             live=tuple(tuple(row["live"]["log_ratios"]) for row in group if row["live"]["failure"] is None),
+            looks=tuple(tuple(row["pairs"].get("looks", ())) for row in group),
+            looks_most=looks_most,
         )
-        for (pairs, gain, rounds_a, rounds_b), group in sorted(groups.items())
+        for (pairs, gain, rounds_a, rounds_b, looks_most), group in sorted(groups.items())
     ]
 
 
@@ -138,15 +150,17 @@ def summary(rows: Rows) -> str:
     if not known:
         return "nothing was measured yet"
     lines = [
-        "| made | pairs | true ratio of times | mean of all pairs less the true one | sd of a pair | "
+        "| made | pairs | processes alone, at most | true ratio of times | "
+        "mean of all pairs less the true one | sd of a pair | "
         "gains claimed | a gain it says it finds, median | 95% intervals that hold the true one | "
         "live, in one process: mean less the true one |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for one in known:
         count = len(one.confirmations)
         lines.append(
-            f"| {gain_words(one.gain)} | {one.pairs} | {math.exp(one.truth):.4f} | {one.bias.words()} | "
+            f"| {gain_words(one.gain)} | {one.pairs} | {one.looks_most} | {math.exp(one.truth):.4f} | "
+            f"{one.bias.words()} | "
             f"{one.spread:.1%} | {one.claims} of {count} | "
             f"{'-' if one.told is None else f'{one.told:.1%}'} | {one.covered} of {count} | "
             f"{'-' if one.live_bias is None else one.live_bias.words()} |"

@@ -66,6 +66,10 @@ SELDOM_SLOW = Noise(slow_by=math.log(22 / 14), to_slow=1 / 3000, to_fast=1 / 100
 # Worse than anything that was seen: one process in ten is slow.
 ONE_IN_TEN_SLOW = Noise(slow_by=math.log(22 / 14), to_slow=1 / 900, to_fast=1 / 100)
 
+# Worse still: more of them, and slower ones than a claim allows for.
+ONE_IN_FIVE_SLOW = Noise(slow_by=math.log(22 / 14), to_slow=1 / 400, to_fast=1 / 100)
+ONE_IN_TEN_TWICE_AS_SLOW = Noise(slow_by=math.log(2), to_slow=1 / 900, to_fast=1 / 100)
+
 # The machine's own speed, as a random walk a step: epochs of 3.5 s in one process differed by 3 to 4%
 # (benchmarks/results, fashion_cnn).
 DRIFT_SD = 0.002

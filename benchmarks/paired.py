@@ -16,13 +16,16 @@ import numpy as np
 from tests.bench.made_up import step
 from tests.bench.paper_workers import PaperStage, PaperWorker
 
+from hasten.bench.claims import LOOKS_MOST
 from hasten.bench.pairs import PairsBench
 from hasten.bench.steps import Rhythm
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
 
 from .noise import (
+    ONE_IN_FIVE_SLOW,
     ONE_IN_TEN_SLOW,
+    ONE_IN_TEN_TWICE_AS_SLOW,
     SELDOM_SLOW,
     STEADY,
     STEP_SECONDS,
@@ -57,6 +60,17 @@ CASES = (
 )
 
 
+BEYOND = (
+    Case("one-in-five", "the baseline steady, the plan slow one time in five", STEADY, ONE_IN_FIVE_SLOW),
+    Case(
+        "twice-as-slow",
+        "the baseline steady, the plan half as fast one time in ten",
+        STEADY,
+        ONE_IN_TEN_TWICE_AS_SLOW,
+    ),
+)
+
+
 @dataclass(frozen=True)
 class Schedule:
     """In which order the two workers of a pair train. ``when``: the moment, in steps of both, of each step of
@@ -72,12 +86,23 @@ class Schedule:
         return [block.start for block in self.blocks]
 
 
+@dataclass(frozen=True)
+class Draws:
+    """Of many comparisons. ``own``: comparisons x pairs x 2 x steps; ``machine``: comparisons x pairs x twice
+    as many steps.
+    """
+
+    own: Floats
+    machine: Floats
+
+
 @dataclass
 class SimulatedStage(PaperStage):
     """``own``: pairs x 2 x steps; ``machine``: pairs x twice as many steps, in the order of time."""
 
     own: Floats = field(default_factory=lambda: np.zeros((2, 2, 10**3)))
     machine: Floats = field(default_factory=lambda: np.zeros((2, 2 * 10**3)))
+    alone: Draws | None = None  # of one comparison, for processes after those of the pairs
     trained: list[tuple[int, int]] = field(default_factory=list)  # worker and steps, in the order of time
 
     def worker(self, plan: Plan = BASELINE, **_: object) -> PaperWorker:
@@ -95,7 +120,13 @@ class SimulatedWorker(PaperWorker):
         stage, pair = self.simulated, self.number // 2
         now = sum(steps for worker, steps in stage.trained if worker // 2 == pair)
         side = A if self.plan == BASELINE else B
-        logs = stage.own[pair, side, self.taken : self.taken + count] + stage.machine[pair, now : now + count]
+        steps, moments = slice(self.taken, self.taken + count), slice(now, now + count)
+        if pair < len(stage.own):
+            logs = stage.own[pair, side, steps] + stage.machine[pair, moments]
+        else:
+            assert stage.alone is not None
+            later = self.number - 2 * len(stage.own)
+            logs = stage.alone.own[0, later, steps] + stage.alone.machine[0, later // 2, moments]
         stage.trained.append((self.number, count))
         self.taken += count
         usual = self.speed * math.prod(stage.effects.get(name, 1.0) for name in self.plan.techniques)
@@ -123,16 +154,6 @@ def schedule_of_pairs() -> Schedule:
     return Schedule(bench.steps_needed, timed, np.array(moments))
 
 
-@dataclass(frozen=True)
-class Draws:
-    """Of many comparisons. ``own``: comparisons x pairs x 2 x steps; ``machine``: comparisons x pairs x twice
-    as many steps.
-    """
-
-    own: Floats
-    machine: Floats
-
-
 def draw(case: Case, schedule: Schedule, comparisons: int, pairs: int, source: np.random.Generator) -> Draws:
     sides = [
         own_part(noise, (comparisons, pairs), schedule.steps, schedule.first_after_stop, source)
@@ -143,15 +164,43 @@ def draw(case: Case, schedule: Schedule, comparisons: int, pairs: int, source: n
 
 def log_ratios(draws: Draws, schedule: Schedule) -> Floats:
     """What PairsBench makes of each pair, without an effect of the plan: comparisons x pairs."""
+    found: Floats = np.log(seconds_of(B, draws, schedule) / seconds_of(A, draws, schedule))
+    return found
+
+
+def seconds_of(side: int, draws: Draws, schedule: Schedule) -> Floats:
+    """Of the steps of each pair's process, in units of a usual step: comparisons x pairs."""
     pairs = np.arange(draws.own.shape[1])
-    times = []
-    for side in (A, B):
-        starts_second = (pairs % 2 == 0) == (side == B)
-        when = schedule.when[starts_second.astype(int)]
-        seconds = np.exp(draws.own[:, :, side] + np.take_along_axis(draws.machine, when[None], axis=-1))
-        blocks = [np.median(seconds[..., block.start + 1 : block.stop], axis=-1) for block in schedule.blocks]
-        times.append(np.median(np.stack(blocks, axis=-1), axis=-1))
-    found: Floats = np.log(times[B] / times[A])
+    starts_second = (pairs % 2 == 0) == (side == B)
+    when = schedule.when[starts_second.astype(int)]
+    seconds = np.exp(draws.own[:, :, side] + np.take_along_axis(draws.machine, when[None], axis=-1))
+    blocks = [np.median(seconds[..., block.start + 1 : block.stop], axis=-1) for block in schedule.blocks]
+    found: Floats = np.median(np.stack(blocks, axis=-1), axis=-1)
+    return found
+
+
+def draw_alone(noise: Noise, schedule: Schedule, comparisons: int, source: np.random.Generator) -> Draws:
+    """Of processes of the plan alone. ``own``: comparisons x LOOKS_MOST x steps; ``machine``: comparisons x
+    half as many x twice as many steps: one walk through all of them.
+    """
+    block = schedule.blocks[0]
+    own = own_part(noise, (comparisons, LOOKS_MOST), block.stop, [block.start], source)
+    walk = machine_part((comparisons,), LOOKS_MOST * block.stop, source)
+    return Draws(own, walk.reshape(comparisons, LOOKS_MOST // 2, 2 * block.stop))
+
+
+def seconds_alone(draws: Draws, schedule: Schedule) -> Floats:
+    """As ``seconds_of``, of each of them: comparisons x LOOKS_MOST. Of two both warm up before the first is
+    timed.
+    """
+    block = schedule.blocks[0]
+    timed = block.stop - block.start
+    found: Floats = np.empty(draws.own.shape[:2])
+    for second in (0, 1):
+        began = 2 * block.start + second * timed
+        machine = draws.machine[..., began : began + timed]
+        steps = np.exp(draws.own[:, second::2, block] + machine)[..., 1:]
+        found[:, second::2] = np.median(steps, axis=-1)
     return found
 
 

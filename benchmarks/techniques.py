@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hasten.bench.claims import LOOKS_MOST, Effort, is_gain
+from hasten.bench.confirmation import confirm
 from hasten.bench.observe import observe
 from hasten.bench.pairs import PairsBench
-from hasten.bench.statistics import is_gain
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.records.codec import to_json
 from hasten.records.facts import Facts
@@ -191,8 +192,8 @@ def answer(case: Case, pairs: int) -> dict[str, Any]:
             return row | {"found": REFUSED, "reasons": reasons}
         settings = technique.options(facts)[0] if case.settings is None else case.settings
         both = case.beside.adding(case.technique, settings)
-        trial = PairsBench(stage, rhythm).compare(case.beside, both, pairs)
-    found = GAIN if is_gain(trial.log_ratios) else NO_GAIN
+        trial = confirm(PairsBench(stage, rhythm), case.beside, both, Effort(pairs, LOOKS_MOST))
+    found = GAIN if is_gain(trial.log_ratios, trial.looks) else NO_GAIN
     return row | {
         "settings": settings,
         "beside": to_json(case.beside),
@@ -201,6 +202,7 @@ def answer(case: Case, pairs: int) -> dict[str, Any]:
         "ratio": to_json(trial.ratio),
         "speedup": ratio_words(trial.ratio),
         "log_ratios": trial.log_ratios,
+        "looks": trial.looks,
         "step_seconds": [trial.step_seconds_a, trial.step_seconds_b],
         "setup_seconds": trial.setup_seconds,
     }

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hasten.bench.claims import CLAIM_LEAST_PROCESSES, Effort
 from hasten.bench.guard import STEPS
 from hasten.bench.judging import LEAST_STEPS
-from hasten.bench.statistics import CLAIM_LEAST_PROCESSES
 from hasten.budget import Costs, budget_for, budget_for_search
 from tests.bench.made_up import observation, step
 
@@ -59,15 +59,18 @@ def test_whatever_the_script_the_claim_has_its_pairs(
 ) -> None:
     costs = estimate(step_seconds, start, pair_steps, budget)
     assert LEAST_STEPS <= costs.guard_steps <= STEPS
-    assert costs.pairs >= CLAIM_LEAST_PROCESSES
+    assert costs.effort.pairs >= CLAIM_LEAST_PROCESSES
 
 
-@pytest.mark.parametrize(("budget", "pairs"), [(60.0, 5), (30.0, 4), (100.0, 8), (1000.0, 10)])
-def test_a_third_of_a_large_budget_is_set_aside_for_pairs(budget: float, pairs: int) -> None:
+@pytest.mark.parametrize(
+    ("budget", "pairs", "looks"),
+    [(60.0, 5, 0), (30.0, 4, 0), (100.0, 8, 0), (150.0, 10, 4), (1000.0, 10, 20)],
+)
+def test_a_third_of_a_large_budget_is_set_aside_for_pairs(budget: float, pairs: int, looks: int) -> None:
     """A pair takes four seconds here."""
     costs = estimate(start_seconds=0.0, pair_steps=200, budget=budget)
     assert costs.pair == pytest.approx(4.0)
-    assert costs.reserve == pytest.approx(costs.guard + pairs * 4.0)
+    assert costs.reserve == pytest.approx(costs.guard + pairs * 4.0 + looks * 2.0)
 
 
 @pytest.mark.parametrize(
@@ -79,20 +82,22 @@ def test_a_third_of_a_large_budget_is_set_aside_for_pairs(budget: float, pairs: 
     ],
 )
 def test_the_budget_for_more_pairs(pairs: int, spent: float, expected: float) -> None:
-    assert budget_for(pairs, 6, 5.0, spent) == expected
+    assert budget_for(Effort(pairs), Effort(6), 5.0, spent) == expected
 
 
 @given(
     step_seconds=st.floats(1e-3, 0.1),
     start=st.floats(0.5, 20.0),
     spent=st.floats(10.0, 1000.0),
-    pairs=st.integers(4, 10),
+    effort=st.builds(Effort, st.integers(4, 10)) | st.builds(Effort, st.just(10), st.integers(1, 20)),
 )
-def test_under_that_budget_these_pairs_are_set_aside(
-    step_seconds: float, start: float, spent: float, pairs: int
+def test_under_that_budget_this_effort_is_set_aside(
+    step_seconds: float, start: float, spent: float, effort: Effort
 ) -> None:
     pair = estimate(step_seconds, start).pair
-    assert estimate(step_seconds, start, budget=budget_for(pairs, 4, pair, spent)).pairs >= pairs
+    found = estimate(step_seconds, start, budget=budget_for(effort, Effort(4), pair, spent)).effort
+    assert found.pairs >= effort.pairs
+    assert found.looks >= effort.looks
 
 
 @given(

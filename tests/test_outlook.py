@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from hasten.bench.claims import Effort
 from hasten.budget import Costs, Deadline
 from hasten.outlook import Outlook, SearchTime
 from hasten.records.plan import BASELINE, Plan
@@ -35,7 +36,7 @@ class Clock:
 def outlook(spent: float = 0.0, known: Known | None = None, budget: float = 150.0) -> Outlook:
     """A guard is estimated to take ten seconds, and a pair five."""
     clock = Clock()
-    made = Outlook(Deadline(budget, clock), Costs(10.0, 5.0, 120, 10), known or Known())
+    made = Outlook(Deadline(budget, clock), Costs(10.0, 5.0, 120, Effort(10)), known or Known())
     clock.now = spent
     return made
 
@@ -84,7 +85,26 @@ def test_the_next_guard_will_take_as_long_as_the_last() -> None:
 def test_as_many_pairs_as_fit_and_none_where_a_claim_would_come_too_late(
     spent: float, pair_seconds: float, pairs: int
 ) -> None:
-    assert outlook(spent, Known(pair_seconds)).pairs(PLAN) == pairs
+    effort = outlook(spent, Known(pair_seconds)).effort(PLAN)
+    assert (effort.pairs if effort else 0) == pairs
+
+
+@pytest.mark.parametrize(
+    ("spent", "pair_seconds", "setup", "looks"),
+    [
+        (0.0, 5.0, 0.0, 20),  # never more than that
+        (58.0, 5.0, 0.0, 16),
+        (98.0, 5.0, 0.0, 0),
+        (140.0, 5.0, 0.0, 0),
+        (0.0, 6.0, 5.0, 4),  # 38.5 s are left beside ten pairs of 11 s, and two processes take 14 s
+    ],
+)
+def test_what_pairs_leave_is_for_processes_of_the_plan_alone(
+    spent: float, pair_seconds: float, setup: float, looks: int
+) -> None:
+    effort = outlook(spent, Known(pair_seconds, {"malloc": setup})).effort(PLAN)
+    assert effort is not None
+    assert effort.looks == looks
 
 
 @pytest.mark.attack("truth")

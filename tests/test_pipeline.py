@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from hasten import accuracy, outlook, pipeline
+from hasten import accuracy, budget, pipeline
+from hasten.bench.claims import Effort
 from hasten.bench.fake import ScriptedBench
 from hasten.bench.quiet import Quiet
 from hasten.bench.stage import Stage
@@ -58,7 +59,7 @@ class Paper:
     unseen: list[GuardVerdict] = field(default_factory=list)  # what the guard answers first
     guarded: list[tuple[Plan, bool, str, int, int]] = field(default_factory=list)
     seen_changing: list[tuple[Plan, list[str]]] = field(default_factory=list)
-    confirmed: list[tuple[Plan, int]] = field(default_factory=list)
+    confirmed: list[tuple[Plan, Effort]] = field(default_factory=list)
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
 
     def observe(self, stage: Stage, seconds: float) -> tuple[Observation, Rhythm]:
@@ -124,8 +125,8 @@ class PaperBench(ScriptedBench):
     def setup(self, plan: Plan) -> float:
         return 0.0
 
-    def confirm(self, plan: Plan, pairs: int) -> Trial:
-        self._paper.confirmed.append((plan, pairs))
+    def confirm(self, plan: Plan, effort: Effort) -> Trial:
+        self._paper.confirmed.append((plan, effort))
         if self._paper.late_pair_seconds is not None:
             self.pair_seconds = self._paper.late_pair_seconds
         return super().compare(BASELINE, plan, 0.0)
@@ -239,7 +240,7 @@ def test_what_is_not_confirmed_is_not_claimed(paper: Paper, monkeypatch: pytest.
     """What won in the search turns out to be as slow as the baseline in fresh processes."""
     paper.effects = {"dataset_in_ram": 0.5}
 
-    def confirm(bench: PaperBench, plan: Plan, pairs: int) -> Trial:
+    def confirm(bench: PaperBench, plan: Plan, effort: Effort) -> Trial:
         return ScriptedBench({}).compare(BASELINE, plan, 0.0)
 
     monkeypatch.setattr(PaperBench, "confirm", confirm)
@@ -389,7 +390,7 @@ def test_pairs_are_fixed_by_the_time_that_is_left(
 ) -> None:
     paper.effects, paper.pair_seconds = {"dataset_in_ram": 0.5}, pair_seconds
     tune(request(budget=150.0), Progress())
-    assert [count for _, count in paper.confirmed] == [pairs]
+    assert [effort.pairs for _, effort in paper.confirmed] == [pairs]
 
 
 def test_the_search_leaves_what_guard_and_confirmation_need(paper: Paper) -> None:
@@ -636,7 +637,7 @@ NO_LOADER = "while True:\n        pictures, labels = torch.randn(8, 192), torch.
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder to tune in, with as few pairs as a claim needs. What a tune leaves is checked at the end."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(outlook, "PAIRS_MOST", 4)
+    monkeypatch.setattr(budget, "PAIRS_MOST", 4)
     for name, value in {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "8", "CXX": "none"}.items():
         monkeypatch.setenv(name, value)  # set by the user, so malloc, threads and compile are refused
     for technique in CATALOG.values():

@@ -10,16 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
 
+from .bench.claims import CLAIM_LEAST_PROCESSES, LOOKS_MOST, Effort
 from .bench.guard import STEPS
 from .bench.judging import LEAST_STEPS
 from .bench.starting import START_OVERLAP
-from .bench.statistics import CLAIM_LEAST_PROCESSES
 from .records.observation import Observation
 
 _GUARD_SHARE = 0.2
 _GUARD_WORKERS = 3
 PAIRS_MOST = 10
-_CONFIRMATION_SHARE = 1 / 3  # of the budget, set aside for pairs; for fewer than a claim needs, more
+EFFORT_MOST = Effort(PAIRS_MOST, LOOKS_MOST)
+_CONFIRMATION_SHARE = 1 / 3  # of the budget, set aside for it; for fewer pairs than a claim needs, more
 _BUDGET_MARGIN = 1.1  # no two tunes take the same time
 
 
@@ -54,7 +55,7 @@ class Costs:
     guard: float
     pair: float
     guard_steps: int
-    pairs: int  # set aside for the confirmation
+    effort: Effort  # set aside for the confirmation
 
     @classmethod
     def estimate(cls, observation: Observation, pair_steps: int, budget: float) -> Costs:
@@ -68,13 +69,13 @@ class Costs:
             guard=1.5 * START_OVERLAP * start + _GUARD_WORKERS * guard_steps * step,
             pair=pair,
             guard_steps=guard_steps,
-            pairs=pairs_wanted(budget, pair),
+            effort=effort_wanted(budget, pair),
         )
 
     @property
     def reserve(self) -> float:
         """What the search must leave."""
-        return self.guard + self.pairs * self.pair
+        return self.guard + self.effort.in_pairs * self.pair
 
     @property
     def least(self) -> float:
@@ -82,17 +83,25 @@ class Costs:
         return self.guard + (CLAIM_LEAST_PROCESSES + 2) * self.pair
 
 
-def pairs_wanted(budget: float, pair_seconds: float) -> int:
-    """How many pairs are to be set aside for the confirmation."""
-    return max(CLAIM_LEAST_PROCESSES, min(PAIRS_MOST, int(_CONFIRMATION_SHARE * budget / pair_seconds)))
+def effort_wanted(budget: float, pair_seconds: float) -> Effort:
+    """What is to be set aside for the confirmation."""
+    return effort_within(_CONFIRMATION_SHARE * budget, pair_seconds)
 
 
-def budget_for(pairs: int, done: int, pair_seconds: float, spent: float) -> float:
-    """The budget to confirm with ``pairs``, where a tune with ``done`` pairs took ``spent`` seconds.
+def effort_within(seconds: float, pair_seconds: float) -> Effort:
+    """What fits into them: pairs first, no fewer than a claim needs; then processes of the plan alone."""
+    pairs = max(CLAIM_LEAST_PROCESSES, min(PAIRS_MOST, int(seconds / pair_seconds)))
+    left = max(0, int(2 * (seconds / pair_seconds - pairs)))
+    return Effort(pairs, min(LOOKS_MOST, left - left % 2))
 
-    At most ``PAIRS_MOST``. The search may take longer then, but not what is set aside.
+
+def budget_for(effort: Effort, done: Effort, pair_seconds: float, spent: float) -> float:
+    """The budget to confirm with ``effort``, where a tune with ``done`` took ``spent`` seconds.
+
+    At most ``EFFORT_MOST``. The search may take longer then, but not what is set aside.
     """
-    least = max(spent + (pairs - done) * pair_seconds, pairs * pair_seconds / _CONFIRMATION_SHARE)
+    more = max(0.0, effort.in_pairs - done.in_pairs)
+    least = max(spent + more * pair_seconds, effort.in_pairs * pair_seconds / _CONFIRMATION_SHARE)
     return 10 * math.ceil(_BUDGET_MARGIN * least / 10)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import date
 
 from . import __version__
-from .bench.statistics import CLAIM_LEAST_PROCESSES, is_gain
+from .bench.claims import CLAIM_LEAST_PROCESSES, is_gain, margin
 from .errors import OutputLost
 from .lost_writes import why_lost
 from .plan_file import SavedPlan, write_plan
@@ -19,7 +19,7 @@ from .records.phases import samples_per_step, step_seconds
 from .records.plan import BASELINE, Plan
 from .records.trial import Trial
 from .records.verdict import GuardVerdict, Refused, Tried, TuneResult
-from .resolution import SearchBudget, confirmation_words, search_words
+from .resolution import SearchBudget, confirmation_words, looks_words, search_words, unseen_words
 from .workspace import Script, Workspace
 
 QUALITY_UNKNOWN = "whether the quality of the model is held was not judged: hasten verify does that"
@@ -43,7 +43,8 @@ def conclude(
     named for a longer search.
     """
     guarded = verdict is not None and verdict.passed
-    claimed = guarded and trial is not None and trial.failure is None and is_gain(trial.log_ratios)
+    sound = guarded and trial is not None and trial.failure is None
+    claimed = sound and trial is not None and is_gain(trial.log_ratios, trial.looks)
     unchecked = trial is None and verdict is not None and verdict.unchecked
     seconds, samples = step_seconds(facts.observation), samples_per_step(facts.observation)
     late = [Refused(name, ("the budget ended before it could be tried",)) for name in untried]
@@ -84,10 +85,10 @@ def _reason(
     spent: float,
     search_budget: SearchBudget | None,
 ) -> str:
-    if claimed and verdict is not None and verdict.changes:
-        return f"the gain in speed is confirmed in fresh processes; {QUALITY_UNKNOWN}"
-    if claimed:
-        return "the gain is confirmed in fresh processes"
+    if claimed and trial is not None and verdict is not None:
+        gain = "the gain in speed" if verdict.changes else "the gain"
+        quality = f"; {QUALITY_UNKNOWN}" if verdict.changes else ""
+        return f"{gain} is confirmed in fresh processes{looks_words(trial.looks)}{quality}"
     if trial is None and verdict is not None and verdict.why_not == "budget":
         return verdict.reasons[0]
     if trial is None and verdict is not None and verdict.unchecked:
@@ -106,6 +107,8 @@ def _reason(
         return "whether the plan holds accuracy was not seen"
     if trial.ratio is not None and trial.ratio.low > 1:
         return "what looked faster is slower in fresh processes"
+    if margin(trial.log_ratios) > 0:
+        return unseen_words(trial, spent)
     return (
         "what looked faster was not confirmed in fresh processes: it is within the noise"
         f"{confirmation_words(trial, spent)}"

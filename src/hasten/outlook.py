@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from .bench.statistics import CLAIM_LEAST_PROCESSES
-from .budget import PAIRS_MOST, Costs, Deadline, pairs_wanted
+from .bench.claims import CLAIM_LEAST_PROCESSES, Effort
+from .bench.starting import START_OVERLAP
+from .budget import Costs, Deadline, effort_wanted, effort_within
 from .records.plan import Plan
 
 _CLOSING_SECONDS = 1.0  # until the last worker has gone and the plan is written
@@ -47,6 +48,15 @@ class Outlook:
         """Of the baseline and ``plan``."""
         return (self.known.pair_seconds or self.costs.pair) + self.known.setup(plan)
 
+    def _takes(self, effort: Effort, plan: Plan) -> float:
+        """Two processes of ``plan`` pay its set-up twice, at the same time."""
+        beside = effort.looks / 2 * max(0.0, START_OVERLAP - 1) * self.known.setup(plan)
+        return effort.in_pairs * self.pair(plan) + beside
+
+    def _confirmation(self, plan: Plan) -> float:
+        """What is set aside for it."""
+        return self._takes(effort_wanted(self.whole.seconds, self.pair(plan)), plan)
+
     def guard(self, plan: Plan) -> float:
         """One more check of ``plan``; as the last one, or as estimated, but slower if pairs were slower."""
         if self._guards:
@@ -73,10 +83,7 @@ class Outlook:
     # ---- what may still be spent
     def search_left(self, plan: Plan) -> float:
         """What the search may begin with, where ``plan`` is what it has found so far."""
-        pair = self.pair(plan)
-        return (
-            self.whole.left - self.guard(plan) - pairs_wanted(self.whole.seconds, pair) * pair - self._closing
-        )
+        return self.whole.left - self.guard(plan) - self._confirmation(plan) - self._closing
 
     def search_most(self, plan: Plan) -> float:
         """When a comparison that is under way is stopped: a claim's least needs what is left."""
@@ -90,17 +97,19 @@ class Outlook:
         """When a check that is under way is stopped: the first of so many."""
         return max(0.0, self._beyond(_STOPPED) - (checks - 1) * self.guard(plan) - self._least_end(plan))
 
-    def pairs(self, plan: Plan) -> int:
-        """How many to confirm ``plan`` with, fixed before the first is run; 0 where the least do not fit."""
-        pair = self.pair(plan)
+    def effort(self, plan: Plan) -> Effort | None:
+        """To confirm ``plan`` with, fixed before the first pair is run; None where the least does not fit."""
         if self._least_end(plan) > self._beyond(_STOPPED):
-            return 0
-        affordable = int((self.whole.left - self._closing) / pair)
-        return max(CLAIM_LEAST_PROCESSES, min(PAIRS_MOST, affordable))
+            return None
+        left = self.whole.left - self._closing
+        found = effort_within(left, self.pair(plan))
+        while found.looks and self._takes(found, plan) > left:
+            found = Effort(found.pairs, found.looks - 2)
+        return found
 
-    def spare(self, plan: Plan, pairs: int) -> float:
-        """What so many pairs leave, and what a tune beside other programs may take longer."""
-        return self._beyond(_PATIENT) - self._closing - pairs * self.pair(plan)
+    def spare(self, plan: Plan, effort: Effort) -> float:
+        """What that leaves, and what a tune beside other programs may take longer."""
+        return self._beyond(_PATIENT) - self._closing - self._takes(effort, plan)
 
     def confirmation_most(self) -> float:
         """When a confirmation that is under way is stopped."""
@@ -112,7 +121,7 @@ class Outlook:
 
     def enough_budget(self, plan: Plan) -> int:
         """Under which ``plan`` could have been checked once more, and confirmed."""
-        end = self.guard(plan) + pairs_wanted(self.whole.seconds, self.pair(plan)) * self.pair(plan)
+        end = self.guard(plan) + self._confirmation(plan)
         return 10 * (1 + int((self.whole.spent + end + self._closing) * 1.1 / 10))
 
 

@@ -187,10 +187,10 @@ def _tune(
             )
             plan, verdict = accuracy.held_part(plan)
         logged.most_seconds = outlook.confirmation_most
-        if plan and (pairs := outlook.pairs(plan)):
+        if plan and (effort := outlook.effort(plan)):
             progress.stage("confirming in fresh processes")
-            quiet.patience = max(0.0, outlook.spare(plan, pairs))
-            trial = logged.confirm(plan, pairs)
+            quiet.patience = max(0.0, outlook.spare(plan, effort))
+            trial = logged.confirm(plan, effort)
         if plan and verdict is not None and (trial is None or too_early(trial)):
             trial, verdict = None, unconfirmed(verdict, outlook.enough_budget(plan))
         spent = whole.spent

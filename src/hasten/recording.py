@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import safe_files
+from .bench.claims import Effort
 from .bench.script_bench import ScriptBench
 from .bench.stage import Stage
 from .journal import Journal
@@ -47,8 +48,8 @@ class LoggedBench:
     def foreseen(self, a: Plan, b: Plan) -> float:
         return self._bench.foreseen(a, b)
 
-    def confirm(self, plan: Plan, pairs: int) -> Trial:
-        return self._logged(lambda: self._bench.confirm(plan, pairs), "confirm")
+    def confirm(self, plan: Plan, effort: Effort) -> Trial:
+        return self._logged(lambda: self._bench.confirm(plan, effort), "confirm")
 
     def _logged(self, measure: Callable[[], Trial], purpose: str) -> Trial:
         folder = self._workspace.new_trial()

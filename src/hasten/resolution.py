@@ -7,17 +7,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from .bench.claims import (
+    CLAIM_LEAST_PROCESSES,
+    SLOW,
+    Effort,
+    effort_to_find,
+    is_slow,
+    least_found,
+)
 from .bench.live import MOST_QUADS
 from .bench.script_bench import SEARCH_PAIRS
-from .bench.statistics import (
-    CLAIM_LEAST_PROCESSES,
-    LEAST_TO_TELL,
-    count_to_keep,
-    least_found,
-    least_kept,
-    pairs_to_find,
-)
-from .budget import PAIRS_MOST, budget_for
+from .bench.statistics import LEAST_TO_TELL, count_to_keep, least_kept
+from .budget import EFFORT_MOST, budget_for
 from .records.trial import Ratio, Trial
 from .records.verdict import Tried
 
@@ -33,14 +34,56 @@ def confirmation_words(trial: Trial, spent: float) -> str:
     pairs = len(trial.log_ratios)
     if pairs < CLAIM_LEAST_PROCESSES:
         return ""
-    found = least_found(trial.log_ratios, pairs)
+    found = least_found(trial.log_ratios, pairs, trial.looks_most)
     text = _cannot_tell(found, f"{pairs} pairs that lie as far apart as these")
-    wanted = max(found / 2, least_found(trial.log_ratios, PAIRS_MOST))
-    needed = pairs_to_find(wanted, trial.log_ratios, PAIRS_MOST)
-    if needed is None or percent_up(wanted) == percent_up(found):
+    wanted = max(found / 2, least_found(trial.log_ratios, EFFORT_MOST.pairs, EFFORT_MOST.looks))
+    if percent_up(wanted) == percent_up(found):
         return text
-    budget = budget_for(needed, pairs, trial.seconds / pairs, spent)
-    return f"{text}; --budget {budget:.0f} would find {percent_up(wanted)}"
+    needed = effort_to_find(wanted, trial.log_ratios, EFFORT_MOST)
+    if needed is None or needed.in_pairs <= _possible(trial).in_pairs:
+        return text
+    return f"{text}; --budget {_budget(trial, needed, spent):.0f} would find {percent_up(wanted)}"
+
+
+def unseen_words(trial: Trial, spent: float) -> str:
+    """Why the gain that the pairs found is not claimed: processes of the plan that may be slow, or are."""
+    assert trial.ratio is not None
+    faster, pairs = trial.ratio.inverted(), len(trial.log_ratios)
+    slow, seen = sum(map(is_slow, trial.looks)), pairs + len(trial.looks)
+    found = f"{pairs} pairs of fresh processes measured {faster.value:.2f} times faster"
+    if slow:
+        why = f"but {slow} of {seen} processes of the plan were slow, and more may be"
+    else:
+        why = (
+            f"but {seen} processes of the plan are too few to rule out that now and then one is slow: if the "
+            f"next were slow by {math.expm1(SLOW):.0%}, too little would be left"
+        )
+    done = _possible(trial)
+    needed = effort_to_find(faster.value - 1, trial.log_ratios, EFFORT_MOST)
+    if needed is None or needed.in_pairs <= done.in_pairs:
+        needed = EFFORT_MOST
+    if done == EFFORT_MOST:
+        return f"{found}, {why}"
+    return f"{found}, {why}; --budget {_budget(trial, needed, spent):.0f} would show more of them"
+
+
+def looks_words(looks: Sequence[float]) -> str:
+    """Of processes of the plan that were started besides the pairs."""
+    if not looks:
+        return ""
+    slow = sum(map(is_slow, looks))
+    shown = {0: "no slow one", 1: "1 slow one"}.get(slow, f"{slow} slow ones")
+    return f"; {len(looks)} more of the plan alone showed {shown}"
+
+
+def _possible(trial: Trial) -> Effort:
+    """What the confirmation could have started."""
+    return Effort(len(trial.log_ratios), trial.looks_most)
+
+
+def _budget(trial: Trial, needed: Effort, spent: float) -> float:
+    taken = Effort(len(trial.log_ratios), len(trial.looks))
+    return budget_for(needed, taken, trial.seconds / taken.in_pairs, spent)
 
 
 def search_words(tried: Sequence[Tried], budget: SearchBudget | None) -> str:

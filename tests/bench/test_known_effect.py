@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from hasten.bench.claims import is_gain
 from hasten.bench.pairs import PairsBench
 from hasten.bench.stage import Stage
-from hasten.bench.statistics import interval, is_gain
+from hasten.bench.statistics import interval
 from hasten.bench.steps import Rhythm
 from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG

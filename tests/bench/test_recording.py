@@ -14,6 +14,7 @@ from typing import cast
 
 import pytest
 
+from hasten.bench.claims import Effort
 from hasten.bench.ending import ScriptOver
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.stage import Stage
@@ -40,9 +41,9 @@ class OneWorkerBench:
         self._let_speak()
         return trial([0.8, 0.81, 0.79], b, a, method="live")
 
-    def confirm(self, plan: Plan, pairs: int) -> Trial:
+    def confirm(self, plan: Plan, effort: Effort) -> Trial:
         self._let_speak()
-        return trial([0.9] * pairs, plan, failure="out of memory")
+        return trial([0.9] * effort.pairs, plan, failure="out of memory")
 
     def _let_speak(self) -> None:
         with self._stage.worker() as worker, pytest.raises(ScriptOver):
@@ -60,7 +61,7 @@ def logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoggedBe
         journal = Journal(workspace.journal_path, {"machine": "paper"})
         bench = LoggedBench(cast(ScriptBench, OneWorkerBench(stage)), stage, workspace, journal)
         assert bench.compare(BASELINE, BF16, 1.0) == trial([0.8, 0.81, 0.79], BF16, method="live")
-        assert bench.confirm(BF16, 4).failure == "out of memory"
+        assert bench.confirm(BF16, Effort(4)).failure == "out of memory"
         yield bench
         journal.close("finished")
 
@@ -127,7 +128,7 @@ def test_a_trial_that_cannot_be_written_down_counts(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("hasten.recording.safe_files.write", fail)
-    assert logged.confirm(BF16, 4).failure == "out of memory"
+    assert logged.confirm(BF16, Effort(4)).failure == "out of memory"
     assert logged.lost == said
 
 
@@ -137,5 +138,5 @@ def test_a_journal_that_is_full_loses_no_trial(logged: LoggedBench, monkeypatch:
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(Journal, "_insert", fail)
-    assert logged.confirm(BF16, 4).failure == "out of memory"
+    assert logged.confirm(BF16, Effort(4)).failure == "out of memory"
     assert logged.lost == "the disk is full"

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from hasten.bench.claims import Effort
 from hasten.bench.limit import Limit
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.steps import Rhythm
@@ -71,7 +72,7 @@ def test_unclear_pairs_go_on_as_far_as_time_allows(seconds: float, pairs: int) -
 
 def test_the_claim_is_against_the_baseline_with_the_pairs_fixed_beforehand() -> None:
     with bench_over(PaperStage(effects={"malloc": 0.1, "bf16": 0.5})) as bench:
-        trial = bench.confirm(BOTH, 6)
+        trial = bench.confirm(BOTH, Effort(6))
     assert (trial.a, trial.b, trial.method) == (BASELINE, BOTH, "pairs")
     assert trial.log_ratios == pytest.approx([math.log(0.05)] * 6)
 
@@ -86,7 +87,7 @@ def test_the_live_worker_does_not_run_beside_pairs() -> None:
         assert stage.workers[0].stopped
         live_again = len(stage.workers)
         bench.compare(BASELINE, LIVE, 0.0)
-        bench.confirm(LIVE, 1)
+        bench.confirm(LIVE, Effort(1))
         assert stage.workers[live_again].stopped
 
 

@@ -15,11 +15,8 @@ from hasten.bench.statistics import (
     combined,
     count_to_keep,
     interval,
-    is_gain,
-    least_found,
     least_kept,
     mean_interval,
-    pairs_to_find,
     robust_interval,
     t_probability,
     t_quantile,
@@ -90,38 +87,6 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(count: int) -> None:
     assert covered / times == pytest.approx(0.95, abs=0.012)  # three standard errors
 
 
-@pytest.mark.parametrize("count", [4, 6, 10])
-def test_gains_are_hardly_ever_claimed_where_there_are_none(count: int) -> None:
-    times = 3000
-    claims = sum(is_gain(log_ratios) for log_ratios in simulated(1.0, count, times))
-    assert claims / times < 0.015
-
-
-@pytest.mark.parametrize("count", [4, 10])
-def test_the_bound_is_at_99_percent(count: int) -> None:
-    """With a true speedup of exactly the least that may be claimed, one claim in a hundred is made."""
-    times = 5000
-    claims = sum(is_gain(log_ratios) for log_ratios in simulated(1 / 1.01, count, times))
-    assert claims / times == pytest.approx(0.01, abs=0.004)
-
-
-def test_real_gains_are_claimed() -> None:
-    claims = sum(is_gain(log_ratios) for log_ratios in simulated(0.7, 4, 200))
-    assert claims > 190
-
-
-def test_a_claim_needs_four_pairs() -> None:
-    clear = [math.log(0.5), math.log(0.51), math.log(0.52), math.log(0.5)]
-    assert not is_gain(clear[:3])
-    assert is_gain(clear)
-
-
-@pytest.mark.parametrize(("speedup", "claimed"), [(1.009, False), (1.011, True), (0.5, False)])
-def test_a_claim_needs_one_percent(speedup: float, claimed: bool) -> None:
-    steady = [-math.log(speedup) + noise for noise in (1e-7, -1e-7, 1e-7, -1e-7)]
-    assert is_gain(steady) is claimed
-
-
 def test_a_means_interval_is_scipys() -> None:
     values = [0.1, -0.2, 0.05, 0.3]
     low, high = stats.t.interval(0.95, 3, loc=sum(values) / 4, scale=stats.sem(values))
@@ -137,34 +102,6 @@ def test_the_chance_of_a_claim_is_that_of_the_noncentral_t(pairs: int) -> None:
     for excess in (0.0, 0.5, 2.0, 4.0, 6.0, 9.0):
         expected = float(stats.nct.sf(bound, pairs - 1, excess))
         assert claim_probability(excess, pairs) == pytest.approx(expected, abs=1e-4)
-
-
-@pytest.mark.parametrize("pairs", [4, 6, 10])
-def test_the_least_gain_found_is_claimed_four_times_in_five(pairs: int) -> None:
-    spread_exactly = [SPREAD / math.sqrt(2), -SPREAD / math.sqrt(2)]
-    gain = least_found(spread_exactly, pairs)
-    times = 3000
-    claims = sum(is_gain(log_ratios) for log_ratios in simulated(1 / (1 + gain), pairs, times))
-    assert claims / times == pytest.approx(0.8, abs=0.022)  # three standard errors
-
-
-def test_how_far_pairs_lie_apart_decides_and_not_where_they_lie() -> None:
-    near, far = [0.0, 0.01, 0.02, 0.03], [0.0, 0.1, 0.2, 0.3]
-    assert least_found([0.5 + value for value in near], 4) == pytest.approx(least_found(near, 4))
-    assert least_found(near, 4) < least_found(far, 4)
-    assert least_found(near, 10) < least_found(near, 6) < least_found(near, 4)
-
-
-def test_pairs_that_agree_find_what_may_be_claimed_at_all() -> None:
-    assert least_found([-0.1] * 4, 4) == pytest.approx(0.01)
-
-
-def test_as_many_pairs_as_a_gain_takes() -> None:
-    log_ratios = [0.0, 0.05, -0.05, 0.02, -0.02, 0.0]
-    for pairs in range(4, 11):
-        assert pairs_to_find(least_found(log_ratios, pairs) + 1e-9, log_ratios, 10) == pairs
-    assert pairs_to_find(1.0, log_ratios, 10) == 4, "a claim takes four, however clear"
-    assert pairs_to_find(0.02, log_ratios, 10) is None
 
 
 @pytest.mark.parametrize("count", [3, 5, 24])

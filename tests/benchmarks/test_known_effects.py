@@ -24,7 +24,8 @@ from benchmarks.measuring import known_effects_words
 from benchmarks.plots import wilson
 from scipy import stats  # type: ignore[import-untyped]
 
-from hasten.bench.statistics import interval, is_gain, least_found
+from hasten.bench.claims import is_gain, least_found
+from hasten.bench.statistics import interval
 
 ROUNDS = 1000
 
@@ -150,10 +151,10 @@ def test_the_summary_says_bias_claims_and_coverage() -> None:
     ]
     lines = summary(rows).splitlines()
     assert len(lines) == 2 + 3 + 2
-    assert lines[2].startswith("| 10% slower | 4 | 1.0909 | -38.70% ± 0.41% | 0.8% | 1 of 1 |")
-    assert lines[3].startswith("| the same | 4 | 1.0000 | +0.75% ± 4.")
+    assert lines[2].startswith("| 10% slower | 4 | 0 | 1.0909 | -38.70% ± 0.41% | 0.8% | 1 of 1 |")
+    assert lines[3].startswith("| the same | 4 | 0 | 1.0000 | +0.75% ± 4.")
     assert " | 0 of 1 | " in lines[3]
-    assert lines[4].startswith("| 30% faster | 4 | 0.7409 |")
+    assert lines[4].startswith("| 30% faster | 4 | 0 | 0.7409 |")
     told = lines[-1]
     assert "at worst -38.70% ± 0.41% (10% slower)" in told
     assert "2 of 3 intervals hold the truth, 66.7% ± 27.2%; of the same against the same, 1 of 1" in told

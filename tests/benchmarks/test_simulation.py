@@ -7,8 +7,28 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.coverage import claims, of_the_plan
 from benchmarks.noise import SELDOM_SLOW, STEADY, TWO_STATES, Noise, machine_part, own_part
-from benchmarks.paired import CASES, Case, Draws, check, draw, log_ratios, schedule_of_pairs
+from benchmarks.paired import (
+    CASES,
+    PLAN,
+    RHYTHM,
+    B,
+    Case,
+    Draws,
+    SimulatedStage,
+    check,
+    draw,
+    draw_alone,
+    log_ratios,
+    schedule_of_pairs,
+    seconds_alone,
+    seconds_of,
+)
+
+from hasten.bench.claims import LOOKS_MOST
+from hasten.bench.pairs import PairsBench
+from hasten.records.plan import BASELINE
 
 SILENT = Noise(process_sd=0.0, step_sd=0.0, spike_share=0.0, cold=0.0)
 
@@ -30,6 +50,39 @@ def test_the_check_would_see_another_order() -> None:
     other = replace(schedule, when=schedule.when[::-1])
     draws = draw(CASES[0], schedule, comparisons=3, pairs=5, source=source())
     assert check(draws, other, 3, 1.0) > 1e-4
+
+
+def test_processes_alone_take_the_times_that_pairs_bench_sees() -> None:
+    schedule = schedule_of_pairs()
+    draws = draw(CASES[4], schedule, 1, 4, source())
+    alone = draw_alone(CASES[4].b, schedule, 1, source())
+    stage = SimulatedStage(own=draws.own[0], machine=draws.machine[0], alone=alone)
+    bench = PairsBench(stage.as_stage(), RHYTHM)
+    bench.compare(BASELINE, PLAN, 4)
+    seconds = [one for _ in range(LOOKS_MOST // 2) for one in bench.singles([PLAN, PLAN])]
+    step = bench.sample_seconds_b[0] / seconds_of(B, draws, schedule)[0, 0]
+    assert bench.sample_seconds_b == pytest.approx(step * seconds_of(B, draws, schedule)[0])
+    assert seconds == pytest.approx(step * seconds_alone(alone, schedule)[0])
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("pairs", [4, 6, 10])
+def test_slow_processes_that_no_pair_shows_make_few_false_claims(pairs: int) -> None:
+    """One process of the plan in ten is slow: the bound alone claims what is no gain in 5 to 10%."""
+    schedule, case, often = schedule_of_pairs(), CASES[4], 2000
+    drawn = source()
+    draws = draw(case, schedule, often, pairs, drawn)
+    alone = seconds_alone(draw_alone(case.b, schedule, often, drawn), schedule)
+    values = log_ratios(draws, schedule)
+    seconds = np.concatenate([seconds_of(B, draws, schedule), alone], axis=1)
+    found = claims(values - values.mean(), seconds, 0.0)
+    assert found["claimed_by_the_bound"] > 0.035
+    assert found["claimed_at_once"] < 0.004
+    assert found["claimed"] <= 0.015
+
+
+def test_the_plans_processes_are_those_of_its_pairs_and_those_alone() -> None:
+    assert of_the_plan(np.arange(13.0)[None], 4).tolist() == [[0, 1, 2, 3, 10, 11, 12]]
 
 
 def test_without_noise_the_ratio_is_one() -> None:

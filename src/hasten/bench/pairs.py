@@ -42,6 +42,7 @@ class _Pair:
     log_ratio: float
     step_seconds_a: float
     step_seconds_b: float
+    sample_seconds_b: float
     setup_seconds: float
     proofs: tuple[Proof, ...]
     setups_seconds: float  # that both took
@@ -58,6 +59,7 @@ class PairsBench:
         self._late = 0  # steps until both plans are in force
         self._take(rhythm)
         self.pair_seconds: float | None = None  # what the last pair took, but for set-ups
+        self.sample_seconds_b: tuple[float, ...] = ()  # of each process of b in the last comparison
 
     def _take(self, rhythm: Rhythm) -> None:
         self._rhythm = rhythm
@@ -95,9 +97,10 @@ class PairsBench:
         except BudgetOver as over:
             cut_short = True
             failure = str(over) if len(done) < 2 else without_effect(done[-1].proofs) or None
-        except (_Failed, PlanRefused, WorkerError) as error:
+        except (MeasureFailed, PlanRefused, WorkerError) as error:
             failure = str(error)
         log_ratios = [pair.log_ratio for pair in done]
+        self.sample_seconds_b = tuple(pair.sample_seconds_b for pair in done)
         return Trial(
             a=a,
             b=b,
@@ -114,6 +117,23 @@ class PairsBench:
             cut_short=cut_short,
         )
 
+    def singles(self, plans: Sequence[Plan]) -> list[float]:
+        """Seconds a sample of one fresh process for each of ``plans``, started side by side: of one block, as
+        a pair's. It is enough to tell a slow process.
+
+        Raises MeasureFailed, ScriptOver, BudgetOver, PlanRefused, WorkerError.
+        """
+        found = []
+        with ExitStack() as stack:
+            workers = [stack.enter_context(self._stage.worker(plan)) for plan in plans]
+            wait_all_started(workers)
+            for worker in workers:
+                self._settle(worker)
+            for plan, worker in zip(plans, workers, strict=True):
+                blocks = [block for _, block in self._turn({plan: worker}, (plan,))]
+                found.append(_median_time(blocks))
+        return found
+
     def _fitting_pair(self, a: Plan, b: Plan, a_first: bool) -> _Pair:
         """A pair; where the script turns out to be too short for it, one with shorter blocks."""
         try:
@@ -126,7 +146,7 @@ class PairsBench:
 
     def _pair(self, a: Plan, b: Plan, a_first: bool) -> _Pair:
         if not self._block_steps:
-            raise _Failed(self._rhythm.too_short(_BLOCKS, 1 + self._warmup_steps))
+            raise MeasureFailed(self._rhythm.too_short(_BLOCKS, 1 + self._warmup_steps))
         with ExitStack() as stack:
             order = first, second = (a, b) if a_first else (b, a)
             workers = {plan: stack.enter_context(self._stage.worker(plan)) for plan in order}
@@ -145,6 +165,7 @@ class PairsBench:
             workers[a].proofs()  # of use for what its set-up took
             return _Pair(
                 log_ratio=math.log(_median_time(blocks[b]) / _median_time(blocks[a])),
+                sample_seconds_b=_median_time(blocks[b]),
                 step_seconds_a=median(block.step_seconds for block in blocks[a]),
                 step_seconds_b=median(block.step_seconds for block in blocks[b]),
                 setup_seconds=max(0.0, workers[b].setup_seconds - workers[a].setup_seconds),
@@ -153,12 +174,12 @@ class PairsBench:
             )
 
     def _look(self, a: Sequence[Step], b: Sequence[Step]) -> None:
-        """Raises _Failed where b is so slow after its first steps that no block need be timed."""
+        """Raises MeasureFailed where b is so slow after its first steps that no block need be timed."""
         if not a or not b or self._rhythm.cycle > 1:
             return
         times = min(step.seconds for step in b) / max(1e-9, median(step.seconds for step in a))
         if times > HOPELESS:
-            raise _Failed(f"about {times:.0f} times slower: its first steps were enough to see it")
+            raise MeasureFailed(f"about {times:.0f} times slower: its first steps were enough to see it")
 
     def _turn(self, workers: Mapping[Plan, Worker], order: Sequence[Plan]) -> list[tuple[Plan, Block]]:
         """One block of each; all of them once more where others disturbed one, so that a drift cancels. A
@@ -193,12 +214,12 @@ class PairsBench:
         worker.pause()
         why_not = spoilt(steps, self._rhythm)
         if why_not:
-            raise _Failed(why_not)
+            raise MeasureFailed(why_not)
         return measure(steps, self._rhythm)
 
 
-class _Failed(Exception):
-    """The comparison cannot win anything; the message is the reason."""
+class MeasureFailed(Exception):
+    """What is measured cannot win anything; the message is the reason."""
 
 
 def _beside(a: float, b: float) -> float:
@@ -208,5 +229,5 @@ def _beside(a: float, b: float) -> float:
 
 def _median_time(blocks: list[Block]) -> float:
     if not blocks:
-        raise _Failed(TOO_FEW_REGULAR)
+        raise MeasureFailed(TOO_FEW_REGULAR)
     return median(block.sample_seconds for block in blocks)

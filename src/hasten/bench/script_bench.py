@@ -7,6 +7,8 @@ from __future__ import annotations
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Trial
 from .base import process_part
+from .claims import Effort
+from .confirmation import confirm
 from .live import LiveBench
 from .pairs import PairsBench
 from .quiet import Quiet
@@ -88,12 +90,10 @@ class ScriptBench:
             return self.pairs.pair_seconds
         return START_OVERLAP * self._start_seconds + 2 * self.pairs.steps_needed * self._step_seconds
 
-    def confirm(self, plan: Plan, pairs: int) -> Trial:
-        """For the claim: a number of pairs fixed beforehand, baseline against ``plan``, nothing else in
-        mind.
-        """
+    def confirm(self, plan: Plan, effort: Effort) -> Trial:
+        """For the claim: an effort fixed beforehand, baseline against ``plan``, nothing else in mind."""
         self.live.close()
-        return self.pairs.compare(BASELINE, plan, pairs)
+        return confirm(self.pairs, BASELINE, plan, effort, self._stage.limit.clock)
 
 
 def _clear(log_ratios: list[float]) -> bool:

@@ -112,29 +112,13 @@ def combined(ratios: Sequence[Ratio]) -> Ratio:
 _LEAST_ERROR = 1e-9  # of a logarithm: comparisons whose values are all equal are not sure beyond measure
 
 
-CLAIM_CONFIDENCE = 0.99  # one-sided
-CLAIM_LEAST_SPEEDUP = 1.01
-CLAIM_LEAST_PROCESSES = 4
-
-
-def is_gain(log_ratios: Sequence[float]) -> bool:
-    """Whether a gain may be claimed: the 99% one-sided lower bound of the speedup is above 1.01.
-
-    ``log_ratios``: one value a pair of fresh processes, of measurements that chose nothing. A one-sided
-    bound at 99% is the end of a two-sided interval at 98%.
-    """
-    if len(log_ratios) < CLAIM_LEAST_PROCESSES:
-        return False
-    bound = interval(log_ratios, "pairs", 2 * CLAIM_CONFIDENCE - 1)
-    return bound is not None and 1 / bound.high > CLAIM_LEAST_SPEEDUP
-
-
+CLAIM_CONFIDENCE = 0.99  # one-sided: the end of a two-sided interval at 98%
 FOUND_SHARE = 0.8  # of the times that a gain is there, it is claimed: what "would be found" means
 _SLICES = 400
 
 
 def claim_probability(excess: float, count: int, confidence: float = 2 * CLAIM_CONFIDENCE - 1) -> float:
-    """How often ``is_gain`` holds where the true speedup exceeds the least that may be claimed by ``excess``.
+    """How often the bound of a claim is met where the true gain exceeds the least one by ``excess``.
 
     ``excess`` is in standard errors of the mean of ``count`` normal log ratios; ``confidence`` that of the
     two-sided interval whose end decides. This is the upper tail of the noncentral t distribution, as an
@@ -155,7 +139,7 @@ def claim_probability(excess: float, count: int, confidence: float = 2 * CLAIM_C
 
 
 @cache
-def _excess_found(count: int, confidence: float = 2 * CLAIM_CONFIDENCE - 1) -> float:
+def excess_found(count: int, confidence: float = 2 * CLAIM_CONFIDENCE - 1) -> float:
     """In standard errors, what is claimed in ``FOUND_SHARE`` of all comparisons; by bisection to 1e-6."""
     low, high = 0.0, 100.0
     while high - low > 1e-6:
@@ -164,22 +148,6 @@ def _excess_found(count: int, confidence: float = 2 * CLAIM_CONFIDENCE - 1) -> f
             (middle, high) if claim_probability(middle, count, confidence) < FOUND_SHARE else (low, middle)
         )
     return (low + high) / 2
-
-
-def least_found(log_ratios: Sequence[float], pairs: int) -> float:
-    """The smallest gain, 0.04 for 4%, that ``pairs`` pairs would find which scatter like ``log_ratios``.
-
-    It is claimed in four of five such comparisons, smaller ones less often. ``pairs``: at least as many as a
-    claim needs. What was found, gain or loss, does not enter: only how far the pairs lie apart.
-    """
-    spread = stdev(log_ratios)
-    return CLAIM_LEAST_SPEEDUP * math.exp(_excess_found(pairs) * spread / math.sqrt(pairs)) - 1
-
-
-def pairs_to_find(gain: float, log_ratios: Sequence[float], most: int) -> int | None:
-    """How many pairs that scatter like ``log_ratios`` would find ``gain``; None where ``most`` do not."""
-    enough = range(CLAIM_LEAST_PROCESSES, most + 1)
-    return next((pairs for pairs in enough if least_found(log_ratios, pairs) <= gain), None)
 
 
 KEEP_BELOW = 0.99  # the search keeps a technique where the 95% interval of its ratio ends below this
@@ -195,7 +163,7 @@ def least_kept(ratio: Ratio, count: int | None = None) -> float:
     count = count or ratio.count
     half = math.log(ratio.high / ratio.low) / 2
     error = half / t_quantile(0.95, ratio.count - 1) * math.sqrt(ratio.count / count)
-    return math.exp(_excess_found(count, 0.95) * error) / KEEP_BELOW - 1
+    return math.exp(excess_found(count, 0.95) * error) / KEEP_BELOW - 1
 
 
 def count_to_keep(gain: float, ratio: Ratio, most: int) -> int | None:
