@@ -121,5 +121,5 @@ class PaperWorker:
         self.taken += done
         self.history += steps
         if done < count:
-            raise ScriptOver(ScriptEnded(self.stage.how, self.stage.detail, tuple(steps), [], self.taken))
+            raise ScriptOver(ScriptEnded(self.stage.how, self.stage.detail, tuple(steps), (), self.taken))
         return steps

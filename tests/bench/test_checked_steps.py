@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -13,9 +12,29 @@ import pytest
 from hasten.bench.checked_steps import Watched, checked_steps, watch
 from hasten.bench.ending import ScriptEnded, ScriptOver
 from hasten.bench.process import WorkerProcess
+from hasten.records.messages import (
+    Compared,
+    CompareStep,
+    Departed,
+    Failed,
+    LoadState,
+    Message,
+    RecordStep,
+    SaveState,
+    StepRequest,
+    Written,
+)
 
 STEPS = 30
 CHECKED = [1, *checked_steps(STEPS)]
+
+
+ANSWERS: dict[type[Message], Message] = {
+    SaveState: Written(),
+    RecordStep: Written(),
+    LoadState: Departed({}, ()),
+    CompareStep: Compared({"weight": [1.0, 1.0, 0.0]}, {}, {}),
+}
 
 
 @dataclass
@@ -25,9 +44,9 @@ class Paper:
     name: str
     log: list[str]
     length: int = 10**9
-    failing: str = ""  # the request that fails
+    failing: type[Message] | None = None  # the request that fails
     taken: int = 1
-    requests: list[Mapping[str, Any]] = field(default_factory=list)
+    requests: list[Message] = field(default_factory=list)
 
     def steps(self, count: int) -> None:
         assert count > 0, "a worker that is asked for no steps never answers"
@@ -36,14 +55,15 @@ class Paper:
         if self.taken == self.length:
             raise ScriptOver(ScriptEnded("completed", "", (), self.testimony()))
 
-    def testimony(self) -> list[dict[str, Any]]:
-        return [{"optimizer": n % 2} for n in range(self.taken)]
+    def testimony(self) -> tuple[dict[str, Any], ...]:
+        return tuple({"optimizer": n % 2} for n in range(self.taken))
 
-    def numerics(self, what: str, **more: Any) -> dict[str, Any]:
-        self.log.append(f"{self.name} {what}")
-        self.requests.append({"what": what, **more})
-        answer = {"failed": "no room" if what == self.failing else ""}
-        return answer | ({"gradient": {"weight": [1.0, 1.0, 0.0]}} if what == "compare" else {})
+    def numerics(self, request: StepRequest) -> Message:
+        self.log.append(f"{self.name} {type(request).__name__}")
+        self.requests.append(request)
+        if type(request) is self.failing:
+            return Failed("no room")
+        return ANSWERS[type(request)]
 
 
 def watched(folder: Path, *workers: Paper) -> tuple[Watched, list[Watched]]:
@@ -58,8 +78,8 @@ def test_the_reference_is_ahead_at_every_checked_step(tmp_path: Path) -> None:
     _, (other,) = watched(tmp_path, Paper("a", log), Paper("b", log))
     assert [check.step for check in other.checks] == CHECKED == [1, 2, 10, 21, 30]
     assert log[:9] == [
-        "a record", "b compare",
-        "a save", "a at 2", "a record", "b load", "b at 2", "b compare",
+        "a RecordStep", "b CompareStep",
+        "a SaveState", "a at 2", "a RecordStep", "b LoadState", "b at 2", "b CompareStep",
         "a at 9",
     ]  # fmt: skip
 
@@ -67,8 +87,8 @@ def test_the_reference_is_ahead_at_every_checked_step(tmp_path: Path) -> None:
 def test_what_the_reference_made_is_of_the_optimizer_that_stepped(tmp_path: Path) -> None:
     reference = Paper("a", [])
     watched(tmp_path, reference, Paper("b", []))
-    records = [request for request in reference.requests if request["what"] == "record"]
-    assert [record["optimizer"] for record in records] == [(step - 1) % 2 for step in CHECKED]
+    records = [request for request in reference.requests if isinstance(request, RecordStep)]
+    assert [record.optimizer for record in records] == [(step - 1) % 2 for step in CHECKED]
 
 
 @pytest.mark.parametrize("length", [2, 9, 10, 15, 30])
@@ -86,17 +106,19 @@ def test_one_that_ends_sooner_does_not_keep_the_others(tmp_path: Path) -> None:
     assert [check.step for check in whole.checks] == CHECKED
 
 
-@pytest.mark.parametrize("request_", ["record", "save"])
-def test_a_reference_that_fails_is_watched_to_the_end_all_the_same(tmp_path: Path, request_: str) -> None:
+@pytest.mark.parametrize("request_", [RecordStep, SaveState])
+def test_a_reference_that_fails_is_watched_to_the_end_all_the_same(
+    tmp_path: Path, request_: type[Message]
+) -> None:
     first, (other,) = watched(tmp_path, Paper("a", [], failing=request_), Paper("b", []))
     assert first.failed == "no room"
     assert len(first.testimony) == len(other.testimony) == STEPS
 
 
-@pytest.mark.parametrize("request_", ["load", "compare"])
-def test_one_that_fails_is_asked_no_more(tmp_path: Path, request_: str) -> None:
+@pytest.mark.parametrize("request_", [LoadState, CompareStep])
+def test_one_that_fails_is_asked_no_more(tmp_path: Path, request_: type[Message]) -> None:
     worker = Paper("b", [], failing=request_)
     _, (other,) = watched(tmp_path, Paper("a", []), worker)
     assert other.failed == "no room"
-    assert worker.requests[-1]["what"] == request_
+    assert type(worker.requests[-1]) is request_
     assert len(other.testimony) == STEPS

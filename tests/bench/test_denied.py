@@ -52,7 +52,7 @@ RAISED = "Traceback ...\nPermissionError: [Errno 13] Permission denied: 'log.txt
 
 
 def test_the_user_is_told_only_where_hasten_denied_it() -> None:
-    denied, own = (ScriptEnded("raised", RAISED, (), [], denied=why) for why in (WHY, ""))
+    denied, own = (ScriptEnded("raised", RAISED, (), (), denied=why) for why in (WHY, ""))
     told = f"train.py failed where trials may not write:\n{RAISED}{denied_words(RAISED, WHY)}"
     assert str(script_error(denied, "train.py", Path("trials"))) == told
     assert "Traceback" not in str(script_error(denied, "train.py"))  # which was seen
@@ -62,11 +62,11 @@ def test_the_user_is_told_only_where_hasten_denied_it() -> None:
 
 
 def test_an_error_of_another_kind_is_the_scripts_own_also_where_writes_are_denied() -> None:
-    ended = ScriptEnded("raised", "ValueError: wrong shape\n", (), [], denied=WHY)
+    ended = ScriptEnded("raised", "ValueError: wrong shape\n", (), (), denied=WHY)
     assert "raised an error of its own" in str(script_error(ended, "train.py"))
     assert str(ScriptOver(ended)) == "the script raised ValueError: wrong shape"
 
 
 def test_an_exit_with_such_a_message_is_explained_too() -> None:
-    ended = ScriptEnded("said", "[Errno 13] Permission denied: 'log.txt'", (), [], denied=WHY)
+    ended = ScriptEnded("said", "[Errno 13] Permission denied: 'log.txt'", (), (), denied=WHY)
     assert "--allow-writes" in str(script_error(ended, "train.py"))

@@ -240,7 +240,7 @@ def test_a_verdict_is_json(candidate: Testimony) -> None:
 
 
 def ended(how: str, detail: str = "") -> ScriptOver:
-    return ScriptOver(ScriptEnded(how, detail, (), []))
+    return ScriptOver(ScriptEnded(how, detail, (), ()))
 
 
 ERRORS = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import hasten
+from hasten.bench.checked_steps import Testimony
 from hasten.bench.guard import STEPS, guard
 from hasten.bench.judging import judge
 from hasten.bench.numerics import ROUNDING
@@ -55,7 +55,7 @@ FAULTS = {
     "shifted labels": "the loss departs",
     "gradients x 1.05": "the loss departs",
 }
-Testimonies = dict[str, list[dict[str, Any]]]
+Testimonies = dict[str, Testimony]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import struct
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from hasten.bench.output import Output
 from hasten.bench.process import WorkerProcess
 from hasten.errors import WorkerError
 from hasten.inside.job import Job
+from hasten.records.messages import TellShapes
 from hasten.records.plan import BASELINE, Plan
 
 from ..techniques.made_up import machine
@@ -44,7 +46,7 @@ TRIALS = Path(".hasten/train/trials/000")
 )  # fmt: skip
 def test_a_script_that_failed(how: str, detail: str, seen: str, kept: str | None) -> None:
     """Its traceback is told once: by itself where the user saw that, else by us."""
-    ended = ScriptEnded(how, detail, (), [])
+    ended = ScriptEnded(how, detail, (), ())
     assert str(script_error(ended, "train.py")) == seen
     if kept is not None:
         assert str(script_error(ended, "train.py", TRIALS)) == kept
@@ -79,7 +81,7 @@ def test_a_script_that_wants_to_be_a_rank_is_told_how_to_be_started(
     line: str, error: str, alone: bool
 ) -> None:
     detail = FRAME.format(line=line, error=error)
-    ended = ScriptEnded("raised", detail, (), [])
+    ended = ScriptEnded("raised", detail, (), ())
     said, kept = (str(script_error(ended, "train.py", folder)) for folder in (None, TRIALS))
     assert said.startswith(ALONE) == kept.startswith(ALONE) == alone
     assert ("by --nproc-per-node N" in said) == alone
@@ -100,7 +102,7 @@ def test_a_script_that_wants_to_be_a_rank_is_told_how_to_be_started(
     ],
 )
 def test_in_one_line(how: str, detail: str, said: str) -> None:
-    assert in_one_line(ScriptEnded(how, detail, (), [])) == said
+    assert in_one_line(ScriptEnded(how, detail, (), ())) == said
 
 
 @contextmanager
@@ -125,7 +127,7 @@ ASKED: dict[str, tuple[Callable[[WorkerProcess], Any], Plan, str]] = {
     "for proofs of nothing": (lambda worker: worker.proofs(), BASELINE, "while it was watched"),
     "what was seen": (lambda worker: worker.observation(), BASELINE, "while it was watched"),
     "what was witnessed": (lambda worker: worker.testimony(), BASELINE, "while its training was compared"),
-    "for numbers": (lambda worker: worker.numerics("shapes"), BF16, "while single steps were compared"),
+    "for numbers": (lambda worker: worker.numerics(TellShapes()), BF16, "while single steps were compared"),
     "to start": (lambda worker: worker.wait_started(), BASELINE, "while reaching its first training step"),
 }
 ENDS = {
@@ -153,3 +155,36 @@ def test_how_it_ended_is_named(code: int) -> None:
         with pytest.raises(WorkerError) as told:
             worker.steps(5)
     assert str(told.value) == f"rank 1 {ENDS[code]} during the rehearsal"
+
+
+@contextmanager
+def saying(body: bytes) -> Iterator[WorkerProcess]:
+    """A worker from which ``body`` comes."""
+    ours, theirs = socket.socketpair()
+    process = SimpleNamespace(pid=0, stdout=None, wait=lambda timeout=None: 0, poll=lambda: None)
+    worker = object.__new__(WorkerProcess)
+    job = Job(argv=("train.py",), machine=machine())
+    worker.begin(job, ours, cast("subprocess.Popen[bytes]", process), Output(), print)
+    theirs.sendall(struct.pack("!I", len(body)) + body)
+    with ours, theirs:
+        yield worker
+
+
+@pytest.mark.attack("messages")
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        (b"epoch 1", "it is no JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b'{"message": "Fire"}', "KeyError: 'Fire'"),
+        (b'{"message": "StepsDone"}', "TypeError: "),
+        (b'{"message": "Written"}', "Written"),
+        (b'{"message": "TrainSteps", "count": 1}', "TrainSteps"),
+    ],
+)
+def test_what_only_a_script_can_have_sent_is_named(body: bytes, what: str) -> None:
+    """It may write to any descriptor that it finds open."""
+    with saying(body) as worker, pytest.raises(WorkerError) as told:
+        worker.steps(5)
+    assert str(told.value).startswith(
+        f"the script sent what hasten does not expect while training 5 steps: {what}"
+    )

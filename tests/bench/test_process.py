@@ -211,7 +211,7 @@ def test_without_protection_it_is_started_where_the_user_allows_writes(tmp_path:
 
 
 def test_a_gpu_that_is_not_there_is_explained() -> None:
-    ended = ScriptEnded("raised", "AssertionError: Torch not compiled with CUDA enabled\n", (), [])
+    ended = ScriptEnded("raised", "AssertionError: Torch not compiled with CUDA enabled\n", (), ())
     assert "device that follows the machine" in str(script_error(ended, "train.py"))
-    ended = ScriptEnded("raised", "ValueError: wrong shape\n", (), [])
+    ended = ScriptEnded("raised", "ValueError: wrong shape\n", (), ())
     assert "device that follows the machine" not in str(script_error(ended, "train.py"))

@@ -15,7 +15,7 @@ from hasten.bench.stage import Stage
 from hasten.bench.whole import train_whole
 from hasten.errors import Refusal, UsageError, WorkerError
 from hasten.records.plan import BASELINE, Plan
-from hasten.records.quality import WholeRun
+from hasten.records.quality import MetricValue, RunSummary, WholeRun
 
 Heard = Callable[[bytes], None]
 
@@ -44,13 +44,13 @@ class PaperStage:
         for line in self.lines:
             self.heard(line)
         ends += [time.monotonic()] * min(1, self.steps)
-        account = {
-            "step_ends": ends[: self.steps],
-            "metrics": [(name, value, time.monotonic(), 3) for name, value in self.metrics],
-            "losses": list(self.losses),
-            "remarks": ["bf16 is left out"],
-        }
-        return ScriptEnded("completed", "", (), [], account=account), self.failure
+        summary = RunSummary(
+            step_ends=tuple(ends[: self.steps]),
+            metrics=tuple(MetricValue(name, value, time.monotonic(), 3) for name, value in self.metrics),
+            losses=self.losses,
+            remarks=("bf16 is left out",),
+        )
+        return ScriptEnded("completed", "", (), (), summary=summary), self.failure
 
     def __enter__(self) -> PaperStage:
         return self

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import hasten
-from hasten.inside.control import _plain
+from hasten.inside.control import _step_records
 from hasten.inside.leftovers import Waits
 from hasten.inside.observer import RawStep
 from hasten.inside.seams import Seams
@@ -64,7 +64,7 @@ def test_fetches_by_conversion_count(waits: Waits) -> None:
 
 
 def test_what_we_fetch_ourselves_does_not_count(waits: Waits) -> None:
-    _plain([RawStep(losses=[torch.tensor(1.0)])])
+    _step_records([RawStep(losses=[torch.tensor(1.0)])])
     assert waits.found(1) == ()
 
 

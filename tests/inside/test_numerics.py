@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import shutil
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pytest
 import torch
 
 from hasten.inside.numerics import Numerics
+from hasten.records.messages import (
+    Compared,
+    CompareStep,
+    Departed,
+    Failed,
+    LoadState,
+    Message,
+    RecordStep,
+    Request,
+    SaveState,
+    StepRequest,
+    Sums,
+)
 from hasten.records.plan import BASELINE, Plan
 from hasten.testing.workbench import workbench
 
+Answer = TypeVar("Answer", bound=Message)
 OPTIMIZERS: dict[str, Callable[..., Any]] = {
     "SGD": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
     "Adam": torch.optim.Adam,
@@ -33,15 +47,15 @@ class Files:
         with workbench(make_optimizer=OPTIMIZERS[optimizer]) as bench:
             numerics = Numerics(bench.training)
             bench.train(steps)
-            asked(numerics, "save", state=self.state)
+            asked(numerics, SaveState(self.state))
             bench.train(1)
-            asked(numerics, "record", made=self.made, optimizer=0)
+            asked(numerics, RecordStep(self.made, 0))
 
-    def load(self, numerics: Numerics) -> dict[str, Any]:
-        return asked(numerics, "load", state=self.state, made=self.made)
+    def load(self, numerics: Numerics) -> Departed:
+        return asked(numerics, LoadState(self.state, self.made))
 
-    def compare(self, numerics: Numerics) -> dict[str, Any]:
-        return asked(numerics, "compare", made=self.made)
+    def compare(self, numerics: Numerics) -> Compared:
+        return asked(numerics, CompareStep(self.made))
 
 
 @pytest.fixture
@@ -49,13 +63,14 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path)
 
 
-def asked(numerics: Numerics, what: str, **more: Any) -> dict[str, Any]:
-    answer = numerics.answer({"what": what, **more})
-    assert answer["failed"] == ""
+def asked(numerics: Numerics, request: Request[Answer | Failed]) -> Answer:
+    answer = numerics.answer(cast(StepRequest, request))
+    assert isinstance(answer, request.answer())
+    assert not isinstance(answer, Failed)
     return answer
 
 
-def apart(found: dict[str, Any]) -> dict[str, float]:
+def apart(found: Mapping[str, Sums]) -> dict[str, float]:
     """Relative to the reference's, by tensor."""
     return {name: (sums[2] / sums[0]) ** 0.5 for name, sums in found.items() if sums[0]}
 
@@ -73,9 +88,9 @@ def test_the_same_step_is_the_same_wherever_the_training_stood(files: Files, opt
         files.load(numerics)
         bench.train(1)
         found = files.compare(numerics)
-    assert len(apart(found["gradient"])) == len(apart(found["update"])) == 6
-    assert not any(apart(found["gradient"]).values())
-    assert not any(apart(found["update"]).values())
+    assert len(apart(found.gradient)) == len(apart(found.update)) == 6
+    assert not any(apart(found.gradient).values())
+    assert not any(apart(found.update).values())
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.label)
@@ -91,8 +106,8 @@ def test_the_update_is_from_the_references_gradient(files: Files, optimizer: str
         bench.training.forward_wrappers["three"] = times_three
         bench.train(1)
         found = files.compare(numerics)
-    assert min(apart(found["gradient"]).values()) > 0.5
-    assert max(apart(found["update"]).values()) < 1e-5
+    assert min(apart(found.gradient).values()) > 0.5
+    assert max(apart(found.update).values()) < 1e-5
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -116,13 +131,13 @@ def test_after_the_checked_step_nothing_of_ours_is_left(files: Files, optimizer:
 def test_the_first_step_needs_no_state(files: Files) -> None:
     with workbench() as bench:
         bench.train(1)
-        asked(Numerics(bench.training), "record", made=files.made, optimizer=0)
+        asked(Numerics(bench.training), RecordStep(files.made, 0))
     with workbench() as bench:
         bench.training.forward_wrappers["three"] = times_three
         bench.train(1)
         found = files.compare(Numerics(bench.training))
-    assert min(apart(found["gradient"]).values()) > 0.5
-    assert "update" not in found
+    assert min(apart(found.gradient).values()) > 0.5
+    assert not found.update
 
 
 def test_a_closure_keeps_its_gradients_and_no_update_is_compared(files: Files) -> None:
@@ -141,8 +156,8 @@ def test_a_closure_keeps_its_gradients_and_no_update_is_compared(files: Files) -
 
         bench.optimizer.step(closure)
         found = files.compare(numerics)
-    assert min(apart(found["gradient"]).values()) > 0
-    assert "update" not in found
+    assert min(apart(found.gradient).values()) > 0
+    assert not found.update
 
 
 def test_how_far_the_training_had_departed_is_told(files: Files) -> None:
@@ -150,12 +165,12 @@ def test_how_far_the_training_had_departed_is_told(files: Files) -> None:
     with workbench(make_optimizer=OPTIMIZERS["Adam"]) as bench:
         bench.train(3)
         numerics = Numerics(bench.training)
-        assert not any(apart(files.load(numerics)["since"]).values())
+        assert not any(apart(files.load(numerics).since).values())
         bench.train(2)
         departed = files.load(numerics)
-        assert set(departed["since"]) == {"parameters", "buffers", "exp_avg", "exp_avg_sq"}
-        assert apart(departed["since"])["exp_avg"] > 0.01
-        assert departed["counts"][0] == "step of 0.0.weight"
+        assert set(departed.since) == {"parameters", "buffers", "exp_avg", "exp_avg_sq"}
+        assert apart(departed.since)["exp_avg"] > 0.01
+        assert departed.counts[0] == "step of 0.0.weight"
 
 
 def test_an_optimizer_that_began_again_is_told(files: Files) -> None:
@@ -163,7 +178,7 @@ def test_an_optimizer_that_began_again_is_told(files: Files) -> None:
     with workbench(make_optimizer=OPTIMIZERS["SGD"]) as bench:
         bench.train(3)
         bench.optimizer.state.clear()
-        assert files.load(Numerics(bench.training))["counts"][0] == "momentum_buffer of 0.0.weight"
+        assert files.load(Numerics(bench.training)).counts[0] == "momentum_buffer of 0.0.weight"
 
 
 def test_gradients_that_a_scaler_leaves_to_the_optimizer_are_compared_as_they_are(files: Files) -> None:
@@ -180,8 +195,8 @@ def test_gradients_that_a_scaler_leaves_to_the_optimizer_are_compared_as_they_ar
         torch.autograd.backward(scaler.scale(loss))
         scaler.step(bench.optimizer)
         found = files.compare(numerics)
-    assert max(apart(found["gradient"]).values()) < 1e-5
-    assert max(apart(found["update"]).values()) < 1e-4
+    assert max(apart(found.gradient).values()) < 1e-5
+    assert max(apart(found.update).values()) < 1e-4
 
 
 def test_no_room_is_a_reason_not_to_compare(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,15 +204,17 @@ def test_no_room_is_a_reason_not_to_compare(files: Files, monkeypatch: pytest.Mo
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, 1000))
     with workbench() as bench:
         bench.train(1)
-        answer = Numerics(bench.training).answer({"what": "save", "state": files.state})
-    assert "do not fit where temporary files go" in answer["failed"]
+        answer = Numerics(bench.training).answer(SaveState(files.state))
+    assert isinstance(answer, Failed)
+    assert "do not fit where temporary files go" in answer.reason
 
 
 def test_a_folder_that_is_gone_is_one_too(files: Files, tmp_path: Path) -> None:
     with workbench() as bench:
         bench.train(1)
-        answer = Numerics(bench.training).answer({"what": "save", "state": str(tmp_path / "no" / "state")})
-    assert "could not be written" in answer["failed"]
+        answer = Numerics(bench.training).answer(SaveState(str(tmp_path / "no" / "state")))
+    assert isinstance(answer, Failed)
+    assert "could not be written" in answer.reason
 
 
 def test_a_model_of_other_parameters_cannot_be_compared(files: Files) -> None:
@@ -205,8 +222,8 @@ def test_a_model_of_other_parameters_cannot_be_compared(files: Files) -> None:
     with workbench() as bench:
         bench.train(1)
         bench.model.add_module("more", torch.nn.Linear(4, 4))
-        answer = Numerics(bench.training).answer({"what": "load", "state": files.state, "made": files.made})
-    assert answer["failed"]
+        answer = Numerics(bench.training).answer(LoadState(files.state, files.made))
+    assert isinstance(answer, Failed)
 
 
 def test_a_root_that_came_since_the_checked_step_is_left_out_of_the_departure(
@@ -217,12 +234,12 @@ def test_a_root_that_came_since_the_checked_step_is_left_out_of_the_departure(
     with workbench() as bench:
         numerics = Numerics(bench.training)
         bench.train(3)
-        asked(numerics, "save", state=files.state)
+        asked(numerics, SaveState(files.state))
         bench.train(1)
-        asked(numerics, "record", made=files.made, optimizer=0)
+        asked(numerics, RecordStep(files.made, 0))
         bench.training.add_root(later)
         bench.train(2)
-        asked(numerics, "save", state=then)
+        asked(numerics, SaveState(then))
     with workbench() as bench:
         numerics = Numerics(bench.training)
         bench.train(3)
@@ -231,6 +248,6 @@ def test_a_root_that_came_since_the_checked_step_is_left_out_of_the_departure(
         files.compare(numerics)
         bench.training.add_root(later)
         bench.train(2)
-        departed = asked(numerics, "load", state=then, made=files.made)
-    assert departed["counts"] == []
-    assert departed["since"]["parameters"][2] == 0.0
+        departed = asked(numerics, LoadState(then, files.made))
+    assert departed.counts == ()
+    assert departed.since["parameters"][2] == 0.0

@@ -234,7 +234,7 @@ def test_a_script_that_never_trains_is_over_before_it_starts(stage: Stage) -> No
     worker = stage.worker("print('no training here')")
     with pytest.raises(ScriptOver) as over:
         worker.wait_started(AFTER)
-    assert over.value.ended == ScriptEnded("completed", "", (), [], steps_in_all=0)
+    assert over.value.ended == ScriptEnded("completed", "", (), (), steps_in_all=0)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ import pytest
 
 from hasten.inside.job import Job, Shield
 from hasten.inside.layers import make_layers, remove_layers
-from hasten.inside.wire import Message, Wire
+from hasten.inside.wire import Wire
 from hasten.launch.ranks import Rank
 from hasten.launch.sheltered import render
 from hasten.machine import this_machine
+from hasten.records.messages import Ended, Shielded
 
 from ..cli.conftest import Project, wait_until
 from ..patience import PATIENCE_SECONDS
@@ -75,17 +76,17 @@ def started(
             remove_layers(layers)
 
 
-def shielded(wire: Wire) -> Message:
+def shielded(wire: Wire) -> Shielded:
     told = wire.receive(SECONDS)
-    assert told["event"] == "shielded"
+    assert isinstance(told, Shielded)
     return told
 
 
 def test_they_see_what_one_of_them_writes_and_nobody_else_does(project: Project) -> None:
     with started(project, WRITES) as (process, wire):
-        if shielded(wire)["kind"] != "overlay":
+        if shielded(wire).kind != "overlay":
             pytest.skip("no overlay can be had here, so nothing can be written aside")
-        assert wire.receive(SECONDS)["event"] == "ended"
+        assert isinstance(wire.receive(SECONDS), Ended)
         printed, errors = process.communicate(timeout=SECONDS)
         assert (process.returncode, errors) == (0, "")
     assert printed == "0 loaded down\n"
@@ -94,7 +95,7 @@ def test_they_see_what_one_of_them_writes_and_nobody_else_does(project: Project)
 
 def test_without_a_shield_nothing_is_kept_aside(project: Project) -> None:
     with started(project, WRITES, shielded=False) as (process, wire):
-        assert wire.receive(SECONDS)["event"] == "ended"
+        assert isinstance(wire.receive(SECONDS), Ended)
         process.communicate(timeout=SECONDS)
     assert (project.folder / "ready" / "part").exists()
 

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from ..errors import WorkerError
 from ..inside.numerics import MODEL
 from ..inside.techniques.catalog import starts_after
+from ..records.messages import Failed, TellShapes
 from ..records.plan import BASELINE, Plan
 from ..records.verdict import Difference, GuardVerdict, Invariants
 from ..report.guard import shapes_words, too_few_words
@@ -49,11 +50,10 @@ def guard_change(stage: Stage, plan: Plan, changing: Sequence[str], seed: int, s
 
 
 def _shapes_in(worker: Worker) -> Shapes:
-    answer = worker.numerics("shapes")
-    if answer["failed"]:
-        raise WorkerError(f"what the script would save could not be looked at: {answer['failed']}")
-    shapes: Shapes = answer["shapes"]
-    return shapes
+    answer = worker.numerics(TellShapes())
+    if isinstance(answer, Failed):
+        raise WorkerError(f"what the script would save could not be looked at: {answer.reason}")
+    return answer.shapes
 
 
 def _trained(worker: Worker, steps: int) -> Testimony:

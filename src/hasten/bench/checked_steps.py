@@ -6,14 +6,24 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from ..records.messages import (
+    CompareStep,
+    Departed,
+    Failed,
+    LoadState,
+    Message,
+    RecordStep,
+    Request,
+    SaveState,
+    Sums,
+)
 from .ending import ScriptOver
 from .worker import Worker
 
 Testimony = Sequence[Mapping[str, Any]]
-Sums = Sequence[float]
-"""As inside.numerics has them: [<r, r>, <c, r>, |c - r|^2] of a reference's tensor r and another's, c."""
+Answer = TypeVar("Answer", bound=Message)
 
 
 @dataclass(frozen=True)
@@ -59,7 +69,7 @@ def watch(
         _check(ahead, behind, 1, state, made)
         for step in checked_steps(steps):
             ahead.advance(step - 1)
-            ahead.ask("save", state=state)
+            ahead.ask(SaveState(state))
             ahead.advance(step)
             if ahead.failed or ahead.over is not None:
                 break
@@ -88,11 +98,14 @@ class _Led:
             except ScriptOver as end:
                 self.over = end.ended.testimony
 
-    def ask(self, what: str, **more: Any) -> dict[str, Any]:
+    def ask(self, request: Request[Answer | Failed]) -> Answer | None:
+        """None where it failed, now or before, or its script has come to its end."""
         if self.failed or self.over is not None:
-            return {}
-        answer = self._worker.numerics(what, **more)
-        self.failed = answer.get("failed", "")
+            return None
+        answer = self._worker.numerics(request)
+        if isinstance(answer, Failed):
+            self.failed = answer.reason
+            return None
         return answer
 
     def last_optimizer(self) -> int:
@@ -101,19 +114,12 @@ class _Led:
     def check(self, step: int, state: str, made: str) -> None:
         """Take ``step`` from the reference's state, the first from this worker's own."""
         self.advance(step - 1)
-        departed = self.ask("load", state=state, made=made) if step > 1 else {}
+        departed = (self.ask(LoadState(state, made)) if step > 1 else None) or Departed({}, ())
         self.advance(step)
-        found = self.ask("compare", made=made)
-        if found and not self.failed:
+        found = self.ask(CompareStep(made))
+        if found is not None:
             self._checks.append(
-                Check(
-                    step,
-                    found["gradient"],
-                    found.get("update", {}),
-                    found.get("buffers", {}),
-                    departed.get("since", {}),
-                    departed.get("counts", ()),
-                )
+                Check(step, found.gradient, found.update, found.buffers, departed.since, departed.counts)
             )
 
     def watched(self, steps: int) -> Watched:
@@ -122,7 +128,7 @@ class _Led:
 
 
 def _check(ahead: _Led, behind: Sequence[_Led], step: int, state: str, made: str) -> None:
-    ahead.ask("record", made=made, optimizer=ahead.last_optimizer())
+    ahead.ask(RecordStep(made, ahead.last_optimizer()))
     for led in behind:
         if not ahead.failed:
             led.check(step, state, made)

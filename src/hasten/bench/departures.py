@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from .checked_steps import Check, Sums
+from ..records.messages import Sums
+from .checked_steps import Check
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import Refusal, ScriptError, WorkerError
 from ..records.observation import Observation, Step
+from ..records.quality import RunSummary
 from .denied import ADVICE, denied_words, is_denied_write
 
 LEAST_STEPS = 10  # of the whole script: fewer tell nothing
@@ -46,12 +47,12 @@ class ScriptEnded:
     how: str
     detail: str
     steps: tuple[Step, ...]
-    testimony: list[dict[str, Any]]
+    testimony: tuple[Mapping[str, Any], ...]
     steps_in_all: int = 0
     observation: Observation | None = None  # None where it never trained
     denied: str = ""  # its writes were denied: why they could not be led elsewhere instead
     stands_in: str = ""  # what it had in place of the user's standard input; "" where it was the same
-    account: Mapping[str, Any] = field(default_factory=dict)  # of a whole training: inside.account tells what
+    summary: RunSummary | None = None  # of a whole training
 
 
 class ScriptOver(Exception):

@@ -6,15 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..errors import Refusal, WorkerError
+from ..records.messages import Message, RecordStep, Request, SaveState
 from ..records.observation import Observation, Step
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
 from ..records.trial import Proof
 from .ending import Killed, PlanRefused, ScriptEnded, ScriptOver
 from .process import START_SECONDS, WorkerProcess
+from .worker import Heard
 
 Answer = TypeVar("Answer")
 
@@ -77,19 +79,20 @@ class WorkerGroup:
     def proofs(self) -> tuple[Proof, ...]:
         return self._all(lambda rank: rank.proofs())
 
-    def testimony(self) -> list[dict[str, Any]]:
+    def testimony(self) -> tuple[Mapping[str, Any], ...]:
         return together(self._of_all(lambda rank: rank.testimony()))
 
-    def numerics(self, what: str, **more: Any) -> dict[str, Any]:
+    def numerics(self, request: Request[Heard]) -> Heard:
         """All take up what one has written; each writes into a file of its own."""
-        if what not in ("save", "record"):
-            return self._all(lambda rank: rank.numerics(what, **more))
-        files = {"state", "made"} & set(more)
 
-        def ask(rank: WorkerProcess) -> dict[str, Any]:
+        def ask(rank: WorkerProcess) -> Heard:
+            own: Message = request
             number = self.ranks.index(rank)
-            own = {name: f"{more[name]}-{number}" for name in files} if number else {}
-            return rank.numerics(what, **{**more, **own})
+            if number and isinstance(own, SaveState):
+                own = replace(own, state=f"{own.state}-{number}")
+            elif number and isinstance(own, RecordStep):
+                own = replace(own, made=f"{own.made}-{number}")
+            return rank.numerics(cast("Request[Heard]", own))
 
         return self._all(ask)
 
@@ -157,7 +160,7 @@ def _rank_of_failure(error: BaseException) -> int:
     return 1 if isinstance(error, (PlanRefused, Refusal)) else 3
 
 
-def together(ranks: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+def together(ranks: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[Mapping[str, Any], ...]:
     """The testimony of all ranks as one: rank 0's, with the samples of all ranks' slices in each batch.
 
     ``batches`` is None: of a whole batch no rank has seen more than its slice, so samples must tell.
@@ -174,4 +177,4 @@ def together(ranks: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
                     digests += mine
             samples.append({**parts[0], "digests": digests})
         merged.append({**steps[0], "samples": samples, "batches": None})
-    return merged
+    return tuple(merged)

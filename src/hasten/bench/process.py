@@ -15,10 +15,10 @@ from typing import Any
 from ..errors import Refusal, WorkerError
 from ..inside.job import Job
 from ..inside.orphans import end_all_below
-from ..inside.wire import Hangup, Message, Wire
+from ..inside.wire import Hangup, Wire
 from ..launch.local import render
 from ..launch.words import how_it_ended
-from ..records.codec import from_json
+from ..records import messages
 from ..records.observation import Observation, Step
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
@@ -28,7 +28,7 @@ from .limit import Limit
 from .listening import Tap
 from .output import Output, keep_ends
 from .starting import start_process
-from .worker import Worker
+from .worker import Heard, Worker
 
 START_SECONDS = 600.0  # a script may prepare for long before its first step
 CHILD_SECONDS = 90.0  # without a step, once the script has started processes that may be training instead
@@ -96,22 +96,23 @@ class WorkerProcess:
         Raises ScriptOver, PlanRefused, Refusal (no protection) or WorkerError.
         """
         self._wait_shielded(timeout)
-        message = self._receive(timeout, "reaching its first training step")
-        if message["event"] == "child":
-            self.child = message["name"]
+        doing = "reaching its first training step"
+        message = self._receive(timeout, doing)
+        if isinstance(message, messages.ChildStarted):
+            self.child = message.name
             try:
-                message = self._receive(min(timeout, CHILD_SECONDS), "reaching its first training step")
+                message = self._receive(min(timeout, CHILD_SECONDS), doing)
             except Silence:
                 raise Refusal(trains_elsewhere(self.child)) from None
-        if message["event"] == "refused":
-            raise PlanRefused(message["technique"], message["reason"])
-        self._take_steps(message)
+        if isinstance(message, messages.Refused):
+            raise PlanRefused(message.technique, message.reason)
+        self._take(self._must_be(messages.StepsDone, message, doing).steps)
 
     def steps(self, count: int, timeout: float | None = None) -> list[Step]:
         """Let the script train ``count`` steps and return them. Raises ScriptOver where it ends before."""
         doing = f"training {count} steps{f' under {self.plan.label}' if self.plan else ''}"
-        self._send({"do": "steps", "count": count}, doing)
-        return self._take_steps(self._receive(timeout or SILENCE_SECONDS + self._expected(count), doing))
+        timeout = timeout or SILENCE_SECONDS + self._expected(count)
+        return self._take(self._ask(messages.TrainSteps(count), doing, timeout).steps)
 
     def switch(self, plan: Plan) -> str:
         """Put the live part of ``plan`` in force; returns why not where a technique cannot take effect,
@@ -120,28 +121,26 @@ class WorkerProcess:
         if plan == self.plan:
             return ""
         doing = f"{(plan or self.plan).label} was switched {'on' if plan else 'off'}"
-        answer = self._ask({"do": "switch", "plan": plan.to_json()}, doing, START_SECONDS)
-        if answer["event"] == "refused":
+        answer = self._ask(messages.SwitchPlan(plan), doing, START_SECONDS)
+        if isinstance(answer, messages.Refused):
             self.plan = BASELINE
-            return f"{answer['technique']}: {answer['reason']}"
+            return f"{answer.technique}: {answer.reason}"
         self.plan = plan
-        self.setup_seconds = answer["setup_seconds"]
+        self.setup_seconds = answer.setup_seconds
         return ""
 
     def observation(self) -> Observation:
-        return from_json(Observation, self._ask({"do": "observation"}, "it was watched")["observation"])
+        return self._ask(messages.Observe(), "it was watched").observation
 
     def proofs(self) -> tuple[Proof, ...]:
         """Whether the techniques in force took effect. Brings ``setup_seconds`` up to date, too."""
-        answer = self._ask(
-            {"do": "proofs"}, f"{self.plan.label} was tried" if self.plan else "it was watched"
-        )
-        self.setup_seconds = answer["setup_seconds"]
-        return tuple(from_json(Proof, proof) for proof in answer["proofs"])
+        doing = f"{self.plan.label} was tried" if self.plan else "it was watched"
+        answer = self._ask(messages.ShowProofs(), doing)
+        self.setup_seconds = answer.setup_seconds
+        return answer.proofs
 
-    def testimony(self) -> list[dict[str, Any]]:
-        steps: list[dict[str, Any]] = self._ask({"do": "testimony"}, "its training was compared")["steps"]
-        return steps
+    def testimony(self) -> tuple[Mapping[str, Any], ...]:
+        return self._ask(messages.Testify(), "its training was compared").steps
 
     def finish(self, timeout: float | None) -> tuple[ScriptEnded, str]:
         """Wait for the end of a whole training: how its script ended, and why that is a failure, or "".
@@ -165,13 +164,11 @@ class WorkerProcess:
 
     def rehearsed(self) -> Findings:
         """What a rehearsal of ranks found in this one."""
-        return from_json(
-            Findings, self._ask({"do": "rehearsed"}, "it was rehearsed", START_SECONDS)["findings"]
-        )
+        return self._ask(messages.TellFindings(), "it was rehearsed", START_SECONDS).findings
 
-    def numerics(self, what: str, **more: Any) -> dict[str, Any]:
-        """Ask what ``inside.numerics`` answers."""
-        return self._ask({"do": "numerics", "what": what, **more}, "single steps were compared")
+    def numerics(self, request: messages.Request[Heard]) -> Heard:
+        """Ask about single steps."""
+        return self._ask(request, "single steps were compared")
 
     def pause(self) -> None:
         """Stop all its processes, so that another worker can be timed."""
@@ -202,14 +199,14 @@ class WorkerProcess:
         """Take in how the worker is kept from writing; Refusal where it cannot be and must."""
         if not self._shielded:
             return
-        told = self._receive(timeout, "starting up")
-        self.protection = told["kind"]
-        self._contained = told["contained"]
-        self.uppers = dict(told["uppers"])
-        self._denied = told["reason"] if told["kind"] == "landlock" else ""
-        if told["kind"] == "off" and self._must_be_shielded:
+        told = self._must_be(messages.Shielded, self._receive(timeout, "starting up"), "starting up")
+        self.protection = told.kind
+        self._contained = told.contained
+        self.uppers = told.uppers
+        self._denied = told.reason if told.kind == "landlock" else ""
+        if told.kind == "off" and self._must_be_shielded:
             raise Refusal(
-                f"trials cannot be kept from writing files here: {told['reason']}. "
+                f"trials cannot be kept from writing files here: {told.reason}. "
                 "Run again with --allow-writes if the script may write while it is measured."
             )
 
@@ -218,51 +215,59 @@ class WorkerProcess:
         if self._tap is not None:
             self._tap.join(_LAST_WORDS_SECONDS)
 
-    def _ask(self, request: Message, doing: str, timeout: float = SILENCE_SECONDS) -> Message:
+    def _ask(self, request: messages.Request[Heard], doing: str, timeout: float = SILENCE_SECONDS) -> Heard:
         self._send(request, doing)
-        return self._receive(timeout, doing)
+        return self._must_be(request.answer(), self._receive(timeout, doing), doing)
 
-    def _send(self, request: Message, while_doing: str) -> None:
+    def _must_be(self, kind: type[Heard], message: messages.Message, while_doing: str) -> Heard:
+        if isinstance(message, kind):
+            return message
+        raise self._not_understood(type(message).__name__, while_doing)
+
+    def _send(self, request: messages.Message, while_doing: str) -> None:
         try:
             self._wire.send(request)
         except Hangup:  # it ended since its last answer
             raise self._ending(while_doing) from None
 
-    def _receive(self, timeout: float | None, while_doing: str) -> Message:
+    def _receive(self, timeout: float | None, while_doing: str) -> messages.Message:
+        when = self._when(while_doing)
         try:
             message = self._wire.receive(self.limit.within(timeout))
         except TimeoutError:
-            self.limit.check(self._when(while_doing))
-            raise Silence(
-                f"{self.who} was silent for {timeout:.0f} s {self._when(while_doing)}: it seems to hang"
-            ) from None
+            self.limit.check(when)
+            raise Silence(f"{self.who} was silent for {timeout:.0f} s {when}: it seems to hang") from None
         except Hangup:
             raise self._ending(while_doing) from None
-        self._imported(message.get("sources", ()))
-        if message["event"] == "lost sight":
-            raise WorkerError(LOST_SIGHT + message["detail"].rstrip())
-        if message["event"] == "ended":
+        except messages.UnknownMessage as error:
+            raise self._not_understood(str(error), while_doing) from None
+        if isinstance(message, (messages.StepsDone, messages.Ended)):
+            self._imported(message.sources)
+        if isinstance(message, messages.LostSight):
+            raise WorkerError(LOST_SIGHT + message.detail.rstrip())
+        if isinstance(message, messages.Ended):
             raise ScriptOver(self._ended(message))
         return message
 
-    def _ended(self, message: Message) -> ScriptEnded:
-        seen = message["observation"]
+    def _not_understood(self, what: str, while_doing: str) -> WorkerError:
+        return WorkerError(f"{self.who} sent what hasten does not expect {self._when(while_doing)}: {what}")
+
+    def _ended(self, message: messages.Ended) -> ScriptEnded:
         return ScriptEnded(
-            how=message["how"],
-            detail=message["detail"],
-            steps=(steps := _steps(message["steps"])),
-            testimony=message["testimony"],
-            steps_in_all=len(self.history) + len(steps),
-            observation=from_json(Observation, seen) if seen is not None else None,
+            how=message.how,
+            detail=message.detail,
+            steps=message.steps,
+            testimony=message.testimony,
+            steps_in_all=len(self.history) + len(message.steps),
+            observation=message.observation,
             denied=self._denied,
             stands_in=self._stands_in,
-            account=message["account"] or {},
+            summary=message.summary,
         )
 
-    def _take_steps(self, message: Message) -> list[Step]:
-        steps = list(_steps(message["steps"]))
+    def _take(self, steps: Sequence[Step]) -> list[Step]:
         self.history += steps
-        return steps
+        return list(steps)
 
     def _expected(self, count: int) -> float:
         """A generous guess at what ``count`` steps take: twenty times the slowest so far."""
@@ -293,7 +298,3 @@ def wait_all_started(workers: Sequence[Worker]) -> None:
     deadline = time.monotonic() + START_SECONDS
     for worker in workers:
         worker.wait_started(max(1.0, deadline - time.monotonic()))
-
-
-def _steps(items: list[Any]) -> tuple[Step, ...]:
-    return tuple(from_json(Step, item) for item in items)

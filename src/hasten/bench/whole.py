@@ -7,11 +7,10 @@ import re
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any
 
 from ..errors import UsageError, WorkerError
 from ..records.plan import Plan
-from ..records.quality import Point, WholeRun
+from ..records.quality import MetricValue, Point, RunSummary, WholeRun
 from .stage import Stage
 
 
@@ -40,9 +39,9 @@ def train_whole(
             seconds = time.monotonic() - began
             return WholeRun(arm, seed, seconds, last_line=ear.last_line, failure=str(error))
         seconds = time.monotonic() - began
-    account = ended.account
-    ends = [end - began for end in account["step_ends"]]
-    courses = _told(account["metrics"], began)
+    summary = ended.summary or RunSummary()
+    ends = [end - began for end in summary.step_ends]
+    courses = _told(summary.metrics, began)
     if pattern is not None and ear.caught:
         courses[name] = [
             Point(_number(text), at - began, bisect_right(ends, at - began)) for at, text in ear.caught
@@ -53,10 +52,10 @@ def train_whole(
         seconds=seconds,
         steps=len(ends),
         courses={key: tuple(points) for key, points in courses.items()},
-        losses=tuple(account["losses"]),
-        remarks=tuple(account["remarks"]),
+        losses=summary.losses,
+        remarks=summary.remarks,
         last_line=ear.last_line,
-        failure=failure or _not_trained(len(ends), account["losses"]),
+        failure=failure or _not_trained(len(ends), summary.losses),
     )
 
 
@@ -66,10 +65,10 @@ def _not_trained(steps: int, losses: Sequence[float]) -> str:
     return "" if all(map(math.isfinite, losses)) else "the loss at the end is no number"
 
 
-def _told(metrics: Sequence[Sequence[Any]], began: float) -> dict[str, list[Point]]:
+def _told(metrics: Sequence[MetricValue], began: float) -> dict[str, list[Point]]:
     courses: dict[str, list[Point]] = {}
-    for name, value, at, step in metrics:
-        courses.setdefault(name, []).append(Point(value, at - began, step))
+    for told in metrics:
+        courses.setdefault(told.name, []).append(Point(told.value, told.seconds - began, told.step))
     return courses
 
 

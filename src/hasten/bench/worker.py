@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
+from ..records.messages import Message, Request
 from ..records.observation import Observation, Step
 from ..records.plan import Plan
 from ..records.trial import Proof
 from .ending import ScriptEnded
 
 W = TypeVar("W")
+Heard = TypeVar("Heard", bound=Message)
 
 
 class Worker(Protocol):
@@ -45,9 +47,9 @@ class Worker(Protocol):
 
     def proofs(self) -> tuple[Proof, ...]: ...
 
-    def testimony(self) -> list[dict[str, Any]]: ...
+    def testimony(self) -> tuple[Mapping[str, Any], ...]: ...
 
-    def numerics(self, what: str, **more: Any) -> dict[str, Any]: ...
+    def numerics(self, request: Request[Heard]) -> Heard: ...
 
     def finish(self, timeout: float | None) -> tuple[ScriptEnded, str]: ...
 

@@ -8,11 +8,14 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from ..records.messages import ChildStarted, Ended, LostSight, Message, StepsDone, TrainSteps
+from ..records.observation import Observation, Step
+from ..records.quality import RunSummary
 from .observer import RawStep
-from .wire import Hangup, Message, Wire
+from .wire import Hangup, Wire
 
 Answer = Callable[[Message], Message]
 
@@ -29,16 +32,13 @@ def stop_here() -> NoReturn:
 class Conversation:
     """Counts steps down; when the last one asked for is done, reports them and waits for the next request.
 
-    Requests: ``steps`` {count} is answered with ``steps``; every other ``do`` is answered by its entry in
-    ``answers``; ``stop`` ends the process.
+    ``answer`` is asked for the answer to every request but to train.
     """
 
-    def __init__(
-        self, wire: Wire, answers: dict[str, Answer], sources: Callable[[], list[str]] = list
-    ) -> None:
+    def __init__(self, wire: Wire, answer: Answer, sources: Callable[[], Sequence[str]] = tuple) -> None:
         """``sources``: files of the script's modules that were not told of yet."""
         self._wire = wire
-        self._answers = answers
+        self._answer = answer
         self._sources = sources
         self._left = 0
         self._batch: list[RawStep] = []
@@ -60,57 +60,51 @@ class Conversation:
         self,
         how: str,
         detail: str,
-        testimony: list[dict[str, Any]],
-        observation: Any = None,
-        account: Message | None = None,
+        testimony: Sequence[Mapping[str, Any]],
+        observation: Observation | None = None,
+        summary: RunSummary | None = None,
     ) -> None:
         """The script is over; steps that were not reported yet, what was witnessed and what was seen go with
         the message.
         """
-        told: Message = {"how": how, "detail": detail, "steps": _plain(self._batch), "account": account}
-        told["sources"] = self._sources()
+        steps, sources = _step_records(self._batch), tuple(self._sources())
         with contextlib.suppress(Hangup):
-            self._wire.send({"event": "ended", **told, "testimony": testimony, "observation": observation})
+            self._wire.send(Ended(how, detail, steps, sources, tuple(testimony), observation, summary))
 
     def child_came(self, name: str) -> None:
         """Say, while the first step is waited for, that the script started a process of its own."""
         if not self._started and threading.current_thread() is threading.main_thread():
-            self._wire.send({"event": "child", "name": name})
+            self._wire.send(ChildStarted(name))
 
     def lost_sight(self, detail: str) -> None:
         """Say that nothing can be told of the training any more; nobody wants it then."""
         with contextlib.suppress(Hangup):
-            self._wire.send({"event": "lost sight", "detail": detail})
+            self._wire.send(LostSight(detail))
         stop_here()
 
     def _report(self) -> None:
-        event = "steps" if self._started else "started"
         self._started = True
-        self._wire.send({"event": event, "steps": _plain(self._batch), "sources": self._sources()})
+        self._wire.send(StepsDone(_step_records(self._batch), tuple(self._sources())))
         self._batch = []
 
     def _obey(self, request: Message) -> None:
-        verb = request["do"]
-        if verb == "stop":
-            stop_here()
-        elif verb == "steps":
-            self._left = request["count"]
+        if isinstance(request, TrainSteps):
+            self._left = request.count
         else:
-            self._wire.send(self._answers[verb](request))
+            self._wire.send(self._answer(request))
 
 
-def _plain(steps: list[RawStep]) -> list[dict[str, Any]]:
-    """As records.observation.Step, with the signature that tells the script's cycle."""
-    return [
-        {
-            "seconds": step.seconds,
-            "samples": step.samples or None,
-            "inputs": step.inputs or None,
-            "evaluations": step.evaluations,
-            "restarts": step.restarts,
-            "phases": step.phases(),
-            "losses": [float(loss) for loss in step.losses],
-            "signature": [step.optimizer, step.forwards, step.backwards],
-        }
+def _step_records(steps: Sequence[RawStep]) -> tuple[Step, ...]:
+    return tuple(
+        Step(
+            seconds=step.seconds,
+            samples=step.samples or None,
+            evaluations=step.evaluations,
+            restarts=step.restarts,
+            phases=step.phases(),
+            losses=tuple(map(float, step.losses)),
+            signature=(step.optimizer, step.forwards, step.backwards),
+            inputs=step.inputs or None,
+        )
         for step in steps
-    ]
+    )

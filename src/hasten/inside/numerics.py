@@ -13,26 +13,32 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..records.messages import (
+    Compared,
+    CompareStep,
+    Departed,
+    Failed,
+    LoadState,
+    Message,
+    RecordStep,
+    SaveState,
+    Shapes,
+    StepRequest,
+    Sums,
+    TellShapes,
+    Written,
+)
 from . import own_files
 from .training import Training
 from .training_state import buffers_of, dense, parameters_of, take_up, taken_down
-from .wire import Message
 
 MODEL = "model"  # how names of what a model's state dict holds begin
+_MOST_COUNTS = 10  # that are named
 _SPARE = 2  # times what a file needs must be free where it is written
-
-Sums = list[float]
-"""[<r, r>, <c, r>, |c - r|^2] of the reference's tensor r and ours, c."""
 
 
 class Numerics:
-    """Answers the coordinator's requests at the end of a step.
-
-    save {state}: the next step is one to be checked, and this is the reference. record {made, optimizer}:
-    write what that step made. load {state, made}: take the reference's state up for the step to come, and
-    tell how far ours had departed from it. compare {made}: our step against the reference's. shapes: of what
-    the script would save now.
-    """
+    """Answers the coordinator's requests about single steps, at the end of one."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
@@ -41,44 +47,49 @@ class Numerics:
         self._hooks: list[Any] = []
         self.on_load: Callable[[], None] = lambda: None
 
-    def answer(self, request: Message) -> Message:
-        what: dict[str, Callable[[Message], Message]] = {
-            "save": self._save, "record": self._record, "load": self._load, "compare": self._compare,
-            "shapes": self._shapes,
-        }  # fmt: skip
+    def answer(self, request: StepRequest) -> Message:
         try:
-            return {"event": "numerics", "failed": "", **what[request["what"]](request)}
+            match request:
+                case SaveState():
+                    return self._save(request)
+                case RecordStep():
+                    return self._record(request)
+                case LoadState():
+                    return self._load(request)
+                case CompareStep():
+                    return self._compare(request)
+                case TellShapes():
+                    return self._shapes()
         except (KeyError, ValueError, OSError, RuntimeError) as error:  # the two do not hold the same tensors
-            return {"event": "numerics", "failed": f"{type(error).__name__}: {error}"}
+            return Failed(f"{type(error).__name__}: {error}")
 
-    def _shapes(self, request: Message) -> Message:
-        """Of every tensor in the state dicts of roots and optimizers, by name."""
+    def _shapes(self) -> Shapes:
         roots, optimizers = self._training.roots, self._training.optimizers
         shapes = {
-            f"{MODEL} {number}: {name}": list(value.shape)
+            f"{MODEL} {number}: {name}": tuple(value.shape)
             for number, root in enumerate(roots)
             for name, value in root.state_dict().items()
             if self._torch.is_tensor(value)
         }
         shapes |= {
-            f"optimizer {number}: {name} of parameter {index}": list(value.shape)
+            f"optimizer {number}: {name} of parameter {index}": tuple(value.shape)
             for number, optimizer in enumerate(optimizers)
             for index, kept in optimizer.state_dict()["state"].items()
             for name, value in kept.items()
             if self._torch.is_tensor(value)
         }
-        return {"shapes": shapes}
+        return Shapes(shapes)
 
     # ---- the reference
-    def _save(self, request: Message) -> Message:
+    def _save(self, request: SaveState) -> Written | Failed:
         state = taken_down(self._training)
-        reason = self._write(state, request["state"])
+        written = self._write(state, request.state)
         self._begin()
-        return {"failed": reason}
+        return written
 
-    def _record(self, request: Message) -> Message:
+    def _record(self, request: RecordStep) -> Written | Failed:
         parameters = parameters_of(self._training)
-        stepped = self._training.optimizers[request["optimizer"]] if request["optimizer"] >= 0 else None
+        stepped = self._training.optimizers[request.optimizer] if request.optimizer >= 0 else None
         ours = {id(p) for group in stepped.param_groups for p in group["params"]} if stepped else None
         gradients = {
             name: gradient
@@ -86,24 +97,23 @@ class Numerics:
             if (ours is None or id(parameter) in ours) and (gradient := dense(parameter.grad)) is not None
         }
         changes = self._changes() if self._start is not None else {}
-        return {"failed": self._write({"gradient": gradients, **changes}, request["made"])}
+        return self._write({"gradient": gradients, **changes}, request.made)
 
-    def _write(self, content: Any, path: str) -> str:
-        """Why it could not be written, or ""."""
+    def _write(self, content: Any, path: str) -> Written | Failed:
         needed = sum(tensor.numel() * tensor.element_size() for tensor in _tensors(self._torch, content))
         try:
             free = shutil.disk_usage(os.path.dirname(path)).free
             if _SPARE * needed > free:
-                return f"{needed / 1e9:.1f} GB of state do not fit where temporary files go"
+                return Failed(f"{needed / 1e9:.1f} GB of state do not fit where temporary files go")
             self._torch.save(content, path + ".new")
             os.replace(path + ".new", path)  # another worker may have the one before still mapped
         except (OSError, RuntimeError) as error:  # a full disk is a RuntimeError of torch's
-            return f"state could not be written to a temporary file: {error}"
-        return ""
+            return Failed(f"state could not be written to a temporary file: {error}")
+        return Written()
 
     # ---- the others
-    def _load(self, request: Message) -> Message:
-        state, made = self._read(request["state"]), self._read(request["made"])
+    def _load(self, request: LoadState) -> Departed:
+        state, made = self._read(request.state), self._read(request.made)
         departed = self._departed(state)
         take_up(self._training, state)
         self._begin()
@@ -127,9 +137,9 @@ class Numerics:
 
         self._hooks = [o.register_step_pre_hook(handed) for o in self._training.optimizers]
 
-    def _departed(self, state: Mapping[str, Any]) -> Message:
-        """How our training since the last checked step differs from the reference's: of parameters and
-        buffers the change, of the optimizer's state the values; ``counts``: which whole numbers differ.
+    def _departed(self, state: Mapping[str, Any]) -> Departed:
+        """Since the last checked step: of parameters and buffers the change, of the optimizer's state the
+        values.
         """
         torch, start = self._torch, self._start
         parameters, buffers = parameters_of(self._training), buffers_of(self._training)
@@ -155,10 +165,10 @@ class Numerics:
                         since.setdefault(key, []).append(_sums(torch, a, b))
                     elif not _same(torch, a, b):
                         counts.append(f"{key} of {name}")
-        return {"since": {kind: _total(sums) for kind, sums in since.items()}, "counts": counts[:10]}
+        return Departed({kind: _total(sums) for kind, sums in since.items()}, tuple(counts[:_MOST_COUNTS]))
 
-    def _compare(self, request: Message) -> Message:
-        made, parameters = self._read(request["made"]), parameters_of(self._training)
+    def _compare(self, request: CompareStep) -> Compared:
+        made, parameters = self._read(request.made), parameters_of(self._training)
         while self._hooks:
             self._hooks.pop().remove()
         gradients = {
@@ -166,13 +176,12 @@ class Numerics:
             for name, gradient in made["gradient"].items()
         }
         handed, self._own = self._own, {}
-        found: dict[str, Any] = {"gradient": gradients}
-        if (
-            handed and "update" in made
-        ):  # after a step on its own gradient, an update could not be told from rounding
+        updates: dict[str, Sums] = {}
+        buffers: dict[str, Sums] = {}
+        if handed and "update" in made:  # after a step on its own gradient, an update might be rounding
             ours = self._changes()
             left = made["gradient"].keys() - handed.keys()
-            found["update"] = {
+            updates = {
                 name: _sums(
                     self._torch, ours["update"][name], update, _rounding(self._torch, parameters[name])
                 )
@@ -181,11 +190,11 @@ class Numerics:
             }
         if "buffers" in made and self._start is not None:
             ours = self._changes()
-            found["buffers"] = {
+            buffers = {
                 name: _sums(self._torch, ours["buffers"][name], change)
                 for name, change in made["buffers"].items()
             }
-        return found
+        return Compared(gradients, updates, buffers)
 
     # ---- both
     @property

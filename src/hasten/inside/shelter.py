@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 
+from ..records.messages import Shielded
 from . import mounts
 from .containment import contain, die_with_parent, stand_over
 from .job import Shield
@@ -23,9 +24,8 @@ def take_shelter(shield: Shield | None, wire: Wire | None) -> None:
     die_with_parent()  # not before: a change of credentials takes it back
     if shield is None or protection is None:
         return
-    told = {"kind": protection.kind, "reason": protection.reason, "uppers": dict(protection.uppers)}
     try:
-        wire.send({"event": "shielded", "contained": contained, **told})
+        wire.send(Shielded(protection.kind, protection.reason, contained, protection.uppers))
     except Hangup:
         os._exit(0)  # the coordinator was gone before the kernel knew that we go with it
     if protection.kind == "off" and shield.required:

@@ -1,4 +1,5 @@
-"""Length-prefixed JSON over a socket: how coordinator and worker speak.
+"""Length-prefixed JSON over a socket: how coordinator and worker speak. What they say is in
+``records/messages.py``.
 
 The worker's end lives in the script's process, and a script may put anything in the place of json's or
 socket's functions: what is needed of them is taken hold of before it starts.
@@ -11,9 +12,20 @@ import socket
 import struct
 from typing import Any
 
-Message = dict[str, Any]
+from ..records.codec import one_level
+from ..records.messages import Message, UnknownMessage, decode, encode
+
 _HEADER = struct.Struct("!I")
-_encode = json.JSONEncoder().encode
+
+
+def _records(value: Any) -> Any:
+    form = one_level(value)
+    if form is value:
+        raise TypeError(f"{type(value).__name__} cannot be sent")
+    return form
+
+
+_encode = json.JSONEncoder(default=_records, check_circular=False).encode
 _decode = json.JSONDecoder().decode
 _send = socket.SocketType.sendall  # of the class beneath socket.socket, in which nothing can be replaced
 _receive = socket.SocketType.recv
@@ -41,7 +53,7 @@ class Wire:
 
     def send(self, message: Message) -> None:
         """Raises Hangup when nobody listens any more."""
-        body = _encode(message).encode()
+        body = _encode(encode(message)).encode()
         try:
             _wait_at_most(self._connection, None)
             _send(self._connection, _HEADER.pack(len(body)) + body)
@@ -49,11 +61,17 @@ class Wire:
             raise Hangup(str(error)) from error
 
     def receive(self, timeout: float | None = None) -> Message:
-        """Raises Hangup when the other side is gone, TimeoutError when it stays silent too long."""
+        """Raises Hangup when the other side is gone, TimeoutError when it stays silent too long, and
+        UnknownMessage when it says what is no message.
+        """
         _wait_at_most(self._connection, timeout)
         (length,) = _HEADER.unpack(self._exactly(_HEADER.size))
-        message: Message = _decode(self._exactly(length).decode())
-        return message
+        body = self._exactly(length)
+        try:
+            data = _decode(body.decode())
+        except ValueError as error:
+            raise UnknownMessage(f"it is no JSON: {error}") from error
+        return decode(data)
 
     def close(self) -> None:
         self._connection.close()

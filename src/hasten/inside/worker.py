@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from ..records.codec import to_json
+from ..records import messages
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
 from . import bindings, script_side
@@ -19,7 +19,7 @@ from .account import Account
 from .children import Children
 from .clocks import Clocks
 from .containment import die_with_parent, dies_with_parent
-from .control import Answer, Conversation, stop_here
+from .control import Conversation, stop_here
 from .denied import naming_file
 from .exits import exit_of
 from .job import AHEAD, CLOCKS, Job
@@ -34,7 +34,7 @@ from .source_files import SourceFiles
 from .techniques.catalog import starts_after
 from .training import NotApplicable, Training
 from .under_plan import UnderPlan
-from .wire import Message, Wire
+from .wire import Wire
 
 _PROOF_AFTER_STEPS = 20  # a run under a plan asks for its proofs once, this many steps in
 
@@ -59,17 +59,9 @@ class Worker:
         self._clocks = Clocks()
         self._trainer: threading.Thread | None = None  # whose steps are followed
         wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
-        answers: dict[str, Answer] = {
-            "observation": self._answer_observation,
-            "switch": self._answer_switch,
-            "proofs": self._answer_proofs,
-            "testimony": self._answer_testimony,
-            "numerics": self._answer_numerics,
-            "rehearsed": self._answer_rehearsed,
-        }
         self._conversation = None
         if wire is not None:
-            self._conversation = Conversation(wire, answers, SourceFiles(job.argv[0], job.module).new)
+            self._conversation = Conversation(wire, self._answer, SourceFiles(job.argv[0], job.module).new)
         self._wire = wire
 
     # ---- life
@@ -142,9 +134,9 @@ class Worker:
                 sys.stdout.flush()  # who hears of the end need not wait for the interpreter's
             seen = None
             with suppress(Exception):  # the script may have left nothing to look at: its end is told still
-                seen = to_json(self._observed_to_the_end()) if self._steps else None
-            account = self._account.told() if self._account is not None else None
-            self._conversation.ended(how, detail, self._testimony(), seen, account)
+                seen = self._observed_to_the_end() if self._steps else None
+            summary = self._account.summary() if self._account is not None else None
+            self._conversation.ended(how, detail, self._testimony(), seen, summary)
 
     def _testimony(self) -> list[dict[str, Any]]:
         witness = self._sight.witness if self._sight is not None else None
@@ -224,13 +216,13 @@ class Worker:
             wire.send(refused)
             stop_here()
 
-    def _switch(self, plan: Plan) -> Message | None:
+    def _switch(self, plan: Plan) -> messages.Refused | None:
         """Put the plan in force, its set-up paid for; what to answer where one of its techniques refuses."""
         switchboard = self._seen().switchboard
         try:
             self._setup_seconds = switchboard.switch(plan, prepare=True)
         except NotApplicable as error:
-            return {"event": "refused", "technique": switchboard.failed, "reason": str(error)}
+            return messages.Refused(switchboard.failed, str(error))
         return None
 
     def _step_ended(self, step: RawStep) -> None:
@@ -273,6 +265,31 @@ class Worker:
         return self._sight
 
     # ---- answers
+    def _answer(self, request: messages.Message) -> messages.Message:
+        """To everything but to train."""
+        if isinstance(request, messages.StepRequest):
+            numerics = self._seen().numerics
+            assert numerics is not None
+            return numerics.answer(request)
+        match request:
+            case messages.Observe():
+                self._seen().hooks.loaders.look_at_sampling()
+                return messages.Observed(self._observe())
+            case messages.SwitchPlan():
+                return self._switch(request.plan) or messages.Switched(self._setup_seconds)
+            case messages.ShowProofs():
+                return self._proofs()
+            case messages.Testify():
+                return messages.Testimony(tuple(self._testimony()))
+            case messages.TellFindings():
+                return messages.Rehearsed(self._seen().rehearsed())
+        raise messages.UnknownMessage(f"a worker is not asked for {type(request).__name__}")
+
+    def _proofs(self) -> messages.Proofs:
+        switchboard = self._seen().switchboard
+        setup_seconds = self._setup_seconds + switchboard.seconds_in_steps()
+        return messages.Proofs(tuple(switchboard.proofs()), setup_seconds)
+
     def _observe(self) -> Observation:
         return self._seen().observation(self._steps, self._first_step_seconds, self._metrics)
 
@@ -280,27 +297,3 @@ class Worker:
         if self._job.closely:
             self._seen().hooks.loaders.look_at_sampling()
         return self._observe()
-
-    def _answer_observation(self, request: Message) -> Message:
-        self._seen().hooks.loaders.look_at_sampling()
-        return {"event": "observation", "observation": to_json(self._observe())}
-
-    def _answer_switch(self, request: Message) -> Message:
-        refused = self._switch(Plan.from_json(request["plan"]))
-        return refused or {"event": "switched", "setup_seconds": self._setup_seconds}
-
-    def _answer_proofs(self, request: Message) -> Message:
-        switchboard = self._seen().switchboard
-        setup = self._setup_seconds + switchboard.seconds_in_steps()
-        return {"event": "proofs", "proofs": to_json(switchboard.proofs()), "setup_seconds": setup}
-
-    def _answer_testimony(self, request: Message) -> Message:
-        return {"event": "testimony", "steps": self._testimony()}
-
-    def _answer_numerics(self, request: Message) -> Message:
-        numerics = self._seen().numerics
-        assert numerics is not None
-        return numerics.answer(request)
-
-    def _answer_rehearsed(self, request: Message) -> Message:
-        return {"event": "rehearsed", "findings": to_json(self._seen().rehearsed())}

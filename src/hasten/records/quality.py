@@ -19,6 +19,29 @@ class Point:
 
 
 @dataclass(frozen=True)
+class MetricValue:
+    """A value that the script told; ``seconds`` by ``time.monotonic()``, ``step``: steps done until then."""
+
+    name: str
+    value: float
+    seconds: float
+    step: int
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """Of a whole training, which is not conversed with. ``step_ends`` by ``time.monotonic()``, which is one
+    clock for all processes of a machine; ``losses`` of the last step that had any; ``remarks`` are what
+    ``hasten run`` would say.
+    """
+
+    step_ends: tuple[float, ...] = ()
+    metrics: tuple[MetricValue, ...] = ()
+    losses: tuple[float, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class WholeRun:
     """One training from start to end. ``courses``: all values of each metric, in the order they came."""
 
