@@ -32,7 +32,10 @@ EXCEPTIONS = {  # module: a library besides; refused with the extra to install w
     "hasten.inside.distributed.backends.mpi": {"mpi4py"},
 }
 # imported by nobody before torch is: their classes are torch's, or every line speaks of its dtypes
-AFTER_TORCH = ("hasten.inside.distributed.", "hasten.inside.doubled")
+AFTER_TORCH = (
+    *("hasten.inside.distributed.", "hasten.inside.doubled"),
+    *("hasten.inside.internals.dispatch", "hasten.inside.internals.groups"),
+)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .slot import put_call
+from .internals.modules import compiled_call, own_parameters, plain_call, put_call
 from .training import Training
 
 Attach = Callable[[Any, Any], Any]
@@ -50,13 +50,13 @@ class BareLayers:
         """Let the layers' calls be as they were."""
         for slot in self._slots:
             layer = slot.layer()
-            if layer is not None and layer._compiled_call_impl is slot:
+            if layer is not None and compiled_call(layer) is slot:
                 put_call(layer, None)
 
     def _to_be_zero(self) -> Iterator[Any]:
         """The biases, and what optimizers keep for each of its entries."""
         layers = [layer for slot in self._slots if (layer := slot.layer()) is not None]
-        for bias in [layer._parameters["bias"] for layer in layers]:
+        for bias in [own_parameters(layer)["bias"] for layer in layers]:
             yield bias
             for optimizer in self._training.optimizers:
                 kept = optimizer.state.get(bias, {}).values()
@@ -79,7 +79,7 @@ class BareLayers:
 
 
 class _Bare:
-    """In the ``_compiled_call_impl`` of a layer: the layer without its bias."""
+    """In the ``compiled_call`` of a layer: the layer without its bias."""
 
     def __init__(self, layer: Any, torch: Any, attach: Attach) -> None:
         self.layer = weakref.ref(layer)  # it holds us
@@ -90,12 +90,12 @@ class _Bare:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         layer = self.layer()
         assert layer is not None
-        bias = layer._parameters["bias"]
-        layer._parameters["bias"] = None
+        bias = own_parameters(layer)["bias"]
+        own_parameters(layer)["bias"] = None
         try:
-            output = layer._call_impl(*args, **kwargs)
+            output = plain_call(layer)(*args, **kwargs)
         finally:
-            layer._parameters["bias"] = bias
+            own_parameters(layer)["bias"] = bias
         if not self._torch.is_grad_enabled():
             return output
         self.calls += 1

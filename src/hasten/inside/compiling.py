@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import types
 import weakref
@@ -10,6 +9,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from .internals.compiler import failure_kind, graph_breaks, graphs, seconds_compiling, usual_cache_folder
+from .internals.modules import plain_call
+from .internals.others import leaves
 
 _SEEN_BEFORE_COMPILING = 3  # calls with shapes that are not the first, before they are worth compiling
 _SHARE = 4  # and at least one call in so many
@@ -33,16 +36,7 @@ class Tally:
 
 def tally() -> Tally:
     """Read off torch's own counters."""
-    utils: Any = importlib.import_module("torch._dynamo.utils")
-    spent = utils.cumulative_time_spent_ns
-    nanoseconds = spent.get("entire_frame_compile", 0) + spent.get("entire_backward_compile", 0)
-    return Tally(graphs(), sum(utils.counters["graph_break"].values()), nanoseconds / 1e9)
-
-
-def graphs() -> int:
-    """How many graphs were compiled in this process so far."""
-    utils: Any = importlib.import_module("torch._dynamo.utils")
-    return int(utils.counters["stats"]["unique_graphs"])
+    return Tally(graphs(), graph_breaks(), seconds_compiling())
 
 
 class CompiledCall:
@@ -79,7 +73,7 @@ class CompiledCall:
         before = graphs()
         try:
             output = self._compiled(module, args, kwargs)
-        except importlib.import_module("torch._dynamo.exc").TorchDynamoException as error:
+        except failure_kind() as error:
             self.failure = f"torch cannot compile it: {type(error).__name__}: {error}".split("\n")[0]
             return call(*args, **kwargs)
         self.compiled_calls += 1
@@ -103,19 +97,19 @@ def _own_code(name: str) -> Callable[..., Any]:
     """
 
     def call(module: Any, args: Any, kwargs: Any) -> Any:
-        return module._call_impl(*args, **kwargs)
+        return plain_call(module)(*args, **kwargs)
 
     return types.FunctionType(call.__code__.replace(co_name=name), call.__globals__, name)
 
 
 def _shapes(torch: Any, inputs: Any) -> tuple[Any, ...]:
-    leaves = torch.utils._pytree.tree_leaves(inputs)
-    tensors = [leaf for leaf in leaves if torch.is_tensor(leaf)]
+    found = leaves(torch, inputs)
+    tensors = [leaf for leaf in found if torch.is_tensor(leaf)]
     return tuple((tuple(tensor.shape), tensor.dtype, tensor.requires_grad) for tensor in tensors)
 
 
 class BlockSlot:
-    """Stands in a block's ``_compiled_call_impl``, which torch consults first and never pickles or copies."""
+    """Stands in a block's ``compiled_call``, which torch consults first and never pickles or copies."""
 
     def __init__(self, block: Any, around: Callable[[Any, Any, Any], Any]) -> None:
         self._block = weakref.ref(block)
@@ -133,7 +127,7 @@ def keep_compiled_code() -> Callable[[], None]:
     itself.
     """
     before = os.environ.get(_CACHE_VARIABLE)
-    if before not in (None, _usual_folder()):
+    if before not in (None, usual_cache_folder()):
         return lambda: None
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.path.join(base, "hasten", "inductor")
@@ -154,9 +148,3 @@ def keep_compiled_code() -> Callable[[], None]:
             os.environ[_CACHE_VARIABLE] = before
 
     return undo
-
-
-def _usual_folder() -> str:
-    """Where inductor keeps its code unless told otherwise. Asking it must not import the rest of it."""
-    utils: Any = importlib.import_module("torch._inductor.runtime.cache_dir_utils")
-    return str(os.path.abspath(utils.default_cache_dir()))

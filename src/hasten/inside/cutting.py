@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from .internals.modules import convolution_kind
 from .slices import Kept, kept_of, markers
 from .structures import tensors_of
 
@@ -110,7 +111,7 @@ def _chosen(torch: Any, model: Any, args: Any, kwargs: Any, wish: Wish) -> list[
         in_channel_groups={},
         out_channel_groups={},
         num_heads={},
-        root_module_types=[torch.nn.modules.conv._ConvNd, torch.nn.Linear],
+        root_module_types=[convolution_kind(torch), torch.nn.Linear],
         forward_fn=lambda model, inputs: model(*inputs, **kwargs),
     )
     mixing = tuple(getattr(torch.nn, name) for name in _MIXING)

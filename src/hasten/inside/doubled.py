@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from .internals.loaders import iterator_kind
+from .internals.others import storage_kinds
 from .random_state import DRAWING_IN_PLACE
 from .seams import Seams
 from .structures import map_tensors
@@ -26,8 +28,7 @@ def train_in_float64(seams: Seams) -> None:
 
 def double_all(seams: Seams) -> None:
     """From here on ``torch.float32`` is float64, and so is what comes from elsewhere in float32."""
-    for of_storages in ("_dtype_to_storage_type_map", "_storage_type_to_dtype_map"):
-        getattr(torch.storage, of_storages, lambda: None)()  # made once, of the dtypes by their names
+    storage_kinds(torch)  # by the dtypes' own names
     torch.set_default_dtype(DOUBLE)
     for name in ("float32", "float"):
         seams.replace(torch, name, lambda _: DOUBLE)
@@ -77,9 +78,7 @@ def _single(value: Any) -> Any:
 
 def _double_batches(seams: Seams) -> None:
     """Of any loader, also of those that worker processes make."""
-    from torch.utils.data import dataloader
-
-    seams.replace(dataloader._BaseDataLoaderIter, "__next__", _made_double)
+    seams.replace(iterator_kind(), "__next__", _made_double)
 
 
 def _made_double(original: Any) -> Any:

@@ -6,6 +6,7 @@ import gc
 from collections import Counter
 from typing import Any
 
+from .internals.modules import compiled_call, has_hooks, own_parameters
 from .structures import tensors_of
 from .training import Call
 
@@ -115,23 +116,21 @@ def _is_one_of(torch: Any, module: Any, names: tuple[str, ...]) -> bool:
 
 def _has_free_bias(layer: Any) -> bool:
     """Whether there is a bias of its own, trained with its weight, that no hook of the script's can see."""
-    parameters = layer._parameters  # a parametrized layer has others
+    parameters = own_parameters(layer)  # a parametrized layer has others
     weight, bias = parameters.get("weight"), parameters.get("bias")
-    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
     return (
         weight is not None
         and bias is not None
         and weight.requires_grad
         and bias.requires_grad
-        and layer._compiled_call_impl is None
-        and not any(hooks)
+        and compiled_call(layer) is None
+        and not has_hooks(layer)
     )
 
 
 def _reading(read: Any) -> Any:
     """A context in which ``read`` is told the tensors that each operator takes."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_leaves
+    from .internals.dispatch import TorchDispatchMode, tree_leaves
 
     class Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

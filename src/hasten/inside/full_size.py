@@ -6,6 +6,7 @@ import weakref
 from typing import Any
 
 from .cutting import Cut
+from .internals.modules import LOAD, SAVE
 from .slices import Kept
 from .training import Training
 
@@ -84,8 +85,8 @@ class FullSize:
 
             return _load_from_state_dict
 
-        self._training.seams.replace(torch.nn.Module, "_save_to_state_dict", saving)
-        self._training.seams.replace(torch.nn.Module, "_load_from_state_dict", loading)
+        self._training.seams.replace(torch.nn.Module, SAVE, saving)
+        self._training.seams.replace(torch.nn.Module, LOAD, loading)
 
     def watch_optimizer(self, optimizer: Any) -> None:
         """Its state dicts have full size from now on, whatever is cut later."""

@@ -12,11 +12,13 @@ from .backward_call import OF_AUTOGRAD, OF_GRAD, OF_TENSOR, read_call
 from .bypassed import Bypassed
 from .fetching import Fetch
 from .gpu_phases import Marks
+from .internals.loaders import NEXT_INDEX, RESET, fetchers, is_indexed, iterator_kind
+from .internals.modules import compiled_call, put_call
 from .loaders import Loaders
 from .observer import Observer, clock
 from .obstacles import obstacle_at, wraps_for_ranks
 from .pace import Pace
-from .slot import ForwardSlot, put_call, taking_out
+from .slot import ForwardSlot, taking_out
 from .training import Training
 
 
@@ -123,7 +125,7 @@ class Hooks:
         if wraps_for_ranks(training.torch, module):
             training.averages_gradients = True
             return  # the model inside is what is trained; it is called next
-        if isinstance(module._compiled_call_impl, ForwardSlot) or next(module.parameters(), None) is None:
+        if isinstance(compiled_call(module), ForwardSlot) or next(module.parameters(), None) is None:
             return
         owned = training.owned()
         mine = {id(p) for p in module.parameters() if p.requires_grad}
@@ -207,7 +209,7 @@ class Hooks:
             self.loaders,
             self._training.seams,
         )
-        from torch.utils.data import DataLoader, dataloader
+        from torch.utils.data import DataLoader
 
         epoch_began = seams.watching(observer.epoch_began)
         samples_come = seams.watching(self._samples_come)
@@ -270,16 +272,16 @@ class Hooks:
                 kind: int, dataset: Any, auto_collation: bool, collate: Any, drop_last: bool
             ) -> Any:
                 fetcher = original(kind, dataset, auto_collation, collate, drop_last)
-                ours = kind == dataloader._DatasetKind.Map and auto_collation and os.getpid() == here
+                ours = is_indexed(kind) and auto_collation and os.getpid() == here
                 return Fetch(fetcher, training, dataset, collate) if ours else fetcher
 
             return create_fetcher
 
         seams.replace(DataLoader, "__iter__", begun)
-        seams.replace(dataloader._BaseDataLoaderIter, "__next__", fetched)
-        seams.replace(dataloader._BaseDataLoaderIter, "_next_index", ordering)
-        seams.replace(dataloader._BaseDataLoaderIter, "_reset", resetting)
-        seams.replace(dataloader._DatasetKind, "create_fetcher", created)
+        seams.replace(iterator_kind(), "__next__", fetched)
+        seams.replace(iterator_kind(), NEXT_INDEX, ordering)
+        seams.replace(iterator_kind(), RESET, resetting)
+        seams.replace(fetchers(), "create_fetcher", created)
 
 
 def kept(loss: Any) -> Any:

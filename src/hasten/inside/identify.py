@@ -10,6 +10,16 @@ from typing import Any
 from ..records.observation import Loader, Optimizer, Root
 from .blocks import repeated_blocks
 from .columns import tensors_behind
+from .internals.loaders import (
+    collate_of,
+    dataset_of,
+    indices_of,
+    makes_batches,
+    pins_memory,
+    reads_indices,
+    workers_of,
+)
+from .internals.modules import batch_norm_kind, dropout_kind, is_compiled
 
 FUSED_FUNCTIONS = {  # optimizer class: (module of torch.optim, its fused function)
     "Adam": ("adam", "_fused_adam"),
@@ -26,8 +36,8 @@ def describe_root(torch: Any, module: Any, owned: Set[int] = frozenset()) -> Roo
     parameters = list(module.parameters())
     trained = [p for p in parameters if id(p) in owned] or [p for p in parameters if p.requires_grad]
     kinds = list(module.modules())
-    batch_norm = torch.nn.modules.batchnorm._BatchNorm
-    dropout = torch.nn.modules.dropout._DropoutNd
+    batch_norm = batch_norm_kind(torch)
+    dropout = dropout_kind(torch)
     return Root(
         name=f"{type(module).__module__}.{type(module).__qualname__}",
         parameters=sum(p.numel() for p in parameters),
@@ -38,7 +48,7 @@ def describe_root(torch: Any, module: Any, owned: Set[int] = frozenset()) -> Roo
         batch_norm=any(isinstance(m, batch_norm) for m in kinds),
         dropout=any(isinstance(m, dropout) and m.p > 0 for m in kinds),
         scripted=isinstance(module, torch.jit.ScriptModule),
-        compiled=hasattr(module, "_orig_mod") or any(hasattr(m, "_orig_mod") for m in kinds),
+        compiled=is_compiled(module) or any(map(is_compiled, kinds)),
         blocks=len(repeated_blocks(module)),
     )
 
@@ -108,21 +118,20 @@ def why_not_fused(torch: Any, optimizer: Any) -> str:
 def describe_loader(iterator: Any, training: bool, sample_bytes: int | None) -> Loader:
     """From a DataLoader's iterator, which knows what the loader was made of."""
     import torch
-    from torch.utils.data.dataloader import _DatasetKind
 
-    dataset = iterator._dataset
-    iterable = iterator._dataset_kind == _DatasetKind.Iterable
+    dataset = dataset_of(iterator)
+    iterable = not reads_indices(iterator)
     return Loader(
         dataset=type(dataset).__name__,
         samples=None if iterable else length_of(dataset),
-        batch_size=getattr(iterator._index_sampler, "batch_size", None),
-        workers=iterator._num_workers,
+        batch_size=getattr(indices_of(iterator), "batch_size", None),
+        workers=workers_of(iterator),
         iterable=iterable,
-        pin_memory=bool(iterator._pin_memory),
+        pin_memory=pins_memory(iterator),
         training=training,
-        default_fetch=not iterable and bool(iterator._auto_collation) and takes_items_one_by_one(dataset),
+        default_fetch=not iterable and makes_batches(iterator) and takes_items_one_by_one(dataset),
         sample_bytes=sample_bytes,
-        default_collate=iterator._collate_fn is torch.utils.data.default_collate,
+        default_collate=collate_of(iterator) is torch.utils.data.default_collate,
         in_memory=tensors_behind(torch, dataset, ()) is not None,
     )
 

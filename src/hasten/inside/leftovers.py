@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from ..records.observation import COPIES, Leftover, Wait
+from .internals.others import PROFILER_ENABLED, profiling
 from .observer import clock
 from .training import Training
 
@@ -39,13 +40,13 @@ class Leftovers:
         self._enabled: dict[str, None] = {}  # since training began, in order
         replace = training.seams.replace
         replace(self._torch, "set_anomaly_enabled", self._noting(_ANOMALY, lambda mode, *_, **__: mode))
-        replace(self._torch.autograd.profiler, "_enable_profiler", self._noting(_PROFILER))
+        replace(self._torch.autograd.profiler, PROFILER_ENABLED, self._noting(_PROFILER))
         replace(self._torch.autograd, "gradcheck", self._noting(_GRADCHECK))
         replace(self._torch.autograd, "gradgradcheck", self._noting(_GRADCHECK))
 
     def training_begins(self) -> None:
         """The first step has ended."""
-        on = {_ANOMALY: self._torch.is_anomaly_enabled(), _PROFILER: _profiling(self._torch)}
+        on = {_ANOMALY: self._torch.is_anomaly_enabled(), _PROFILER: profiling(self._torch)}
         self._enabled = {name: None for name in self._enabled if on.get(name, True)}
 
     def found(self) -> tuple[Leftover, ...]:
@@ -178,7 +179,3 @@ def _used(torch: Any) -> set[str]:
     """What of it this process uses: many scripts set what would matter elsewhere."""
     distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
     return {name for name, used in ((_GPU, torch.cuda.is_initialized()), (_RANKS, distributed)) if used}
-
-
-def _profiling(torch: Any) -> bool:
-    return bool(torch.autograd._profiler_enabled())

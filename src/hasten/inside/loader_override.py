@@ -15,6 +15,17 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .internals.loaders import (
+    NEXT_DATA,
+    RESET,
+    indices_of,
+    iterator_kind,
+    iterators_that_fetch,
+    pass_of,
+    put_indices,
+    put_pass,
+    workers_of,
+)
 from .training import Training
 
 _CONTEXT = "_DataLoader__multiprocessing_context"  # where the property keeps its value
@@ -32,12 +43,12 @@ class LoaderOverride:
         self._torch = training.torch
         self._choose = choose
         self._made: weakref.WeakSet[Any] = weakref.WeakSet()
-        from torch.utils.data import DataLoader, dataloader
+        from torch.utils.data import DataLoader
 
         training.seams.replace(DataLoader, "__iter__", self._around_iter)
-        training.seams.replace(dataloader._BaseDataLoaderIter, "_reset", self._around_reset)
-        for kind in (dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter):
-            training.seams.replace(kind, "_next_data", self._counting)
+        training.seams.replace(iterator_kind(), RESET, self._around_reset)
+        for kind in iterators_that_fetch():
+            training.seams.replace(kind, NEXT_DATA, self._counting)
 
     def _around_iter(self, original: Any) -> Any:
         def __iter__(loader: Any) -> Any:
@@ -57,8 +68,8 @@ class LoaderOverride:
             finally:
                 values.update(own)
                 values.pop(_MARK, None)
-            if "num_workers" in options and own["num_workers"] and not iterator._num_workers:
-                iterator._sampler_iter = iter(iterator._index_sampler)
+            if "num_workers" in options and own["num_workers"] and not workers_of(iterator):
+                put_pass(iterator, iter(indices_of(iterator)))
             self._made.add(iterator)
             return iterator
 
@@ -71,18 +82,18 @@ class LoaderOverride:
             if own is None or (own["num_workers"] and own["persistent_workers"]):
                 return original(iterator, *args, **kwargs)
             first = args[1] if len(args) > 1 else kwargs.get("first_iter", False)
-            sampler = iterator._index_sampler
-            begun = iterator._sampler_iter
+            sampler = indices_of(iterator)
+            begun = pass_of(iterator)
             if not first:
                 begun = iter(sampler)
                 self._draw_base_seed(loader)
             if own["num_workers"]:
                 return original(iterator, *args, **kwargs)
-            iterator._index_sampler = _Begun(begun)
+            put_indices(iterator, _Begun(begun))
             try:
                 return original(iterator, *args, **kwargs)
             finally:
-                iterator._index_sampler = sampler
+                put_indices(iterator, sampler)
 
         return _reset
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..records.observation import Loader
 from .identify import describe_loader, length_of
+from .internals.loaders import dataset_of, indices_of, makes_batches, reads_indices
 from .sampling_proof import prove_deterministic
 from .training import Training
 
@@ -74,18 +75,18 @@ class Loaders:
     def _reading(self, iterator: Any) -> _Reading:
         reading = self._readings.get(iterator)
         if reading is None:
-            exact = iterator._dataset_kind == _MAP and iterator._auto_collation
+            exact = reads_indices(iterator) and makes_batches(iterator)
             reading = self._readings[iterator] = _Reading(exact)
         self._last, self._last_reading = weakref.ref(iterator), reading
         return reading
 
     def _meet(self, iterator: Any, batch: Any, length: int) -> _Key:
         """Note the loader whose first batch of this pass came."""
-        dataset = iterator._dataset
+        dataset = dataset_of(iterator)
         key = (
             type(dataset).__name__,
             length_of(dataset),
-            getattr(iterator._index_sampler, "batch_size", None),
+            getattr(indices_of(iterator), "batch_size", None),
         )
         seen = self._seen.get(key)
         if seen is None:

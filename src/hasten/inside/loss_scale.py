@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from .internals.others import multiply_each, stored_values, unscale_each
 from .training import Training
 
 FIRST = 2.0**12  # lower than torch's 2**16, so that the first steps are not lost to overflow
@@ -125,7 +126,7 @@ class LossScaling:
             if gradient is None or id(parameter) in seen:
                 continue
             seen.add(id(parameter))
-            values = gradient._values() if gradient.is_sparse else gradient
+            values = stored_values(gradient) if gradient.is_sparse else gradient
             mine = owners.get(id(parameter), [])
             key = (tuple(mine), values.device, values.dtype)
             groups.setdefault(key, (mine, []))[1].append(values)
@@ -136,7 +137,7 @@ class LossScaling:
         torch = self.training.torch
         with torch.no_grad():
             for _, gradients in groups:
-                torch._foreach_mul_(gradients, self.scale.value)
+                multiply_each(torch, gradients, self.scale.value)
 
     def _unscale(self) -> None:
         torch = self.training.torch
@@ -145,7 +146,7 @@ class LossScaling:
                 device = gradients[0].device
                 found = torch.zeros((), dtype=torch.float32, device=device)
                 inverse = torch.full((), 1.0 / self.scale.value, dtype=torch.float32, device=device)
-                torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse)
+                unscale_each(torch, gradients, found, inverse)
                 for number in optimizers:
                     self._overflowed.setdefault(number, []).append(found)
         for number in self._stepping:  # a closure's backward pass: the step is under way

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .internals.modules import compiled_call, has_parts, own_parameters
 from .random_state import another_seed, seed_streams
 from .structures import map_tensors
 from .training import Call, Training
@@ -127,10 +128,10 @@ class Perturber:
 
 
 def _is_layer(module: Any) -> bool:
-    return not module._modules or any(parameter is not None for parameter in module._parameters.values())
+    return not has_parts(module) or any(value is not None for value in own_parameters(module).values())
 
 
 def _is_compiled(module: Any) -> bool:
-    call = module._compiled_call_impl
+    call = compiled_call(module)
     by_script = getattr(call, "compiled_by_script", call)  # our own slot may stand before it
     return by_script is not None or type(module).__name__ == "OptimizedModule"

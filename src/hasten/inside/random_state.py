@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from .internals.others import in_bad_fork, name_of_private_device
+
 State = dict[str, Any]
 """By stream: "torch" (of the CPU), "devices" (by kind, a list of one for each device), "random", "numpy"."""
 DRAWING_IN_PLACE = (  # methods of a tensor that fill it with random numbers
@@ -85,9 +87,9 @@ def comparable(state: State) -> Iterator[tuple[str, Any]]:
 
 def _devices(torch: Any) -> Iterator[tuple[str, Any]]:
     """The kinds of devices whose generators this process may look at: asking others would wake them up."""
-    for kind in dict.fromkeys((*_KINDS, torch._C._get_privateuse1_backend_name())):
+    for kind in dict.fromkeys((*_KINDS, name_of_private_device(torch))):
         module = getattr(torch, kind, None)
-        if module is None or _asked(module, "_is_in_bad_fork"):
+        if module is None or in_bad_fork(module):
             continue
         in_use = "is_initialized" if hasattr(module, "is_initialized") else "is_available"
         if hasattr(module, "get_rng_state") and _asked(module, in_use):

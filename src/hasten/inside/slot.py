@@ -6,26 +6,27 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .internals.modules import compiled_call, plain_call, put_call
 from .loaders import Loaders
 from .observer import Observer
 from .training import Training
 
 
 class ForwardSlot:
-    """Sits in a root's ``_compiled_call_impl``, which torch consults first and never pickles or copies."""
+    """Sits in a root's ``compiled_call``, which torch consults first and never pickles or copies."""
 
     def __init__(self, root: Any, training: Training, observer: Observer, loaders: Loaders) -> None:
         self._root = weakref.ref(root)  # it holds us: a strong reference would keep a finished model alive
         self._training = training
         self._observer = observer
         self._loaders = loaders
-        self.compiled_by_script = root._compiled_call_impl
+        self.compiled_by_script = compiled_call(root)
         self._time_first = any(getattr(module, "batch_first", True) is False for module in root.modules())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         root = self._root()
         assert root is not None
-        call = self.compiled_by_script or root._call_impl
+        call = self.compiled_by_script or plain_call(root)
         training, observer = self._training, self._observer
         if observer.in_forward or training.seams.given_up:
             return call(*args, **kwargs)
@@ -50,19 +51,13 @@ class ForwardSlot:
                     training.seams.give_up(error)
 
 
-def put_call(module: Any, call: Any) -> None:
-    """Past the module's own ``__setattr__``: wrappers (Lightning Fabric's) pass attributes on to what they
-    wrap.
-    """
-    object.__setattr__(module, "_compiled_call_impl", call)
-
-
 def taking_out(ref: weakref.ref[Any]) -> Callable[[], None]:
     """What removes a slot from its root, if that is still alive."""
 
     def undo() -> None:
         root = ref()
-        if root is not None and isinstance(root._compiled_call_impl, ForwardSlot):
-            put_call(root, root._compiled_call_impl.compiled_by_script)
+        slot = compiled_call(root) if root is not None else None
+        if isinstance(slot, ForwardSlot):
+            put_call(root, slot.compiled_by_script)
 
     return undo

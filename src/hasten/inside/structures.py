@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from .internals.others import map_leaves
+
 
 def map_tensors(torch: Any, value: Any, change: Callable[[Any], Any]) -> Any:
     """``value`` with ``change(tensor)`` in place of each tensor.
@@ -30,7 +32,7 @@ def map_tensors(torch: Any, value: Any, change: Callable[[Any], Any]) -> Any:
             object.__setattr__(twin, field.name, map_tensors(torch, getattr(part, field.name), change))
         return twin
 
-    return torch.utils._pytree.tree_map(changed, value)
+    return map_leaves(torch, changed, value)
 
 
 def tensors_of(torch: Any, value: Any) -> list[Any]:

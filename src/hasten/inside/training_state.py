@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .internals.others import map_leaves
 from .random_state import set_streams, state_of_streams
 from .training import Training
 
@@ -124,8 +125,10 @@ def _take_up_kept(
             beside = value.dim() > 0 or counts_on_device
             mine[key] = value.to(parameter.device if beside else value.device, copy=True)
         else:  # a number, or tensors in a list
-            mine[key] = torch.utils._pytree.tree_map(
-                lambda part: part.to(parameter.device, copy=True) if torch.is_tensor(part) else part, value
+            mine[key] = map_leaves(
+                torch,
+                lambda part: part.to(parameter.device, copy=True) if torch.is_tensor(part) else part,
+                value,
             )
 
 

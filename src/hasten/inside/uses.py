@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import weakref
 from typing import Any
 
-from .compiling import graphs
+from .internals import compiler
 from .training import Training
 
 
@@ -49,7 +48,7 @@ class Uses:
         return any(id(part) in trained for module in self._compiled for part in module.modules())
 
     def _compiles_function(self) -> bool:
-        return self._compiles_functions and "torch._dynamo" in sys.modules and graphs() > 0
+        return self._compiles_functions and compiler.is_imported() and compiler.graphs() > 0
 
     def watch(self, training: Training) -> None:
         self._training = training

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from .identify import length_of
+from .internals.loaders import batches_given, reads_indices
 from .loaders import tensors_in
 from .observer import RawStep
 from .random_state import fingerprint
@@ -35,10 +36,10 @@ class Witness:
         feed(digest, batch)
         self._batches.append(digest.hexdigest())
         if iterator is not None:
-            if iterator._num_yielded == 1 or iterator not in self._epochs:
+            if batches_given(iterator) == 1 or iterator not in self._epochs:
                 self._epochs[iterator] = self._epochs_begun
                 self._epochs_begun += 1
-            known = length_of(iterator) if iterator._dataset_kind == 0 else None  # a stream only guesses
+            known = length_of(iterator) if reads_indices(iterator) else None  # a stream only guesses
             self._samples.append(
                 {"epoch": self._epochs[iterator], "batches": known, "digests": sample_digests(batch)}
             )

@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from ..inside.hooks import Hooks
+from ..inside.internals.modules import count_hooks
 from ..inside.observer import Observer, RawStep
 from ..inside.random_state import fingerprint, set_streams, state_of_streams
 from ..inside.seams import Seams
@@ -128,10 +129,7 @@ class Workbench:
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 held[f"{name}.{key}"] = _bits(value)
         held["groups"] = [{k: v for k, v in g.items() if k != "params"} for g in self.optimizer.param_groups]
-        held["hooks"] = [
-            (len(m._forward_hooks), len(m._forward_pre_hooks), len(m._backward_hooks))
-            for m in self.model.modules()
-        ]
+        held["hooks"] = [count_hooks(m) for m in self.model.modules()]
         held["optimizer attributes"] = sorted(vars(self.optimizer))
         held["streams"] = fingerprint(torch)
         return held

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
 
+from ..internals.dispatch import TorchDispatchMode, tree_map
 from ..seams import Seams
 from .slicing import Slice
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from ..internals.dispatch import tree_flatten, tree_unflatten
 from .fingerprint import StateDigest, digest_of, value_of
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ..internals.others import add_each, copy_each
 from .buckets import Bucket, Buckets, identity_of
 from .communication import Communication
 
@@ -230,6 +231,6 @@ class Averaging:
                 into.append(parameter.grad)
                 into_from.append(self._buckets.view_of[number])
         if onto:
-            torch._foreach_add_(onto, onto_from)
+            add_each(torch, onto, onto_from)
         if into:
-            torch._foreach_copy_(into, into_from)
+            copy_each(torch, into, into_from)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ..internals.modules import batch_norm_kind
 from .communication import Communication
 
 
@@ -28,7 +29,7 @@ def averaged_running_statistics(communication: Communication, roots: Sequence[An
         module
         for root in roots
         for module in root.modules()
-        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.running_mean is not None
+        if isinstance(module, batch_norm_kind(torch)) and module.running_mean is not None
     ]
     buffers = [buffer for norm in norms for buffer in (norm.running_mean, norm.running_var)]
     if not buffers:

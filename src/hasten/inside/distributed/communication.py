@@ -9,15 +9,14 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-from torch._C import _distributed_c10d
 
+from ..internals.groups import c10d
 from ..job import Ranks
 from .backends.engine import Engine
 from .backends.native import Native
 from .backends.shm import Shm
 from .register import ENGINES
 
-_c10d: Any = _distributed_c10d
 _OF_TORCH = ("gloo", "nccl")
 
 
@@ -30,8 +29,8 @@ class Communication:
         self.rank, self.size = ranks.rank, ranks.world_size
         store = _store(ranks)
         host = "gloo" if ranks.backend == "nccl" else ranks.backend
-        self.now = _engine(ranks, host, _c10d.PrefixStore("now", store), 0)
-        self._in_turn = _engine(ranks, ranks.backend, _c10d.PrefixStore("in turn", store), 1)
+        self.now = _engine(ranks, host, c10d.PrefixStore("now", store), 0)
+        self._in_turn = _engine(ranks, ranks.backend, c10d.PrefixStore("in turn", store), 1)
         self._store = store  # it must live as long as whoever meets there
         self._begun: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._left = 0
@@ -135,11 +134,11 @@ def _store(ranks: Ranks) -> Any:
     kind, _, place = ranks.store.partition("://")
     timeout = timedelta(seconds=ranks.timeout_seconds)
     if kind == "file":
-        store: Any = _c10d.FileStore(place, ranks.world_size)
+        store: Any = c10d.FileStore(place, ranks.world_size)
     else:
         host, _, port = place.rpartition(":")
         serves = ranks.rank == 0
-        store = _c10d.TCPStore(host, int(port), ranks.world_size, serves, timeout, wait_for_workers=False)
+        store = c10d.TCPStore(host, int(port), ranks.world_size, serves, timeout, wait_for_workers=False)
     store.set_timeout(timeout)
     return store
 

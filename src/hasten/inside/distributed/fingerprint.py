@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from ..internals.modules import has_forward_hooks, own_buffers, own_parameters
+
 _SAMPLED = 16  # elements of a tensor that are looked at where it seems not to have changed
 _PLAIN = (
     bool,
@@ -81,10 +83,10 @@ class StateDigest:
         unchanged are looked at in a few places only. Raises Incomparable.
         """
         modules = list(root.modules())
-        if any(module._forward_hooks or module._forward_pre_hooks for module in modules):
+        if any(map(has_forward_hooks, modules)):
             raise Incomparable("a module with hooks")
         flags = [module.training for module in modules]
-        held = [t for m in modules for kind in (m._parameters, m._buffers) for t in kind.values()]
+        held = [t for m in modules for kind in (own_parameters(m), own_buffers(m)) for t in kind.values()]
         tensors = [tensor for tensor in held if tensor is not None]
         seen = [(t.data_ptr(), 0 if t.is_inference() else t._version, t.shape) for t in tensors]
         if trained or seen != self._seen or any(t.is_inference() for t in tensors):

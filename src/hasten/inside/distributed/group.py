@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch._C import _distributed_c10d
 from torch.futures import Future
 
+from ..internals.compiler import never_compiled
+from ..internals.groups import name_given, work_from
 from .backends.engine import Engine
 from .pairs import Pairs
 
@@ -33,7 +34,7 @@ def _past_the_compiler(kind: _Kind) -> _Kind:
     """
     for name, method in list(vars(kind).items()):
         if isinstance(method, FunctionType) and name not in _ASKED_BY_COMPILER and not name.endswith("__"):
-            setattr(kind, name, torch._disable_dynamo(method))  # type: ignore[attr-defined]
+            setattr(kind, name, never_compiled(method))
     return kind
 
 
@@ -68,7 +69,7 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
 
     @property
     def pg_name(self) -> str:
-        return str(dist.distributed_c10d._world.pg_names.get(self, self._name))
+        return name_given(self, self._name)
 
     @property
     def group_name(self) -> str:
@@ -262,7 +263,7 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
             act()
         future: Future[Any] = Future()
         future.set_result(result)
-        return _distributed_c10d._create_work_from_future(future)  # type: ignore[attr-defined]
+        return work_from(future)
 
 
 def _op(opts: Any) -> str:

@@ -14,6 +14,15 @@ from typing import Any, NoReturn
 from ...records.ranks import Findings
 from ..backward_call import OF_AUTOGRAD, OF_TENSOR, read_call
 from ..hooks import Hooks
+from ..internals.loaders import (
+    NEXT_DATA,
+    NEXT_INDEX,
+    RESET,
+    base_seed,
+    iterator_in_process,
+    iterator_kind,
+    put_base_seed,
+)
 from ..job import Ranks
 from ..observer import Observer
 from ..training import Call, Training
@@ -100,17 +109,17 @@ class Member:
 
     # ---- the data
     def _install_in_loaders(self) -> None:
-        from torch.utils.data import DataLoader, dataloader
+        from torch.utils.data import DataLoader
 
-        replace, iterator_kind = self.training.seams.replace, dataloader._BaseDataLoaderIter
+        replace, iterators = self.training.seams.replace, iterator_kind()
         replace(DataLoader, "__iter__", self._around_iter)
-        replace(iterator_kind, "__init__", self._around_making)
-        replace(iterator_kind, "_reset", self._around_reset)
-        replace(iterator_kind, "_next_index", self._around_order)
-        replace(dataloader._SingleProcessDataLoaderIter, "_next_data", self._around_fetch)
+        replace(iterators, "__init__", self._around_making)
+        replace(iterators, RESET, self._around_reset)
+        replace(iterators, NEXT_INDEX, self._around_order)
+        replace(iterator_in_process(), NEXT_DATA, self._around_fetch)
         if self.checks is not None:
-            replace(iterator_kind, "_reset", self.checks.around_reset)
-            replace(iterator_kind, "__next__", self.checks.around_next)
+            replace(iterators, RESET, self.checks.around_reset)
+            replace(iterators, "__next__", self.checks.around_next)
 
     def _around_iter(self, original: Any) -> Any:
         def __iter__(loader: Any) -> Any:
@@ -122,7 +131,8 @@ class Member:
     def _around_making(self, original: Any) -> Any:
         def __init__(iterator: Any, *args: Any, **kwargs: Any) -> None:
             original(iterator, *args, **kwargs)
-            iterator._base_seed = seed_of(self.ranks.rank, iterator._base_seed)  # of the workers' own streams
+            # of the workers' own streams
+            put_base_seed(iterator, seed_of(self.ranks.rank, base_seed(iterator)))
 
         return __init__
 

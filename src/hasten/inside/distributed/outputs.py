@@ -6,8 +6,9 @@ import dataclasses
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten
 
+from ..internals.dispatch import tree_flatten
+from ..internals.modules import own_buffers, own_parameters
 from ..random_state import comparable, set_streams, state_of_streams
 from ..sampling_proof import state_of
 from ..structures import tensors_of
@@ -58,7 +59,7 @@ class Undisturbed:
 
 
 def _state_of(module: Any) -> Any:
-    held = [*module._parameters.items(), *module._buffers.items()]
+    held = [*own_parameters(module).items(), *own_buffers(module).items()]
     own = {name: value for name, value in vars(module).items() if name not in _OF_TORCH}
     return [(name, _version(t)) for name, t in held], module.training, state_of(own, 3)
 

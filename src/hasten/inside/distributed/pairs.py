@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from torch._C import _distributed_c10d
+from ..internals.groups import c10d
 
-_c10d: Any = _distributed_c10d
-_Work: Any = _c10d.Work
+_Work: Any = c10d.Work
 
 
 class Pairs:
@@ -43,7 +42,7 @@ class Pairs:
         if other == self._rank:
             raise ValueError(f"rank {other} cannot send to itself, or receive from itself")
         if name not in self._lines:
-            self._lines[name] = _Line(_c10d.PrefixStore(f"pair {name}", self._store), side, self._timeout)
+            self._lines[name] = _Line(c10d.PrefixStore(f"pair {name}", self._store), side, self._timeout)
         return self._lines[name]
 
 
@@ -67,7 +66,7 @@ class _Line:
             begin, pending = self._asked.get()
             try:
                 if group is None:
-                    group = _c10d.ProcessGroupGloo(self._store, self._side, 2, self._timeout)
+                    group = c10d.ProcessGroupGloo(self._store, self._side, 2, self._timeout)
                 pending.begun(begin(group))
             except Exception as error:
                 pending.failed(error)

@@ -21,6 +21,8 @@ from .. import own_files
 from ..doubled import double_all, doubled
 from ..fetching import samples_of
 from ..hooks import Hooks
+from ..internals.loaders import batches_given
+from ..internals.modules import batch_norm_kind, dropout_kind
 from ..job import COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SHORT, WITH_SUM, Ranks
 from ..loader_override import LoaderOverride, workers
 from ..observer import Observer
@@ -89,7 +91,7 @@ class Rehearsal(Member):
     def _around_order(self, original: Any) -> Any:
         def _next_index(iterator: Any) -> Any:
             cuts = self.slicer.cuts(iterator, torch.is_grad_enabled())
-            if cuts and self._short and iterator._num_yielded >= _SHORT_BATCHES:
+            if cuts and self._short and batches_given(iterator) >= _SHORT_BATCHES:
                 raise StopIteration
             try:
                 indices = original(iterator)
@@ -206,7 +208,7 @@ class Rehearsal(Member):
         """Why it cannot even be tried, and the file for the ranks."""
         refusals = [*self.training.obstacles, *self._unfit()]
         normed = any(
-            isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
+            isinstance(module, batch_norm_kind(torch))
             for root in self.training.roots
             for module in root.modules()
         )
@@ -291,7 +293,7 @@ class Rehearsal(Member):
                 "batch norm takes its statistics of a rank's slice, not of the whole batch "
                 "(sync_batch_norm takes them of the whole)"
             )
-        if any(isinstance(m, torch.nn.modules.dropout._DropoutNd) and m.p > 0 for m in modules):
+        if any(isinstance(m, dropout_kind(torch)) and m.p > 0 for m in modules):
             remarks.append("dropout draws other numbers than one process would")
         if self._draws.drew:
             remarks.append("random numbers in a training step are other ones than in one process")

@@ -10,9 +10,9 @@ from typing import Any
 
 from ...records.ranks import LoaderKey
 from ..identify import length_of
+from ..internals.loaders import dataset_of, indices_of, makes_batches, reads_indices
 from ..loaders import tensors_in
 
-_MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
 _BATCHES_REMEMBERED = 8  # more than any library fetches ahead in the main process
 
 
@@ -45,10 +45,10 @@ def slice_of(whole: int, rank: int, size: int, least: int = 1) -> Slice:
 
 def key_of(iterator: Any) -> LoaderKey:
     """Of the loader that a DataLoader's iterator reads."""
-    batches = iterator._index_sampler
+    batches = indices_of(iterator)
     return LoaderKey(
-        dataset=type(iterator._dataset).__name__,
-        samples=length_of(iterator._dataset) if iterator._dataset_kind == _MAP else None,
+        dataset=type(dataset_of(iterator)).__name__,
+        samples=length_of(dataset_of(iterator)) if reads_indices(iterator) else None,
         batch_size=getattr(batches, "batch_size", None),
         sampler=type(getattr(batches, "sampler", batches)).__name__,
     )
@@ -83,7 +83,7 @@ class Slicer:
         """Whether its batches are cut: it reads what is trained on, with gradients on when it began."""
         found = self._decided.get(iterator)
         if found is None:
-            found = training and iterator._dataset_kind == _MAP and iterator._auto_collation
+            found = training and reads_indices(iterator) and makes_batches(iterator)
             found = found and (self._loader is None or _reads_the_same(self._loader, key_of(iterator)))
             self._decided[iterator] = found
         return found

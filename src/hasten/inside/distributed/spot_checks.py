@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...saying import say
+from ..internals.loaders import workers_of
 from .agreement import Agreement
 from .batch_norm import averaged_running_statistics
 from .forks import Fork, fork, have_memory
@@ -133,7 +134,7 @@ class SpotChecks:
             if self.apart is not None:  # there is no other batch
                 if cut(iterator):
                     self.apart.batch_asked()
-                elif iterator._num_workers:
+                elif workers_of(iterator):
                     self.apart.end("the script reads a second loader, whose workers are the training's")
             batch = original(iterator)
             return self._came(iterator, batch) if cut(iterator) else batch

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -19,6 +18,8 @@ import torch
 
 from ..doubled import DOUBLE, SINGLE, double_all, doubled
 from ..fetching import samples_of
+from ..internals import compiler
+from ..internals.loaders import collate_of, dataset_of
 from ..random_state import State, set_streams
 from .agreement import plain
 from .aligned import AlignedDraws, quiet_recurrent, without_dropout
@@ -63,7 +64,7 @@ class StepApart:
         member, training = self._member, self._member.training
         seams, roots = training.seams, training.roots
         torch.set_num_threads(1)  # OpenMP does not survive a fork
-        if "torch._dynamo" in sys.modules:
+        if compiler.is_imported():
             torch.compiler.set_stance("force_eager")  # nothing is compiled for one step
         parameters = member.parameters()
         for optimizer in training.optimizers:
@@ -81,8 +82,8 @@ class StepApart:
         member.communication.size = 1  # nobody is spoken with
         member.streams.share_all()
         set_streams(torch, alike.streams)
-        samples = samples_of(iterator._dataset, indices)  # all of them: what each draws shifts the next
-        batch = iterator._collate_fn(samples[self._part.start : self._part.stop])
+        samples = samples_of(dataset_of(iterator), indices)  # all of them: what each draws shifts the next
+        batch = collate_of(iterator)(samples[self._part.start : self._part.stop])
         batch = doubled(batch) if self._in_float64 else batch
         member.slicer.put_in_place(self._part, batch)
         self._draws.__enter__()  # type: ignore[no-untyped-call]

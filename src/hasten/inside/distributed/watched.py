@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..internals.modules import norm_kind
 from ..training import Training
 from .streams import Streams
 
@@ -138,7 +139,7 @@ class Watched:
     def _buffers(self) -> Iterator[tuple[str, Any]]:
         for root in self._training.roots:
             for place, module in root.named_modules():
-                own = self._apart and isinstance(module, torch.nn.modules.batchnorm._NormBase)
+                own = self._apart and isinstance(module, norm_kind(torch))
                 for name, buffer in module.named_buffers(recurse=False):
                     if not (own and name in ("running_mean", "running_var")):
                         yield f"the buffer {place}{'.' * bool(place)}{name}", buffer

@@ -20,6 +20,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..columns import gather, same_batch, tensors_behind, whole_numbers
 from ..identify import length_of
+from ..internals.loaders import collating
 from ..sample_cache import MEMORY_SHARE, PYTHON_BYTES, SampleCaches, too_large
 from ..training import NotApplicable, Training
 from .base import Technique
@@ -50,7 +51,7 @@ class BatchedFetch(Technique):
 
     def install(self, training: Training, settings: Settings) -> None:
         torch = training.torch
-        collate_module = torch.utils.data._utils.collate
+        collate_module = collating()
         default_collate = torch.utils.data.default_collate
         plain = collate_module.collate_tensor_fn
         caches = self._caches = SampleCaches.of(training)

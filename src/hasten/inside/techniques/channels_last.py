@@ -18,6 +18,7 @@ from typing import Any
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..internals.others import map_leaves
 from ..layout import companions, restore_strides
 from ..logical_draws import LogicalDraws
 from ..training import Call, Training
@@ -69,7 +70,7 @@ class ChannelsLast(Technique):
             return value
 
         def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            args, kwargs = torch.utils._pytree.tree_map(last, (args, kwargs))
+            args, kwargs = map_leaves(torch, last, (args, kwargs))
             before, self._in_forward = self._in_forward, True
             try:
                 return call(*args, **kwargs)

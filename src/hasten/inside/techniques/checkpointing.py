@@ -18,7 +18,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..blocks import repeated_blocks
 from ..compiling import BlockSlot
-from ..slot import put_call
+from ..internals.modules import batch_norm_kind, compiled_call, plain_call, put_call
 from ..training import NotApplicable, Training
 from .base import Technique
 
@@ -52,20 +52,20 @@ class Checkpointing(Technique):
 
         def around(block: Any, args: Any, kwargs: Any) -> Any:
             if not torch.is_grad_enabled():
-                return block._call_impl(*args, **kwargs)
+                return plain_call(block)(*args, **kwargs)
             self._forwards += 1
 
             def run(*args: Any, **kwargs: Any) -> Any:
                 self._runs += 1
-                return block._call_impl(*args, **kwargs)
+                return plain_call(block)(*args, **kwargs)
 
             return checkpoint(run, *args, use_reentrant=False, preserve_rng_state=True, **kwargs)
 
         for root in training.roots:
             for block in repeated_blocks(root):
-                if any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) for m in block.modules()):
+                if any(isinstance(m, batch_norm_kind(torch)) for m in block.modules()):
                     reason = "its blocks have batch normalization, whose statistics would be taken twice"
-                elif block._compiled_call_impl is None:
+                elif compiled_call(block) is None:
                     put_call(block, BlockSlot(block, around))
                     self._undo.append(_taking_out(weakref.ref(block)))
                     self._blocks += 1
@@ -93,7 +93,7 @@ class Checkpointing(Technique):
 def _taking_out(ref: weakref.ref[Any]) -> Callable[[], None]:
     def undo() -> None:
         block = ref()
-        if block is not None and isinstance(block._compiled_call_impl, BlockSlot):
+        if block is not None and isinstance(compiled_call(block), BlockSlot):
             put_call(block, None)
 
     return undo

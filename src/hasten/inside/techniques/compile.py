@@ -13,8 +13,6 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
 
 from __future__ import annotations
 
-import importlib
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +22,8 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..blocks import repeated_blocks
 from ..compiling import BlockSlot, CompiledCall, Tally, keep_compiled_code, tally
-from ..slot import put_call
+from ..internals import compiler
+from ..internals.modules import compiled_call, is_compiled, plain_call, put_call
 from ..structures import map_tensors
 from ..training import Call, NotApplicable, Training
 from .base import NO_MODULE, Technique, conflicting
@@ -138,10 +137,10 @@ class Compile(Technique):
             owner = weakref.ref(root)
 
             def in_block(block: Any, args: Any, kwargs: Any, owner: Any = owner) -> Any:
-                return around(owner(), block, block._call_impl, args, kwargs)
+                return around(owner(), block, plain_call(block), args, kwargs)
 
             for block in repeated_blocks(root):
-                if block._compiled_call_impl is None:
+                if compiled_call(block) is None:
                     put_call(block, BlockSlot(block, in_block))
                     self._undo.append(_taking_out(weakref.ref(block)))
         if len(self._undo) < 2:
@@ -204,31 +203,24 @@ def _how(torch: Any, settings: Settings) -> dict[str, Any]:
     backend = settings.get("backend", "inductor")
     if backend != "inductor":
         return {"backend": backend}
-    inductor = importlib.import_module("torch._inductor")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of torch's own modules, as they are imported
-        importlib.import_module("torch._inductor.compile_fx")
     mode = str(settings.get("mode", "default"))
-    return {"options": {**inductor.list_mode_options(mode), "fallback_random": True}}
+    return {"options": {**compiler.options_of_mode(mode), "fallback_random": True}}
 
 
 def _check_roots(training: Training) -> None:
     for root in training.roots:
-        slot = root._compiled_call_impl
-        if hasattr(root, "_orig_mod") or getattr(slot, "compiled_by_script", slot) is not None:
+        slot = compiled_call(root)
+        if is_compiled(root) or getattr(slot, "compiled_by_script", slot) is not None:
             raise NotApplicable("the script already compiles its model")
     on_gpu = any(p.device.type == "cuda" for root in training.roots for p in root.parameters())
-    if on_gpu:
-        from torch.utils._triton import has_triton
-
-        if not has_triton():
-            raise NotApplicable("there is no working Triton, which torch.compile needs on a GPU")
+    if on_gpu and not compiler.has_triton():
+        raise NotApplicable("there is no working Triton, which torch.compile needs on a GPU")
 
 
 def _taking_out(ref: weakref.ref[Any]) -> Callable[[], None]:
     def undo() -> None:
         block = ref()
-        if block is not None and isinstance(block._compiled_call_impl, BlockSlot):
+        if block is not None and isinstance(compiled_call(block), BlockSlot):
             put_call(block, None)
 
     return undo

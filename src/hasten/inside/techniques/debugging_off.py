@@ -16,6 +16,7 @@ from typing import Any
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..internals.others import PROFILER_ENABLED, collect, profiling
 from ..training import Call, Training
 from .base import Technique
 
@@ -53,24 +54,24 @@ class DebuggingOff(Technique):
         def enabling(original: Any) -> Any:
             def _enable_profiler(*args: Any, **kwargs: Any) -> Any:
                 result = original(*args, **kwargs)
-                self._collect(torch, False)
+                collect(torch, False)
                 return result
 
             return _enable_profiler
 
         def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             self._passes["anomaly detection"] += self._wanted[0]
-            self._passes["the profiler"] += torch.autograd._profiler_enabled()
+            self._passes["the profiler"] += profiling(torch)
             return call(*args, **kwargs)
 
         self._undo = [
             replace(torch, "set_anomaly_enabled", wanting),
             replace(torch, "is_anomaly_enabled", lambda _: lambda: self._wanted[0]),
             replace(torch, "is_anomaly_check_nan_enabled", lambda _: lambda: self._wanted[1]),
-            replace(torch.autograd.profiler, "_enable_profiler", enabling),
+            replace(torch.autograd.profiler, PROFILER_ENABLED, enabling),
         ]
-        if torch.autograd._profiler_enabled():
-            self._collect(torch, False)
+        if profiling(torch):
+            collect(torch, False)
         training.forward_wrappers[self.name] = forward
 
     def remove(self, training: Training) -> None:
@@ -79,8 +80,8 @@ class DebuggingOff(Technique):
         while self._undo:
             self._undo.pop()()
         self._plain_set(*self._wanted)
-        if torch.autograd._profiler_enabled():
-            self._collect(torch, True)
+        if profiling(torch):
+            collect(torch, True)
 
     def proof(self, training: Training) -> Proof:
         """Counts the forward passes during which the script wanted one of them on."""
@@ -95,8 +96,3 @@ class DebuggingOff(Technique):
             "# leave out torch.autograd.set_detect_anomaly(True) / detect_anomaly(),\n"
             "# and torch.profiler.profile(...) around the training loop"
         )
-
-    def _collect(self, torch: Any, wanted: bool) -> None:
-        """Let the profiler that runs collect or not; the script may start, step and stop it all the same."""
-        kinds = torch._C._profiler.ProfilerActivity
-        torch._C._autograd._toggle_collection_dynamic(wanted, {kinds.CPU, kinds.CUDA})

@@ -26,6 +26,7 @@ from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..device_copies import needs_cuda, sending, target_of
+from ..internals.loaders import NEXT_DATA, iterators_that_fetch, pass_of
 from ..loaders import tensors_in
 from ..training import NotApplicable, Training
 from .base import Risk, Technique
@@ -66,7 +67,6 @@ class DevicePrefetch(Technique):
             raise NotApplicable("torch finds no CUDA device")
         copies = self._copies = Copies(torch, self.device)
         ahead, home = Ahead(copies), os.getpid()
-        from torch.utils.data import dataloader
 
         def fetching(original: Any) -> Any:
             def _next_data(iterator: Any) -> Any:
@@ -81,8 +81,8 @@ class DevicePrefetch(Technique):
             copy = copies.take(tensor, target) if target is not None else None
             return original(tensor, *args, **kwargs) if copy is None else copy
 
-        for kind in (dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter):
-            training.seams.replace(kind, "_next_data", fetching)
+        for kind in iterators_that_fetch():
+            training.seams.replace(kind, NEXT_DATA, fetching)
         sending(training, send)
 
     def proof(self, training: Training) -> Proof:
@@ -165,7 +165,7 @@ class Ahead:
     def holds(self, iterator: Any) -> bool:
         """Whether a batch, or the end, was fetched in this pass and not handed out."""
         kept = self._kept.get(iterator)
-        return kept is not None and kept.epoch is iterator._sampler_iter
+        return kept is not None and kept.epoch is pass_of(iterator)
 
     def next(self, iterator: Any, fetch: Any, go_on: bool) -> Any:
         """The batch whose turn it is; with ``go_on`` the one after it is fetched and copied, too.
@@ -177,7 +177,7 @@ class Ahead:
             raise kept.error
         if go_on:
             following = _outcome(fetch, iterator)
-            self._kept[iterator] = _Kept(iterator._sampler_iter, following)
+            self._kept[iterator] = _Kept(pass_of(iterator), following)
             if not isinstance(following, _Raised):
                 with suppress(Exception):  # no room on the device, say: the script copies it itself then
                     self._copies.make(following)

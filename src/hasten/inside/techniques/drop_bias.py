@@ -27,7 +27,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..bare_layers import BareLayers
 from ..flow import Pair, Watched, layers_with_bias
-from ..slot import put_call
+from ..internals.modules import compiled_call, has_forward_hooks, own_parameters, plain_call, put_call
 from ..training import Call, NotApplicable, Training
 from .base import Technique
 
@@ -122,7 +122,7 @@ class DropBias(Technique):
             layers.take_out()
         for slot in self._slots:
             for ref in (slot.layer, slot.norm):
-                if (module := ref()) is not None and isinstance(module._compiled_call_impl, (_Layer, _Norm)):
+                if (module := ref()) is not None and isinstance(compiled_call(module), (_Layer, _Norm)):
                     put_call(module, None)
         self._slots.clear()
 
@@ -154,7 +154,7 @@ class DropBias(Technique):
 
 
 class _Layer:
-    """In the ``_compiled_call_impl`` of a layer: the layer without its bias while its norm trains."""
+    """In the ``compiled_call`` of a layer: the layer without its bias while its norm trains."""
 
     def __init__(self, layer: Any, norm: Any, technique: DropBias) -> None:
         self.layer, self.norm = layer, norm  # weak references: the modules hold us
@@ -164,36 +164,36 @@ class _Layer:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         layer, norm = self.layer(), self.norm()
-        bias = layer._parameters["bias"]
+        bias = own_parameters(layer)["bias"]
         if self.pending is not None:
             self.pending = None
             self._technique.stop("the output of a layer did not go into its batch norm in every pass")
-        hooked = layer._forward_hooks or layer._forward_pre_hooks
+        hooked = has_forward_hooks(layer)
         if self._technique.stopped or not norm.training or bias is None or hooked:
-            return layer._call_impl(*args, **kwargs)
-        layer._parameters["bias"] = None
+            return plain_call(layer)(*args, **kwargs)
+        own_parameters(layer)["bias"] = None
         try:
-            output = layer._call_impl(*args, **kwargs)
+            output = plain_call(layer)(*args, **kwargs)
         finally:
-            layer._parameters["bias"] = bias
+            own_parameters(layer)["bias"] = bias
         self.pending = self._technique.attach(output, bias)
         return self.pending
 
 
 class _Norm:
-    """In the ``_compiled_call_impl`` of a norm: its running mean gets what the bias would have added."""
+    """In the ``compiled_call`` of a norm: its running mean gets what the bias would have added."""
 
     def __init__(self, norm: Any, slot: _Layer) -> None:
         self._norm, self._slot = norm, slot
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         norm, slot = self._norm(), self._slot
-        output = norm._call_impl(*args, **kwargs)
+        output = plain_call(norm)(*args, **kwargs)
         if slot.pending is not None and args and args[0] is slot.pending:
             slot.pending = None
             slot.calls += 1
             if norm.running_mean is not None:
-                bias = slot.layer()._parameters["bias"].detach()
+                bias = own_parameters(slot.layer())["bias"].detach()
                 if norm.momentum is None:
                     bias, share = bias / norm.num_batches_tracked, 1.0
                 else:
@@ -204,7 +204,7 @@ class _Norm:
 
 
 def _alive(pair: Pair) -> bool:
-    return all(ref() is not None and ref()._compiled_call_impl is None for ref in pair)
+    return all(ref() is not None and compiled_call(ref()) is None for ref in pair)
 
 
 def _with_zero_gradient(torch: Any) -> Any:

@@ -24,7 +24,7 @@ from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..compiling import BlockSlot
-from ..slot import put_call
+from ..internals.modules import compiled_call, plain_call, put_call
 from ..training import NotApplicable, Training
 from .base import Technique
 
@@ -75,7 +75,7 @@ class Fp8(Technique):
             warnings.simplefilter("ignore")  # of torchao's own modules, as they are imported
             kind: Any = importlib.import_module("torchao.float8.float8_linear").Float8Linear
         for layer in layers:
-            if layer._compiled_call_impl is None:
+            if compiled_call(layer) is None:
                 self._put_twin(torch, kind, layer)
         if not self._layers:
             raise NotApplicable(f"no linear layer has sides divisible by {_DIVISOR}")
@@ -88,7 +88,7 @@ class Fp8(Technique):
         def around(own: Any, args: Any, kwargs: Any) -> Any:
             rows = args[0].numel() // own.in_features if args else 0
             if not torch.is_grad_enabled() or not rows or rows % _DIVISOR:  # of a last, smaller batch
-                return own._call_impl(*args, **kwargs)
+                return plain_call(own)(*args, **kwargs)
             self._calls += 1
             return twin(*args, **kwargs)
 
@@ -97,7 +97,7 @@ class Fp8(Technique):
 
         def undo() -> None:
             own = ref()
-            if own is not None and isinstance(own._compiled_call_impl, BlockSlot):
+            if own is not None and isinstance(compiled_call(own), BlockSlot):
                 put_call(own, None)
 
         self._undo.append(undo)

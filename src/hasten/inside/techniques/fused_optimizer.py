@@ -18,6 +18,7 @@ from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..identify import FUSED_FUNCTIONS, can_foreach, foreach_function, why_not_fused
+from ..internals.others import mark_scaling_supported, step_dtype
 from ..layout import companions, lie_alike, restore_strides
 from ..training import NotApplicable, Training
 from .base import Technique
@@ -134,7 +135,7 @@ class FusedOptimizer(Technique):
         set_fused()
         if fused:
             _place_counts(optimizer, on_device=True)
-            optimizer._step_supports_amp_scaling = True
+            mark_scaling_supported(optimizer)
 
         def undo() -> None:
             for hook in hooks:
@@ -180,8 +181,7 @@ def _place_counts(optimizer: Any, on_device: bool) -> None:
 
 def _plain_count(state: dict[str, Any]) -> dict[str, Any]:
     """The count of steps, if there is one, as an optimizer that is not fused has it."""
-    scalar_dtype: Any = importlib.import_module("torch.optim.optimizer")._get_scalar_dtype
-    return {"step": state["step"].to("cpu", scalar_dtype())} if "step" in state else {}
+    return {"step": state["step"].to("cpu", step_dtype())} if "step" in state else {}
 
 
 def _lying_otherwise(torch: Any, optimizer: Any) -> Iterator[tuple[Any, tuple[int, ...]]]:

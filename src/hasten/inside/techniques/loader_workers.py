@@ -28,6 +28,7 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..internals.loaders import reads_indices
 from ..loader_override import LoaderOverride, context_of, workers
 from ..loaders import tensors_in
 from ..sampling_proof import chain
@@ -39,7 +40,6 @@ _PREFETCH = 2  # batches a worker makes ahead, as in torch
 _SOCKET_PATH = 107  # bytes that the path of a socket may have (unix(7)) ...
 _SOCKET_NAME = len("/pymp-01234567/listener-01234567")  # ... and those that multiprocessing adds
 _CONTEXTS = ("fork", "forkserver", "spawn")
-_MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
 
 
 class LoaderWorkers(Technique):
@@ -172,7 +172,7 @@ class LoaderWorkers(Technique):
         """Why a loader is left as it is; "" where it is not."""
         dataset, count = loader.dataset, int(self._settings["count"])
         name = type(dataset).__name__
-        if loader._dataset_kind != _MAP:
+        if not reads_indices(loader):
             return f"{name} is read as a stream"
         if count == loader.num_workers:
             return f"{name} has {count} workers already"

@@ -28,6 +28,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..cutting import CannotCut, Cut, Wish, cut
 from ..full_size import FullSize, can_be_cut
+from ..internals.modules import is_compiled
 from ..training import Call, NotApplicable, Training
 from .base import Technique, conflicting
 
@@ -95,7 +96,7 @@ class Prune(Technique):
                 raise NotApplicable(
                     "the model is one of several copies, which would all have to be cut alike"
                 )
-            if any(hasattr(module, "_orig_mod") for module in root.modules()):
+            if any(map(is_compiled, root.modules())):
                 raise NotApplicable("the model is compiled, and its layers cannot be exchanged")
         self._after = self.starts_after(settings)
         self._wish = Wish(

@@ -8,11 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
-from torch._C import _distributed_c10d
 
+from ...internals.groups import c10d
 from .engine import reduce_scatter_by_all_reduce
 
-_c10d: Any = _distributed_c10d
 _Op: Any = dist.ReduceOp
 _OPS = {
     "sum": _Op.SUM, "avg": _Op.SUM, "max": _Op.MAX, "min": _Op.MIN, "product": _Op.PRODUCT,
@@ -26,15 +25,15 @@ class Native:
     def __init__(self, name: str, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         self.rank, self._size = rank, size
         if name == "nccl":
-            options = _c10d.ProcessGroupNCCL.Options()
+            options = c10d.ProcessGroupNCCL.Options()
             options._timeout = timeout
-            self._group: Any = _c10d.ProcessGroupNCCL(store, rank, size, options)
+            self._group: Any = c10d.ProcessGroupNCCL(store, rank, size, options)
         else:
-            self._group = _c10d.ProcessGroupGloo(store, rank, size, timeout)
+            self._group = c10d.ProcessGroupGloo(store, rank, size, timeout)
 
     def begin_all_reduce(self, tensor: Any, op: str = "sum") -> Any:
         """A work: ``wait`` of it returns, on a GPU the stream at hand goes on, once the tensor is reduced."""
-        options = _c10d.AllreduceOptions()
+        options = c10d.AllreduceOptions()
         options.reduceOp = _OPS[op]
         return self._group.allreduce([tensor], options)
 
@@ -47,7 +46,7 @@ class Native:
         reduce_scatter_by_all_reduce(self, output, tensor, op)
 
     def broadcast(self, tensor: Any, root: int) -> None:
-        options = _c10d.BroadcastOptions()
+        options = c10d.BroadcastOptions()
         options.rootRank = root
         self._group.broadcast([tensor], options).wait()
 

@@ -1,0 +1,66 @@
+"""What torch.compile counts, raises and keeps. Asking imports parts of torch, but never all of it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import warnings
+from typing import Any
+
+
+def is_imported() -> bool:
+    """Whether anything may have been compiled in this process."""
+    return "torch._dynamo" in sys.modules
+
+
+def graphs() -> int:
+    """How many graphs were compiled in this process so far."""
+    return int(_counting().counters["stats"]["unique_graphs"])
+
+
+def graph_breaks() -> int:
+    return sum(_counting().counters["graph_break"].values())
+
+
+def seconds_compiling() -> float:
+    """In this process so far, forward and backward."""
+    spent = _counting().cumulative_time_spent_ns
+    return float(spent.get("entire_frame_compile", 0) + spent.get("entire_backward_compile", 0)) / 1e9
+
+
+def failure_kind() -> type[Exception]:
+    """The class of what is raised where something cannot be compiled."""
+    kind: type[Exception] = importlib.import_module("torch._dynamo.exc").TorchDynamoException
+    return kind
+
+
+def options_of_mode(mode: str) -> dict[str, Any]:
+    """Of inductor's, for one of torch.compile's modes."""
+    inductor: Any = importlib.import_module("torch._inductor")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch's own modules, as they are imported
+        importlib.import_module("torch._inductor.compile_fx")
+    return dict(inductor.list_mode_options(mode))
+
+
+def usual_cache_folder() -> str:
+    """Where inductor keeps its code unless told otherwise."""
+    utils: Any = importlib.import_module("torch._inductor.runtime.cache_dir_utils")
+    return str(os.path.abspath(utils.default_cache_dir()))
+
+
+def has_triton() -> bool:
+    """Whether what inductor needs on a GPU works."""
+    return bool(importlib.import_module("torch.utils._triton").has_triton())
+
+
+def never_compiled(function: Any) -> Any:
+    """``function``, which compiled code calls as it is."""
+    import torch
+
+    return torch._disable_dynamo(function)  # type: ignore[attr-defined]
+
+
+def _counting() -> Any:
+    return importlib.import_module("torch._dynamo.utils")

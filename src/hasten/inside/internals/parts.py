@@ -1,0 +1,126 @@
+"""What hasten uses of torch that is not documented, and what for. It is looked for when a script imports
+torch: where something is missing without which no training can be followed, that is said by name.
+
+Seen to be there in torch 2.9 to 2.14.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Part:
+    """``where``: a module of torch's, or a class in one. ``made``: it is an attribute of instances, which
+    ``where``'s ``__init__`` makes. ``needed``: no training can be followed without it; else what is told in
+    ``purpose`` fails by its name, and nothing else.
+    """
+
+    where: str
+    name: str
+    purpose: str
+    made: bool = False
+    needed: bool = True
+
+
+_ITERATOR = "torch.utils.data.dataloader:_BaseDataLoaderIter"
+_MODULE = "torch.nn:Module"
+PARTS = (
+    # ---- modules
+    Part(_MODULE, "_call_impl", "calls a module past what stands in for its call"),
+    Part(
+        _MODULE, "_compiled_call_impl", "what stands in for a module's call, unseen by copies and checkpoints"
+    ),
+    Part(_MODULE, "_parameters", "a layer's own parameters", made=True),
+    Part(_MODULE, "_buffers", "a layer's own buffers", made=True),
+    Part(_MODULE, "_modules", "whether a module is a layer", made=True),
+    Part(_MODULE, "_forward_hooks", "whether somebody else looks on", made=True),
+    Part(_MODULE, "_forward_pre_hooks", "whether somebody else looks on", made=True),
+    Part(_MODULE, "_backward_hooks", "whether somebody else looks on", made=True),
+    Part(_MODULE, "_backward_pre_hooks", "whether somebody else looks on", made=True),
+    Part(_MODULE, "_save_to_state_dict", "checkpoints of a pruned model in full size", needed=False),
+    Part(_MODULE, "_load_from_state_dict", "checkpoints of a pruned model in full size", needed=False),
+    Part("torch.nn.modules.batchnorm", "_BatchNorm", "to tell batch norm, of any number of dimensions"),
+    Part("torch.nn.modules.batchnorm", "_NormBase", "to tell what has running statistics"),
+    Part("torch.nn.modules.dropout", "_DropoutNd", "to tell dropout"),
+    Part("torch.nn.modules.conv", "_ConvNd", "pruning: what has channels", needed=False),
+    # ---- loaders
+    Part("torch.utils.data.dataloader", "_BaseDataLoaderIter", "to see batches as they come"),
+    Part("torch.utils.data.dataloader", "_SingleProcessDataLoaderIter", "to fetch batches otherwise"),
+    Part("torch.utils.data.dataloader", "_MultiProcessingDataLoaderIter", "to fetch batches otherwise"),
+    Part("torch.utils.data.dataloader", "_DatasetKind", "to make a batch otherwise"),
+    Part(_ITERATOR, "_next_index", "which samples a batch is made of"),
+    Part(_ITERATOR, "_reset", "when an epoch begins"),
+    Part(
+        "torch.utils.data.dataloader:_SingleProcessDataLoaderIter", "_next_data", "to fetch batches otherwise"
+    ),
+    Part(
+        "torch.utils.data.dataloader:_MultiProcessingDataLoaderIter",
+        "_next_data",
+        "to fetch batches otherwise",
+    ),
+    Part(_ITERATOR, "_dataset", "what is read", made=True),
+    Part(_ITERATOR, "_dataset_kind", "whether it is read by indices", made=True),
+    Part(_ITERATOR, "_auto_collation", "whether torch puts samples together", made=True),
+    Part(_ITERATOR, "_collate_fn", "how samples are put together", made=True),
+    Part(_ITERATOR, "_index_sampler", "which samples come next", made=True),
+    Part(_ITERATOR, "_sampler_iter", "which epoch it is", made=True),
+    Part(_ITERATOR, "_num_workers", "who fetches", made=True),
+    Part(_ITERATOR, "_pin_memory", "whether memory is pinned", made=True),
+    Part(_ITERATOR, "_num_yielded", "how many batches came in an epoch", made=True),
+    Part(_ITERATOR, "_base_seed", "random numbers of worker processes in each rank", made=True),
+    Part("torch.utils.data", "_utils", "batched_fetch: how default_collate makes a batch", needed=False),
+    # ---- others
+    Part("torch.utils", "_pytree", "tensors in nested structures"),
+    Part("torch.autograd", "_profiler_enabled", "whether a profiler was left on"),
+    Part("torch.autograd.profiler", "_enable_profiler", "whether a profiler was left on"),
+    Part("torch._C", "_get_privateuse1_backend_name", "random numbers of devices that an extension brings"),
+    Part(
+        "torch._C._autograd", "_toggle_collection_dynamic", "debugging_off: the profiler pauses", needed=False
+    ),
+    Part("torch", "_foreach_add_", "ranks: gradients of all parameters at once", needed=False),
+    Part("torch", "_foreach_copy_", "ranks: gradients of all parameters at once", needed=False),
+    Part("torch", "_foreach_mul_", "fp16: scales gradients", needed=False),
+    Part("torch", "_amp_foreach_non_finite_check_and_unscale_", "fp16: scales gradients", needed=False),
+    Part("torch", "_disable_dynamo", "ranks: torch.compile leaves their group alone", needed=False),
+    Part(
+        "torch.optim.optimizer", "_get_scalar_dtype", "fused_optimizer: how steps are counted", needed=False
+    ),
+)
+
+
+def missing(parts: tuple[Part, ...] = PARTS) -> list[Part]:
+    """Those that this torch has not."""
+    return [part for part in parts if not _is_there(part)]
+
+
+def lacks(version: str, gone: list[Part]) -> str:
+    """What to say where parts that are needed are gone."""
+    names = ", ".join(f"{part.where.replace(':', '.')}.{part.name}" for part in gone)
+    return (
+        f"torch {version} has no {names}, by which hasten follows a training. Take a torch that "
+        "this hasten was tested with (2.9 to 2.14), or a newer hasten"
+    )
+
+
+def _is_there(part: Part) -> bool:
+    place, _, kind = part.where.partition(":")
+    try:
+        owner: Any = importlib.import_module(place)
+    except ImportError:
+        owner = None  # of C: an attribute of what is imported
+        for name in place.split("."):
+            owner = importlib.import_module(name) if owner is None else getattr(owner, name, None)
+    owner = getattr(owner, kind, None) if kind else owner
+    return part.name in set(_made_by(owner)) if part.made else hasattr(owner, part.name)
+
+
+def _made_by(kind: Any) -> Iterator[str]:
+    """Names that its ``__init__`` sets, or that it declares."""
+    code = getattr(getattr(kind, "__init__", None), "__code__", None)
+    yield from getattr(code, "co_names", ())
+    yield from getattr(code, "co_consts", ())  # set past __setattr__, by name
+    yield from getattr(kind, "__annotations__", ())
