@@ -181,6 +181,23 @@ def test_an_optimizer_that_began_again_is_told(files: Files) -> None:
         assert files.load(Numerics(bench.training)).counts[0] == "momentum_buffer of 0.0.weight"
 
 
+def test_plain_numbers_of_an_optimizer_are_compared_as_numbers(files: Files) -> None:
+    """LBFGS keeps the loss among its state: rounding may change it."""
+    files.reference("Adam", steps=3)
+    with workbench(make_optimizer=OPTIMIZERS["Adam"]) as bench:
+        bench.train(3)
+        first = next(iter(bench.optimizer.state.values()))
+        first["prev_loss"], first["func_evals"] = 0.5, 7
+        numerics = Numerics(bench.training)
+        asked(numerics, "save", state=files.state)
+        first["prev_loss"] = 0.5001
+        found = files.load(numerics)
+        assert apart(found["since"])["prev_loss"] == pytest.approx(2e-4, rel=1e-3)
+        assert found["counts"] == []
+        first["func_evals"] = 8
+        assert files.load(numerics)["counts"] == ["func_evals of 0.0.weight"]
+
+
 def test_gradients_that_a_scaler_leaves_to_the_optimizer_are_compared_as_they_are(files: Files) -> None:
     """A fused optimizer is given scaled gradients, and the scale."""
     files.reference("SGD")

@@ -160,7 +160,7 @@ class Numerics:
             for name, parameter in parameters.items():
                 mine, theirs = optimizer.state.get(parameter) or {}, kept.get(name) or {}
                 for key in sorted({*mine, *theirs}):
-                    a, b = mine.get(key), theirs.get(key)
+                    a, b = (_as_tensor(self._torch, one.get(key)) for one in (mine, theirs))
                     if key != "step" and _is_real(torch, a) and _is_real(torch, b):
                         since.setdefault(key, []).append(_sums(torch, a, b))
                     elif not _same(torch, a, b):
@@ -247,6 +247,11 @@ def _sums(torch: Any, ours: Any, reference: Any, explained: float = 0.0) -> Sums
 
 def _total(sums: Sequence[Sums]) -> Sums:
     return [sum(column) for column in zip(*sums, strict=True)] if sums else [0.0, 0.0, 0.0]
+
+
+def _as_tensor(torch: Any, value: Any) -> Any:
+    """LBFGS keeps the loss and the length of its step as plain numbers."""
+    return torch.tensor([value]) if isinstance(value, float) else value
 
 
 def _is_real(torch: Any, value: Any) -> bool:
