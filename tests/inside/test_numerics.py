@@ -189,13 +189,13 @@ def test_plain_numbers_of_an_optimizer_are_compared_as_numbers(files: Files) -> 
         first = next(iter(bench.optimizer.state.values()))
         first["prev_loss"], first["func_evals"] = 0.5, 7
         numerics = Numerics(bench.training)
-        asked(numerics, "save", state=files.state)
+        asked(numerics, SaveState(files.state))
         first["prev_loss"] = 0.5001
         found = files.load(numerics)
-        assert apart(found["since"])["prev_loss"] == pytest.approx(2e-4, rel=1e-3)
-        assert found["counts"] == []
+        assert apart(found.since)["prev_loss"] == pytest.approx(2e-4, rel=1e-3)
+        assert not found.counts
         first["func_evals"] = 8
-        assert files.load(numerics)["counts"] == ["func_evals of 0.0.weight"]
+        assert list(files.load(numerics).counts) == ["func_evals of 0.0.weight"]
 
 
 def test_gradients_that_a_scaler_leaves_to_the_optimizer_are_compared_as_they_are(files: Files) -> None:
