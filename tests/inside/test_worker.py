@@ -504,6 +504,30 @@ def test_a_trial_in_which_our_watching_fails_is_over_and_says_why(stage: Stage) 
         worker.wait_started(AFTER)
 
 
+LACKING_TORCH = """
+import sys
+parts = sys.modules["hasten.inside.internals.parts"]
+parts.check.__defaults__ = ((parts.Part("torch.nn:Module", "_call_gone", ""),),)
+"""
+
+
+@pytest.mark.attack("messages")
+def test_a_torch_that_lacks_what_we_need_is_told_and_the_script_runs(stage: Stage) -> None:
+    done = stage.run(LACKING_TORCH + TRAIN + "train(3)\nprint('done')", plan=Plan({"fused_optimizer": {}}))
+    assert done.returncode == 0
+    assert done.stdout.endswith("done\n")
+    assert "the script runs without its plan: torch " in done.stderr
+    assert "has no torch.nn.Module._call_gone, by which hasten follows a training" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.attack("messages")
+def test_a_trial_under_such_a_torch_is_over_and_says_why(stage: Stage) -> None:
+    worker = stage.worker(LACKING_TORCH + TRAIN + "train(3)")
+    with pytest.raises(WorkerError, match=r"^torch \S+ has no torch.nn.Module._call_gone"):
+        worker.wait_started(AFTER)
+
+
 # ---- trainings that cannot be followed
 DIRECT = """
 import torch

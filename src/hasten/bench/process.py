@@ -244,7 +244,7 @@ class WorkerProcess:
         if isinstance(message, (messages.StepsDone, messages.Ended)):
             self._imported(message.sources)
         if isinstance(message, messages.LostSight):
-            raise WorkerError(LOST_SIGHT + message.detail.rstrip())
+            raise WorkerError(f"{LOST_SIGHT if message.bug else ''}{message.detail.rstrip()}")
         if isinstance(message, messages.Ended):
             raise ScriptOver(self._ended(message))
         return message

@@ -76,10 +76,10 @@ class Conversation:
         if not self._started and threading.current_thread() is threading.main_thread():
             self._wire.send(ChildStarted(name))
 
-    def lost_sight(self, detail: str) -> None:
+    def lost_sight(self, detail: str, bug: bool) -> None:
         """Say that nothing can be told of the training any more; nobody wants it then."""
         with contextlib.suppress(Hangup):
-            self._wire.send(LostSight(detail))
+            self._wire.send(LostSight(detail, bug))
         stop_here()
 
     def _report(self) -> None:

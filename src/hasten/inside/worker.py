@@ -22,6 +22,7 @@ from .containment import die_with_parent, dies_with_parent
 from .control import Conversation, stop_here
 from .denied import naming_file
 from .exits import exit_of
+from .internals.parts import TorchLacks, check
 from .job import AHEAD, CLOCKS, Job
 from .observer import RawStep
 from .obstacles import several_threads
@@ -159,24 +160,29 @@ class Worker:
         self._seams.watching(self._watch)(torch)
 
     def _watch(self, torch: ModuleType) -> None:
+        check(torch.__version__)
         self._sight = Sight(torch, self._job, self._seams, self._step_ended, self._root_found)
 
     def _lost_sight(self, error: BaseException) -> None:
         """Our own watching failed, and everything in torch is as it was again: the script runs on alone."""
         if self._sight is not None:
             self._sight.lose()
-        detail = "".join(traceback.format_exception(error))
+        bug = not isinstance(error, TorchLacks)
+        detail = "".join(traceback.format_exception(error)) if bug else str(error)
         if self._conversation is not None:
-            self._conversation.lost_sight(detail)
-        elif self._sight is not None and self._sight.member is not None:
-            self._sight.member.fail(
-                f"something of hasten's own failed. Please report this:\n{detail.rstrip()}"
-            )
-        else:
+            self._conversation.lost_sight(detail, bug)
+        elif self._job.ranks is not None:  # alone, each would train a model of its own
+            from .distributed.parting import fail_as
+
+            ours = "something of hasten's own failed. Please report this:\n" if bug else ""
+            fail_as(self._job.ranks.rank)(f"{ours}{detail.rstrip()}")
+        elif bug:
             self._under_plan.say(
                 "something of hasten's own failed, which is a bug in hasten and none of the script's; the "
                 f"script runs on without it. Please report this:\n{detail.rstrip()}"
             )
+        else:
+            self._under_plan.say(f"the script runs without its plan: {detail}")
 
     def _child_came(self, name: str) -> None:
         if self._conversation is not None:

@@ -75,9 +75,12 @@ class Refused(Message):
 
 @dataclass(frozen=True)
 class LostSight(Message):
-    """At any time, and then the worker ends: our watching failed, with this traceback."""
+    """At any time, and then the worker ends: our watching failed, with this traceback. Where it is no
+    ``bug`` of ours, ``detail`` says what is the matter.
+    """
 
     detail: str
+    bug: bool = True
 
 
 @dataclass(frozen=True)

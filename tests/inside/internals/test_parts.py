@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 import hasten
-from hasten.inside.internals.parts import PARTS, Part, lacks, missing
+from hasten.inside.internals.parts import PARTS, Part, TorchLacks, check, missing
 
 PACKAGE = Path(hasten.__file__).parent
 INTERNALS = PACKAGE / "inside" / "internals"
@@ -95,6 +96,12 @@ def test_this_torch_has_all_of_it() -> None:
     ],
 )
 def test_what_is_missing_is_told_by_name(part: Part) -> None:
-    gone = missing((*PARTS[:2], part))
-    assert gone == [part]
-    assert part.name in lacks(torch.__version__, gone)
+    assert missing((*PARTS[:2], part)) == [part]
+    with pytest.raises(
+        TorchLacks, match=rf"torch {re.escape(torch.__version__)} has no \S+\.{part.name}, by"
+    ):
+        check(torch.__version__, (*PARTS[:2], part))
+
+
+def test_what_one_technique_alone_uses_is_not_asked_for() -> None:
+    check(torch.__version__, (Part("torch", "_gone", "fp16: scales gradients", needed=False),))

@@ -97,8 +97,18 @@ def missing(parts: tuple[Part, ...] = PARTS) -> list[Part]:
     return [part for part in parts if not _is_there(part)]
 
 
-def lacks(version: str, gone: list[Part]) -> str:
-    """What to say where parts that are needed are gone."""
+class TorchLacks(Exception):
+    """This torch has not what a training is followed by; the message says what, and what to do."""
+
+
+def check(version: str, parts: tuple[Part, ...] = PARTS) -> None:
+    """Raises TorchLacks."""
+    gone = [part for part in missing(parts) if part.needed]
+    if gone:
+        raise TorchLacks(_words(version, gone))
+
+
+def _words(version: str, gone: list[Part]) -> str:
     names = ", ".join(f"{part.where.replace(':', '.')}.{part.name}" for part in gone)
     return (
         f"torch {version} has no {names}, by which hasten follows a training. Take a torch that "
