@@ -59,7 +59,12 @@ def module() -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
         sizes = ["--steps", "1", "--batch-size", "256", "--block-size", "8"]
         patch.setattr(sys, "argv", [str(SCRIPT), *sizes])
-        return runpy.run_path(str(SCRIPT))
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)  # more would only wait for each other beside other tests
+        try:
+            return runpy.run_path(str(SCRIPT))
+        finally:
+            torch.set_num_threads(before)
 
 
 def without_seconds(text: str) -> str:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,8 @@ import pytest
 
 from hasten import examples
 from hasten.errors import UsageError
-from ..patience import PATIENCE_SECONDS
+
+from .training import train
 
 SCRIPT = examples.path("fashion_cnn")
 DATA = SCRIPT.parent / "data" / "fashion-mnist"
@@ -27,14 +25,7 @@ SHA256 = {
 }
 
 
-def train(script: Path, folder: Path) -> str:
-    """What one epoch under seed 0, started from ``folder``, prints. A warning is an error, as in ours."""
-    command = [sys.executable, "-W", "error", str(script), "--epochs", "1", "--seed", "0"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # one thread: sums are added in one order
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return done.stdout
+EPOCH = ("--epochs", "1", "--batch-size", "16")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,7 +41,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def printed(elsewhere: Path) -> str:
-    return train(SCRIPT, elsewhere)
+    return train(SCRIPT, elsewhere, *EPOCH)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +67,7 @@ def test_learns_in_one_epoch(printed: str) -> None:
 @pytest.mark.thorough
 def test_same_seed_prints_the_same_from_the_repository_too(printed: str, tmp_path: Path) -> None:
     link = REPOSITORY / "examples" / "fashion_cnn.py"
-    assert without_seconds(train(link, tmp_path)) == without_seconds(printed)
+    assert without_seconds(train(link, tmp_path, *EPOCH)) == without_seconds(printed)
 
 
 @pytest.mark.usefixtures("printed")
