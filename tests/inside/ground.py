@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import multiprocessing
@@ -68,6 +69,7 @@ class Ground:
     base: Path
     python: str
     user: int | None  # None: who runs the tests
+    sources: Path  # what a worker imports
 
     @property
     def project(self) -> Path:
@@ -89,7 +91,7 @@ class Ground:
         return subprocess.run(
             [self.python, "-B", "-c", WORKER, json.dumps(request)],
             env={
-                "PATH": os.environ["PATH"], "PYTHONPATH": str(self.base / "src"),
+                "PATH": os.environ["PATH"], "PYTHONPATH": str(self.sources),
                 "HOME": str(self.home), **more,
             },
             cwd=cwd, capture_output=True, text=True, timeout=PATIENCE_SECONDS, **identity(self.user),
@@ -144,15 +146,26 @@ def why_no_overlay(user: int | None, folder: str) -> str:
     return f"this machine refuses overlays: {done.stderr.strip()}" if done.returncode else ""
 
 
-def make_ground(user: int | None) -> Ground:
-    """``remove_layers`` takes it away."""
-    made = Ground(Path(tempfile.mkdtemp()).resolve(), python_for(user), user)
-    made.base.chmod(0o755)
+@cache
+def sources_for(python: str) -> Path:
+    """What a worker needs of hasten, compiled for that Python, where anybody may read it."""
+    sources = Path(tempfile.mkdtemp()).resolve()
+    atexit.register(shutil.rmtree, sources, ignore_errors=True)
+    sources.chmod(0o755)
     package = Path(hasten.__file__).parent
-    for path in (package / "__init__.py", *(package / "inside").glob("*.py")):  # where anybody may read them
-        copied = made.base / "src" / "hasten" / path.relative_to(package)
+    for path in (package / "__init__.py", *(package / "inside").glob("*.py")):
+        copied = sources / "hasten" / path.relative_to(package)
         copied.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copied)
+    subprocess.run([python, "-m", "compileall", "-q", str(sources)], check=True)
+    return sources
+
+
+def make_ground(user: int | None) -> Ground:
+    """``remove_layers`` takes it away."""
+    python = python_for(user)
+    made = Ground(Path(tempfile.mkdtemp()).resolve(), python, user, sources_for(python))
+    made.base.chmod(0o755)
     for folder in (made.layers, made.home):
         folder.mkdir()
         made.give(folder)

@@ -13,7 +13,8 @@ import pytest
 from hasten.inside import landlock, mounts
 from hasten.inside.layers import remove_layers
 
-from .ground import Ground, as_root, as_user, fingerprint, in_own_mounts, mount
+from ..thorough import cases
+from .ground import Ground, as_root, as_user, fingerprint, in_own_mounts, mount, sources_for
 from .users import NOBODY, python_for
 
 pytestmark = [
@@ -82,7 +83,7 @@ def test_writes_are_read_back_and_leave_the_files_alone(ground: Ground, writer: 
     assert fingerprint(ground.project) == before
 
 
-@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("writer", cases(WRITERS, {"open", "mmap", "sqlite", "C"}))
 @as_user
 def test_every_writer_would_change_the_files(ground: Ground, writer: str) -> None:
     before = fingerprint(ground.project)
@@ -312,7 +313,8 @@ def _read_only_mounts_stay_read_only(ground: Ground) -> None:
 def test_mount_below_takes_root(ground: Ground) -> None:
     if not python_for(NOBODY):
         pytest.skip("there is no Python >= 3.10 that an unprivileged user may run")
-    unprivileged = Ground(ground.base, python_for(NOBODY), NOBODY)
+    python = python_for(NOBODY)
+    unprivileged = Ground(ground.base, python, NOBODY, sources_for(python))
     unprivileged.give(unprivileged.layers)
     in_own_mounts(_mount_below_takes_root, unprivileged)
 

@@ -16,6 +16,7 @@ from unittest.mock import patch
 from hasten.machine import this_machine
 from hasten.records.machine import Machine
 
+IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # there are thousands of small files
 FOLDER = Path(__file__).parent / "topologies"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.txt"))
 
@@ -31,7 +32,10 @@ _LEVELS = {
 def recorded(name: str, cpus: frozenset[int] | None = None) -> Machine:
     """The machine as a process finds it that may run on ``cpus``; None: on all of them."""
     files, all_cpus = _files_of(name)
-    with TemporaryDirectory() as folder, patch.object(os, "sched_getaffinity", lambda _: cpus or all_cpus):
+    with (
+        TemporaryDirectory(dir=IN_MEMORY) as folder,
+        patch.object(os, "sched_getaffinity", lambda _: cpus or all_cpus),
+    ):
         for path, text in files.items():
             file = Path(folder, path)
             file.parent.mkdir(parents=True, exist_ok=True)
