@@ -77,7 +77,7 @@ def test_a_false_alarm_does_not_survive_it(stage: Stage, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("plan", FAULTS, ids=lambda plan: plan.label)
-@pytest.mark.parametrize("shown", [1.0, 1e4])
+@pytest.mark.parametrize("shown", [1.0, pytest.param(1e4, marks=pytest.mark.thorough)])
 def test_a_fault_does(stage: Stage, plan: Plan, shown: float) -> None:
     """However much noise the losses are allowed."""
     (found,) = closer_look(stage, [plan], False, "float32", 1, STEPS, shown)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ..attack.planted import SECRET
+from ..thorough import cases
 from .conftest import Project
 
 pytestmark = [pytest.mark.attack("intruders"), pytest.mark.timeout(150)]
@@ -38,9 +39,9 @@ def refused(project: Project, *words: str) -> str:
     ("words", "name"),
     [
         (RUN, "train/plan.toml"),
-        (VERIFY, "train/plan.toml"),
+        pytest.param(VERIFY, "train/plan.toml", marks=pytest.mark.thorough),
         (RANKS, "train/ranks.json"),
-        (RANKS, "train/trials"),
+        pytest.param(RANKS, "train/trials", marks=pytest.mark.thorough),
         (TUNE, "journal.db"),
         (TUNE, ".lock"),
         (TUNE, "train/trials"),
@@ -88,7 +89,11 @@ def test_a_notebook_that_is_a_pipe_is_not_waited_for(project: Project) -> None:
     assert (done.returncode, done.stdout) == (2, "")
 
 
-@pytest.mark.parametrize("words", [TUNE, RANKS, ("profile", "--wait")], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    "words",
+    [TUNE, RANKS, pytest.param(("profile", "--wait"), marks=pytest.mark.thorough)],
+    ids=lambda words: words[0],
+)
 def test_a_folder_that_is_a_link_is_not_used(downloaded: Project, words: tuple[str, ...]) -> None:
     elsewhere = downloaded.folder.parent / "elsewhere"
     elsewhere.mkdir()
@@ -130,7 +135,7 @@ def test_a_plan_of_another_scripts_is_not_used(project: Project) -> None:
     assert "hasten: training under .hasten/train/plan.toml: denormals\n" in asked.stderr
 
 
-@pytest.mark.parametrize("verb", ["tune", "verify", "profile"])
+@pytest.mark.parametrize("verb", cases(["tune", "verify", "profile"], {"tune", "profile"}))
 def test_what_measures_says_who_measures_already(project: Project, verb: str) -> None:
     project.write("train.py", "import time\nprint('waits', flush=True)\ntime.sleep(600)\n")
     project.write(".hasten/train/plan.toml", "format = 1\n[techniques.denormals]\n")

@@ -57,7 +57,7 @@ def test_a_tune_at_a_terminal_knows_its_size_where_the_output_goes_into_files(pr
     assert said.read_text() == f"SIZES {LINES} {COLUMNS} ({COLUMNS}, {LINES})\n"
 
 
-@pytest.mark.parametrize("how", ["a pipe", "a file"])
+@pytest.mark.parametrize("how", ["a pipe", pytest.param("a file", marks=pytest.mark.thorough)])
 def test_what_is_piped_is_read(project: Project, how: str) -> None:
     project.write("train.py", READS + TRAINS)
     answers = project.write("answers", "first\nsecond third\n")

@@ -37,8 +37,15 @@ def run(folder: Path, source: str, own_group: OwnGroup | None) -> subprocess.Com
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("first", ["", "import torch\n"])
+@pytest.mark.parametrize(
+    ("first", "name"),
+    [
+        ("", NAMES[0]),
+        ("import torch\n", NAMES[1]),
+        pytest.param("", NAMES[1], marks=pytest.mark.thorough),
+        pytest.param("import torch\n", NAMES[0], marks=pytest.mark.thorough),
+    ],
+)
 def test_importing_them_makes_ccl_known(tmp_path: Path, name: str, first: str) -> None:
     source = f"{first}import {name}\nimport torch.distributed as dist\nprint(dist.Backend.CCL)\n"
     done = run(tmp_path, source, OwnGroup())

@@ -15,6 +15,8 @@ from hasten.launch.local import BOOTSTRAP
 from hasten.machine import this_machine
 from hasten.records.codec import to_json
 
+from ..thorough import cases
+
 pytestmark = pytest.mark.attack("files")
 
 MACHINE = this_machine()
@@ -77,7 +79,9 @@ def test_a_users_own_module_is_found(folder: Folder, name: str, kind: str) -> No
     assert folder.worker("train.py") == "the user\n"
 
 
-@pytest.mark.parametrize("name", PYTHONS)
+@pytest.mark.parametrize(
+    "name", cases(PYTHONS, ("json", "types", "socket", "runpy", "ctypes", "logging", "typing", "hashlib"))
+)
 def test_a_module_called_like_one_of_pythons_is_what_plain_python_takes(folder: Folder, name: str) -> None:
     """The user's in most cases; Python's own where it goes before any path or was imported at the start."""
     folder.write(f"{name}.py", OWN)
@@ -180,7 +184,13 @@ def test_a_training_works_beside_it(folder: Folder) -> None:
 
 
 # ---- the command line itself
-@pytest.mark.parametrize("name", ["rich", "torch", "random", "types", "json", "tomli_w", "psutil", "hasten"])
+@pytest.mark.parametrize(
+    "name",
+    cases(
+        ["rich", "torch", "random", "types", "json", "tomli_w", "psutil", "hasten"],
+        {"rich", "json", "hasten"},
+    ),
+)
 @pytest.mark.parametrize("path", ["", "."], ids=["beside it", "on PYTHONPATH"])
 def test_the_command_line_imports_nothing_of_the_users(folder: Folder, name: str, path: str) -> None:
     if path and name in ("types", "json", "random", "hasten"):

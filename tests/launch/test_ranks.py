@@ -14,6 +14,7 @@ import pytest
 
 from ..cli.conftest import Project, wait_until
 from ..patience import PATIENCE_SECONDS
+from ..thorough import cases
 
 ROOT = Path(__file__).parent.parent.parent
 START = """
@@ -117,7 +118,11 @@ def test_what_a_failed_rank_started_goes_too(here: Project) -> None:
     assert here.left_over() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "number",
+    cases([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], {signal.SIGINT, signal.SIGTERM}),
+    ids=lambda s: s.name,
+)
 def test_a_signal_reaches_all_ranks(here: Project, number: signal.Signals) -> None:
     note = f"""
 def noted(number, frame):

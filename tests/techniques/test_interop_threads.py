@@ -24,7 +24,9 @@ def test_the_proof_fails_in_a_process_that_was_not() -> None:
     assert absent("interop_threads", {"count": (os.cpu_count() or 1) + 1})
 
 
-@pytest.mark.parametrize(("own", "effective"), [(3, False), (1, True)])
+@pytest.mark.parametrize(
+    ("own", "effective"), [(3, False), pytest.param(1, True, marks=pytest.mark.thorough)]
+)
 def test_a_script_that_sets_it_itself_is_not_broken_and_it_is_said(own: int, effective: bool) -> None:
     script = f"torch.set_num_interop_threads({own})"
     found, evidence = proof_of("interop_threads", ONE, Plan({"interop_threads": ONE}), script=script)

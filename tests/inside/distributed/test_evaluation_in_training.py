@@ -8,6 +8,7 @@ import pytest
 
 from hasten.records.ranks import Findings, LoaderKey
 
+from ...thorough import cases
 from .forked import train_well
 from .trainings import apart, told
 
@@ -50,7 +51,7 @@ TARGETS = {
 
 
 @pytest.mark.attack("truth")
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", cases(TARGETS, {"a teacher", "rows of a slice after the step"}))
 def test_what_ranks_ask_of_different_rows_is_answered_each(tmp_path: Path, name: str) -> None:
     target, after = TARGETS[name]
     source = SOURCE.replace("TARGET", target).replace("AFTER", after)

@@ -103,9 +103,10 @@ else:
 @pytest.mark.parametrize(
     ("calls", "words"),
     [
-        (
+        pytest.param(
             "dist.all_reduce(torch.ones(5 + rank))",
             ("all_reduce (sum) of 5 float32", "all_reduce (sum) of 6 float32"),
+            marks=pytest.mark.thorough,
         ),
         pytest.param(
             "dist.all_reduce(torch.ones(5, dtype=torch.int64 if rank else torch.float32))",

@@ -182,7 +182,7 @@ EQUAL = {
 
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("name", cases(EQUAL, {"ordinary", "clipped", "a moving average of weights"}))
+@pytest.mark.parametrize("name", cases(EQUAL, {"ordinary", "a moving average of weights"}))
 def test_what_all_ranks_do_alike_goes_on_to_the_end(tmp_path: Path, name: str, size: int) -> None:
     alone = told(train_forked(tmp_path / "alone", EQUAL[name], 0)[0])
     done: list[Ended] = train_forked(tmp_path / "ranks", EQUAL[name], size)
