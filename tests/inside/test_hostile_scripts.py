@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from hasten.inside.job import Job
 
 from ..scripts.hostile import HOSTILE, STEPS
 from ..techniques.made_up import machine
+from .distributed.forked import workers_forked
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="as Linux ends processes")
 _AFTER = 90.0  # seconds after which it hangs
@@ -24,6 +26,13 @@ CASES = [
     pytest.param(name, marks=() if hostile.quick else pytest.mark.thorough)
     for name, hostile in HOSTILE.items()
 ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _workers_are_forks() -> Iterator[None]:
+    """What the scripts do comes after their start."""
+    with workers_forked():
+        yield
 
 
 def started(folder: Path, name: str) -> WorkerProcess:

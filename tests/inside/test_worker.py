@@ -23,6 +23,8 @@ from hasten.records.plan import Plan
 
 from ..patience import PATIENCE_SECONDS
 from ..techniques.made_up import machine
+from .distributed.forked import plain_forked, run_forked, workers_forked
+from .distributed.ranks import Ended
 
 TRAIN = """
 import torch
@@ -78,10 +80,19 @@ class Stage:
         command, environment = render(self.job(source, **other), self.environment)
         return self._output_of(command, environment)
 
+    def run_forked(self, source: str, **other: Any) -> Ended:
+        """The same, with torch imported from the start."""
+        return run_forked(self.job(source, **other), self.folder)
+
     def plain(self, source: str) -> subprocess.CompletedProcess[str]:
         """By Python, without us."""
         job = self.job(source)
         return self._output_of([sys.executable, *job.argv], self.environment)
+
+    def plain_forked(self, source: str) -> Ended:
+        """The same, with torch imported from the start."""
+        self.job(source)
+        return plain_forked(self.script)
 
     def _output_of(
         self, command: list[str], environment: Mapping[str, str]
@@ -95,6 +106,13 @@ class Stage:
             timeout=AFTER,
             check=False,
         )
+
+
+@pytest.fixture
+def forks() -> Iterator[None]:
+    """Workers with whom is conversed start with torch imported: what is tested comes after that."""
+    with workers_forked():
+        yield
 
 
 @pytest.fixture
@@ -121,7 +139,7 @@ assert not [entry for entry in sys.path if entry.endswith("inside")], "our folde
 
 
 def test_a_conversation_from_start_to_end(stage: Stage) -> None:
-    plain = [float(line) for line in stage.plain(CONVERSATION).stdout.split()]
+    plain = [float(line) for line in stage.plain_forked(TRAIN + "train(12)").stdout.split()]
     worker = stage.started(CONVERSATION)
     first, rest = worker.history[:], worker.steps(3)
     assert (len(first), len(rest)) == (1, 3)
@@ -135,6 +153,7 @@ def test_a_conversation_from_start_to_end(stage: Stage) -> None:
     assert all(sum(step.phases.values()) == pytest.approx(step.seconds) for step in steps)
 
 
+@pytest.mark.usefixtures("forks")
 def test_questions_and_switches_between_steps(stage: Stage) -> None:
     worker = stage.started(TRAIN + "train(1000)")
     seen = worker.observation()
@@ -154,6 +173,7 @@ def test_questions_and_switches_between_steps(stage: Stage) -> None:
     assert worker.observation().uses == ()
 
 
+@pytest.mark.usefixtures("forks")
 def test_a_worker_starts_under_its_plan(stage: Stage) -> None:
     worker = stage.started(TRAIN + "train(1000)", plan=Plan({"fused_optimizer": {}}))
     worker.steps(1)
@@ -161,6 +181,7 @@ def test_a_worker_starts_under_its_plan(stage: Stage) -> None:
     assert proof.effective
 
 
+@pytest.mark.usefixtures("forks")
 def test_a_plan_that_does_not_apply_is_refused_at_the_start(stage: Stage) -> None:
     worker = stage.worker(TRAIN + "train(1000)", plan=Plan({"dataset_in_ram": {}}))
     with pytest.raises(PlanRefused, match="dataset_in_ram: no dataset"):
@@ -180,6 +201,7 @@ train(4)
 ).replace("torch.manual_seed(0)", "")
 
 
+@pytest.mark.usefixtures("forks")
 def test_a_seed_decides_all_random_numbers(stage: Stage) -> None:
     endings = [stage.ending(SEEDED, seed=seed, witness=True) for seed in (3, 3, 4)]
     first, again, other = (ended.testimony for ended in endings)
@@ -190,6 +212,7 @@ def test_a_seed_decides_all_random_numbers(stage: Stage) -> None:
     assert lines[0] == lines[1] != lines[2]
 
 
+@pytest.mark.usefixtures("forks")
 def test_noise_is_put_into_a_baseline(stage: Stage) -> None:
     source = TRAIN + "train(4)"
     plain = stage.ending(source, seed=1, witness=True)
@@ -209,6 +232,7 @@ def test_a_script_that_raises_tells_its_own_traceback(stage: Stage) -> None:
     assert (stage.folder / "err").read_text() == ended.detail
 
 
+@pytest.mark.usefixtures("forks")
 def test_an_error_inside_the_model_shows_no_frame_of_ours(stage: Stage) -> None:
     ended = stage.ending(TRAIN + "train(2)\nmodel(torch.zeros(3, 5))")
     assert ended.how == "raised"
@@ -331,6 +355,7 @@ def children_of(stage: Stage, worker: WorkerProcess) -> list[Path]:
     return found
 
 
+@pytest.mark.usefixtures("forks")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 def test_processes_of_the_scripts_loader_hold_no_end_of_the_conversation(stage: Stage) -> None:
     worker = stage.started(CHILDREN)
@@ -405,6 +430,7 @@ def test_a_worker_dies_with_its_coordinator(stage: Stage) -> None:
             os.kill(worker, signal.SIGKILL)
 
 
+@pytest.mark.usefixtures("forks")
 def test_a_child_that_trains_does_not_speak_for_the_worker(stage: Stage) -> None:
     source = (
         TRAIN + "import os\ntrain(1)\nif os.fork() == 0:\n    train(5)\n    os._exit(0)\nos.wait()\ntrain(2)"
@@ -423,8 +449,8 @@ def test_a_run_prints_and_ends_as_the_script(stage: Stage) -> None:
 
 def test_a_run_says_what_of_its_plan_does_not_apply(stage: Stage) -> None:
     plan = Plan({"fused_optimizer": {}, "channels_last": {}})
-    done = stage.run(TRAIN + "train(3)\nprint(optimizer.param_groups[0]['fused'])", plan=plan)
-    assert done.returncode == 0, done.stderr
+    done = stage.run_forked(TRAIN + "train(3)\nprint(optimizer.param_groups[0]['fused'])", plan=plan)
+    assert done.code == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "True"
     said = "hasten: channels_last does not apply here and is left out: the model has no 2-d convolutions\n"
     assert done.stderr == said
@@ -456,8 +482,8 @@ for _ in range(3):
 def test_a_run_whose_plan_found_nothing_to_apply_to_says_so(
     stage: Stage, source: str, why: str, ending: str
 ) -> None:
-    done = stage.run(f"{source}\n{ending}", plan=Plan({"fused_optimizer": {}, "malloc": {}}))
-    assert done.returncode == 0, done.stderr
+    done = stage.run_forked(f"{source}\n{ending}", plan=Plan({"fused_optimizer": {}, "malloc": {}}))
+    assert done.code == 0, done.stderr
     assert done.stderr.startswith("hasten: the plan is not applied: ")
     assert why in done.stderr
 
@@ -491,13 +517,14 @@ Observer.backward_ends = fail
 
 
 def test_a_run_goes_on_without_us_where_our_watching_fails(stage: Stage) -> None:
-    done = stage.run(TRAIN + SABOTAGE + "train(5)", plan=Plan({"fused_optimizer": {}}))
-    assert done.returncode == 0
-    assert done.stdout == stage.plain(TRAIN + "train(5)").stdout
+    done = stage.run_forked(TRAIN + SABOTAGE + "train(5)", plan=Plan({"fused_optimizer": {}}))
+    assert done.code == 0
+    assert done.stdout == stage.plain_forked(TRAIN + "train(5)").stdout
     assert "a bug in hasten and none of the script's; the script runs on without it" in done.stderr
     assert "TypeError: a bug of hasten's" in done.stderr
 
 
+@pytest.mark.usefixtures("forks")
 def test_a_trial_in_which_our_watching_fails_is_over_and_says_why(stage: Stage) -> None:
     worker = stage.worker(TRAIN + SABOTAGE + "train(5)")
     with pytest.raises(WorkerError, match=r"bug in hasten(?s:.)*TypeError: a bug of hasten's"):
@@ -558,6 +585,7 @@ for _ in range(3):
 """
 
 
+@pytest.mark.usefixtures("forks")
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
@@ -568,8 +596,8 @@ for _ in range(3):
 def test_what_cannot_be_followed_is_told(stage: Stage, source: str, expected: str) -> None:
     (obstacle,) = stage.started(source).observation().obstacles
     assert expected in obstacle
-    done = stage.run(source, plan=Plan({"bf16": {}}))
-    assert done.returncode == 0
+    done = stage.run_forked(source, plan=Plan({"bf16": {}}))
+    assert done.code == 0
     assert f"hasten: the plan is not applied: {obstacle}" in done.stderr
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hasten.bench.stage import Stage
 from hasten.errors import HastenError, Refusal, ScriptError, WorkerError
 
 from ..cli.conftest import Project
+from ..inside.distributed.forked import workers_forked
 from .libraries import LIBRARY_SCRIPTS, LibraryScript
 from .shapes import REFUSED, TUNABLE, Shape
 from .trial import Outcome, follow, stage_for
@@ -50,6 +52,12 @@ ALWAYS = {
     *("hf_trainer", "lightning_trainer"),
 }
 REFUSED_ALWAYS = {"scripted_root", "trains_in_children", "functional_call", "hangs", "raises"}
+# These start as forks of a process that has torch. A library, and TorchScript, ask how they were started.
+FORKED = (ALWAYS | REFUSED_ALWAYS) - {"hf_trainer", "lightning_trainer", "scripted_root"}
+
+
+def workers(shape: Shape) -> AbstractContextManager[None]:
+    return workers_forked() if shape.name in FORKED else nullcontext()
 
 
 def ordinarily(shapes: Iterable[Shape], always: Collection[str]) -> list[Any]:
@@ -68,7 +76,7 @@ def test_it_is_seen_rightly_and_each_technique_proven_on_it(shape: Shape, tmp_pa
         pytest.skip(f"{', '.join(shape.missing)} is not installed here")
     folder = tmp_path / "work"
     folder.mkdir()
-    with stage_for(shape.path, folder, shape.arguments) as stage:
+    with workers(shape), stage_for(shape.path, folder, shape.arguments) as stage:
         outcome = follow(stage, SWITCHED)
     for holds in (
         it_runs_to_its_end_and_every_step_is_seen,
@@ -154,7 +162,7 @@ def test_what_cannot_be_tuned_says_why(shape: Shape, tmp_path: Path, monkeypatch
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     folder = tmp_path / "work"
     folder.mkdir()
-    with stage_for(shape.path, folder, shape.arguments) as stage:
+    with workers(shape), stage_for(shape.path, folder, shape.arguments) as stage:
         kind, said = _said(stage)
     assert kind == shape.refused
     assert SAYS[shape.name] in said

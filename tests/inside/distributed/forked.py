@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -65,6 +66,23 @@ def train_forked(
             Job(argv=(str(script),), machine=this_machine(), seed=SEED, ranks=ranks if size else None)
         )
     return forked([lambda job=job: _work(job) for job in jobs], folder)  # type: ignore[misc]
+
+
+def plain_forked(script: Path) -> Ended:
+    """The script by Python, without us."""
+    (ended,) = forked([lambda: _run_plainly(script)], script.parent)
+    return ended
+
+
+def _run_plainly(script: Path) -> None:
+    sys.argv = [str(script)]
+    runpy.run_path(str(script), run_name="__main__")
+
+
+def run_forked(job: Job, folder: Path) -> Ended:
+    """A worker that nobody converses with, to its end."""
+    (ended,) = forked([lambda: _work(job)], folder)
+    return ended
 
 
 def _work(job: Job) -> None:

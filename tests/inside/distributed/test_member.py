@@ -392,7 +392,7 @@ def test_a_graph_that_is_kept_is_known_wherever_that_is_said(
 def test_processes_of_their_own_train_what_one_trains(tmp_path: Path) -> None:
     """Which are no forks of one that has everything imported already."""
     case = CASES["SGD, clipped, uneven"]
-    alone = told(train(tmp_path / "alone", BATCHES + case.source, 0)[0])
+    alone = told(train_well(tmp_path / "alone", BATCHES + case.source, 0)[0])
     for one in train(tmp_path / "ranks", BATCHES + case.source, 2):
         assert apart(told(one)["model"], alone["model"]) < case.tolerance
 
