@@ -12,6 +12,7 @@ from hasten.bench.checked_steps import Check, Watched
 from hasten.bench.judging import compare_losses, loss_reasons
 from hasten.bench.numerics import judge_steps
 from hasten.records.codec import from_json
+from hasten.records.trace import StepTrace
 from hasten.records.verdict import Difference
 from hasten.report.guard import difference_words
 
@@ -23,7 +24,7 @@ def raw(watched: Watched) -> dict[str, Any]:
         {**asdict(check), "update": _together(check.update), "buffers": _together(check.buffers)}
         for check in watched.checks
     ]
-    losses = [step["losses"] for step in watched.testimony]
+    losses = [step.losses for step in watched.testimony]
     return {"losses": _rounded(losses), "checks": _rounded(checks), "failed": watched.failed}
 
 
@@ -64,7 +65,7 @@ def judged_anew(row: dict[str, Any], commit: str) -> dict[str, Any]:
     if "raw" not in row or any(row["raw"][name]["failed"] for name in row["raw"]):
         return row
     losses = [
-        [{"losses": _numbers(step)} for step in row["raw"][name]["losses"]]
+        [StepTrace(losses=tuple(_numbers(step))) for step in row["raw"][name]["losses"]]
         for name in ("reference", "perturbed", "candidate")
     ]
     reference, perturbed, candidate = (testimony[: row["steps"]] for testimony in losses)

@@ -11,6 +11,7 @@ import pytest
 
 from hasten.bench.change_guard import guard_change, judge_change
 from hasten.records.plan import Plan
+from hasten.records.trace import StepTrace
 from tests.bench.workers import stage_for
 from tests.inside.distributed.forked import workers_forked
 
@@ -25,8 +26,8 @@ def _workers_are_forks() -> Iterator[None]:
         yield
 
 
-def trained(losses: list[float], steps: int = 30) -> list[dict[str, Any]]:
-    return [{"losses": losses} for _ in range(steps)]
+def trained(losses: list[float], steps: int = 30) -> list[StepTrace]:
+    return [StepTrace(losses=tuple(losses)) for _ in range(steps)]
 
 
 def test_finite_losses_and_equal_shapes_pass_and_say_what_was_not_judged() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -24,6 +24,7 @@ from hasten.records.messages import (
     StepRequest,
     Written,
 )
+from hasten.records.trace import StepTrace
 
 STEPS = 30
 CHECKED = [1, *checked_steps(STEPS)]
@@ -55,8 +56,8 @@ class Paper:
         if self.taken == self.length:
             raise ScriptOver(ScriptEnded("completed", "", (), self.testimony()))
 
-    def testimony(self) -> tuple[dict[str, Any], ...]:
-        return tuple({"optimizer": n % 2} for n in range(self.taken))
+    def testimony(self) -> tuple[StepTrace, ...]:
+        return tuple(StepTrace(optimizer=n % 2) for n in range(self.taken))
 
     def numerics(self, request: StepRequest) -> Message:
         self.log.append(f"{self.name} {type(request).__name__}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,27 +19,26 @@ from hasten.bench.numerics import ROUNDING
 from hasten.errors import WorkerError
 from hasten.records.codec import to_json
 from hasten.records.plan import Plan
+from hasten.records.trace import BatchTrace, Mode, StepTrace
 from hasten.records.verdict import Difference, GuardVerdict
 from tests.bench.paper_workers import PaperStage, PaperWorker
 
-Testimony = list[dict[str, Any]]
+Testimony = list[StepTrace]
 FLOAT32 = 2.0**-20
 
 
 def training(steps: int = 60, noise: float = 0.0) -> Testimony:
     """A training whose loss falls from 2 to 1, with rounding ``noise`` that alternates."""
     return [
-        {
-            "optimizer": 0,
-            "batches": [f"batch {n}"],
-            "samples": [
-                {"epoch": n // 20, "batches": 20, "digests": [f"sample {n % 20 * 4 + k}" for k in range(4)]}
-            ],
-            "modes": [True],
-            "rates": [[0.1 * 0.99**n]],
-            "streams": f"stream {n}",
-            "losses": [(1 + math.exp(-n / 20)) * (1 + (-1) ** n * noise)],
-        }
+        StepTrace(
+            optimizer=0,
+            batches=(f"batch {n}",),
+            samples=(BatchTrace(n // 20, 20, tuple(f"sample {n % 20 * 4 + k}" for k in range(4))),),
+            modes=(Mode(True),),
+            rates=((0.1 * 0.99**n,),),
+            streams=f"stream {n}",
+            losses=((1 + math.exp(-n / 20)) * (1 + (-1) ** n * noise),),
+        )
         for n in range(steps)
     ]
 
@@ -51,15 +50,15 @@ def verdict_on(candidate: Testimony, draws: bool = False, noise: float = FLOAT32
 def changed(at: int, **values: Any) -> Testimony:
     """The usual testimony, different in step ``at`` (counted from 1)."""
     other = training()
-    other[at - 1] |= values
+    other[at - 1] = replace(other[at - 1], **values)
     return other
 
 
 def with_losses(factor: Callable[[int], float]) -> Testimony:
-    other = training()
-    for n, step in enumerate(other, 1):
-        step["losses"] = [loss * factor(n) for loss in step["losses"]]
-    return other
+    return [
+        replace(step, losses=tuple(loss * factor(n) for loss in step.losses))
+        for n, step in enumerate(training(), 1)
+    ]
 
 
 def test_the_same_training_passes() -> None:
@@ -77,10 +76,10 @@ def test_rounding_as_large_as_the_perturbed_baselines_passes() -> None:
 
 
 DIFFERENCES: dict[str, tuple[str, Any]] = {
-    "content": ("batches", ["another batch"]),
-    "number": ("batches", ["batch 6", "batch 7"]),
-    "mode": ("modes", [False]),
-    "rate": ("rates", [[0.05]]),
+    "content": ("batches", ("another batch",)),
+    "number": ("batches", ("batch 6", "batch 7")),
+    "mode": ("modes", (Mode(False),)),
+    "rate": ("rates", ((0.05,),)),
     "optimizer": ("optimizer", 1),
     "random numbers": ("streams", "elsewhere"),
 }
@@ -97,7 +96,7 @@ WORDS = {
 def test_what_must_be_equal_fails_with_the_first_step_at_which_it_is_not(difference: str) -> None:
     key, value = DIFFERENCES[difference]
     candidate = changed(7, **{key: value})
-    candidate[30] |= {key: value}
+    candidate[30] = replace(candidate[30], **{key: value})
     verdict = verdict_on(candidate)
     assert verdict.accuracy == "not held"
     assert verdict.invariants.differing == (Difference(key, 7),)
@@ -107,7 +106,9 @@ def test_what_must_be_equal_fails_with_the_first_step_at_which_it_is_not(differe
 
 def test_batches_in_another_order_fail_unless_the_plan_may_draw() -> None:
     candidate = training()
-    candidate[3]["batches"], candidate[4]["batches"] = candidate[4]["batches"], candidate[3]["batches"]
+    first, second = candidate[3:5]
+    candidate[3] = replace(first, batches=second.batches)
+    candidate[4] = replace(second, batches=first.batches)
     assert not verdict_on(candidate).passed
     assert verdict_on(candidate, draws=True).passed
 
@@ -115,15 +116,19 @@ def test_batches_in_another_order_fail_unless_the_plan_may_draw() -> None:
 def with_sample(at: int, sample: str, made: Testimony | None = None) -> Testimony:
     """Another first sample in step ``at``, counted from 1."""
     other = made or training()
-    other[at - 1]["batches"] = [f"batch with {sample}"]
-    other[at - 1]["samples"][0]["digests"][0] = sample
+    step = other[at - 1]
+    (batch,) = step.samples
+    samples = (replace(batch, digests=(sample, *batch.digests[1:])),)
+    other[at - 1] = replace(step, batches=(f"batch with {sample}",), samples=samples)
     return other
 
 
 def test_samples_in_another_order_pass_where_the_plan_may_draw() -> None:
     candidate = training()
-    for step, other in zip(candidate[20:40], reversed(training()[20:40]), strict=True):
-        step |= {"batches": other["batches"], "samples": other["samples"]}
+    candidate[20:40] = [
+        replace(step, batches=other.batches, samples=other.samples)
+        for step, other in zip(candidate[20:40], reversed(training()[20:40]), strict=True)
+    ]
     assert verdict_on(candidate, draws=True).passed
 
 
@@ -158,7 +163,7 @@ def test_what_draws_does_not_excuse_fails_all_the_same(key: str) -> None:
 
 @pytest.mark.parametrize("losses", [[math.nan], [math.inf], [], [1.0, 1.0]])
 def test_losses_that_are_missing_or_no_numbers_fail(losses: list[float]) -> None:
-    verdict = verdict_on(changed(5, losses=losses))
+    verdict = verdict_on(changed(5, losses=tuple(losses)))
     assert verdict.reasons == ("losses are missing, or no numbers",)
     assert verdict.loss_curve["deviation"] is None
 
@@ -167,17 +172,15 @@ def test_losses_that_are_missing_or_no_numbers_fail(losses: list[float]) -> None
 def test_a_baseline_that_rounding_alone_ruins_is_no_measure(losses: list[float]) -> None:
     """Otherwise the tolerance would be without end."""
     perturbed = training(noise=FLOAT32)
-    perturbed[9]["losses"] = losses
+    perturbed[9] = replace(perturbed[9], losses=tuple(losses))
     verdict = judge(training(), perturbed, with_losses(lambda _: 3.0), False, "float32")
     assert not verdict.passed
     json.dumps(to_json(verdict), allow_nan=False)
 
 
 def test_a_script_without_losses_cannot_be_judged() -> None:
-    silent = training()
-    for step in silent:
-        step["losses"] = []
-    assert not judge(silent, copy.deepcopy(silent), copy.deepcopy(silent), False, "float32").passed
+    silent = [replace(step, losses=()) for step in training()]
+    assert not judge(silent, silent, silent, False, "float32").passed
 
 
 @pytest.mark.parametrize(("steps", "passed"), [(LEAST_STEPS - 1, False), (LEAST_STEPS, True), (0, False)])
@@ -228,8 +231,8 @@ def test_differences_below_the_floor_pass() -> None:
     [
         training(),
         [],
-        changed(5, losses=[math.nan]),
-        changed(5, losses=[-math.inf]),
+        changed(5, losses=(math.nan,)),
+        changed(5, losses=(-math.inf,)),
         with_losses(lambda _: -3.0),
         with_losses(lambda n: 0.0 if n > 5 else 1.0),
     ],
@@ -276,7 +279,7 @@ def test_a_training_that_could_not_be_watched_says_nothing_of_accuracy(why_not: 
 
 
 SILENT = changed(9, losses=[])
-NAN = changed(9, losses=[math.nan])
+NAN = changed(9, losses=(math.nan,))
 
 
 @pytest.mark.attack("truth")
@@ -284,7 +287,7 @@ NAN = changed(9, losses=[math.nan])
     ("trainings", "draws", "accuracy", "why_not"),
     [
         ((training(), changed(2, streams="x"), training()), False, "not checked", "unrepeatable"),
-        ((training(), changed(2, modes=[0]), training()), True, "not checked", "unrepeatable"),
+        ((training(), changed(2, modes=(Mode(False),)), training()), True, "not checked", "unrepeatable"),
         ((training(9), training(9), training(9)), False, "not checked", "short"),
         (([], [], []), False, "not checked", "short"),
         ((training(9), training(9), training(7)), False, "not held", ""),
@@ -318,7 +321,9 @@ def test_single_steps_that_could_not_be_compared_are_no_loss_of_accuracy(
     verdict = watched_verdict(*trainings, False, "float32")
     assert (verdict.accuracy, verdict.why_not) == ("not checked", "state")
     assert verdict.reasons == ("single steps could not be compared: no room",)
-    lost = watched_verdict(*trainings[:2], Watched(changed(3, modes=[0]), [], candidate), False, "float32")
+    lost = watched_verdict(
+        *trainings[:2], Watched(changed(3, modes=(Mode(False),)), [], candidate), False, "float32"
+    )
     assert lost.accuracy == "not held"
 
 

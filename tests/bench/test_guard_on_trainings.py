@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import hasten
-from hasten.bench.checked_steps import Testimony
 from hasten.bench.guard import STEPS, guard
 from hasten.bench.judging import judge
 from hasten.bench.numerics import ROUNDING
@@ -18,6 +17,7 @@ from hasten.bench.stage import Stage
 from hasten.inside.job import Perturbation
 from hasten.machine import this_machine
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.trace import Testimony
 from hasten.records.verdict import GuardVerdict
 from tests.bench.made_up import PRECISIONS
 from tests.bench.workers import one_thread, stage_for

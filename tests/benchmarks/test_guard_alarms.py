@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from benchmarks.guard_rows import alarms, checks_in, judged_anew, raw, summary, 
 from hasten.bench.checked_steps import Check, Watched
 from hasten.bench.judging import verdict_on
 from hasten.records.codec import to_json
+from hasten.records.trace import Mode, StepTrace
 from tests.bench.faulty_techniques import FAULTS, PLANTED, SLIGHT
 from tests.techniques.made_up import facts
 
@@ -25,15 +27,13 @@ FAULT_CASES = sum(len(names) for names in PLANTED.values())
 def watched(noise: float = 0.0, loss: float = 0.0, scale: float = 1.0) -> Watched:
     """A training of 30 steps whose gradient is ``scale`` times what it should be, with noise."""
     testimony = [
-        {
-            "optimizer": 0,
-            "batches": [f"batch {n}"],
-            "samples": [],
-            "modes": [True],
-            "rates": [[0.1]],
-            "streams": f"stream {n}",
-            "losses": [1.0 + loss * (-1) ** n],
-        }
+        StepTrace(
+            batches=(f"batch {n}",),
+            modes=(Mode(True),),
+            rates=((0.1,),),
+            streams=f"stream {n}",
+            losses=(1.0 + loss * (-1) ** n,),
+        )
         for n in range(30)
     ]
     gradient = [4.0, 4.0 * scale, 4.0 * ((scale - 1) ** 2 + noise**2)]
@@ -100,8 +100,9 @@ def test_each_alarm_is_its_part_s() -> None:
     assert alarms(row(FINE)) == []
     assert alarms(row(SCALED)) == ["numerics"]
     assert alarms(row(CURVED)) == ["loss curve"]
-    late = watched()
-    late.testimony[5]["rates"] = [[0.2]]  # type: ignore[index]
+    usual = watched()
+    before, changed, *after = usual.testimony
+    late = Watched([before, replace(changed, rates=((0.2,),)), *after], usual.checks)
     assert alarms(row(late)) == ["invariants"]
 
 

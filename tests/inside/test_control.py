@@ -14,6 +14,7 @@ from hasten.inside.observer import RawStep
 from hasten.inside.wire import Hangup, Wire
 from hasten.records.messages import Ended, Message, Observe, Proofs, ShowProofs, StepsDone, TrainSteps
 from hasten.records.observation import Step
+from hasten.records.trace import StepTrace
 
 from ..patience import PATIENCE_SECONDS
 
@@ -132,23 +133,23 @@ def test_the_end_carries_the_steps_that_were_not_reported(coordinator: Coordinat
     coordinator.sends(TrainSteps(5))
     for loss in (0.0, 1.0, 2.0):
         coordinator.worker.step_ended(step(loss))
-    coordinator.worker.ended("exit", "3", [{"streams": "a"}])
+    coordinator.worker.ended("exit", "3", (StepTrace(streams="a"),))
     coordinator.hears()
     message = coordinator.hears()
     assert isinstance(message, Ended)
     assert (message.how, message.detail) == ("exit", "3")
     assert [told.losses for told in message.steps] == [(1.0,), (2.0,)]
-    assert message.testimony == ({"streams": "a"},)
+    assert message.testimony == (StepTrace(streams="a"),)
 
 
 def test_the_end_may_come_before_any_step(coordinator: Coordinator) -> None:
-    coordinator.worker.ended("completed", "", [])
+    coordinator.worker.ended("completed", "", ())
     assert coordinator.hears_of_steps() == ()
 
 
 def test_an_end_that_nobody_hears_is_no_error(coordinator: Coordinator) -> None:
     coordinator.wire.close()
-    coordinator.worker.ended("completed", "", [])
+    coordinator.worker.ended("completed", "", ())
     with pytest.raises(Hangup):
         coordinator.worker._wire.send(Observe())
 

@@ -118,7 +118,7 @@ def test_the_witness_tells_of_it(draw: Callable[[], float]) -> None:
             one_step()
         finally:
             seams.undo_all()
-        streams.append([step["streams"] for step in witness.testimony()])
+        streams.append([step.streams for step in witness.testimony()])
     assert streams[0] == streams[1]
     assert streams[0][0] == streams[2][0]
     assert streams[0][1] != streams[2][1]

@@ -21,6 +21,7 @@ from hasten.inside.random_state import fingerprint
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
 from hasten.inside.witness import Witness
+from hasten.records.trace import Mode
 
 
 class Session:
@@ -143,10 +144,10 @@ def test_any_tensor_has_a_digest(batch: torch.Tensor) -> None:
 def test_a_step_is_written_down(session: Session) -> None:
     model, losses = train(3)
     testimony = session.witness.testimony()
-    assert [step["losses"] for step in testimony] == [[loss] for loss in losses]
-    assert [step["rates"] for step in testimony] == [[[0.1]]] * 3
-    assert [step["optimizer"] for step in testimony] == [0, 0, 0]
-    assert [step["modes"] for step in testimony] == [[True], [True], [True]]
+    assert [step.losses for step in testimony] == [(loss,) for loss in losses]
+    assert [step.rates for step in testimony] == [((0.1,),)] * 3
+    assert [step.optimizer for step in testimony] == [0, 0, 0]
+    assert [step.modes for step in testimony] == [(Mode(True),)] * 3
     assert model.training
 
 
@@ -163,9 +164,9 @@ def test_samples_are_told_apart_by_epoch_whatever_the_order(session: Session) ->
             optimizer.step()
     epochs: dict[int, list[str]] = {}
     for step in session.witness.testimony():
-        for came in step["samples"]:
-            assert came["batches"] == (2 if len(came["digests"]) == 3 else 3)
-            epochs.setdefault(came["epoch"], []).extend(came["digests"])
+        for came in step.samples:
+            assert came.batches == (2 if len(came.digests) == 3 else 3)
+            epochs.setdefault(came.epoch, []).extend(came.digests)
     assert [len(digests) for digests in epochs.values()] == [6, 3, 6, 3]
     assert sorted(epochs[0]) == sorted(epochs[2])
     assert len(set(epochs[0])) == 6
@@ -198,10 +199,10 @@ def test_batches_belong_to_the_step_that_they_came_for(session: Session) -> None
             session.witness.batch_came(batch)
 
     train(3, pull)
-    first, second, third = (step["batches"] for step in session.witness.testimony())
+    first, second, third = (step.batches or () for step in session.witness.testimony())
     assert first == second[:1]
     assert len(second) == len(set(second)) == 2
-    assert third == []
+    assert third == ()
 
 
 def test_train_and_eval_flags_are_told_apart(session: Session) -> None:
@@ -211,7 +212,7 @@ def test_train_and_eval_flags_are_told_apart(session: Session) -> None:
     loss: Any = model(torch.ones(2, 4)).sum()
     loss.backward()
     optimizer.step()
-    assert session.witness.testimony()[-1]["modes"] == [False]
+    assert session.witness.testimony()[-1].modes == (Mode(False),)
 
 
 DRAWS: dict[str, Callable[[], Any]] = {
@@ -230,7 +231,7 @@ def test_one_number_drawn_more_is_seen(session: Session, by: str) -> None:
             DRAWS[by]()
 
     train(3, now_and_then)
-    first, second, third = (step["streams"] for step in session.witness.testimony())
+    first, second, third = (step.streams for step in session.witness.testimony())
     assert first != second == third
 
 
@@ -248,12 +249,12 @@ def test_witnessing_changes_nothing(session: Session) -> None:
 def test_noise_draws_nothing_from_the_scripts_streams(session: Session) -> None:
     session.perturb(1e-3)
     train(3, dropout=0.5)
-    with_noise = [step["streams"] for step in session.witness.testimony()]
+    with_noise = [step.streams for step in session.witness.testimony()]
     session.training.seams.undo_all()
     with_none = Session(Seams())
     try:
         train(3, dropout=0.5)
-        assert [step["streams"] for step in with_none.witness.testimony()] == with_noise
+        assert [step.streams for step in with_none.witness.testimony()] == with_noise
     finally:
         with_none.training.seams.undo_all()
 

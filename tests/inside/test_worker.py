@@ -207,7 +207,7 @@ def test_a_seed_decides_all_random_numbers(stage: Stage) -> None:
     first, again, other = (ended.testimony for ended in endings)
     assert len(first) == 4
     assert first == again
-    assert all(a["streams"] != b["streams"] for a, b in zip(first, other, strict=True))
+    assert all(a.streams != b.streams for a, b in zip(first, other, strict=True))
     lines = [line for line in (stage.folder / "out").read_text().splitlines() if " " in line]
     assert lines[0] == lines[1] != lines[2]
 
@@ -217,8 +217,8 @@ def test_noise_is_put_into_a_baseline(stage: Stage) -> None:
     source = TRAIN + "train(4)"
     plain = stage.ending(source, seed=1, witness=True)
     noisy = stage.ending(source, seed=1, witness=True, perturbation=Perturbation(1e-5))
-    assert [step["streams"] for step in plain.testimony] == [step["streams"] for step in noisy.testimony]
-    assert [step["losses"] for step in plain.testimony] != [step["losses"] for step in noisy.testimony]
+    assert [step.streams for step in plain.testimony] == [step.streams for step in noisy.testimony]
+    assert [step.losses for step in plain.testimony] != [step.losses for step in noisy.testimony]
 
 
 # ---- ends

@@ -14,12 +14,18 @@ from hasten.records.messages import Message, Request, UnknownMessage, decode, en
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.quality import MetricValue, RunSummary
 from hasten.records.ranks import Findings, LoaderKey
+from hasten.records.trace import BatchTrace, Mode, StepTrace
 from hasten.records.trial import Proof
 
 from ..bench.made_up import observation, step
 
 SUMMARY = RunSummary((1.5, 2.0), (MetricValue("accuracy", 0.5, 1.75, 1),), (0.25,), ("bf16 is left out",))
 FINDINGS = Findings(LoaderKey("Pictures", 96, 8, "RandomSampler"), refusals=("it has hooks",))
+TESTIMONY = (
+    StepTrace(),
+    StepTrace(1, None, (BatchTrace(2, None, ("a", "b")), BatchTrace(3, 4, ())), streams="c"),
+    StepTrace(-1, ("d",), (), (Mode(True, ("1.dropout",)), Mode(False)), ((0.1, 0.2), ()), "e", (math.inf,)),
+)
 SUMS = [1.0, 0.5, 0.25]
 
 MESSAGES: tuple[Message, ...] = (
@@ -28,7 +34,7 @@ MESSAGES: tuple[Message, ...] = (
     messages.Refused("bf16", "no float layers"),
     messages.LostSight("Traceback\n"),
     messages.Ended("completed", ""),
-    messages.Ended("raised", "ValueError", (step(),), ("/model.py",), ({"a": 1},), observation(), SUMMARY),
+    messages.Ended("raised", "ValueError", (step(),), ("/model.py",), TESTIMONY, observation(), SUMMARY),
     messages.StepsDone((step(), step(samples=None, losses=(1.0, 2.0))), ("/model.py",)),
     messages.TrainSteps(30),
     messages.Observed(observation()),
@@ -38,7 +44,7 @@ MESSAGES: tuple[Message, ...] = (
     messages.SwitchPlan(BASELINE),
     messages.Proofs((Proof("bf16", True, "4 calls"),), 1.5),
     messages.ShowProofs(),
-    messages.Testimony(({"a": 1},)),
+    messages.Testimony(TESTIMONY),
     messages.Testify(),
     messages.Rehearsed(FINDINGS),
     messages.TellFindings(),

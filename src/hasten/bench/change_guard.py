@@ -15,9 +15,9 @@ from ..inside.numerics import MODEL
 from ..inside.techniques.catalog import starts_after
 from ..records.messages import Failed, TellShapes
 from ..records.plan import BASELINE, Plan
+from ..records.trace import Testimony
 from ..records.verdict import Difference, GuardVerdict, Invariants
 from ..report.guard import shapes_words, too_few_words
-from .checked_steps import Testimony
 from .ending import PlanRefused, ScriptOver
 from .judging import LEAST_STEPS
 from .process import wait_all_started
@@ -74,11 +74,9 @@ def judge_change(
     names += [name for name in planned if name not in plain and name.startswith(MODEL)]
     differing = tuple(Difference("shape", name=name) for name in names)
     reasons = [shapes_words(differing)] if differing else []
-    if not all(step["losses"] for step in testimony):
+    if not all(step.losses for step in testimony):
         reasons.append("losses are missing")
-    lost = next(
-        (n for n, step in enumerate(testimony, 1) if not all(map(math.isfinite, step["losses"]))), None
-    )
+    lost = next((n for n, step in enumerate(testimony, 1) if not all(map(math.isfinite, step.losses))), None)
     if lost is not None:
         reasons.append(f"the loss is no number in step {lost}")
     short = len(testimony) < LEAST_STEPS and not reasons

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..records.messages import (
     CompareStep,
@@ -19,10 +19,10 @@ from ..records.messages import (
     SaveState,
     Sums,
 )
+from ..records.trace import Testimony
 from .ending import ScriptOver
 from .worker import Worker
 
-Testimony = Sequence[Mapping[str, Any]]
 Answer = TypeVar("Answer", bound=Message)
 
 
@@ -109,7 +109,7 @@ class _Led:
         return answer
 
     def last_optimizer(self) -> int:
-        return int(self._worker.testimony()[-1]["optimizer"])
+        return self._worker.testimony()[-1].optimizer
 
     def check(self, step: int, state: str, made: str) -> None:
         """Take ``step`` from the reference's state, the first from this worker's own."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..errors import Refusal, ScriptError, WorkerError
 from ..records.observation import Observation, Step
 from ..records.quality import RunSummary
+from ..records.trace import StepTrace
 from .denied import ADVICE, denied_words, is_denied_write
 
 LEAST_STEPS = 10  # of the whole script: fewer tell nothing
@@ -47,7 +46,7 @@ class ScriptEnded:
     how: str
     detail: str
     steps: tuple[Step, ...]
-    testimony: tuple[Mapping[str, Any], ...]
+    testimony: tuple[StepTrace, ...]
     steps_in_all: int = 0
     observation: Observation | None = None  # None where it never trained
     denied: str = ""  # its writes were denied: why they could not be led elsewhere instead

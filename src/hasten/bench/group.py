@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from ..errors import Refusal, WorkerError
 from ..records.messages import Message, RecordStep, Request, SaveState
 from ..records.observation import Observation, Step
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
+from ..records.trace import StepTrace, Testimony
 from ..records.trial import Proof
 from .ending import Killed, PlanRefused, ScriptEnded, ScriptOver
 from .process import START_SECONDS, WorkerProcess
@@ -79,7 +80,7 @@ class WorkerGroup:
     def proofs(self) -> tuple[Proof, ...]:
         return self._all(lambda rank: rank.proofs())
 
-    def testimony(self) -> tuple[Mapping[str, Any], ...]:
+    def testimony(self) -> tuple[StepTrace, ...]:
         return together(self._of_all(lambda rank: rank.testimony()))
 
     def numerics(self, request: Request[Heard]) -> Heard:
@@ -160,7 +161,7 @@ def _rank_of_failure(error: BaseException) -> int:
     return 1 if isinstance(error, (PlanRefused, Refusal)) else 3
 
 
-def together(ranks: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[Mapping[str, Any], ...]:
+def together(ranks: Sequence[Testimony]) -> tuple[StepTrace, ...]:
     """The testimony of all ranks as one: rank 0's, with the samples of all ranks' slices in each batch.
 
     ``batches`` is None: of a whole batch no rank has seen more than its slice, so samples must tell.
@@ -168,13 +169,13 @@ def together(ranks: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[Mapping[str,
     merged = []
     for steps in zip(*ranks, strict=False):
         samples = []
-        for parts in zip(*(step["samples"] for step in steps), strict=False):
-            first = parts[0]["digests"]
-            digests = list(first)
+        for parts in zip(*(step.samples for step in steps), strict=False):
+            first = parts[0].digests
+            digests = first
             for part in parts[1:]:
-                mine = part["digests"]
+                mine = part.digests
                 if mine != first[: len(mine)]:  # a rank for which nothing was left repeats the first samples
                     digests += mine
-            samples.append({**parts[0], "digests": digests})
-        merged.append({**steps[0], "samples": samples, "batches": None})
+            samples.append(replace(parts[0], digests=digests))
+        merged.append(replace(steps[0], samples=tuple(samples), batches=None))
     return tuple(merged)

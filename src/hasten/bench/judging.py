@@ -14,10 +14,11 @@ from itertools import chain
 from statistics import fmean
 from typing import Any
 
+from ..records.trace import Testimony
 from ..records.verdict import Difference, GuardVerdict, Invariants
 from ..report.guard import difference_words, too_few_words, unrepeatable_words
 from ..report.words import percent_words
-from .checked_steps import Testimony, Watched
+from .checked_steps import Watched
 from .numerics import judge_steps
 
 LEAST_STEPS = 20
@@ -65,7 +66,7 @@ def judge(
     """The verdict on testimonies: a baseline's, a perturbed baseline's and a plan's, and of ``others`` that
     were perturbed, whose losses alone are looked at.
     """
-    if any(step["batches"] is None for step in candidate):
+    if any(step.batches is None for step in candidate):
         reference, perturbed, candidate = map(_by_samples, (reference, perturbed, candidate))
     steps = min(len(reference), len(perturbed))
     unsteady = differing(reference[:steps], perturbed[:steps], draws)
@@ -109,7 +110,9 @@ _WHY_NOT: Mapping[str, Callable[[int, Sequence[Difference]], list[str]]] = {
 
 def _by_samples(testimony: Testimony) -> Testimony:
     """Batches told by their samples in order, as they are where no process sees a whole batch."""
-    return [{**step, "batches": [batch["digests"] for batch in step["samples"]]} for step in testimony]
+    return [
+        replace(step, batches=tuple(" ".join(batch.digests) for batch in step.samples)) for step in testimony
+    ]
 
 
 _COMPARED = ("batches", "modes", "rates", "optimizer", "streams")
@@ -124,7 +127,8 @@ def differing(a: Testimony, b: Testimony, draws: bool) -> list[Difference]:
     for key in _COMPARED:
         if draws and key in _DRAWN:
             continue
-        first = next((n for n, (x, y) in enumerate(zip(a, b, strict=False), 1) if x[key] != y[key]), None)
+        steps = enumerate(zip(a, b, strict=False), 1)
+        first = next((n for n, (x, y) in steps if getattr(x, key) != getattr(y, key)), None)
         if first is not None:
             found.append(Difference(key, first))
     return found
@@ -167,9 +171,9 @@ def _departures(a: Testimony, b: Testimony) -> list[float]:
     """
     differences = []
     for x, y in zip(a, b, strict=False):
-        if len(x["losses"]) != len(y["losses"]):
+        if len(x.losses) != len(y.losses):
             return [math.inf]
-        for before, after in zip(x["losses"], y["losses"], strict=True):
+        for before, after in zip(x.losses, y.losses, strict=True):
             scale = max(abs(before), abs(after), 1e-12)
             difference = (after - before) / scale
             differences.append(difference if math.isfinite(difference) else math.inf)
@@ -192,9 +196,8 @@ def _whole_epochs(testimony: Testimony) -> dict[int, Counter[str]]:
     samples: dict[int, Counter[str]] = {}
     left: dict[int, int | None] = {}
     for step in testimony:
-        for batch in step["samples"]:
-            epoch = batch["epoch"]
-            samples.setdefault(epoch, Counter()).update(batch["digests"])
-            known = left.get(epoch, batch["batches"])
-            left[epoch] = known - 1 if known is not None else None
+        for batch in step.samples:
+            samples.setdefault(batch.epoch, Counter()).update(batch.digests)
+            known = left.get(batch.epoch, batch.batches)
+            left[batch.epoch] = known - 1 if known is not None else None
     return {epoch: counted for epoch, counted in samples.items() if left[epoch] == 0}

@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ..errors import Refusal, WorkerError
 from ..inside.job import Job
@@ -22,6 +21,7 @@ from ..records import messages
 from ..records.observation import Observation, Step
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
+from ..records.trace import StepTrace
 from ..records.trial import Proof
 from .ending import LOST_SIGHT, Killed, PlanRefused, ScriptEnded, ScriptOver, Silence, trains_elsewhere
 from .limit import Limit
@@ -139,7 +139,7 @@ class WorkerProcess:
         self.setup_seconds = answer.setup_seconds
         return answer.proofs
 
-    def testimony(self) -> tuple[Mapping[str, Any], ...]:
+    def testimony(self) -> tuple[StepTrace, ...]:
         return self._ask(messages.Testify(), "its training was compared").steps
 
     def finish(self, timeout: float | None) -> tuple[ScriptEnded, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from ..records.messages import Message, Request
 from ..records.observation import Observation, Step
 from ..records.plan import Plan
+from ..records.trace import StepTrace
 from ..records.trial import Proof
 from .ending import ScriptEnded
 
@@ -47,7 +48,7 @@ class Worker(Protocol):
 
     def proofs(self) -> tuple[Proof, ...]: ...
 
-    def testimony(self) -> tuple[Mapping[str, Any], ...]: ...
+    def testimony(self) -> tuple[StepTrace, ...]: ...
 
     def numerics(self, request: Request[Heard]) -> Heard: ...
 

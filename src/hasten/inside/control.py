@@ -8,12 +8,13 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from ..records.messages import ChildStarted, Ended, LostSight, Message, StepsDone, TrainSteps
 from ..records.observation import Observation, Step
 from ..records.quality import RunSummary
+from ..records.trace import StepTrace
 from .observer import RawStep
 from .wire import Hangup, Wire
 
@@ -60,7 +61,7 @@ class Conversation:
         self,
         how: str,
         detail: str,
-        testimony: Sequence[Mapping[str, Any]],
+        testimony: tuple[StepTrace, ...],
         observation: Observation | None = None,
         summary: RunSummary | None = None,
     ) -> None:
@@ -69,7 +70,7 @@ class Conversation:
         """
         steps, sources = _step_records(self._batch), tuple(self._sources())
         with contextlib.suppress(Hangup):
-            self._wire.send(Ended(how, detail, steps, sources, tuple(testimony), observation, summary))
+            self._wire.send(Ended(how, detail, steps, sources, testimony, observation, summary))
 
     def child_came(self, name: str) -> None:
         """Say, while the first step is waited for, that the script started a process of its own."""

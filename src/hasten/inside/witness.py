@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
+from ..records.trace import BatchTrace, Mode, StepTrace
 from .identify import length_of
 from .internals.loaders import batches_given, reads_indices
 from .loaders import tensors_in
@@ -24,11 +25,11 @@ class Witness:
     def __init__(self, training: Training) -> None:
         self._training = training
         self._batches: list[str] = []
-        self._samples: list[dict[str, Any]] = []
+        self._samples: list[BatchTrace] = []
         self._epochs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # of each iterator
         self._epochs_begun = 0
-        self._modes: list[Any] = []
-        self._steps: list[dict[str, Any]] = []
+        self._modes: list[Mode] = []
+        self._steps: list[StepTrace] = []
         training.forward_wrappers["witness"] = self._forward
 
     def batch_came(self, batch: Any, iterator: Any = None) -> None:
@@ -40,29 +41,28 @@ class Witness:
                 self._epochs[iterator] = self._epochs_begun
                 self._epochs_begun += 1
             known = length_of(iterator) if reads_indices(iterator) else None  # a stream only guesses
-            self._samples.append(
-                {"epoch": self._epochs[iterator], "batches": known, "digests": sample_digests(batch)}
-            )
+            self._samples.append(BatchTrace(self._epochs[iterator], known, sample_digests(batch)))
 
     def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        otherwise = [name for name, module in root.named_modules() if module.training != root.training]
-        self._modes.append([root.training, *otherwise] if otherwise else root.training)
+        otherwise = tuple(name for name, module in root.named_modules() if module.training != root.training)
+        self._modes.append(Mode(root.training, otherwise))
         return call(*args, **kwargs)
 
     def step_ended(self, step: RawStep) -> None:
         streams = hashlib.blake2b(repr(self._streams()).encode(), digest_size=12)
         self._steps.append(
-            {
-                "optimizer": step.optimizer,
-                "batches": self._batches,
-                "samples": self._samples,
-                "modes": self._modes,
-                "rates": [
-                    [float(g["lr"]) for g in o.param_groups if "lr" in g] for o in self._training.optimizers
-                ],
-                "streams": streams.hexdigest(),
-                "losses": [float(loss) for loss in step.losses],
-            }
+            StepTrace(
+                optimizer=step.optimizer,
+                batches=tuple(self._batches),
+                samples=tuple(self._samples),
+                modes=tuple(self._modes),
+                rates=tuple(
+                    tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)
+                    for optimizer in self._training.optimizers
+                ),
+                streams=streams.hexdigest(),
+                losses=tuple(float(loss) for loss in step.losses),
+            )
         )
         self._batches, self._samples, self._modes = [], [], []
 
@@ -72,11 +72,11 @@ class Witness:
         with member.streams.shared() if member is not None else nullcontext():
             return fingerprint(self._training.torch)
 
-    def testimony(self) -> list[dict[str, Any]]:
-        return self._steps
+    def testimony(self) -> tuple[StepTrace, ...]:
+        return tuple(self._steps)
 
 
-def sample_digests(batch: Any) -> list[str]:
+def sample_digests(batch: Any) -> tuple[str, ...]:
     """One digest for each sample of a batch: of its row in every tensor that has one."""
     rows = [t.detach().cpu().contiguous() for t in tensors_in(batch) if t.dim()]
     length = rows[0].shape[0] if rows else 0
@@ -87,7 +87,7 @@ def sample_digests(batch: Any) -> list[str]:
             if tensor.shape[0] == length:
                 feed(digest, tensor[index])
         found.append(digest.hexdigest())
-    return found
+    return tuple(found)
 
 
 def feed(digest: Any, value: Any) -> None:

@@ -9,11 +9,11 @@ import time
 import traceback
 from contextlib import suppress
 from types import ModuleType
-from typing import Any
 
 from ..records import messages
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
+from ..records.trace import StepTrace
 from . import bindings, script_side
 from .account import Account
 from .children import Children
@@ -139,9 +139,9 @@ class Worker:
             summary = self._account.summary() if self._account is not None else None
             self._conversation.ended(how, detail, self._testimony(), seen, summary)
 
-    def _testimony(self) -> list[dict[str, Any]]:
+    def _testimony(self) -> tuple[StepTrace, ...]:
         witness = self._sight.witness if self._sight is not None else None
-        return witness.testimony() if witness is not None else []
+        return witness.testimony() if witness is not None else ()
 
     def _seed_at_import(self) -> None:
         seed = self._job.seed
@@ -286,7 +286,7 @@ class Worker:
             case messages.ShowProofs():
                 return self._proofs()
             case messages.Testify():
-                return messages.Testimony(tuple(self._testimony()))
+                return messages.Testimony(self._testimony())
             case messages.TellFindings():
                 return messages.Rehearsed(self._seen().rehearsed())
         raise messages.UnknownMessage(f"a worker is not asked for {type(request).__name__}")

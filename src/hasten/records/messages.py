@@ -18,6 +18,7 @@ from .observation import Observation, Step
 from .plan import Plan
 from .quality import RunSummary
 from .ranks import Findings
+from .trace import StepTrace
 from .trial import Proof
 
 Sums = Sequence[float]
@@ -94,7 +95,7 @@ class Ended(Message):
     detail: str
     steps: tuple[Step, ...] = ()
     sources: tuple[str, ...] = ()
-    testimony: tuple[Mapping[str, Any], ...] = ()
+    testimony: tuple[StepTrace, ...] = ()
     observation: Observation | None = None
     summary: RunSummary | None = None
 
@@ -161,7 +162,7 @@ class ShowProofs(Request[Proofs]):
 class Testimony(Message):
     """Of all steps so far."""
 
-    steps: tuple[Mapping[str, Any], ...]
+    steps: tuple[StepTrace, ...]
 
 
 @dataclass(frozen=True)
