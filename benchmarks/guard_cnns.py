@@ -31,6 +31,7 @@ from tests.scripts.trial import stage_for
 from hasten.bench.guard import guard
 from hasten.bench.stage import Stage
 from hasten.machine import this_machine
+from hasten.records.codec import to_json
 from hasten.records.plan import Plan
 
 from .false_wins import commit, rows_of
@@ -104,9 +105,9 @@ def one_run(case: Case) -> dict[str, Any]:
     return {
         **{"isa": isa, "script": name, "plan": plan, "seed": seed, "accuracy": verdict.accuracy},
         "reasons": list(verdict.reasons),
-        "loss_curve": dict(verdict.loss_curve),
-        "worst_tensor": verdict.numerics.get("worst_tensor"),
-        "worst_scale": verdict.numerics.get("worst_scale"),
+        "loss_curve": to_json(verdict.loss_curve),
+        "worst_tensor": to_json(verdict.numerics.worst_tensor),
+        "worst_scale": to_json(verdict.numerics.worst_scale),
         **{"began": at, "seconds": round(time.monotonic() - began, 2)},
         **{"machine": this_machine().identity, "torch": version("torch"), "commit": commit()},
     }

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from hasten.bench.checked_steps import Check, Watched
-from hasten.bench.judging import compare_losses, loss_reasons
+from hasten.bench.judging import compare_losses
 from hasten.bench.numerics import judge_steps
-from hasten.records.codec import from_json
+from hasten.records.codec import from_json, to_json
 from hasten.records.trace import StepTrace
 from hasten.records.verdict import Difference
-from hasten.report.guard import difference_words
+from hasten.report.guard import difference_words, loss_reasons, step_reasons
 
 
 # ---- raw numbers
@@ -77,14 +77,14 @@ def judged_anew(row: dict[str, Any], commit: str) -> dict[str, Any]:
         reason for reason in row["reasons"] if reason.startswith(("only ", "the script does not repeat"))
     ]
     before = [*others, *map(_in_words, row["invariants"]["differing"])]
-    reasons = [*before, *loss_reasons(curve), *steps.pop("reasons")]
+    reasons = [*before, *loss_reasons(curve), *step_reasons(steps)]
     return {
         **row,
         "outcome": "stopped" if reasons else "passed",
         "accuracy": "not held" if reasons else "held",
-        "loss_curve": {**curve, "precision": row["precision"]},
+        "loss_curve": to_json(replace(curve, precision=row["precision"])),
         "reasons": reasons,
-        "numerics": steps,
+        "numerics": to_json(steps),
         "judged": commit,
     }
 

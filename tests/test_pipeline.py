@@ -27,6 +27,7 @@ from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local
 from hasten.pipeline import TuneRequest, tune
 from hasten.plan_file import read_plan
+from hasten.records.comparison import LossCurve
 from hasten.records.observation import Observation
 from hasten.records.plan import BASELINE, Plan, Value
 from hasten.records.trial import Trial
@@ -86,7 +87,7 @@ class Paper:
             return {}
         departs = {name: 0.0 if name in self.untouched else 1e-6 for name in plan.techniques}
         return {
-            name: replace(verdict(self.allowed(plan.only({name}))), loss_curve={"deviation": departs[name]})
+            name: replace(verdict(self.allowed(plan.only({name}))), loss_curve=LossCurve(True, departs[name]))
             for name in plan.techniques
         }
 

@@ -158,4 +158,4 @@ class Accuracy:
 
 def _is_untouched(verdict: GuardVerdict) -> bool:
     """Every loss is the baseline's, bit by bit."""
-    return verdict.loss_curve.get("deviation") == 0.0
+    return verdict.loss_curve.deviation == 0.0

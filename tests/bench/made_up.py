@@ -10,6 +10,7 @@ from typing import Any
 from hasten.bench.statistics import interval
 from hasten.candidate import Candidate
 from hasten.inside.techniques.base import Technique
+from hasten.records.comparison import LossCurve
 from hasten.records.facts import Facts
 from hasten.records.machine import Machine
 from hasten.records.observation import PHASES, Loader, Observation, Optimizer, Root, Step
@@ -125,7 +126,7 @@ def trial(ratios: Sequence[float], b: Plan, a: Plan = BASELINE, method: str = "p
 
 
 def verdict(passed: bool = True, reason: str = "the loss departs") -> GuardVerdict:
-    curve = {"held": passed, "deviation": 0.0, "bias": 0.0, "tolerance": 0.1, "precision": "float32"}
+    curve = LossCurve(passed, 0.0, 0.0, 0.1, "float32")
     accuracy, reasons = ("held", ()) if passed else ("not held", (reason,))
     return GuardVerdict(accuracy, 120, loss_curve=curve, reasons=reasons)
 

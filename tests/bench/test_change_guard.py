@@ -36,7 +36,7 @@ def test_finite_losses_and_equal_shapes_pass_and_say_what_was_not_judged() -> No
     )
     assert (verdict.passed, verdict.steps, verdict.reasons) == (True, 30, ())
     assert verdict.changes == ("batch_size",)
-    assert verdict.loss_curve == {}
+    assert not verdict.loss_curve
 
 
 @pytest.mark.parametrize(

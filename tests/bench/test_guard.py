@@ -67,8 +67,8 @@ def test_the_same_training_passes() -> None:
     assert verdict.reasons == ()
     assert verdict.steps == 60
     assert verdict.invariants.differing == ()
-    assert verdict.loss_curve["held"]
-    assert verdict.loss_curve["deviation"] == 0.0
+    assert verdict.loss_curve.held
+    assert verdict.loss_curve.deviation == 0.0
 
 
 def test_rounding_as_large_as_the_perturbed_baselines_passes() -> None:
@@ -165,7 +165,7 @@ def test_what_draws_does_not_excuse_fails_all_the_same(key: str) -> None:
 def test_losses_that_are_missing_or_no_numbers_fail(losses: list[float]) -> None:
     verdict = verdict_on(changed(5, losses=tuple(losses)))
     assert verdict.reasons == ("losses are missing, or no numbers",)
-    assert verdict.loss_curve["deviation"] is None
+    assert verdict.loss_curve.deviation is None
 
 
 @pytest.mark.parametrize("losses", [[math.nan], [math.inf], []])
@@ -208,7 +208,7 @@ def test_a_loss_that_is_off_fails_whether_it_is_worse_or_better(factor: float) -
     verdict = verdict_on(with_losses(lambda _: factor))
     (reason,) = verdict.reasons
     assert "the loss departs from the baseline's" in reason
-    assert verdict.loss_curve["bias"] == pytest.approx(factor - 1, rel=0.1)
+    assert verdict.loss_curve.bias == pytest.approx(factor - 1, rel=0.1)
 
 
 def test_a_loss_that_departs_late_fails() -> None:

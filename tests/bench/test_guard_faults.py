@@ -127,9 +127,9 @@ def test_a_fused_optimizer_passes_under_random_augmentation(trainings: Trainings
 def test_an_exact_technique_passes(trainings: Trainings, name: str) -> None:
     found = verdict(trainings, "adam", name)
     assert found.passed, found.reasons
-    assert found.numerics["steps"] == [1, 2, 20, 41, 60]
-    assert found.numerics["compared"]["gradient"]["residual"] < 1e-5
-    assert found.numerics["compared"]["update"]["residual"] < 1e-5
+    assert found.numerics.steps == (1, 2, 20, 41, 60)
+    assert found.numerics.compared["gradient"].residual == pytest.approx(0.0, abs=1e-5)
+    assert found.numerics.compared["update"].residual == pytest.approx(0.0, abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["adam", "tiny loss"])
@@ -146,8 +146,8 @@ def test_other_draws_pass_only_where_the_plan_may_draw(trainings: Trainings) -> 
     )
     found = verdict_on(plain, one, drawn, True, "float32", [another])
     assert found.passed, found.reasons
-    assert found.numerics["draws"]
-    assert found.numerics["compared"]["gradient"]["residual_tolerance"] > 0.1
+    assert found.numerics.draws
+    assert (found.numerics.compared["gradient"].residual_tolerance or 0.0) > 0.1
     assert not verdict(trainings, "adam", "redrawn otherwise").passed
 
 
@@ -164,10 +164,11 @@ def test_one_percent_of_one_layer_is_caught(trainings: Trainings) -> None:
 def test_bf16_passes_by_its_own_measure(trainings: Trainings, kind: str) -> None:
     found = verdict(trainings, kind, "bf16", "bfloat16")
     assert found.passed, found.reasons
-    assert abs(found.numerics["compared"]["gradient"]["scale"] - 1) < 0.01
+    assert found.numerics.compared["gradient"].scale == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_bias_before_a_normalisation_is_not_compared_alone(trainings: Trainings) -> None:
     """Its gradient is nothing but rounding, which bf16 makes thousands of times larger."""
     found = verdict(trainings, "adam", "bf16", "bfloat16")
-    assert found.numerics["worst_tensor"]["tensor"] != "0.bias"
+    assert found.numerics.worst_tensor is not None
+    assert found.numerics.worst_tensor.tensor != "0.bias"

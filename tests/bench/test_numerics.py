@@ -13,6 +13,9 @@ from hasten.bench.checked_steps import Check, checked_steps
 from hasten.bench.guard import STEPS
 from hasten.bench.judging import LEAST_STEPS
 from hasten.bench.numerics import MEAN_TIMES, ROUNDING_TIMES, SAME_GRADIENT, TURNED, judge_steps
+from hasten.records.codec import from_json, to_json
+from hasten.records.comparison import SingleSteps
+from hasten.report.guard import step_reasons
 from tests.bench.made_up import PRECISIONS
 
 
@@ -37,9 +40,10 @@ def judged(
     draws: bool = False,
     precision: str = "float32",
 ) -> dict[str, Any]:
+    """As JSON, and in words."""
     found = judge_steps(perturbed or checks(noise=1e-6), candidate, draws, precision)
-    json.dumps(found, allow_nan=False)
-    return found
+    assert from_json(SingleSteps, to_json(found)) == found
+    return {**json.loads(json.dumps(to_json(found), allow_nan=False)), "reasons": step_reasons(found)}
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

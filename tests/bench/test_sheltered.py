@@ -160,7 +160,7 @@ def test_the_guard_judges_all_ranks(tmp_path: Path) -> None:
     with stage_of(tmp_path) as stage:
         verdict = guard(stage, FUSED, False, "float32", seed=0, steps=20)
     assert verdict.passed, verdict.reasons
-    assert verdict.numerics["steps"]
+    assert verdict.numerics.steps
 
 
 def test_a_rank_sees_its_share_of_the_machine(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hasten.records.cause import Cause
+from hasten.records.comparison import LossCurve
 from hasten.records.curve import ThreadCurve, ThreadPoint
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Ratio
@@ -16,7 +17,7 @@ HELD = GuardVerdict(
     accuracy="held",
     steps=120,
     invariants=Invariants(("batches", "modes", "rates", "optimizer", "streams")),
-    loss_curve={"held": True, "deviation": 0.003, "bias": 0.0, "tolerance": 0.012, "precision": "bfloat16"},
+    loss_curve=LossCurve(True, 0.003, 0.0, 0.012, "bfloat16"),
 )
 DEPARTED = replace(HELD, accuracy="not held", reasons=("the loss departs from the baseline's by 5.0%",))
 CURVE = ThreadCurve(

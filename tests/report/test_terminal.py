@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hasten.records.cause import Cause
+from hasten.records.comparison import SingleSteps, StepDeparture
 from hasten.records.observation import GpuMemory, Observation
 from hasten.records.verdict import GuardVerdict, Invariants, TuneResult
 from hasten.report.console import open_console
@@ -103,12 +104,11 @@ def test_other_random_draws_are_not_called_the_same() -> None:
     assert "random draws;" not in report
 
 
-STEPS = {
-    "held": True,
-    "steps": [1, 2, 40, 81, 120],
-    "draws": False,
-    "compared": {"gradient": {"scale": 0.9981, "scale_tolerance": 0.02}},
-}
+STEPS = SingleSteps(
+    held=True,
+    steps=(1, 2, 40, 81, 120),
+    compared={"gradient": StepDeparture(0.9981, 0.02, True, 40, 0.001, 0.02)},
+)
 
 
 def test_single_steps() -> None:
@@ -118,12 +118,12 @@ def test_single_steps() -> None:
 
 
 def test_single_steps_under_other_draws() -> None:
-    report = tune_report(replace(GAIN, guard=replace(HELD, numerics={**STEPS, "draws": True})))
+    report = tune_report(replace(GAIN, guard=replace(HELD, numerics=replace(STEPS, draws=True))))
     assert "where other draws explain 2.0%." in " ".join(report.split())
 
 
 def test_single_steps_that_could_not_be_compared_are_owned_up_to() -> None:
-    numerics = {"held": None, "left_out": "no room"}
+    numerics = SingleSteps(left_out="no room")
     report = tune_report(replace(GAIN, guard=replace(HELD, numerics=numerics)))
     assert "single steps were not compared (no room)." in " ".join(report.split())
 

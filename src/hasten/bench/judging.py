@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from statistics import fmean
-from typing import Any
 
+from ..records.comparison import LossCurve, SingleSteps
 from ..records.trace import Testimony
 from ..records.verdict import Difference, GuardVerdict, Invariants
-from ..report.guard import difference_words, too_few_words, unrepeatable_words
-from ..report.words import percent_words
+from ..report.guard import difference_words, loss_reasons, step_reasons, too_few_words, unrepeatable_words
 from .checked_steps import Watched
 from .numerics import judge_steps
 
@@ -40,13 +39,13 @@ def verdict_on(
     told = [other.testimony for other in others if other.testimony]
     whole = judge(reference.testimony, perturbed.testimony, candidate.testimony, draws, precision, told)
     if reference.failed:  # there is no room for its state, say: what else was compared must do
-        return replace(whole, numerics={"held": None, "left_out": reference.failed})
+        return replace(whole, numerics=SingleSteps(left_out=reference.failed))
     rounded = [check for one in (perturbed, *others) for check in one.checks]
     steps = judge_steps(rounded, candidate.checks, draws, precision)
-    found = steps.pop("reasons")
+    found = step_reasons(steps)
     failed = perturbed.failed or candidate.failed
     if failed:
-        steps = {**steps, "held": None, "left_out": failed}
+        steps = replace(steps, held=None, left_out=failed)
         if whole.passed:
             reason = f"single steps could not be compared: {failed}"
             return replace(whole, accuracy="not checked", reasons=(reason,), numerics=steps, why_not="state")
@@ -82,7 +81,7 @@ def judge(
         accuracy="not checked" if why_not else "not held" if against else "held",
         steps=steps,
         invariants=Invariants(tuple(key for key in _COMPARED if not (draws and key in _DRAWN)), tuple(found)),
-        loss_curve={**curve, "precision": precision},
+        loss_curve=replace(curve, precision=precision),
         reasons=tuple(reasons),
         why_not=why_not,
     )
@@ -134,35 +133,16 @@ def differing(a: Testimony, b: Testimony, draws: bool) -> list[Difference]:
     return found
 
 
-def compare_losses(
-    reference: Testimony, perturbed: Sequence[Testimony], candidate: Testimony
-) -> dict[str, Any]:
+def compare_losses(reference: Testimony, perturbed: Sequence[Testimony], candidate: Testimony) -> LossCurve:
     """The candidate's departure from the reference against the farthest of the perturbed baselines',
     relative and two-sided.
     """
     ours, theirs = _departures(reference, candidate), [_departures(reference, one) for one in perturbed]
     if not ours or not all(map(math.isfinite, (*ours, *chain(*theirs)))):
-        return {"held": False, "deviation": None, "bias": None, "tolerance": None}
+        return LossCurve(held=False)
     tolerance = max(FLOOR, TOLERANCE * max(map(_size, theirs)))
     deviation = _size(ours)
-    return {
-        "held": deviation <= tolerance,
-        "deviation": deviation,
-        "bias": fmean(ours),
-        "tolerance": tolerance,
-    }
-
-
-def loss_reasons(curve: Mapping[str, Any]) -> list[str]:
-    """What there is to say against what ``compare_losses`` found."""
-    if curve["deviation"] is None:
-        return ["losses are missing, or no numbers"]
-    if curve["held"]:
-        return []
-    return [
-        f"the loss departs from the baseline's by {percent_words(curve['deviation'], 4)}, "
-        f"where rounding explains {percent_words(curve['tolerance'], 2)}"
-    ]
+    return LossCurve(deviation <= tolerance, deviation, fmean(ours), tolerance)
 
 
 def _departures(a: Testimony, b: Testimony) -> list[float]:

@@ -6,11 +6,10 @@ What rounding may do is what it does to a perturbed baseline, by the same measur
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean, median
-from typing import Any
 
-from ..report.words import percent_words
+from ..records.comparison import Scale, SingleSteps, StepDeparture, TensorDeparture, TensorScale
 from .checked_steps import Check
 from .departures import Departure, departure, departures, gradient_departures, tensor_departures
 
@@ -40,22 +39,13 @@ CANCELLED = 1e4
 TURNED = Departure(0.005, 0.02)
 TURNED_TENSOR = 0.05
 SAME_GRADIENT = Departure(1e-3, 1e-3)  # of updates: both optimizers were handed the same gradient
-_WORDS = {
-    "gradient": "the gradient",
-    "update": "the optimizer's update",
-    "buffers": "the change of buffers in a step (running statistics)",
-    "since parameters": "the change of the parameters over several steps",
-    "since buffers": "the change of buffers over several steps (running statistics)",
-}
 
 
 def judge_steps(
     perturbed: Sequence[Check], candidate: Sequence[Check], draws: bool, precision: str
-) -> dict[str, Any]:
-    """What was compared and what came out. ``reasons`` are empty where it held; ``held`` is None, and
-    ``left_out`` says why, where nothing could be compared.
-    """
-    compared = {}
+) -> SingleSteps:
+    """What was compared and what came out; in words it is told by ``report.guard``."""
+    compared: dict[str, StepDeparture] = {}
     for what in _kinds(candidate):
         tolerance = _tolerance(what, perturbed, draws, precision)
         choose = _middle if draws and what == "buffers" else _worst
@@ -65,45 +55,25 @@ def judge_steps(
     mean = _mean_scale(perturbed, candidate, draws, precision)
     tensor = _worst_tensor(perturbed, candidate, draws, precision)
     scaled = _worst_scale(perturbed, candidate) if precision == "float32" and not draws else None
-    counts = {str(check.step): list(check.counts) for check in candidate if check.counts}
-    reasons = [_reason(_words(what), row, draws) for what, row in compared.items() if not row["held"]]
-    if mean and not mean["held"]:
-        reasons.append(
-            f"the gradient is {mean['scale']:.3f} times the baseline's in the mean of {len(candidate)} "
-            f"steps, {_explains(draws)} {percent_words(mean['scale_tolerance'], 2)}"
-        )
-    if tensor and not tensor["held"]:
-        reasons.append(_reason(f"the gradient of {tensor['tensor']}", tensor, draws))
-    if scaled and not scaled["held"]:
-        reasons.append(
-            f"the gradient of {scaled['tensor']} is {scaled['scale']:.4f} times the baseline's in most of "
-            f"{len(candidate)} steps, {_explains(draws)} {percent_words(scaled['scale_tolerance'], 2)}"
-        )
-    for step, names in counts.items():
-        reasons.append(f"{', '.join(names[:3])} in state or buffers differ before step {step}")
-    return {
-        "held": not reasons if compared else None,
-        "left_out": "" if compared else "no gradients were left at the end of a step",
-        "steps": [check.step for check in candidate],
-        "precision": precision,
-        "draws": draws,
-        "compared": compared,
-        "mean_scale": mean,
-        "worst_tensor": tensor,
-        "worst_scale": scaled,
-        "counts": counts,
-        "reasons": reasons,
-    }
+    counts = {str(check.step): tuple(check.counts) for check in candidate if check.counts}
+    found_all = [*compared.values(), *(one for one in (mean, tensor, scaled) if one is not None)]
+    return SingleSteps(
+        held=all(one.held for one in found_all) and not counts if compared else None,
+        left_out="" if compared else "no gradients were left at the end of a step",
+        steps=tuple(check.step for check in candidate),
+        precision=precision,
+        draws=draws,
+        compared=compared,
+        mean_scale=mean,
+        worst_tensor=tensor,
+        worst_scale=scaled,
+        counts=counts,
+    )
 
 
 def _kinds(checks: Sequence[Check]) -> list[str]:
     since = {f"since {kind}": None for check in checks for kind in check.since}
     return ["gradient", "update", "buffers", *since]
-
-
-def _words(what: str) -> str:
-    kept = what.removeprefix("since ")
-    return _WORDS.get(what, f"what the optimizer keeps ({kept})")
 
 
 def _tolerance(what: str, perturbed: Sequence[Check], draws: bool, precision: str) -> Departure:
@@ -152,7 +122,7 @@ def _excess(departed: Departure, tolerance: Departure) -> float:
 
 def _mean_scale(
     perturbed: Sequence[Check], candidate: Sequence[Check], draws: bool, precision: str
-) -> dict[str, Any] | None:
+) -> Scale | None:
     """The gradient's scale over all checked steps: what is off by a little in each is seen in the mean.
 
     None with fewer than ``LEAST_CHECKS``, which tell too little of what rounding does, and of no numbers.
@@ -164,18 +134,14 @@ def _mean_scale(
     rounded = math.sqrt(fmean(scale * scale for scale in theirs))
     tolerance = max(TURNED.scale, MEAN_TIMES * max(ROUNDING[precision], rounded))
     scale = fmean(ours)
-    return {
-        "scale": _number(1 + scale),
-        "scale_tolerance": _number(tolerance),
-        "held": draws or abs(scale) <= tolerance,
-    }
+    return Scale(_number(1 + scale), _number(tolerance), held=draws or abs(scale) <= tolerance)
 
 
 def _worst_tensor(
     perturbed: Sequence[Check], candidate: Sequence[Check], draws: bool, precision: str
-) -> dict[str, Any] | None:
+) -> TensorDeparture | None:
     """The parameter whose gradient departs the most, by its own rounding."""
-    worst: tuple[float, dict[str, Any]] | None = None
+    worst: tuple[float, TensorDeparture] | None = None
     whole = gradient_departures(perturbed)
     for name in {name: None for check in candidate for name in check.gradient}:
         rounded = [departed for _, departed in tensor_departures(name, perturbed)]
@@ -184,15 +150,18 @@ def _worst_tensor(
         tolerance = _whole(_allowed([*rounded, *whole], draws, precision), TURNED_TENSOR)
         found = _worst(tensor_departures(name, candidate), tolerance)
         if found is not None and (worst is None or _excess(found[1], tolerance) > worst[0]):
-            worst = (_excess(found[1], tolerance), {"tensor": name, **_row(*found, tolerance)})
+            worst = (
+                _excess(found[1], tolerance),
+                TensorDeparture(tensor=name, **vars(_row(*found, tolerance))),
+            )
     return worst[1] if worst else None
 
 
-def _worst_scale(perturbed: Sequence[Check], candidate: Sequence[Check]) -> dict[str, Any] | None:
+def _worst_scale(perturbed: Sequence[Check], candidate: Sequence[Check]) -> TensorScale | None:
     """The parameter whose gradient is off by the same factor in most steps, be that as little as one percent:
     units turn in single steps, and to any side. Seen of harmless plans: 6e-7.
     """
-    worst: dict[str, Any] | None = None
+    worst: tuple[float, TensorScale] | None = None
     for name in {name: None for check in candidate for name in check.gradient}:
         theirs, ours = (
             [departure(check.gradient[name]) for check in checks if check.gradient.get(name, [0.0])[0] > 0.0]
@@ -204,41 +173,22 @@ def _worst_scale(perturbed: Sequence[Check], candidate: Sequence[Check]) -> dict
             continue  # which is told already
         scale = median(one.scale for one in ours)
         tolerance = max(TURNED.scale, MEAN_TIMES * math.sqrt(fmean(one.scale**2 for one in theirs)))
-        if worst is None or abs(scale) / tolerance > abs(worst["scale"] - 1) / worst["scale_tolerance"]:
-            worst = {"tensor": name, "scale": 1 + scale, "scale_tolerance": tolerance}
-            worst["held"] = abs(scale) <= tolerance
-    return worst
+        used = abs(scale) / tolerance
+        if worst is None or used > worst[0]:
+            worst = used, TensorScale(1 + scale, tolerance, abs(scale) <= tolerance, name)
+    return worst[1] if worst else None
 
 
-def _row(step: int, departed: Departure, tolerance: Departure) -> dict[str, Any]:
-    return {
-        "step": step,
-        "scale": _number(1 + departed.scale),
-        "scale_tolerance": _number(tolerance.scale),
-        "residual": _number(departed.residual),
-        "residual_tolerance": _number(tolerance.residual),
-        "held": departed.within(tolerance),
-    }
+def _row(step: int, departed: Departure, tolerance: Departure) -> StepDeparture:
+    return StepDeparture(
+        step=step,
+        scale=_number(1 + departed.scale),
+        scale_tolerance=_number(tolerance.scale),
+        residual=_number(departed.residual),
+        residual_tolerance=_number(tolerance.residual),
+        held=departed.within(tolerance),
+    )
 
 
 def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _explains(draws: bool) -> str:
-    return "where other draws explain" if draws else "where rounding explains"
-
-
-def _reason(what: str, row: Mapping[str, Any], draws: bool) -> str:
-    explains = _explains(draws)
-    if row["scale"] is None or row["residual"] is None:
-        return f"{what} holds no numbers in step {row['step']}"
-    if abs(row["scale"] - 1) > (row["scale_tolerance"] or math.inf):
-        return (
-            f"{what} is {row['scale']:.3f} times the baseline's in step {row['step']}, "
-            f"{explains} {percent_words(row['scale_tolerance'], 2)}"
-        )
-    return (
-        f"{what} departs from the baseline's by {percent_words(row['residual'], 4)} in step {row['step']}, "
-        f"{explains} {percent_words(row['residual_tolerance'], 2)}"
-    )

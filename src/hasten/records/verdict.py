@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from .cause import Cause
+from .comparison import LossCurve, SingleSteps
 from .curve import ThreadCurve
 from .observation import Observation
 from .plan import BASELINE, Plan, Settings
@@ -53,9 +53,9 @@ class GuardVerdict:
     accuracy: str
     steps: int = 0
     invariants: Invariants = Invariants()
-    loss_curve: Mapping[str, Any] = field(default_factory=dict)
+    loss_curve: LossCurve = field(default_factory=LossCurve)
     reasons: tuple[str, ...] = ()
-    numerics: Mapping[str, Any] = field(default_factory=dict)  # single steps; empty where none was compared
+    numerics: SingleSteps = field(default_factory=SingleSteps)
     changes: tuple[str, ...] = ()  # techniques that change the training itself: accuracy was not judged then
     why_not: str = ""
     refused: str = ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..records.cause import Cause
+from ..records.comparison import SingleSteps
 from ..records.observation import Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.verdict import TuneResult
@@ -146,24 +146,24 @@ def _guard_words(result: TuneResult) -> str:
         same = "flags and learning rates, other draws of the same distributions"
     return (
         f"Accuracy held over {guard.steps} steps: same {same}; "
-        f"the loss stays within {percent_words(curve['deviation'], 2)} of plain's, where rounding explains "
-        f"{percent_words(curve['tolerance'], 2)}{_single_steps(guard.numerics)}."
+        f"the loss stays within {percent_words(curve.deviation or 0.0, 2)} of plain's, where rounding "
+        f"explains {percent_words(curve.tolerance or 0.0, 2)}{_single_steps(guard.numerics)}."
     )
 
 
-def _single_steps(numerics: Mapping[str, Any]) -> str:
+def _single_steps(numerics: SingleSteps) -> str:
     """What to add on gradients, if anything was asked about them."""
     if not numerics:
         return ""
-    if numerics["held"] is None:
-        return f"; single steps were not compared ({numerics['left_out']})"
-    gradient = numerics["compared"].get("gradient")
+    if numerics.held is None:
+        return f"; single steps were not compared ({numerics.left_out})"
+    gradient = numerics.compared.get("gradient")
     if gradient is None:
         return ""
-    explains = "other draws explain" if numerics["draws"] else "rounding explains"
+    explains = "other draws explain" if numerics.draws else "rounding explains"
     return (
-        f"; gradients of single steps are {gradient['scale']:.3f} times plain's at worst, where {explains} "
-        f"{gradient['scale_tolerance']:.1%}"
+        f"; gradients of single steps are {gradient.scale:.3f} times plain's at worst, where {explains} "
+        f"{gradient.scale_tolerance:.1%}"
     )
 
 
