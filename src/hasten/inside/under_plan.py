@@ -67,6 +67,16 @@ class UnderPlan:
             why = "; ".join(training.obstacles) or "it trains no model (torch.nn.Module) that it calls"
             self.say(f"the plan is not applied: {why}")
 
+    def say_it_is_lost(self, detail: str, bug: bool) -> None:
+        """From here on the script runs alone. ``bug``: of ours."""
+        if bug:
+            self.say(
+                "something of hasten's own failed, which is a bug in hasten and none of the script's; the "
+                f"script runs on without it. Please report this:\n{detail.rstrip()}"
+            )
+        else:
+            self.say(f"the script runs without its plan: {detail}")
+
     def say(self, text: str) -> None:
         """Of what is not as the plan wants it."""
         self._note(text)

@@ -176,13 +176,8 @@ class Worker:
 
             ours = "something of hasten's own failed. Please report this:\n" if bug else ""
             fail_as(self._job.ranks.rank)(f"{ours}{detail.rstrip()}")
-        elif bug:
-            self._under_plan.say(
-                "something of hasten's own failed, which is a bug in hasten and none of the script's; the "
-                f"script runs on without it. Please report this:\n{detail.rstrip()}"
-            )
         else:
-            self._under_plan.say(f"the script runs without its plan: {detail}")
+            self._under_plan.say_it_is_lost(detail, bug)
 
     def _child_came(self, name: str) -> None:
         if self._conversation is not None:
