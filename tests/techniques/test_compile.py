@@ -220,7 +220,7 @@ def test_a_model_that_cannot_be_compiled_trains_on_as_it_was(
     assert proof.evidence.endswith("torch cannot compile it: InternalTorchDynamoError: this cannot be")
 
 
-# ---- in company
+# ---- in combination with others
 def test_it_stands_beneath_what_was_switched_on_before(bench: Workbench) -> None:
     model = Stack()
     under(bench, model, Plan({"bf16": {}, **plan().techniques}))
