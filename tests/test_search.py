@@ -320,7 +320,7 @@ def test_what_gains_together_is_judged_singly() -> None:
         ("a", True, "a gain beside the others"),
         ("b", False, "no gain found (cannot tell under 2%): not kept"),
         ("c", False, "no gain found (cannot tell under 2%): not kept"),
-        ("a", True, "a gain beside the others"),  # in its final company
+        ("a", True, "a gain beside the others"),  # beside all that was kept
     ]
 
 

@@ -61,7 +61,7 @@ def test_plain_lines() -> None:
         "[.. s left] trying threads beside bf16",
         "             threads: no gain found (best so far about 1.25 times faster)",
         "             malloc: 2.00x (1.67 to 2.50): a gain (best so far about 2.50 times faster)",
-        # tried again in its final company, bf16 is not counted twice
+        # tried again beside all that was kept, bf16 is not counted twice
         "             bf16: 1.25x (1.22 to 1.28): a gain beside the others "
         "(best so far about 2.50 times faster)",
     ]
