@@ -5,8 +5,9 @@
 Both are the same processes: watching is switched off and on again from one block of steps to the next, in the
 order A B B A, at the same step in both ranks. A step's time watched is divided by that not watched, in each
 round. Blocks are short, so that what else happens on the machine falls on both; there are many of them, and
-the interval is over rounds. Steps done once more in a fork are rare: of these the processor time is counted,
-of all ranks and forks.
+the interval is over rounds. Beside the time on the clock each rank's processor time is compared so, which
+others on the machine change less. Steps done once more in a fork are rare: of these the processor time is
+counted, of all ranks and forks. A rehearsal comes first (1,200 steps in all).
 """
 
 from __future__ import annotations
@@ -49,17 +50,19 @@ def switch(on):
         checks.SpotChecks._is_time = real[2] if on else lambda self: False
 def block(on):
     switch(on)
-    done, began = 0, 0.0
+    done, began, spent = 0, 0.0, 0.0
     while True:
         for a, b in loader:
-            if done == SKIPPED: began = time.perf_counter()
-            if done == STEPS: return (time.perf_counter() - began) / (STEPS - SKIPPED)
+            if done == SKIPPED: began, spent = time.perf_counter(), time.process_time()
+            if done == STEPS: return time.perf_counter() - began, time.process_time() - spent
             optimizer.zero_grad(); nn.functional.cross_entropy(model(a), b).backward(); optimizer.step()
             done += 1
 for _ in range(ROUNDS):
-    times = [(on, block(on)) for on in (True, False, False, True)]
-    watched, plain = (sum(t for on, t in times if on is kind) / 2 for kind in (True, False))
-    print("step", f"{watched / plain:.5f} {plain * 1e3:.3f} ms", file=sys.stderr, flush=True)
+    times = [(on, *block(on)) for on in (True, False, False, True)]
+    for place, what in ((1, "step"), (2, "processor")):
+        watched, plain = (sum(t[place] for t in times if t[0] is kind) / 2 for kind in (True, False))
+        per_step = f"{1e3 * plain / (STEPS - SKIPPED):.3f} ms"
+        print(what, f"{watched / plain:.5f}", per_step, file=sys.stderr, flush=True)
 spent = [one._spent for one in __import__("gc").get_objects() if type(one).__name__ == "SpotChecks"]
 took = os.times()
 if watch: print("forks", sum(spent), took.user + took.system, file=sys.stderr, flush=True)
@@ -80,15 +83,19 @@ def main() -> None:
             [sys.executable, "-m", "hasten.cli.main", "run", "--nproc-per-node", "2", str(path)],
             cwd=folder, capture_output=True, text=True, check=True,
         )  # fmt: skip
-    lines = [line.split() for line in done.stderr.splitlines()]
-    ratios = [float(words[1]) for words in lines if words[0] == "step"]
+    lines = [line.split() for line in done.stderr.splitlines() if line.strip()]
+    ratios = {
+        what: [float(words[1]) for words in lines if words[0] == what] for what in ("step", "processor")
+    }
     forks = [(float(words[1]), float(words[2])) for words in lines if words[0] == "forks"]
-    found = interval([math.log(ratio) for ratio in ratios], "round")
-    assert found is not None
-    print(
-        f"a step watched takes {found.value:.4f} ({found.low:.4f} to {found.high:.4f}, {len(ratios)} rounds; "
-        f"median {statistics.median(ratios):.4f}) of one that is not"
-    )
+    for what, several in ratios.items():
+        found = interval([math.log(ratio) for ratio in several], "round")
+        assert found is not None
+        print(
+            f"{'a step' if what == 'step' else 'its processor time'}, watched, is {found.value:.4f} "
+            f"({found.low:.4f} to {found.high:.4f}, {len(several)} rounds; median "
+            f"{statistics.median(several):.4f}) times that of one that is not"
+        )
     spent, taken = forks[0][0], sum(took for _, took in forks) * 2 / len(forks)
     print(f"steps done once more took {spent:.2f} s of processor time, {spent / taken:.2%} of {taken:.1f} s")
     path = FOLDER / f"{datetime.now(timezone.utc):%Y-%m-%d}-watching_ranks.json"
