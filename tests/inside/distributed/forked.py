@@ -140,13 +140,14 @@ def _start(
         os.setsid()
         os.environ.clear()
         os.environ.update(environment)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
         for place, descriptor in ((1, out), (2, _opened(output.stderr))):
             os.dup2(descriptor, place)
         for number in map(int, os.listdir("/proc/self/fd")):
             if number > 2 and number not in descriptors:
-                with suppress(OSError):
-                    os.close(number)
+                with suppress(OSError):  # a tensor in a file's memory fails where it finds its file closed
+                    os.dup2(nothing, number)
         job = from_json(Job, json.loads(os.environ.pop(VARIABLE)))
         _live(lambda: _work(job))
     if heard is not None:
