@@ -19,6 +19,7 @@ import numpy as np
 
 from hasten.bench.claims import LOOKS_MOST, is_gain, looks_of, margin, worth_looking
 from hasten.bench.statistics import interval
+from hasten.budget import PAIRS_MOST
 
 from .noise import DRIFT_SD, Floats
 from .paired import (
@@ -165,7 +166,8 @@ def claims(errors: Floats, seconds: Floats, effect: float) -> dict[str, float]:
         looks: list[float] = []
         bound += 1
         at_once += is_gain(row)
-        while worth_looking(row, looks, LOOKS_MOST):
+        most = LOOKS_MOST if len(row) == PAIRS_MOST else 0  # as a tune does it: pairs first
+        while worth_looking(row, looks, most):
             looks = looks_of(times[: len(row) + len(looks) + 2], len(row))
         claimed += is_gain(row, looks)
         started += len(looks)

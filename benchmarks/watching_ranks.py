@@ -6,8 +6,9 @@ Both are the same processes: watching is switched off and on again from one bloc
 order A B B A, at the same step in both ranks. A step's time watched is divided by that not watched, in each
 round. Blocks are short, so that what else happens on the machine falls on both; there are many of them, and
 the interval is over rounds. Beside the time on the clock each rank's processor time is compared so, which
-others on the machine change less. Steps done once more in a fork are rare: of these the processor time is
-counted, of all ranks and forks. A rehearsal comes first (1,200 steps in all).
+others on the machine change less; what the watching functions take is timed, too. Steps done once more in a
+fork are rare: of these the processor time is counted, of all ranks and forks. A rehearsal comes first (1,200
+steps in all).
 """
 
 from __future__ import annotations
@@ -41,7 +42,14 @@ loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)
 import sys
 watch = sys.modules.get("hasten.inside.distributed.watch")
 checks = sys.modules.get("hasten.inside.distributed.spot_checks")
-real = (watch.Watch.told, watch.Watch.heard, checks.SpotChecks._is_time) if watch else None
+inside = [0.0, 0]
+def timed(call):
+    def timing(*arguments):
+        began = time.perf_counter()
+        try: return call(*arguments)
+        finally: inside[0] += time.perf_counter() - began
+    return timing
+real = (timed(watch.Watch.told), timed(watch.Watch.heard), checks.SpotChecks._is_time) if watch else None
 STEPS, ROUNDS, SKIPPED = %d, %d, 4
 def switch(on):
     if watch:
@@ -56,13 +64,14 @@ def block(on):
             if done == SKIPPED: began, spent = time.perf_counter(), time.process_time()
             if done == STEPS: return time.perf_counter() - began, time.process_time() - spent
             optimizer.zero_grad(); nn.functional.cross_entropy(model(a), b).backward(); optimizer.step()
-            done += 1
+            done += 1; inside[1] += on
 for _ in range(ROUNDS):
     times = [(on, *block(on)) for on in (True, False, False, True)]
     for place, what in ((1, "step"), (2, "processor")):
         watched, plain = (sum(t[place] for t in times if t[0] is kind) / 2 for kind in (True, False))
         per_step = f"{1e3 * plain / (STEPS - SKIPPED):.3f} ms"
         print(what, f"{watched / plain:.5f}", per_step, file=sys.stderr, flush=True)
+print("inside", f"{inside[0] / max(1, inside[1]):.9f}", file=sys.stderr, flush=True)
 spent = [one._spent for one in __import__("gc").get_objects() if type(one).__name__ == "SpotChecks"]
 took = os.times()
 if watch: print("forks", sum(spent), took.user + took.system, file=sys.stderr, flush=True)
@@ -87,6 +96,12 @@ def main() -> None:
     ratios = {
         what: [float(words[1]) for words in lines if words[0] == what] for what in ("step", "processor")
     }
+    inside = [float(words[1]) for words in lines if words[0] == "inside"]
+    plain = statistics.median(float(words[2]) / 1e3 for words in lines if words[0] == "step")
+    print(
+        f"all that a rank does to watch takes {1e6 * max(inside):.0f} us a step, "
+        f"{max(inside) / plain:.2%} of {1e3 * plain:.1f} ms"
+    )
     forks = [(float(words[1]), float(words[2])) for words in lines if words[0] == "forks"]
     for what, several in ratios.items():
         found = interval([math.log(ratio) for ratio in several], "round")
@@ -100,7 +115,13 @@ def main() -> None:
     print(f"steps done once more took {spent:.2f} s of processor time, {spent / taken:.2%} of {taken:.1f} s")
     path = FOLDER / f"{datetime.now(timezone.utc):%Y-%m-%d}-watching_ranks.json"
     machine = this_machine().identity
-    raw = {"machine": machine, "ratios": ratios, "forks_seconds": spent, "processor_seconds": taken}
+    raw = {
+        "machine": machine,
+        "ratios": ratios,
+        "inside": inside,
+        "forks_seconds": spent,
+        "processor_seconds": taken,
+    }
     path.write_text(json.dumps(raw, indent=1) + "\n")
 
 

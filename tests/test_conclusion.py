@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -112,38 +113,47 @@ def test_no_budget_is_named_where_none_finds_less() -> None:
     [
         (
             (),
-            "6 pairs of fresh processes measured 1.06 times faster, but 6 processes of the plan are too "
-            "few to rule out that now and then one is slow: if the next were slow by 57%, too little would "
-            "be left; --budget 150 would show more of them",
+            "but a process may be slow from start to end (by 57% where memory falls badly), and 6 of the "
+            "plan are too few to rule that out for so small a gain; --budget 150 would start enough of them",
         ),
         (
             (0.0, 0.0),
-            "6 pairs of fresh processes measured 1.06 times faster, but 8 processes of the plan are too "
-            "few to rule out that now and then one is slow: if the next were slow by 57%, too little would "
-            "be left; --budget 150 would show more of them",
+            "but a process may be slow from start to end (by 57% where memory falls badly), and 8 of the "
+            "plan are too few to rule that out for so small a gain; --budget 150 would start enough of them",
         ),
         (
             (0.0, 0.45, 0.0, 0.5),
-            "6 pairs of fresh processes measured 1.06 times faster, but 2 of 10 processes of the plan were "
-            "slow, and more may be; --budget 150 would show more of them",
+            "but 2 of 10 processes of the plan were slow, and more may be; --budget 330 would start enough "
+            "of them",
         ),
     ],
 )
 def test_what_is_not_claimed_for_what_may_be_unseen_says_so(looks: Sequence[float], words: str) -> None:
-    assert reason_of([0.945] * 6, looks) == words
+    found = "none that is sure: 6 pairs of fresh processes measured 1.06 times faster"
+    assert reason_of([0.945] * 6, looks) == f"{found}, {words}"
 
 
+def test_a_gain_too_small_for_any_budget_names_none() -> None:
+    assert reason_of([0.98] * 6).endswith("for so small a gain; no --budget shows enough of them")
+
+
+@pytest.mark.attack("truth")
 @pytest.mark.parametrize(
-    ("looks", "words"),
+    ("looks", "words", "speedup"),
     [
-        ([], "the gain is confirmed in fresh processes"),
-        ([0.0, 0.0], "the gain is confirmed in fresh processes; 2 more of the plan alone showed no slow one"),
-        ([0.4, 0.0], "the gain is confirmed in fresh processes; 2 more of the plan alone showed 1 slow one"),
-        ([0.4, 0.4], "the gain is confirmed in fresh processes; 2 more of the plan alone showed 2 slow ones"),
+        ([], "", 2.0),
+        ([0.0, 0.0], "2 further processes under the plan, none of them slow", 2.0),
+        ([0.4, 0.0], "2 further processes under the plan, 1 of them slow", 2.0 * math.exp(-0.4 / 8)),
+        ([0.4, 0.4], "2 further processes under the plan, 2 of them slow", 2.0 * math.exp(-0.8 / 8)),
     ],
 )
-def test_a_claim_says_what_processes_alone_have_shown(looks: list[float], words: str) -> None:
-    assert reason_of([0.5] * 6, looks) == words
+def test_a_claim_says_what_processes_alone_have_shown(looks: list[float], words: str, speedup: float) -> None:
+    """Slow ones count in what is claimed, not only in whether it is."""
+    result = concluded(trial([0.5] * 6, PLAN, looks=tuple(looks)), verdict())
+    assert (result.outcome, result.alone) == ("gain", words)
+    assert result.speedup is not None
+    assert result.speedup.value == pytest.approx(speedup)
+    assert result.speedup.low <= result.speedup.value <= result.speedup.high == pytest.approx(2.0)
 
 
 def test_what_is_slower_is_not_called_noise() -> None:

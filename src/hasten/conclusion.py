@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import shlex
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from dataclasses import replace
 from datetime import date
 
 from . import __version__
-from .bench.claims import CLAIM_LEAST_PROCESSES, is_gain, margin
+from .bench.claims import CLAIM_LEAST_PROCESSES, is_gain, margin, with_slow
 from .errors import OutputLost
 from .lost_writes import why_lost
 from .plan_file import SavedPlan, write_plan
@@ -17,7 +18,7 @@ from .records.cause import Cause
 from .records.facts import Facts
 from .records.phases import samples_per_step, step_seconds
 from .records.plan import BASELINE, Plan
-from .records.trial import Trial
+from .records.trial import Ratio, Trial
 from .records.verdict import GuardVerdict, Refused, Tried, TuneResult
 from .resolution import SearchBudget, confirmation_words, looks_words, search_words, unseen_words
 from .workspace import Script, Workspace
@@ -47,13 +48,15 @@ def conclude(
     claimed = sound and trial is not None and is_gain(trial.log_ratios, trial.looks)
     unchecked = trial is None and verdict is not None and verdict.unchecked
     seconds, samples = step_seconds(facts.observation), samples_per_step(facts.observation)
+    ratio = stated(trial) if trial is not None and claimed else None
     late = [Refused(name, ("the budget ended before it could be tried",)) for name in untried]
     return TuneResult(
         outcome="gain" if claimed else "not-checked" if unchecked else "no-gain",
         reason=_reason(trial, verdict, tried, untried, claimed, spent, search_budget),
         plan=trial.b if trial is not None and claimed else BASELINE,
-        speedup=trial.ratio.inverted() if trial is not None and trial.ratio is not None and claimed else None,
-        ratio=trial.ratio if trial is not None and claimed else None,
+        speedup=ratio.inverted() if ratio is not None else None,
+        ratio=ratio,
+        alone=looks_words(trial.looks) if trial is not None and claimed else "",
         measured=trial.ratio if trial is not None else None,
         baseline_step_seconds=seconds,
         baseline_samples_per_second=samples / seconds if samples else None,
@@ -76,6 +79,16 @@ def conclude(
     )
 
 
+def stated(trial: Trial) -> Ratio | None:
+    """What is claimed: as the pairs found it, and where processes started besides were slow, with these in
+    the mean, and the interval wide enough for both.
+    """
+    slower = math.exp(with_slow(trial.log_ratios, trial.looks))
+    if trial.ratio is None or slower == 1.0:
+        return trial.ratio
+    return replace(trial.ratio, value=trial.ratio.value * slower, high=trial.ratio.high * slower)
+
+
 def _reason(
     trial: Trial | None,
     verdict: GuardVerdict | None,
@@ -88,7 +101,7 @@ def _reason(
     if claimed and trial is not None and verdict is not None:
         gain = "the gain in speed" if verdict.changes else "the gain"
         quality = f"; {QUALITY_UNKNOWN}" if verdict.changes else ""
-        return f"{gain} is confirmed in fresh processes{looks_words(trial.looks)}{quality}"
+        return f"{gain} is confirmed in fresh processes{quality}"
     if trial is None and verdict is not None and verdict.why_not == "budget":
         return verdict.reasons[0]
     if trial is None and verdict is not None and verdict.unchecked:
@@ -142,6 +155,7 @@ def save_plan(workspace: Workspace, result: TuneResult) -> None:
             "low": round(speedup.low, 3),
             "high": round(speedup.high, 3),
             "processes": speedup.count,
+            **({"alone": result.alone} if result.alone else {}),
         }
         if result.guard is not None and result.guard.changes:
             measured["quality"] = QUALITY_UNKNOWN

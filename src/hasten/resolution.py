@@ -50,21 +50,23 @@ def unseen_words(trial: Trial, spent: float) -> str:
     assert trial.ratio is not None
     faster, pairs = trial.ratio.inverted(), len(trial.log_ratios)
     slow, seen = sum(map(is_slow, trial.looks)), pairs + len(trial.looks)
-    found = f"{pairs} pairs of fresh processes measured {faster.value:.2f} times faster"
+    found = f"none that is sure: {pairs} pairs of fresh processes measured {faster.value:.2f} times faster"
     if slow:
         why = f"but {slow} of {seen} processes of the plan were slow, and more may be"
     else:
         why = (
-            f"but {seen} processes of the plan are too few to rule out that now and then one is slow: if the "
-            f"next were slow by {math.expm1(SLOW):.0%}, too little would be left"
+            f"but a process may be slow from start to end (by {math.expm1(SLOW):.0%} where memory falls "
+            f"badly), and {seen} of the plan are too few to rule that out for so small a gain"
         )
     done = _possible(trial)
     needed = effort_to_find(faster.value - 1, trial.log_ratios, EFFORT_MOST)
-    if needed is None or needed.in_pairs <= done.in_pairs:
+    if slow and done != EFFORT_MOST:
         needed = EFFORT_MOST
-    if done == EFFORT_MOST:
+    if needed is None:
+        return f"{found}, {why}; no --budget shows enough of them"
+    if needed.in_pairs <= done.in_pairs:
         return f"{found}, {why}"
-    return f"{found}, {why}; --budget {_budget(trial, needed, spent):.0f} would show more of them"
+    return f"{found}, {why}; --budget {_budget(trial, needed, spent):.0f} would start enough of them"
 
 
 def looks_words(looks: Sequence[float]) -> str:
@@ -72,8 +74,7 @@ def looks_words(looks: Sequence[float]) -> str:
     if not looks:
         return ""
     slow = sum(map(is_slow, looks))
-    shown = {0: "no slow one", 1: "1 slow one"}.get(slow, f"{slow} slow ones")
-    return f"; {len(looks)} more of the plan alone showed {shown}"
+    return f"{len(looks)} further processes under the plan, {slow or 'none'} of them slow"
 
 
 def _possible(trial: Trial) -> Effort:

@@ -156,8 +156,10 @@ def test_none_is_started_where_it_decides_nothing(
         assert is_gain(log_ratios, [*looks, *[0.0] * (most - len(looks))])
 
 
-def test_the_usual_process_is_the_median_of_all() -> None:
+def test_the_usual_process_is_the_median_of_those_in_pairs() -> None:
+    """However many of those started besides are slow."""
     assert looks_of([1.0, 1.0, 1.0, 2.0, 1.0], 3) == pytest.approx([math.log(2), 0.0])
+    assert looks_of([1.0, 1.0, 1.0, *[2.0] * 9], 3) == pytest.approx([math.log(2)] * 9)
     assert looks_of([1.0, 2.0], 2) == []
 
 

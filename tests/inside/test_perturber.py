@@ -120,36 +120,6 @@ def test_a_forward_pass_that_raises_leaves_no_hook(training: Training) -> None:
     assert all(parameter is parameters[name] for name, parameter in model.named_parameters())
 
 
-def test_weights_have_noise_while_their_layer_multiplies_by_them(training: Training) -> None:
-    """The same for all samples, as a lower precision rounds them: so their mean keeps it."""
-    model = nn.Sequential(nn.Linear(4, 4, bias=False))
-    layer, inputs = model[0], torch.ones(20_000, 4)
-    gradients(model, inputs)
-    nn.init.ones_(layer.weight)  # type: ignore[arg-type]
-    seen: list[torch.Tensor] = []
-    layer.register_forward_pre_hook(lambda module, _: seen.append(module.weight.detach().clone()))
-    perturb(training)
-    mean = model(inputs).detach().mean(0)
-    own = layer.weight
-    assert isinstance(own, nn.Parameter)
-    assert torch.equal(own, torch.ones(4, 4))
-    assert SIZE / 10 < float((seen[0] - 1).std()) < 10 * SIZE
-    assert torch.allclose(mean, seen[0].sum(1), rtol=SIZE / 10)  # what each output gets alone is lost there
-    assert gradients(model, inputs).keys() == {"0.weight"}
-
-
-@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
-def test_rows_that_are_looked_up_are_taken_as_they_are(training: Training, kind: type[nn.Module]) -> None:
-    model = nn.Sequential(kind(50, 8), nn.Linear(8, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    seen: list[Any] = []
-    model[0].register_forward_pre_hook(lambda module, _: seen.append(module.weight))
-    perturb(training)
-    model(torch.tensor([[1, 2]])).sum().backward()
-    optimizer.step()
-    assert seen[0] is model[0].weight
-
-
 class Checkpointed(Deep):
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:

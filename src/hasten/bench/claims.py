@@ -62,6 +62,11 @@ def is_slow(log_times: float) -> bool:
     return log_times > _CALLED_SLOW
 
 
+def with_slow(log_ratios: Sequence[float], looks: Sequence[float]) -> float:
+    """What slow processes, seen besides the pairs, add to the mean log ratio of all that were seen."""
+    return sum(filter(is_slow, looks)) / (len(log_ratios) + len(looks)) if log_ratios else 0.0
+
+
 def looks_needed(log_ratios: Sequence[float], looks: Sequence[float] = ()) -> int | None:
     """How many processes more of the plan make it a claim, if none of them is slow; 0 where it is one.
 
@@ -83,9 +88,9 @@ def worth_looking(log_ratios: Sequence[float], looks: Sequence[float], most: int
 
 def looks_of(seconds: Sequence[float], pairs: int) -> list[float]:
     """What ``is_gain`` takes of processes alone. ``seconds``: of all of the plan's, those of the ``pairs``
-    first; the usual one is the median of all.
+    first, whose median is the usual one.
     """
-    usual = median(seconds)
+    usual = median(seconds[:pairs])
     return [math.log(one / usual) for one in seconds[pairs:]]
 
 

@@ -131,6 +131,11 @@ class PairsBench:
                 self._settle(worker)
             for plan, worker in zip(plans, workers, strict=True):
                 blocks = [block for _, block in self._turn({plan: worker}, (plan,))]
+                worker.resume()
+                idle = without_effect(worker.proofs())
+                worker.pause()
+                if idle:  # it trained as the plain one does, and tells nothing of the plan
+                    raise MeasureFailed(idle)
                 found.append(_median_time(blocks))
         return found
 

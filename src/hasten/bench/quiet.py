@@ -111,7 +111,7 @@ class Quiet:
             return []
         counted = self.disturbed_blocks - self.set_aside
         also = f"; {counted} counted as they were" if counted else ""
-        host = self._stolen > self._taken / 2
+        host = self._stolen > max(0.0, self._taken) / 2
         who = "the host of this virtual machine" if host else "other programs"
         advice = "Tune when the host is less busy" if host else "Stop them, or tune when the machine is quiet"
         return [

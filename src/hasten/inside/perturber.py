@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from .internals.modules import compiled_call, has_parts, own_parameters
+from .noisy_weights import NoisyWeights
 from .random_state import another_seed, seed_streams
 from .structures import map_tensors
 from .training import Call, Training
@@ -14,11 +15,10 @@ from .training import Call, Training
 class Perturber:
     """Multiplies by 1 + ``relative`` times a standard normal number what a lower precision would round.
 
-    That is, each entry of: the weights that a layer inside a root's forward pass multiplies by, for that pass
-    (a lower precision rounds them once for all samples, so their mean does not lose it), what every layer
-    puts out, the gradient that comes back to there, and the gradients that a step of an optimizer reads.
-    Layers are modules without children or with parameters of their own. A root in which torch.compile has
-    compiled anything is one layer.
+    That is, each entry of: the weights that layers multiply by, for a root's forward pass (``NoisyWeights``),
+    what every layer puts out, the gradient that comes back to there, and the gradients that a step of an
+    optimizer reads. Layers are modules without children or with parameters of their own. A root in which
+    torch.compile has compiled anything is one layer, whose weights stay as they are.
 
     The noise has a generator of its own, so the script's random streams stay where they were; and it keeps
     nothing for the backward pass, which checkpointing would miss when it computes a layer again.
@@ -32,9 +32,6 @@ class Perturber:
         self._drawn_anew = 0  # times
         self._seed = seed
         self._generators: dict[str, Any] = {}
-        nn = training.torch.nn
-        self._looked_up = (nn.Embedding, nn.EmbeddingBag)  # rows are taken as they are
-        self._swapped: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}  # of a layer, by its id
         training.forward_wrappers["perturber"] = self._forward
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -48,18 +45,15 @@ class Perturber:
             return call(*args, **kwargs)
         if any(map(_is_compiled, root.modules())):  # a hook on all modules would be compiled, with a warning
             return map_tensors(torch, call(*args, **kwargs), self._rounded)
-        from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+        from torch.nn.modules.module import register_module_forward_hook
 
-        hooks = [
-            register_module_forward_pre_hook(self._layer_begins),
-            register_module_forward_hook(self._layer),
-        ]
+        layers = register_module_forward_hook(self._layer)
+        weights = NoisyWeights(torch, root, self._noise)
         try:
             output = call(*args, **kwargs)
         finally:
-            for hook in hooks:
-                hook.remove()
-            self._put_back_all()
+            layers.remove()
+            weights.put_back()
         return map_tensors(torch, output, self._rounded)
 
     def draw_anew(self) -> None:
@@ -80,35 +74,7 @@ class Perturber:
         self._drawn_anew += 1
         seed_streams(torch, another_seed(torch.initial_seed(), self._drawn_anew, self._seed))
 
-    def _layer_begins(self, module: Any, inputs: Any) -> None:
-        """Weights with noise stand in the place of its parameters until its pass is over: the gradient goes
-        through them as it goes through a sum.
-        """
-        if isinstance(module, self._looked_up):
-            return
-        parameters = own_parameters(module)
-        weights = {name: weight for name, weight in parameters.items() if _is_multiplied_by(weight)}
-        if not weights or id(module) in self._swapped:
-            return
-        self._swapped[id(module)] = (parameters, weights)
-        for name, weight in weights.items():
-            noise = self._noise(weight)
-            if noise is not None:
-                parameters[name] = weight + noise
-
-    def _put_back(self, module: Any) -> None:
-        parameters, weights = self._swapped.pop(id(module), (None, None))
-        if parameters is not None and weights is not None:
-            parameters.update(weights)
-
-    def _put_back_all(self) -> None:
-        """Of layers whose pass raised."""
-        for parameters, weights in self._swapped.values():
-            parameters.update(weights)
-        self._swapped.clear()
-
     def _layer(self, module: Any, inputs: Any, output: Any) -> Any:
-        self._put_back(module)
         return map_tensors(self._training.torch, output, self._rounded) if _is_layer(module) else None
 
     def _rounded(self, value: Any) -> Any:
@@ -163,11 +129,6 @@ class Perturber:
         return torch.randn(
             value.shape, generator=self._generators[device], device=value.device, dtype=value.dtype
         )
-
-
-def _is_multiplied_by(weight: Any) -> bool:
-    """A matrix or a kernel; lower precisions leave what norms scale by as it is."""
-    return weight is not None and weight.dim() > 1 and weight.is_floating_point()
 
 
 def _is_layer(module: Any) -> bool:

@@ -28,6 +28,8 @@ class UnderPlan:
     """``account`` keeps what was said, for whoever waits for the end of the run."""
 
     def __init__(self, job: Job, account: Account | None) -> None:
+        self._is_over = False  # the script: there is nothing to stop any more
+        self._missed = False  # something that --strict asked for
         self._job = job
         self._account = account
 
@@ -61,11 +63,20 @@ class UnderPlan:
             elif CATALOG[proof.technique].changes_training(switchboard.plan.techniques[proof.technique]):
                 self._note(f"{proof.technique}: {proof.evidence}")
 
-    def say_nothing_came(self, plan: Plan, training: Training) -> None:
-        """A training is over in which no model was ever called."""
-        if any(CATALOG[name].scope == "live" for name in plan.techniques):
-            why = "; ".join(training.obstacles) or "it trains no model (torch.nn.Module) that it calls"
-            self.say(f"the plan is not applied: {why}")
+    def ended(self, due: Plan, steps: int, delay: int, training: Training, switchboard: Switchboard) -> bool:
+        """The script is over after so many steps: say what of the plan was not in force. ``due``: what waited
+        for a model to be called; ``delay``: steps after which all of the rest is. False where ``--strict``
+        asked for more.
+        """
+        self._is_over = True
+        waiting = [name for name in due.techniques if CATALOG[name].scope == "live"]
+        if not due and 0 < steps <= delay:
+            self.tell_proofs(switchboard)
+        elif waiting:
+            why = "it trains no model (torch.nn.Module) that it calls" if steps else "no training was seen"
+            why = "; ".join(training.obstacles) or why
+            self.say(f"{', '.join(waiting)} of the plan could not be applied: {why}")
+        return not self._missed
 
     def say_it_is_lost(self, detail: str, bug: bool) -> None:
         """From here on the script runs alone. ``bug``: of ours."""
@@ -75,12 +86,13 @@ class UnderPlan:
                 f"script runs on without it. Please report this:\n{detail.rstrip()}"
             )
         else:
-            self.say(f"the script runs without its plan: {detail}")
+            self.say(f"the script runs on without what of its plan is switched while it trains: {detail}")
 
     def say(self, text: str) -> None:
         """Of what is not as the plan wants it."""
         self._note(text)
-        if self._job.strict:
+        self._missed = self._missed or self._job.strict
+        if self._job.strict and not self._is_over:
             say("hasten: stopping, as --strict asks")
             sys.stdout.flush()
             os._exit(2)

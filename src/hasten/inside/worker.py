@@ -89,22 +89,22 @@ class Worker:
             if self._sight is not None and self._sight.member is not None:
                 self._sight.member.script_failed(error)
             show_as_python_does(error)  # before we are stopped: who hears of the end has no patience
-            if isinstance(error, SystemExit):
-                self._tell_what_the_plan_did()
+            as_asked = self._tell_what_the_plan_did(by_itself=isinstance(error, SystemExit))
             self._tell_failure(error)
-            die_as_python_does(error)
-        self._tell_what_the_plan_did()
+            well = isinstance(error, SystemExit) and exit_of(error.code)[0] == "completed"
+            die_as_python_does(SystemExit(2) if well and not as_asked else error)
+        as_asked = self._tell_what_the_plan_did(by_itself=True)
         self._tell_end("completed")
+        if not as_asked:
+            raise SystemExit(2)
 
-    def _tell_what_the_plan_did(self) -> None:
-        """Where the run was over before all of the plan was in force."""
+    def _tell_what_the_plan_did(self, by_itself: bool) -> bool:
+        """``by_itself``: the script came to an end of its own. False where ``--strict`` asked for more."""
         alone = self._conversation is None or self._account is not None
-        if not alone or not self._steps or self._sight is None:
-            return
-        if self._due:
-            self._under_plan.say_nothing_came(self._due, self._sight.training)
-        elif self._steps <= self._delay:
-            self._under_plan.tell_proofs(self._sight.switchboard)
+        if not alone or self._sight is None or not (self._steps or by_itself):
+            return True
+        sight = self._sight
+        return self._under_plan.ended(self._due, self._steps, self._delay, sight.training, sight.switchboard)
 
     def _about_to_fork(self) -> None:
         self._forking = os.getpid()

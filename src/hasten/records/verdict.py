@@ -122,6 +122,7 @@ class TuneResult:
     protection: str = ""  # "overlay", "landlock", or "off" where the user allowed writes
     warnings: tuple[str, ...] = ()
     nproc: int | None = None  # ranks of a script that is distributed itself; what is told is of one of them
+    alone: str = ""  # what processes of the plan showed that were started besides the pairs
     backend: str = ""  # that stood in for the one that such a script names
     sources: SourceDigests | None = None  # of what was measured
     machine: str = ""

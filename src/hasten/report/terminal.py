@@ -89,9 +89,10 @@ def _verdict(result: TuneResult) -> str:
     if result.speedup is None:
         return f"No gain found: {result.reason}."
     speedup = result.speedup
+    alone = f"; {result.alone}" if result.alone else ""
     return (
         f"The whole plan trains {speedup.value:.2f} times faster "
-        f"({speedup.low:.2f} to {speedup.high:.2f}, {speedup.count} pairs of fresh processes)."
+        f"({speedup.low:.2f} to {speedup.high:.2f}, {speedup.count} pairs of fresh processes{alone})."
     )
 
 

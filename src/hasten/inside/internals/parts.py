@@ -86,6 +86,16 @@ PARTS = (
     Part("torch", "_foreach_mul_", "fp16: scales gradients", needed=False),
     Part("torch", "_amp_foreach_non_finite_check_and_unscale_", "fp16: scales gradients", needed=False),
     Part("torch", "_disable_dynamo", "ranks: torch.compile leaves their group alone", needed=False),
+    # ---- the compiler, imported where it is asked about
+    Part("torch._dynamo.utils", "counters", "compile: what was compiled", needed=False),
+    Part("torch._dynamo.utils", "cumulative_time_spent_ns", "compile: what compiling took", needed=False),
+    Part("torch._dynamo.exc", "TorchDynamoException", "compile: what cannot be compiled", needed=False),
+    Part("torch._inductor", "list_mode_options", "compile: its modes", needed=False),
+    Part(
+        "torch._inductor.runtime.cache_dir_utils", "default_cache_dir", "compile: what is kept", needed=False
+    ),
+    Part("torch.utils._triton", "has_triton", "compile: on a GPU", needed=False),
+    Part("torch.utils._python_dispatch", "TorchDispatchMode", "ranks: their rehearsal", needed=False),
     Part(
         "torch.optim.optimizer", "_get_scalar_dtype", "fused_optimizer: how steps are counted", needed=False
     ),
@@ -103,7 +113,7 @@ class TorchLacks(Exception):
 
 def check(version: str, parts: tuple[Part, ...] = PARTS) -> None:
     """Raises TorchLacks."""
-    gone = [part for part in missing(parts) if part.needed]
+    gone = missing(tuple(part for part in parts if part.needed))
     if gone:
         raise TorchLacks(_words(version, gone))
 
