@@ -488,6 +488,31 @@ def test_a_run_whose_plan_found_nothing_to_apply_to_says_so(
     assert why in done.stderr
 
 
+@pytest.mark.attack("messages")
+def test_a_run_in_which_nothing_trained_says_so(stage: Stage) -> None:
+    done = stage.run("import torch\nprint('done')", plan=Plan({"fused_optimizer": {}, "malloc": {}}))
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    said = "hasten: fused_optimizer of the plan could not be applied: no training was seen\n"
+    assert done.stderr == said
+
+
+@pytest.mark.attack("messages")
+@pytest.mark.parametrize("ending", ["", "raise SystemExit(0)"])
+def test_a_strict_run_that_missed_something_cleans_up_and_ends_with_2(stage: Stage, ending: str) -> None:
+    """Whatever the script saves at its end is saved."""
+    source = f"import atexit\natexit.register(print, 'saved')\n{BY_HAND}\n{ending}"
+    done = stage.run(source, plan=Plan({"fused_optimizer": {}}), strict=True)
+    assert (done.returncode, done.stdout) == (2, "saved\n")
+
+
+@pytest.mark.attack("messages")
+def test_a_run_that_fails_says_what_of_its_plan_was_missed(stage: Stage) -> None:
+    done = stage.run(f"{BY_HAND}\nraise ValueError('boom')", plan=Plan({"fused_optimizer": {}}), strict=True)
+    assert done.returncode == 1
+    assert "ValueError: boom" in done.stderr
+    assert "fused_optimizer of the plan could not be applied" in done.stderr
+
+
 @pytest.mark.thorough
 def test_a_strict_run_stops_there(stage: Stage) -> None:
     done = stage.run(TRAIN + "train(3)\nprint('done')", plan=Plan({"channels_last": {}}), strict=True)
