@@ -9,7 +9,7 @@ from statistics import fmean
 from textwrap import fill
 from typing import Any
 
-from hasten.bench.claims import CLAIM_LEAST_PROCESSES, CLAIM_LEAST_SPEEDUP, SLOW
+from hasten.bench.claims import CLAIM_LEAST_PROCESSES, CLAIM_LEAST_SPEEDUP, SLOW, reckoned
 from hasten.bench.statistics import claim_probability, interval
 
 from .known_effects_summary import Known
@@ -88,7 +88,7 @@ def draw_claims(axes: Any, shown: Sequence[Known], simulated: dict[str, Any]) ->
     if pairs >= CLAIM_LEAST_PROCESSES and spread:
         within = range(-30, 31)
         error = spread / math.sqrt(pairs)
-        needed = math.log(CLAIM_LEAST_SPEEDUP) + SLOW / (pairs + shown[0].looks_most + 1)
+        needed = math.log(CLAIM_LEAST_SPEEDUP) + SLOW / reckoned(pairs + shown[0].looks_most)
         excesses = [(math.log1p(gain / 100) - needed) / error for gain in within]
         expected = [100 * claim_probability(excess, pairs) for excess in excesses]
         axes.plot(

@@ -83,10 +83,10 @@ def test_a_claim_needs_one_percent(speedup: float, claimed: bool) -> None:
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize(
     ("pairs", "looks", "least"),
-    [(4, 0, 1.106), (6, 0, 1.078), (10, 0, 1.053), (4, 20, 1.029), (10, 20, 1.025), (10, 34, 1.021)],
+    [(4, 0, 1.057), (6, 0, 1.057), (10, 0, 1.053), (4, 20, 1.029), (10, 20, 1.025), (10, 34, 1.021)],
 )
-def test_a_claim_holds_if_one_process_more_were_slow(pairs: int, looks: int, least: float) -> None:
-    """Pairs that agree: 1% and what one slow process costs the mean."""
+def test_a_claim_holds_if_one_process_in_ten_or_the_next_were_slow(pairs: int, looks: int, least: float) -> None:
+    """Pairs that agree: 1% and what such processes cost the mean."""
     assert not is_gain(steady(least - 0.001, pairs), [0.0] * looks)
     assert is_gain(steady(least + 0.001, pairs), [0.0] * looks)
 
@@ -97,13 +97,13 @@ def test_a_claim_holds_if_one_process_more_were_slow(pairs: int, looks: int, lea
 def test_a_slow_process_alone_counts_in_the_claim(slow_by: float, alone: int) -> None:
     looks = [0.0] * (alone - 1)
     added = allowance(steady(1.2), [*looks, slow_by]) - allowance(steady(1.2), [*looks, 0.0])
-    assert added == pytest.approx(slow_by / (4 + alone + 1))
+    assert added == pytest.approx(slow_by / max(10, 4 + alone + 1))
 
 
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize("log_time", [-1.0, -0.1, 0.0, 0.1, 0.2])
 def test_what_is_not_slow_is_a_process_that_was_seen_and_no_more(log_time: float) -> None:
-    assert allowance(steady(1.2), [log_time]) == pytest.approx(SLOW / 6)
+    assert allowance(steady(1.2, 10), [log_time]) == pytest.approx(SLOW / 12)
     assert not is_slow(log_time)
 
 
@@ -184,7 +184,7 @@ def test_how_far_pairs_lie_apart_decides_and_not_where_they_lie() -> None:
 
 
 def test_pairs_that_agree_find_the_least_gain_and_what_may_be_unseen() -> None:
-    assert least_found([-0.1] * 4, 4) == pytest.approx(1.01 * math.exp(SLOW / 5) - 1)
+    assert least_found([-0.1] * 4, 4) == pytest.approx(1.01 * math.exp(SLOW / 10) - 1)
     assert least_found([-0.1] * 3 + [-0.1 + SLOW], 10**6) == pytest.approx(0.01, abs=1e-2)
 
 

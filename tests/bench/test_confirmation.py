@@ -36,7 +36,7 @@ def alone(stage: PaperStage, pairs: int) -> list[PaperWorker]:
         (0.5, Effort(4, 20), 0),  # large enough as it is
         (0.9, Effort(10, 20), 0),
         (0.9, Effort(4, 20), 0),
-        (0.93, Effort(4, 20), 4),  # three are needed
+        (0.93, Effort(4, 20), 0),  # enough for one in ten
         (0.95, Effort(4, 20), 6),
         (0.97, Effort(10, 20), 12),
         (0.98, Effort(10, 20), 0),  # 34 would be needed
@@ -61,35 +61,35 @@ def test_processes_alone_are_started_where_they_decide(effect: float, effort: Ef
 
 
 def test_a_process_alone_is_warmed_up_and_trains_one_block() -> None:
-    stage = PaperStage(effects={"malloc": 0.93})
-    confirmed(stage, Effort(4, 4))
-    assert len(alone(stage, 4)) == 4
+    stage = PaperStage(effects={"malloc": 0.95})
+    confirmed(stage, Effort(4, 6))
+    assert len(alone(stage, 4)) == 6
     for worker in alone(stage, 4):
         # and is asked, at its end, whether the plan took effect in it
         assert worker.log == ["malloc x 30", "paused", "malloc x 11", "paused", "paused"]
 
 
 def test_two_are_started_side_by_side_and_train_one_after_the_other() -> None:
-    stage = PaperStage(effects={"malloc": 0.93})
+    stage = PaperStage(effects={"malloc": 0.95})
     started: list[int] = []
     stage.on_start = lambda _: started.append(sum(not worker.stopped for worker in stage.workers))
-    confirmed(stage, Effort(4, 4))
-    assert started == [2] * 12
+    confirmed(stage, Effort(4, 6))
+    assert started == [2] * 14
 
 
 @pytest.mark.attack("truth")
 def test_a_slow_one_asks_for_more_and_is_kept() -> None:
     speeds = (*[0.01] * 9, SLOW_SPEED, 0.01)
-    trial = confirmed(PaperStage(speeds, effects={"malloc": 0.93}), Effort(4, 20))
-    assert trial.looks == pytest.approx([0.0, SLOW, *[0.0] * 8])
+    trial = confirmed(PaperStage(speeds, effects={"malloc": 0.95}), Effort(4, 20))
+    assert trial.looks == pytest.approx([0.0, SLOW, *[0.0] * 16])
     assert is_gain(trial.log_ratios, trial.looks)
 
 
 @pytest.mark.attack("truth")
 def test_where_too_many_are_slow_it_is_given_up() -> None:
-    trial = confirmed(PaperStage((*[0.01] * 9, SLOW_SPEED), effects={"malloc": 0.93}), Effort(4, 8))
+    trial = confirmed(PaperStage((*[0.01] * 9, SLOW_SPEED), effects={"malloc": 0.95}), Effort(4, 8))
     assert trial.failure is None
-    assert len(trial.looks) == 2, "one of them slow, and eight more would be needed"
+    assert len(trial.looks) == 2, "one of them slow, and fifteen more would be needed"
     assert not is_gain(trial.log_ratios, trial.looks)
 
 
@@ -109,7 +109,7 @@ def test_a_failed_comparison_starts_none(effort: Effort) -> None:
 
 @pytest.mark.attack("truth")
 def test_a_plan_that_fails_alone_is_not_claimed() -> None:
-    stage = PaperStage(effects={"malloc": 0.93})
+    stage = PaperStage(effects={"malloc": 0.95})
 
     def die(_: PaperWorker) -> None:
         if len(stage.workers) > 8:

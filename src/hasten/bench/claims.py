@@ -19,12 +19,13 @@ CLAIM_LEAST_PROCESSES = 4
 
 SLOW = math.log(22 / 14)  # of a process: under glibc's allocator, steps of one script took 14 or 22 ms
 _CALLED_SLOW = SLOW / 2  # half-way to it
+ONE_IN = 10  # processes of the plan that one slow one is reckoned with, until more were seen
 LOOKS_MOST = 20  # processes of the plan that are started alone, at most: more find little more
 
 
 def is_gain(log_ratios: Sequence[float], looks: Sequence[float] = ()) -> bool:
     """Whether a gain may be claimed: the 99% one-sided lower bound of the speedup is above 1.01, also if one
-    process more of the plan had been seen, and been slow.
+    process in ten of the plan were slow; where more were seen, one in so many.
 
     ``log_ratios``: one value a pair of fresh processes, of measurements that chose nothing. ``looks``: of
     processes of the plan that were started besides, the logarithm of each one's time over the usual one's.
@@ -44,12 +45,17 @@ def margin(log_ratios: Sequence[float]) -> float:
 def allowance(log_ratios: Sequence[float], looks: Sequence[float] = ()) -> float:
     """What slow processes of the plan add to the mean log ratio, beyond what the pairs show.
 
-    As if one more had been seen, and been slow: the rule of succession. Where a pair was slow it is 0, since
-    then such processes are in the mean and in how far the pairs lie apart.
+    As if one in ten were slow, or with more than that seen, the next: the rule of succession. Where a pair
+    was slow it is 0, since then such processes are in the mean and in how far the pairs lie apart.
     """
     if shows_slow(log_ratios):
         return 0.0
-    return (SLOW + sum(look for look in looks if is_slow(look))) / (len(log_ratios) + len(looks) + 1)
+    return (SLOW + sum(filter(is_slow, looks))) / reckoned(len(log_ratios) + len(looks))
+
+
+def reckoned(seen: int) -> int:
+    """With how many processes of the plan one that is slow is reckoned, where so many were seen."""
+    return max(ONE_IN, seen + 1)
 
 
 def shows_slow(log_ratios: Sequence[float]) -> bool:
@@ -76,8 +82,8 @@ def looks_needed(log_ratios: Sequence[float], looks: Sequence[float] = ()) -> in
     if left <= 0:
         return None
     missing = allowance(log_ratios, looks) / left  # times what may be added
-    seen = len(log_ratios) + len(looks) + 1
-    return 0 if missing < 1 else math.floor(seen * missing) + 1 - seen
+    seen = len(log_ratios) + len(looks)
+    return 0 if missing < 1 else math.floor(reckoned(seen) * missing) - seen
 
 
 def worth_looking(log_ratios: Sequence[float], looks: Sequence[float], most: int) -> bool:
@@ -102,7 +108,7 @@ def least_found(log_ratios: Sequence[float], pairs: int, looks: int = 0) -> floa
     found, gain or loss, does not enter: only how far the pairs lie apart.
     """
     error = stdev(log_ratios) / math.sqrt(pairs)
-    unseen = 0.0 if shows_slow(log_ratios) else SLOW / (pairs + looks + 1)
+    unseen = 0.0 if shows_slow(log_ratios) else SLOW / reckoned(pairs + looks)
     return CLAIM_LEAST_SPEEDUP * math.exp(excess_found(pairs) * error + unseen) - 1
 
 
