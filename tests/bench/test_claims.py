@@ -85,7 +85,7 @@ def test_a_claim_needs_one_percent(speedup: float, claimed: bool) -> None:
     ("pairs", "looks", "least"),
     [(4, 0, 1.057), (6, 0, 1.057), (10, 0, 1.053), (4, 20, 1.029), (10, 20, 1.025), (10, 34, 1.021)],
 )
-def test_a_claim_holds_if_one_process_in_ten_or_the_next_were_slow(pairs: int, looks: int, least: float) -> None:
+def test_a_claim_holds_if_one_in_ten_or_the_next_were_slow(pairs: int, looks: int, least: float) -> None:
     """Pairs that agree: 1% and what such processes cost the mean."""
     assert not is_gain(steady(least - 0.001, pairs), [0.0] * looks)
     assert is_gain(steady(least + 0.001, pairs), [0.0] * looks)

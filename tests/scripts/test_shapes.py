@@ -53,7 +53,12 @@ ALWAYS = {
 }
 REFUSED_ALWAYS = {"scripted_root", "trains_in_children", "functional_call", "hangs", "raises"}
 # These start as forks of a process that has torch. A library, and TorchScript, ask how they were started.
-FORKED = (ALWAYS | REFUSED_ALWAYS) - {"hf_trainer", "lightning_trainer", "scripted_root"}
+FORKED = (ALWAYS | REFUSED_ALWAYS) - {
+    "hf_trainer",
+    "lightning_trainer",
+    "scripted_root",
+    "trains_in_children",
+}
 
 
 def workers(shape: Shape) -> AbstractContextManager[None]:

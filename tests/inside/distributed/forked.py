@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import runpy
@@ -136,6 +137,7 @@ def _start(
     sys.stderr.flush()
     child = os.fork()
     if not child:
+        gc.freeze()  # what is garbage of ours may hold files of ours, and must not be cleared away here
         out = heard[1] if heard is not None else _opened(output.stdout)
         os.setsid()
         os.environ.clear()
