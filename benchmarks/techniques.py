@@ -19,6 +19,7 @@ from hasten.bench.claims import LOOKS_MOST, Effort, is_gain
 from hasten.bench.confirmation import confirm
 from hasten.bench.observe import observe
 from hasten.bench.pairs import PairsBench
+from hasten.budget import PAIRS_MOST
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.records.codec import to_json
 from hasten.records.facts import Facts
@@ -29,7 +30,7 @@ from .results import FOLDER, write_result
 from .staging import staged
 
 WORKLOADS = Path(__file__).parent / "workloads"
-PAIRS = 8
+PAIRS = PAIRS_MOST  # beside fewer, a tune starts no processes alone
 GAIN, NO_GAIN, REFUSED, FAILED = "gain", "no gain", "refused", "failed"
 
 

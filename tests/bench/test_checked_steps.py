@@ -12,29 +12,18 @@ import pytest
 from hasten.bench.checked_steps import Watched, checked_steps, watch
 from hasten.bench.ending import ScriptEnded, ScriptOver
 from hasten.bench.process import WorkerProcess
-from hasten.records.messages import (
-    Compared,
-    CompareStep,
-    Departed,
-    Failed,
-    LoadState,
-    Message,
-    RecordStep,
-    SaveState,
-    StepRequest,
-    Written,
-)
+from hasten.records import messages
 from hasten.records.trace import StepTrace
 
 STEPS = 30
 CHECKED = [1, *checked_steps(STEPS)]
 
 
-ANSWERS: dict[type[Message], Message] = {
-    SaveState: Written(),
-    RecordStep: Written(),
-    LoadState: Departed({}, ()),
-    CompareStep: Compared({"weight": [1.0, 1.0, 0.0]}, {}, {}),
+ANSWERS: dict[type[messages.Message], messages.Message] = {
+    messages.SaveState: messages.Written(),
+    messages.RecordStep: messages.Written(),
+    messages.LoadState: messages.Departed({}, ()),
+    messages.CompareStep: messages.Compared({"weight": [1.0, 1.0, 0.0]}, {}, {}),
 }
 
 
@@ -45,9 +34,9 @@ class Paper:
     name: str
     log: list[str]
     length: int = 10**9
-    failing: type[Message] | None = None  # the request that fails
+    failing: type[messages.Message] | None = None  # the request that fails
     taken: int = 1
-    requests: list[Message] = field(default_factory=list)
+    requests: list[messages.Message] = field(default_factory=list)
 
     def steps(self, count: int) -> None:
         assert count > 0, "a worker that is asked for no steps never answers"
@@ -59,11 +48,11 @@ class Paper:
     def testimony(self) -> tuple[StepTrace, ...]:
         return tuple(StepTrace(optimizer=n % 2) for n in range(self.taken))
 
-    def numerics(self, request: StepRequest) -> Message:
+    def numerics(self, request: messages.StepRequest) -> messages.Message:
         self.log.append(f"{self.name} {type(request).__name__}")
         self.requests.append(request)
         if type(request) is self.failing:
-            return Failed("no room")
+            return messages.Failed("no room")
         return ANSWERS[type(request)]
 
 
@@ -88,7 +77,7 @@ def test_the_reference_is_ahead_at_every_checked_step(tmp_path: Path) -> None:
 def test_what_the_reference_made_is_of_the_optimizer_that_stepped(tmp_path: Path) -> None:
     reference = Paper("a", [])
     watched(tmp_path, reference, Paper("b", []))
-    records = [request for request in reference.requests if isinstance(request, RecordStep)]
+    records = [request for request in reference.requests if isinstance(request, messages.RecordStep)]
     assert [record.optimizer for record in records] == [(step - 1) % 2 for step in CHECKED]
 
 
@@ -107,17 +96,17 @@ def test_one_that_ends_sooner_does_not_keep_the_others(tmp_path: Path) -> None:
     assert [check.step for check in whole.checks] == CHECKED
 
 
-@pytest.mark.parametrize("request_", [RecordStep, SaveState])
+@pytest.mark.parametrize("request_", [messages.RecordStep, messages.SaveState])
 def test_a_reference_that_fails_is_watched_to_the_end_all_the_same(
-    tmp_path: Path, request_: type[Message]
+    tmp_path: Path, request_: type[messages.Message]
 ) -> None:
     first, (other,) = watched(tmp_path, Paper("a", [], failing=request_), Paper("b", []))
     assert first.failed == "no room"
     assert len(first.testimony) == len(other.testimony) == STEPS
 
 
-@pytest.mark.parametrize("request_", [LoadState, CompareStep])
-def test_one_that_fails_is_asked_no_more(tmp_path: Path, request_: type[Message]) -> None:
+@pytest.mark.parametrize("request_", [messages.LoadState, messages.CompareStep])
+def test_one_that_fails_is_asked_no_more(tmp_path: Path, request_: type[messages.Message]) -> None:
     worker = Paper("b", [], failing=request_)
     _, (other,) = watched(tmp_path, Paper("a", []), worker)
     assert other.failed == "no room"

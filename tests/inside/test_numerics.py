@@ -12,23 +12,11 @@ import pytest
 import torch
 
 from hasten.inside.numerics import Numerics
-from hasten.records.messages import (
-    Compared,
-    CompareStep,
-    Departed,
-    Failed,
-    LoadState,
-    Message,
-    RecordStep,
-    Request,
-    SaveState,
-    StepRequest,
-    Sums,
-)
+from hasten.records import messages
 from hasten.records.plan import BASELINE, Plan
 from hasten.testing.workbench import workbench
 
-Answer = TypeVar("Answer", bound=Message)
+Answer = TypeVar("Answer", bound=messages.Message)
 OPTIMIZERS: dict[str, Callable[..., Any]] = {
     "SGD": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
     "Adam": torch.optim.Adam,
@@ -47,15 +35,15 @@ class Files:
         with workbench(make_optimizer=OPTIMIZERS[optimizer]) as bench:
             numerics = Numerics(bench.training)
             bench.train(steps)
-            asked(numerics, SaveState(self.state))
+            asked(numerics, messages.SaveState(self.state))
             bench.train(1)
-            asked(numerics, RecordStep(self.made, 0))
+            asked(numerics, messages.RecordStep(self.made, 0))
 
-    def load(self, numerics: Numerics) -> Departed:
-        return asked(numerics, LoadState(self.state, self.made))
+    def load(self, numerics: Numerics) -> messages.Departed:
+        return asked(numerics, messages.LoadState(self.state, self.made))
 
-    def compare(self, numerics: Numerics) -> Compared:
-        return asked(numerics, CompareStep(self.made))
+    def compare(self, numerics: Numerics) -> messages.Compared:
+        return asked(numerics, messages.CompareStep(self.made))
 
 
 @pytest.fixture
@@ -63,14 +51,14 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path)
 
 
-def asked(numerics: Numerics, request: Request[Answer | Failed]) -> Answer:
-    answer = numerics.answer(cast(StepRequest, request))
+def asked(numerics: Numerics, request: messages.Request[Answer | messages.Failed]) -> Answer:
+    answer = numerics.answer(cast(messages.StepRequest, request))
     assert isinstance(answer, request.answer())
-    assert not isinstance(answer, Failed)
+    assert not isinstance(answer, messages.Failed)
     return answer
 
 
-def apart(found: Mapping[str, Sums]) -> dict[str, float]:
+def apart(found: Mapping[str, messages.Sums]) -> dict[str, float]:
     """Relative to the reference's, by tensor."""
     return {name: (sums[2] / sums[0]) ** 0.5 for name, sums in found.items() if sums[0]}
 
@@ -131,7 +119,7 @@ def test_after_the_checked_step_nothing_of_ours_is_left(files: Files, optimizer:
 def test_the_first_step_needs_no_state(files: Files) -> None:
     with workbench() as bench:
         bench.train(1)
-        asked(Numerics(bench.training), RecordStep(files.made, 0))
+        asked(Numerics(bench.training), messages.RecordStep(files.made, 0))
     with workbench() as bench:
         bench.training.forward_wrappers["three"] = times_three
         bench.train(1)
@@ -189,7 +177,7 @@ def test_plain_numbers_of_an_optimizer_are_compared_as_numbers(files: Files) -> 
         first = next(iter(bench.optimizer.state.values()))
         first["prev_loss"], first["func_evals"] = 0.5, 7
         numerics = Numerics(bench.training)
-        asked(numerics, SaveState(files.state))
+        asked(numerics, messages.SaveState(files.state))
         first["prev_loss"] = 0.5001
         found = files.load(numerics)
         assert apart(found.since)["prev_loss"] == pytest.approx(2e-4, rel=1e-3)
@@ -221,16 +209,16 @@ def test_no_room_is_a_reason_not_to_compare(files: Files, monkeypatch: pytest.Mo
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, 1000))
     with workbench() as bench:
         bench.train(1)
-        answer = Numerics(bench.training).answer(SaveState(files.state))
-    assert isinstance(answer, Failed)
+        answer = Numerics(bench.training).answer(messages.SaveState(files.state))
+    assert isinstance(answer, messages.Failed)
     assert "do not fit where temporary files go" in answer.reason
 
 
 def test_a_folder_that_is_gone_is_one_too(files: Files, tmp_path: Path) -> None:
     with workbench() as bench:
         bench.train(1)
-        answer = Numerics(bench.training).answer(SaveState(str(tmp_path / "no" / "state")))
-    assert isinstance(answer, Failed)
+        answer = Numerics(bench.training).answer(messages.SaveState(str(tmp_path / "no" / "state")))
+    assert isinstance(answer, messages.Failed)
     assert "could not be written" in answer.reason
 
 
@@ -239,8 +227,8 @@ def test_a_model_of_other_parameters_cannot_be_compared(files: Files) -> None:
     with workbench() as bench:
         bench.train(1)
         bench.model.add_module("more", torch.nn.Linear(4, 4))
-        answer = Numerics(bench.training).answer(LoadState(files.state, files.made))
-    assert isinstance(answer, Failed)
+        answer = Numerics(bench.training).answer(messages.LoadState(files.state, files.made))
+    assert isinstance(answer, messages.Failed)
 
 
 def test_a_root_that_came_since_the_checked_step_is_left_out_of_the_departure(
@@ -251,12 +239,12 @@ def test_a_root_that_came_since_the_checked_step_is_left_out_of_the_departure(
     with workbench() as bench:
         numerics = Numerics(bench.training)
         bench.train(3)
-        asked(numerics, SaveState(files.state))
+        asked(numerics, messages.SaveState(files.state))
         bench.train(1)
-        asked(numerics, RecordStep(files.made, 0))
+        asked(numerics, messages.RecordStep(files.made, 0))
         bench.training.add_root(later)
         bench.train(2)
-        asked(numerics, SaveState(then))
+        asked(numerics, messages.SaveState(then))
     with workbench() as bench:
         numerics = Numerics(bench.training)
         bench.train(3)
@@ -265,6 +253,6 @@ def test_a_root_that_came_since_the_checked_step_is_left_out_of_the_departure(
         files.compare(numerics)
         bench.training.add_root(later)
         bench.train(2)
-        departed = asked(numerics, LoadState(then, files.made))
+        departed = asked(numerics, messages.LoadState(then, files.made))
     assert departed.counts == ()
     assert departed.since["parameters"][2] == 0.0

@@ -8,22 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..records.messages import (
-    CompareStep,
-    Departed,
-    Failed,
-    LoadState,
-    Message,
-    RecordStep,
-    Request,
-    SaveState,
-    Sums,
-)
+from ..records import messages
 from ..records.trace import Testimony
 from .ending import ScriptOver
 from .worker import Worker
 
-Answer = TypeVar("Answer", bound=Message)
+Answer = TypeVar("Answer", bound=messages.Message)
 
 
 @dataclass(frozen=True)
@@ -35,10 +25,10 @@ class Check:
     """
 
     step: int
-    gradient: Mapping[str, Sums]
-    update: Mapping[str, Sums] = field(default_factory=dict)
-    buffers: Mapping[str, Sums] = field(default_factory=dict)
-    since: Mapping[str, Sums] = field(default_factory=dict)
+    gradient: Mapping[str, messages.Sums]
+    update: Mapping[str, messages.Sums] = field(default_factory=dict)
+    buffers: Mapping[str, messages.Sums] = field(default_factory=dict)
+    since: Mapping[str, messages.Sums] = field(default_factory=dict)
     counts: Sequence[str] = ()
 
 
@@ -69,7 +59,7 @@ def watch(
         _check(ahead, behind, 1, state, made)
         for step in checked_steps(steps):
             ahead.advance(step - 1)
-            ahead.ask(SaveState(state))
+            ahead.ask(messages.SaveState(state))
             ahead.advance(step)
             if ahead.failed or ahead.over is not None:
                 break
@@ -98,12 +88,12 @@ class _Led:
             except ScriptOver as end:
                 self.over = end.ended.testimony
 
-    def ask(self, request: Request[Answer | Failed]) -> Answer | None:
+    def ask(self, request: messages.Request[Answer | messages.Failed]) -> Answer | None:
         """None where it failed, now or before, or its script has come to its end."""
         if self.failed or self.over is not None:
             return None
         answer = self._worker.numerics(request)
-        if isinstance(answer, Failed):
+        if isinstance(answer, messages.Failed):
             self.failed = answer.reason
             return None
         return answer
@@ -114,9 +104,10 @@ class _Led:
     def check(self, step: int, state: str, made: str) -> None:
         """Take ``step`` from the reference's state, the first from this worker's own."""
         self.advance(step - 1)
-        departed = (self.ask(LoadState(state, made)) if step > 1 else None) or Departed({}, ())
+        departed = self.ask(messages.LoadState(state, made)) if step > 1 else None
+        departed = departed or messages.Departed({}, ())
         self.advance(step)
-        found = self.ask(CompareStep(made))
+        found = self.ask(messages.CompareStep(made))
         if found is not None:
             self._checks.append(
                 Check(step, found.gradient, found.update, found.buffers, departed.since, departed.counts)
@@ -128,7 +119,7 @@ class _Led:
 
 
 def _check(ahead: _Led, behind: Sequence[_Led], step: int, state: str, made: str) -> None:
-    ahead.ask(RecordStep(made, ahead.last_optimizer()))
+    ahead.ask(messages.RecordStep(made, ahead.last_optimizer()))
     for led in behind:
         if not ahead.failed:
             led.check(step, state, made)

@@ -2,7 +2,7 @@
 
 Two things can be wrong with what pairs of fresh processes say: that they scatter, which the bound of
 Student's t covers, and that some processes of the plan are slow and the pairs show none of them, which no
-interval covers. So what one more process would cost, were it slow, is taken off.
+interval covers. So what such processes would cost, were one in ten of them slow, is taken off.
 """
 
 from __future__ import annotations

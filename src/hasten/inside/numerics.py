@@ -13,21 +13,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..records.messages import (
-    Compared,
-    CompareStep,
-    Departed,
-    Failed,
-    LoadState,
-    Message,
-    RecordStep,
-    SaveState,
-    Shapes,
-    StepRequest,
-    Sums,
-    TellShapes,
-    Written,
-)
+from ..records import messages
 from . import own_files
 from .training import Training
 from .training_state import buffers_of, dense, parameters_of, take_up, taken_down
@@ -47,23 +33,23 @@ class Numerics:
         self._hooks: list[Any] = []
         self.on_load: Callable[[], None] = lambda: None
 
-    def answer(self, request: StepRequest) -> Message:
+    def answer(self, request: messages.StepRequest) -> messages.Message:
         try:
             match request:
-                case SaveState():
+                case messages.SaveState():
                     return self._save(request)
-                case RecordStep():
+                case messages.RecordStep():
                     return self._record(request)
-                case LoadState():
+                case messages.LoadState():
                     return self._load(request)
-                case CompareStep():
+                case messages.CompareStep():
                     return self._compare(request)
-                case TellShapes():
+                case messages.TellShapes():
                     return self._shapes()
         except (KeyError, ValueError, OSError, RuntimeError) as error:  # the two do not hold the same tensors
-            return Failed(f"{type(error).__name__}: {error}")
+            return messages.Failed(f"{type(error).__name__}: {error}")
 
-    def _shapes(self) -> Shapes:
+    def _shapes(self) -> messages.Shapes:
         roots, optimizers = self._training.roots, self._training.optimizers
         shapes = {
             f"{MODEL} {number}: {name}": tuple(value.shape)
@@ -78,16 +64,16 @@ class Numerics:
             for name, value in kept.items()
             if self._torch.is_tensor(value)
         }
-        return Shapes(shapes)
+        return messages.Shapes(shapes)
 
     # ---- the reference
-    def _save(self, request: SaveState) -> Written | Failed:
+    def _save(self, request: messages.SaveState) -> messages.Written | messages.Failed:
         state = taken_down(self._training)
         written = self._write(state, request.state)
         self._begin()
         return written
 
-    def _record(self, request: RecordStep) -> Written | Failed:
+    def _record(self, request: messages.RecordStep) -> messages.Written | messages.Failed:
         parameters = parameters_of(self._training)
         stepped = self._training.optimizers[request.optimizer] if request.optimizer >= 0 else None
         ours = {id(p) for group in stepped.param_groups for p in group["params"]} if stepped else None
@@ -99,20 +85,20 @@ class Numerics:
         changes = self._changes() if self._start is not None else {}
         return self._write({"gradient": gradients, **changes}, request.made)
 
-    def _write(self, content: Any, path: str) -> Written | Failed:
+    def _write(self, content: Any, path: str) -> messages.Written | messages.Failed:
         needed = sum(tensor.numel() * tensor.element_size() for tensor in _tensors(self._torch, content))
         try:
             free = shutil.disk_usage(os.path.dirname(path)).free
             if _SPARE * needed > free:
-                return Failed(f"{needed / 1e9:.1f} GB of state do not fit where temporary files go")
+                return messages.Failed(f"{needed / 1e9:.1f} GB of state do not fit where temporary files go")
             self._torch.save(content, path + ".new")
             os.replace(path + ".new", path)  # another worker may have the one before still mapped
         except (OSError, RuntimeError) as error:  # a full disk is a RuntimeError of torch's
-            return Failed(f"state could not be written to a temporary file: {error}")
-        return Written()
+            return messages.Failed(f"state could not be written to a temporary file: {error}")
+        return messages.Written()
 
     # ---- the others
-    def _load(self, request: LoadState) -> Departed:
+    def _load(self, request: messages.LoadState) -> messages.Departed:
         state, made = self._read(request.state), self._read(request.made)
         departed = self._departed(state)
         take_up(self._training, state)
@@ -137,7 +123,7 @@ class Numerics:
 
         self._hooks = [o.register_step_pre_hook(handed) for o in self._training.optimizers]
 
-    def _departed(self, state: Mapping[str, Any]) -> Departed:
+    def _departed(self, state: Mapping[str, Any]) -> messages.Departed:
         """Since the last checked step: of parameters and buffers the change, of the optimizer's state the
         values.
         """
@@ -148,7 +134,7 @@ class Numerics:
             for name, buffer in buffers.items()
             if not buffer.is_floating_point() and not _same(torch, buffer, state["buffers"][name])
         ]
-        since: dict[str, list[Sums]] = {}
+        since: dict[str, list[messages.Sums]] = {}
         for kind, tensors in (("parameters", parameters), ("buffers", buffers)):
             if start is not None:
                 since[kind] = [
@@ -165,9 +151,10 @@ class Numerics:
                         since.setdefault(key, []).append(_sums(torch, a, b))
                     elif not _same(torch, a, b):
                         counts.append(f"{key} of {name}")
-        return Departed({kind: _total(sums) for kind, sums in since.items()}, tuple(counts[:_MOST_COUNTS]))
+        departed = {kind: _total(sums) for kind, sums in since.items()}
+        return messages.Departed(departed, tuple(counts[:_MOST_COUNTS]))
 
-    def _compare(self, request: CompareStep) -> Compared:
+    def _compare(self, request: messages.CompareStep) -> messages.Compared:
         made, parameters = self._read(request.made), parameters_of(self._training)
         while self._hooks:
             self._hooks.pop().remove()
@@ -176,8 +163,8 @@ class Numerics:
             for name, gradient in made["gradient"].items()
         }
         handed, self._own = self._own, {}
-        updates: dict[str, Sums] = {}
-        buffers: dict[str, Sums] = {}
+        updates: dict[str, messages.Sums] = {}
+        buffers: dict[str, messages.Sums] = {}
         if handed and "update" in made:  # after a step on its own gradient, an update might be rounding
             ours = self._changes()
             left = made["gradient"].keys() - handed.keys()
@@ -194,7 +181,7 @@ class Numerics:
                 name: _sums(self._torch, ours["buffers"][name], change)
                 for name, change in made["buffers"].items()
             }
-        return Compared(gradients, updates, buffers)
+        return messages.Compared(gradients, updates, buffers)
 
     # ---- both
     @property
@@ -238,14 +225,14 @@ def _rounding(torch: Any, parameter: Any) -> float:
     return float((epsilon * parameter.detach().double().norm()) ** 2)
 
 
-def _sums(torch: Any, ours: Any, reference: Any, explained: float = 0.0) -> Sums:
+def _sums(torch: Any, ours: Any, reference: Any, explained: float = 0.0) -> messages.Sums:
     r = reference.detach().double()
     c = torch.zeros_like(r) if ours is None else ours.detach().to(r.device).double()
     apart = float((c - r).square().sum())
     return [float(r.square().sum()), float((c * r).sum()), 0.0 if apart <= explained else apart]
 
 
-def _total(sums: Sequence[Sums]) -> Sums:
+def _total(sums: Sequence[messages.Sums]) -> messages.Sums:
     return [sum(column) for column in zip(*sums, strict=True)] if sums else [0.0, 0.0, 0.0]
 
 

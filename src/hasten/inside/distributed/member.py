@@ -14,15 +14,7 @@ from typing import Any, NoReturn
 from ...records.ranks import Findings
 from ..backward_call import OF_AUTOGRAD, OF_TENSOR, read_call
 from ..hooks import Hooks
-from ..internals.loaders import (
-    NEXT_DATA,
-    NEXT_INDEX,
-    RESET,
-    base_seed,
-    iterator_in_process,
-    iterator_kind,
-    put_base_seed,
-)
+from ..internals import loaders
 from ..job import Ranks
 from ..observer import Observer
 from ..training import Call, Training
@@ -111,14 +103,14 @@ class Member:
     def _install_in_loaders(self) -> None:
         from torch.utils.data import DataLoader
 
-        replace, iterators = self.training.seams.replace, iterator_kind()
+        replace, iterators = self.training.seams.replace, loaders.iterator_kind()
         replace(DataLoader, "__iter__", self._around_iter)
         replace(iterators, "__init__", self._around_making)
-        replace(iterators, RESET, self._around_reset)
-        replace(iterators, NEXT_INDEX, self._around_order)
-        replace(iterator_in_process(), NEXT_DATA, self._around_fetch)
+        replace(iterators, loaders.RESET, self._around_reset)
+        replace(iterators, loaders.NEXT_INDEX, self._around_order)
+        replace(loaders.iterator_in_process(), loaders.NEXT_DATA, self._around_fetch)
         if self.checks is not None:
-            replace(iterators, RESET, self.checks.around_reset)
+            replace(iterators, loaders.RESET, self.checks.around_reset)
             replace(iterators, "__next__", self.checks.around_next)
 
     def _around_iter(self, original: Any) -> Any:
@@ -132,7 +124,7 @@ class Member:
         def __init__(iterator: Any, *args: Any, **kwargs: Any) -> None:
             original(iterator, *args, **kwargs)
             # of the workers' own streams
-            put_base_seed(iterator, seed_of(self.ranks.rank, base_seed(iterator)))
+            loaders.put_base_seed(iterator, seed_of(self.ranks.rank, loaders.base_seed(iterator)))
 
         return __init__
 

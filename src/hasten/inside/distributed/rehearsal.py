@@ -21,8 +21,7 @@ from .. import own_files
 from ..doubled import double_all, doubled
 from ..fetching import samples_of
 from ..hooks import Hooks
-from ..internals.loaders import batches_given
-from ..internals.modules import batch_norm_kind, dropout_kind
+from ..internals import loaders, modules
 from ..job import COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SHORT, WITH_SUM, Ranks
 from ..loader_override import LoaderOverride, workers
 from ..observer import Observer
@@ -91,7 +90,7 @@ class Rehearsal(Member):
     def _around_order(self, original: Any) -> Any:
         def _next_index(iterator: Any) -> Any:
             cuts = self.slicer.cuts(iterator, torch.is_grad_enabled())
-            if cuts and self._short and batches_given(iterator) >= _SHORT_BATCHES:
+            if cuts and self._short and loaders.batches_given(iterator) >= _SHORT_BATCHES:
                 raise StopIteration
             try:
                 indices = original(iterator)
@@ -207,11 +206,7 @@ class Rehearsal(Member):
     def _found_alone(self) -> Findings:
         """Why it cannot even be tried, and the file for the ranks."""
         refusals = [*self.training.obstacles, *self._unfit()]
-        normed = any(
-            isinstance(module, batch_norm_kind(torch))
-            for root in self.training.roots
-            for module in root.modules()
-        )
+        normed = any(isinstance(part, modules.batch_norm_kind(torch)) for part in self._parts())
         findings = Findings(
             loader=self._keys[0] if self._keys else None,
             least=2 if normed else 1,
@@ -277,6 +272,9 @@ class Rehearsal(Member):
         remarks = tuple(self._remarks())
         return replace(self.findings, loss=loss, refusals=tuple(refusals), remarks=remarks)
 
+    def _parts(self) -> list[Any]:
+        return [part for root in self.training.roots for part in root.modules()]
+
     def _precision(self, uses: Sequence[str]) -> str:
         kinds = {parameter.dtype for parameter in self.averaging.parameters}
         if kinds == {torch.float64}:
@@ -286,14 +284,14 @@ class Rehearsal(Member):
 
     def _remarks(self) -> list[str]:
         """What will not be as in one process, to the last bit of its randomness."""
-        modules = [module for root in self.training.roots for module in root.modules()]
         remarks = []
         if self.findings.least > 1 and not self.ranks.sync_batch_norm:
             remarks.append(
                 "batch norm takes its statistics of a rank's slice, not of the whole batch "
                 "(sync_batch_norm takes them of the whole)"
             )
-        if any(isinstance(m, dropout_kind(torch)) and m.p > 0 for m in modules):
+        dropout = modules.dropout_kind(torch)
+        if any(isinstance(part, dropout) and part.p > 0 for part in self._parts()):
             remarks.append("dropout draws other numbers than one process would")
         if self._draws.drew:
             remarks.append("random numbers in a training step are other ones than in one process")
