@@ -138,23 +138,34 @@ def _start(
     child = os.fork()
     if not child:
         gc.freeze()  # what is garbage of ours may hold files of ours, and must not be cleared away here
-        out = heard[1] if heard is not None else _opened(output.stdout)
-        os.setsid()
-        os.environ.clear()
-        os.environ.update(environment)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
-        for place, descriptor in ((1, out), (2, _opened(output.stderr))):
-            os.dup2(descriptor, place)
-        for number in map(int, os.listdir("/proc/self/fd")):
-            if number > 2 and number not in descriptors:
-                with suppress(OSError):  # a tensor in a file's memory fails where it finds its file closed
-                    os.dup2(nothing, number)
-        job = from_json(Job, json.loads(os.environ.pop(VARIABLE)))
-        _live(lambda: _work(job))
+        of_test = os.dup(2)
+        _live(lambda: _work(_job_of_ours(environment, descriptors, output, heard, of_test)), of_test)
     if heard is not None:
         os.close(heard[1])
     return _Process(child, os.fdopen(heard[0], "rb") if heard is not None else None)
+
+
+def _job_of_ours(
+    environment: Mapping[str, str],
+    descriptors: Sequence[int],
+    output: Output,
+    heard: tuple[int, int] | None,
+    of_test: int,
+) -> Job:
+    """What a new process would be given, and nothing else."""
+    out = heard[1] if heard is not None else _opened(output.stdout)
+    os.setsid()
+    os.environ.clear()
+    os.environ.update(environment)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    for place, descriptor in ((1, out), (2, _opened(output.stderr))):
+        os.dup2(descriptor, place)
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number > 2 and number not in (*descriptors, of_test):
+            with suppress(OSError):  # a tensor in a file's memory fails where it finds its file closed
+                os.dup2(nothing, number)
+    return from_json(Job, json.loads(os.environ.pop(VARIABLE)))
 
 
 def _opened(path: Path | None) -> int:
@@ -222,8 +233,8 @@ def _become(work: Callable[[], None], folder: Path, stdout: int, stderr: int) ->
     _live(work)
 
 
-def _live(work: Callable[[], None]) -> None:
-    """The child's whole life."""
+def _live(work: Callable[[], None], of_test: int = 2) -> None:
+    """The child's whole life; what it dies of is also written to ``of_test``, a file of the test's report."""
     code = 1
     try:
         sys.stdout = open(1, "w", closefd=False, buffering=1)  # noqa: SIM115
@@ -234,6 +245,8 @@ def _live(work: Callable[[], None]) -> None:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         traceback.print_exc()
+        if of_test != 2:
+            os.write(of_test, traceback.format_exc().encode())
     finally:
         with suppress(Exception):
             sys.stdout.flush()
