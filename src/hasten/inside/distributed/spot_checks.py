@@ -29,7 +29,7 @@ from .step_apart import WIDTH, Alike, StepApart
 if TYPE_CHECKING:
     from .member import Member
 
-SHARE = 0.01  # of the time that all ranks have, for all checks but the first
+SHARE = 0.004  # of the time that all ranks have, for all checks but the first
 _FIRST = 50  # passes before the first; the rehearsal looked at what is there at once
 _GROWTH = 1.2  # of the passes until the next
 _MOST_PASSES = 8  # of one batch

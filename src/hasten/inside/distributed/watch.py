@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from .communication import Communication
-from .watched import EACH_STEP, FULL, KINDS, LIGHT, SAMPLE, Watched, fingerprint
+from .watched import FULL, KINDS, LIGHT, RATES, SAMPLE, Watched, fingerprint
 
-SHARE = 0.004  # of the time, for each of the two comparisons that are not made in each pass
+SHARE = 0.001  # of the time, for each of the two comparisons that are not made in each pass
 _MOST = 4096  # passes between two
 _NAMED = 3  # differences that are told
 # How far a parameter may be from rank 0's by rounding: sums in another order, as threads and memory lie.
@@ -45,16 +45,17 @@ class Watch:
         if self._began:
             self._pass_seconds = _shorter(self._pass_seconds, began - self._began)
         self._began = began
-        self._now = list(EACH_STEP)
-        prints = {kind: fingerprint(self._watched.numbers(kind)) for kind in EACH_STEP}
+        self._now = [RATES]
+        prints = [0] * len(KINDS)
+        prints[0] = fingerprint(self._watched.learning_rates())
         for kinds, clock in self._clocks.items():
             if clock.is_due():
                 self._now += kinds
                 began = time.perf_counter()
-                prints |= {kind: fingerprint(self._watched.numbers(kind)) for kind in kinds}
-                clock.took(time.perf_counter() - began)
-        wishes = [clock.wish(self._pass_seconds) for clock in self._clocks.values()]
-        return [prints.get(kind, 0) for kind in KINDS], wishes
+                for kind in kinds:
+                    prints[KINDS.index(kind)] = self._fingerprint(kind)
+                clock.took(time.perf_counter() - began, self._pass_seconds)
+        return prints, [clock.wish for clock in self._clocks.values()]
 
     def heard(self, unequal: Sequence[int], wishes: Sequence[float], step: int) -> str:
         """What differs, in words; "" where all is well. ``unequal``: fingerprints, by their places;
@@ -70,7 +71,7 @@ class Watch:
 
     def compare_all(self, step: int) -> str:
         """At the end of the training, and by all ranks: as ``heard``."""
-        prints = torch.tensor([fingerprint(self._watched.numbers(kind)) for kind in KINDS])
+        prints = torch.tensor([self._fingerprint(kind) for kind in KINDS])
         all_prints = self._communication.gathered(prints)
         apart = [
             kind for place, kind in enumerate(KINDS) if bool((all_prints[:, place] != prints[place]).any())
@@ -78,6 +79,9 @@ class Watch:
         told = torch.tensor([float(kind in apart) for kind in KINDS], dtype=torch.float64)
         self._communication.sum(told)  # of two ranks that are equal a third may differ
         return self._explain([kind for kind, many in zip(KINDS, told.tolist(), strict=True) if many], step)
+
+    def _fingerprint(self, kind: str) -> int:
+        return fingerprint([value for _, value in self._watched.numbers(kind)])
 
     # ---- what differs; all ranks ask for the same
     def _explain(self, kinds: Sequence[str], step: int) -> str:
@@ -136,6 +140,7 @@ class _Clock:
     def __init__(self) -> None:
         self._left, self._every = 0, 1
         self._seconds = 0.0
+        self.wish = 1.0  # passes between two, as this rank would have it
 
     def is_due(self) -> bool:
         self._left -= 1
@@ -144,14 +149,11 @@ class _Clock:
         self._left = self._every - 1
         return True
 
-    def took(self, seconds: float) -> None:
+    def took(self, seconds: float, pass_seconds: float) -> None:
         self._seconds = seconds if not self._seconds else 0.7 * self._seconds + 0.3 * seconds
-
-    def wish(self, pass_seconds: float) -> float:
-        """Passes between two, as this rank would have it."""
-        if not math.isfinite(pass_seconds):
-            return 1.0
-        return float(min(_MOST, max(1, math.ceil(self._seconds / (SHARE * max(pass_seconds, 1e-9))))))
+        if math.isfinite(pass_seconds):
+            affordable = SHARE * max(pass_seconds, 1e-9)
+            self.wish = float(min(_MOST, max(1, math.ceil(self._seconds / affordable))))
 
     def agreed(self, every: int) -> None:
         if every != self._every:

