@@ -1,6 +1,7 @@
 """What watching costs that ranks stay one model, and one process's: two ranks, watched and not.
 
     python -m benchmarks.watching_ranks [--steps 40] [--rounds 100]
+    python -m benchmarks.watching_ranks --example fashion_cnn --epochs 1
 
 Both are the same processes: watching is switched off and on again from one block of steps to the next, in the
 order A B B A, at the same step in both ranks. A step's time watched is divided by that not watched, in each
@@ -9,6 +10,9 @@ the interval is over rounds. Beside the time on the clock each rank's processor 
 others on the machine change less; what the watching functions take is timed, too. Steps done once more in a
 fork are rare: of these the processor time is counted, of all ranks and forks. A rehearsal comes first (1,200
 steps in all).
+
+An example is trained once, watched throughout: what the watching functions take is timed, and the processor
+time of forks counted.
 """
 
 from __future__ import annotations
@@ -20,9 +24,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
+from hasten import examples
 from hasten.bench.statistics import interval
 from hasten.machine import this_machine
 
@@ -77,6 +84,31 @@ took = os.times()
 if watch: print("forks", sum(spent), took.user + took.system, file=sys.stderr, flush=True)
 """
 
+EXAMPLE = """
+import os, runpy, sys, time, torch
+watch = sys.modules.get("hasten.inside.distributed.watch")
+checks = sys.modules.get("hasten.inside.distributed.spot_checks")
+spent, counted = [0.0], [0]
+def timed(call, each):
+    def timing(*arguments):
+        began = time.perf_counter()
+        try: return call(*arguments)
+        finally: spent[0] += time.perf_counter() - began; counted[0] += each
+    return timing
+if watch:
+    for name, each in (("told", 1), ("heard", 0), ("compare_all", 0)):
+        setattr(watch.Watch, name, timed(getattr(watch.Watch, name), each))
+    for name in ("told", "heard", "finish"):
+        setattr(checks.SpotChecks, name, timed(getattr(checks.SpotChecks, name), 0))
+began = time.perf_counter()
+runpy.run_path(%r, run_name="__main__")
+took, steps = time.perf_counter() - began, max(1, counted[0])
+print("inside", f"{spent[0] / steps:.9f} {took / steps:.6f} {steps}", file=sys.stderr, flush=True)
+spent = [one._spent for one in __import__("gc").get_objects() if type(one).__name__ == "SpotChecks"]
+took = os.times()
+print("forks", sum(spent), took.user + took.system, file=sys.stderr, flush=True)
+"""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(
@@ -84,15 +116,58 @@ def main() -> None:
     )
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=100)
-    arguments = parser.parse_args()
+    parser.add_argument("--example", help="one of hasten's own, in place of the two arms")
+    arguments, further = parser.parse_known_args()
+    if arguments.example:
+        _of_example(arguments.example, further)
+    else:
+        _of_both_arms(arguments.steps, arguments.rounds)
+
+
+def _run(source: str, arguments: Sequence[str] = ()) -> list[list[str]]:
+    """What the ranks print to standard error, in words."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "train.py")
-        path.write_text(SCRIPT % (arguments.steps, arguments.rounds))
+        path.write_text(source)
         done = subprocess.run(
-            [sys.executable, "-m", "hasten.cli.main", "run", "--nproc-per-node", "2", str(path)],
-            cwd=folder, capture_output=True, text=True, check=True,
+            [sys.executable, "-m", "hasten.cli.main", "run", "--nproc-per-node", "2", str(path), *arguments],
+            cwd=folder, capture_output=True, text=True,
         )  # fmt: skip
-    lines = [line.split() for line in done.stderr.splitlines() if line.strip()]
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return [line.split() for line in done.stderr.splitlines() if line.strip()]
+
+
+def _of_example(name: str, arguments: Sequence[str]) -> None:
+    lines = _run(EXAMPLE % str(Path(examples.__file__).with_name(f"{name}.py")), arguments)
+    inside = [[float(word) for word in words[1:]] for words in lines if words[0] == "inside"]
+    per_step, step, steps = max(inside)
+    print(
+        f"{name}, {steps:.0f} steps: all that a rank does to watch takes {1e6 * per_step:.0f} us a step, "
+        f"{per_step / step:.2%} of {1e3 * step:.1f} ms"
+    )
+    spent, taken = _forks(lines)
+    _keep(
+        {"example": [name, *arguments], "inside": inside, "forks_seconds": spent, "processor_seconds": taken}
+    )
+
+
+def _forks(lines: Sequence[Sequence[str]]) -> tuple[float, float]:
+    """Processor seconds of the steps done once more, and of all ranks."""
+    forks = [(float(words[1]), float(words[2])) for words in lines if words[0] == "forks"]
+    spent, taken = forks[0][0], sum(took for _, took in forks) * 2 / len(forks)
+    print(f"steps done once more took {spent:.2f} s of processor time, {spent / taken:.2%} of {taken:.1f} s")
+    return spent, taken
+
+
+def _keep(raw: dict[str, Any]) -> None:
+    path = FOLDER / f"{datetime.now(timezone.utc):%Y-%m-%d}-watching_ranks.jsonl"
+    with path.open("a") as file:
+        file.write(json.dumps({"machine": this_machine().identity, **raw}) + "\n")
+
+
+def _of_both_arms(steps: int, rounds: int) -> None:
+    lines = _run(SCRIPT % (steps, rounds))
     ratios = {
         what: [float(words[1]) for words in lines if words[0] == what] for what in ("step", "processor")
     }
@@ -102,7 +177,6 @@ def main() -> None:
         f"all that a rank does to watch takes {1e6 * max(inside):.0f} us a step, "
         f"{max(inside) / plain:.2%} of {1e3 * plain:.1f} ms"
     )
-    forks = [(float(words[1]), float(words[2])) for words in lines if words[0] == "forks"]
     for what, several in ratios.items():
         found = interval([math.log(ratio) for ratio in several], "round")
         assert found is not None
@@ -111,18 +185,8 @@ def main() -> None:
             f"({found.low:.4f} to {found.high:.4f}, {len(several)} rounds; median "
             f"{statistics.median(several):.4f}) times that of one that is not"
         )
-    spent, taken = forks[0][0], sum(took for _, took in forks) * 2 / len(forks)
-    print(f"steps done once more took {spent:.2f} s of processor time, {spent / taken:.2%} of {taken:.1f} s")
-    path = FOLDER / f"{datetime.now(timezone.utc):%Y-%m-%d}-watching_ranks.json"
-    machine = this_machine().identity
-    raw = {
-        "machine": machine,
-        "ratios": ratios,
-        "inside": inside,
-        "forks_seconds": spent,
-        "processor_seconds": taken,
-    }
-    path.write_text(json.dumps(raw, indent=1) + "\n")
+    spent, taken = _forks(lines)
+    _keep({"ratios": ratios, "inside": inside, "forks_seconds": spent, "processor_seconds": taken})
 
 
 if __name__ == "__main__":
