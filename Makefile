@@ -10,12 +10,12 @@ demo: $(VENV)/.with-examples  ## tune a real example on real data, then train un
 	$(BIN)/hasten demo
 
 test: lint  ## everything that must hold before a change lands
-	$(BIN)/python -m pytest -n 3 --dist worksteal --durations=20 --ignore tests/test_pipeline.py
-	$(BIN)/python -m pytest --durations=20 tests/test_pipeline.py
+	$(BIN)/python -m pytest -n 3 --dist worksteal --durations=20 --ignore tests/tuning/test_pipeline.py
+	$(BIN)/python -m pytest --durations=20 tests/tuning/test_pipeline.py
 
 test-thorough: lint  ## and what takes long and seldom finds what the others miss (about an hour)
-	$(BIN)/python -m pytest -n 3 --dist worksteal --thorough --ignore tests/test_pipeline.py
-	$(BIN)/python -m pytest --thorough tests/test_pipeline.py
+	$(BIN)/python -m pytest -n 3 --dist worksteal --thorough --ignore tests/tuning/test_pipeline.py
+	$(BIN)/python -m pytest --thorough tests/tuning/test_pipeline.py
 
 lint: $(VENV)/.with-dev
 	$(BIN)/ruff format --check

@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from hasten.bench.statistics import interval
+from hasten.bench.comparing.statistics import interval
 from hasten.machine import this_machine
 
 from .results import DOCS, write_result

@@ -27,11 +27,11 @@ from tests.scripts.libraries import LIBRARY_SCRIPTS, LibraryScript
 from tests.scripts.shapes import REFUSED, TUNABLE, Shape
 from tests.scripts.trial import Outcome, follow, live_techniques, stage_for, together
 
-from hasten.bench.ending import PlanRefused, ScriptOver
-from hasten.bench.guard import guard
-from hasten.bench.numerics import ROUNDING
+from hasten.bench.guard.guard import guard
+from hasten.bench.guard.single_steps import ROUNDING
 from hasten.bench.observe import observe
 from hasten.bench.stage import Stage
+from hasten.bench.workers.ending import PlanRefused, ScriptOver
 from hasten.errors import HastenError
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.machine import this_machine

@@ -17,9 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from hasten.bench.claims import LOOKS_MOST, is_gain, looks_of, margin, worth_looking
-from hasten.bench.statistics import interval
-from hasten.budget import PAIRS_MOST
+from hasten.bench.comparing.claims import (
+    LOOKS_MOST,
+    is_gain,
+    looks_of,
+    margin,
+    worth_looking,
+)
+from hasten.bench.comparing.statistics import interval
+from hasten.tuning.budget import PAIRS_MOST
 
 from .noise import DRIFT_SD, Floats
 from .paired import (

@@ -32,7 +32,7 @@ from hasten.examples import path
 from hasten.machine import this_machine
 from hasten.records.plan import Plan
 from hasten.records.trial import Trial
-from hasten.workspace import Script, find_script
+from hasten.scripts.workspace import Script, find_script
 
 from .false_wins import inside
 from .results import write_result

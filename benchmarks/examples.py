@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from hasten.bench.statistics import interval, t_quantile
+from hasten.bench.comparing.statistics import interval, t_quantile
 from hasten.examples import path
 
 from .results import write_result

@@ -26,15 +26,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench import idle_technique
-from tests.bench.workers import one_thread
+from tests.bench.real_workers import one_thread
 
 from hasten.errors import HastenError
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local
 from hasten.machine import this_machine
-from hasten.pipeline import TuneRequest, tune
 from hasten.report.progress import Progress
-from hasten.workspace import find_script
+from hasten.scripts.workspace import find_script
+from hasten.tuning.pipeline import TuneRequest, tune
 
 from .results import FOLDER
 

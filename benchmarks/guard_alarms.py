@@ -30,17 +30,16 @@ from typing import Any
 
 from tests.bench import faulty_techniques, idle_technique
 from tests.bench.faulty_techniques import FAULTS, PLANTED, TRAINING, TRAININGS
-from tests.bench.workers import stage_for as stage_of_source
+from tests.bench.real_workers import stage_for as stage_of_source
 from tests.scripts.shapes import TUNABLE
 from tests.scripts.trial import stage_for
 
 from hasten import examples
-from hasten.bench.ending import PlanRefused
-from hasten.bench.guard import judged_closely, three_trainings
-from hasten.bench.judging import verdict_on
+from hasten.bench.guard.guard import judged_closely, three_trainings
+from hasten.bench.guard.judging import verdict_on
 from hasten.bench.observe import observe
 from hasten.bench.stage import Stage
-from hasten.budget import Costs
+from hasten.bench.workers.ending import PlanRefused
 from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local
@@ -48,6 +47,7 @@ from hasten.machine import this_machine
 from hasten.records.codec import to_json
 from hasten.records.facts import Facts
 from hasten.records.plan import Plan
+from hasten.tuning.budget import Costs
 
 from .false_wins import commit, rows_of
 from .guard_rows import counted, judged_anew, raw, summary

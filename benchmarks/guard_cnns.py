@@ -28,7 +28,7 @@ from tests.bench.faulty_techniques import FAULTS, SLIGHT
 from tests.inside.distributed.forked import workers_forked
 from tests.scripts.trial import stage_for
 
-from hasten.bench.guard import guard
+from hasten.bench.guard.guard import guard
 from hasten.bench.stage import Stage
 from hasten.machine import this_machine
 from hasten.records.codec import to_json

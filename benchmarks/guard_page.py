@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from hasten.bench.departures import departure
+from hasten.bench.guard.departures import departure
 
 from .false_wins import rows_of
 from .guard_alarms import FILE, TOLERANCES_FIXED

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from hasten.bench.checked_steps import Check, Watched
-from hasten.bench.judging import compare_losses
-from hasten.bench.numerics import judge_steps
+from hasten.bench.guard.checked_steps import Check, Watched
+from hasten.bench.guard.judging import compare_losses
+from hasten.bench.guard.single_steps import judge_steps
 from hasten.records.codec import from_json, to_json
 from hasten.records.trace import StepTrace
 from hasten.records.verdict import Difference

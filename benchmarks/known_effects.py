@@ -30,9 +30,9 @@ from tests.bench.busy_techniques import (
     busy_techniques_known,
     rounds_under,
 )
-from tests.bench.workers import first_output, stage_for
+from tests.bench.real_workers import first_output, stage_for
 
-from hasten.bench.claims import LOOKS_MOST, Effort
+from hasten.bench.comparing.claims import LOOKS_MOST, Effort
 from hasten.bench.observe import observe
 from hasten.bench.script_bench import ScriptBench
 from hasten.machine import this_machine

@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from hasten.bench.comparing.pairs import PairsBench
+from hasten.bench.comparing.statistics import interval
+from hasten.bench.comparing.warnings import before_tuning
 from hasten.bench.observe import observe
-from hasten.bench.pairs import PairsBench
-from hasten.bench.statistics import interval
-from hasten.bench.warnings import before_tuning
 from hasten.examples import path
-from hasten.inside.process_layouts import layouts
 from hasten.inside.techniques.catalog import CATALOG
+from hasten.inside.techniques.support.process_layouts import layouts
 from hasten.machine import this_machine
 from hasten.machine.vitals import idle_vitals
 from hasten.records.codec import to_json

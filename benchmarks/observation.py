@@ -19,12 +19,12 @@ from collections.abc import Callable
 from statistics import fmean, median
 from typing import Any
 
-from hasten.bench.statistics import interval
+from hasten.bench.comparing.statistics import interval
 from hasten.examples import path
 from hasten.inside.job import Job
-from hasten.inside.observer import RawStep
+from hasten.inside.observing.observer import RawStep
 from hasten.inside.seams import Seams
-from hasten.inside.sight import Sight
+from hasten.inside.worker.sight import Sight
 from hasten.machine import this_machine
 
 from .results import write_result

@@ -9,8 +9,13 @@ from statistics import fmean
 from textwrap import fill
 from typing import Any
 
-from hasten.bench.claims import CLAIM_LEAST_PROCESSES, CLAIM_LEAST_SPEEDUP, SLOW, reckoned
-from hasten.bench.statistics import claim_probability, interval
+from hasten.bench.comparing.claims import (
+    CLAIM_LEAST_PROCESSES,
+    CLAIM_LEAST_SPEEDUP,
+    SLOW,
+    reckoned,
+)
+from hasten.bench.comparing.statistics import claim_probability, interval
 
 from .known_effects_summary import Known
 from .results import DOCS

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, relu, scaled_dot_product_attention
 
-from hasten.bench.numerics import ROUNDING
-from hasten.inside.perturber import Perturber
+from hasten.bench.guard.single_steps import ROUNDING
+from hasten.inside.guarding.perturber import Perturber
 from hasten.inside.seams import Seams
 from hasten.inside.structures import map_tensors
 from hasten.inside.training import Training

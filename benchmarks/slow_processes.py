@@ -24,13 +24,13 @@ from pathlib import Path
 from statistics import median, pstdev
 from typing import Any
 
+from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.observe import observe
-from hasten.bench.pairs import PairsBench
 from hasten.examples import path
 from hasten.machine import this_machine
-from hasten.plan_file import SavedPlan, changed
+from hasten.plans.files import SavedPlan, changed
 from hasten.records.plan import BASELINE, Plan
-from hasten.workspace import find_script
+from hasten.scripts.workspace import find_script
 
 from .disturbed import tuned
 from .false_wins import commit, inside, rows_of

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hasten.bench.claims import LOOKS_MOST, Effort, is_gain
-from hasten.bench.confirmation import confirm
+from hasten.bench.comparing.claims import LOOKS_MOST, Effort, is_gain
+from hasten.bench.comparing.confirmation import confirm
+from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.observe import observe
-from hasten.bench.pairs import PairsBench
-from hasten.budget import PAIRS_MOST
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.records.codec import to_json
 from hasten.records.facts import Facts
 from hasten.records.plan import BASELINE, Plan, Settings
 from hasten.report.words import ratio_words
+from hasten.tuning.budget import PAIRS_MOST
 
 from .results import FOLDER, write_result
 from .staging import staged

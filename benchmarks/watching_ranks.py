@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from hasten import examples
-from hasten.bench.statistics import interval
+from hasten.bench.comparing.statistics import interval
 from hasten.machine import this_machine
 
 from .results import FOLDER

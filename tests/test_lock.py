@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from hasten.errors import InUse, Refusal, UsageError
-from hasten.journal import Journal
 from hasten.lock import alone, beside_nobody
-from hasten.own_plan import prepare
-from hasten.workspace import Script, Workspace
+from hasten.plans.own import prepare
+from hasten.scripts.workspace import Script, Workspace
+from hasten.tuning.journal import Journal
 
-from .test_journal import rows
+from .tuning.test_journal import rows
 
 pytestmark = [pytest.mark.attack("together")]
 

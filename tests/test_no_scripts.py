@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hasten.errors import UsageError
-from hasten.workspace import find_script
+from hasten.scripts.workspace import find_script
 
 
 def write(content: bytes) -> Callable[[Path], str]:

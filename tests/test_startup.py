@@ -42,7 +42,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["hasten", "hasten.pipeline", "hasten.plan_file", "hasten.report.terminal"]
+    "module", ["hasten", "hasten.tuning.pipeline", "hasten.plans.files", "hasten.report.terminal"]
 )
 def test_the_coordinator_starts_without_torch(module: str) -> None:
     assert heavy_modules_after(f"import {module}") == (None, [])

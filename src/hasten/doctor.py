@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
-from .devices import CHOICE
-from .inside.layers import make_layers, remove_layers
-from .inside.protect import protect
-from .inside.rehearsal import rehearse
+from .inside.sandbox.dry_run import rehearse
+from .inside.sandbox.overlay_folders import make_layers, remove_layers
+from .inside.sandbox.protect import protect
 from .records.diagnosis import Distribution, Finding, HardCoded, TorchBuild
 from .records.machine import GpuLinks, Machine
+from .scripts.devices import CHOICE
 
 BY_HAND = (
     "by hand: dist.init_process_group(), model = DistributedDataParallel(model) and a DistributedSampler, "

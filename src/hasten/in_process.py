@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .errors import PlanError
-from .inside.hooks import Hooks
-from .inside.observer import Observer, RawStep
+from .inside.observing.hooks import Hooks
+from .inside.observing.observer import Observer, RawStep
 from .inside.seams import Seams
 from .inside.switch import Switchboard
 from .inside.techniques.catalog import CATALOG
 from .inside.training import NotApplicable, Training
 from .machine import this_machine
-from .plan_file import check_techniques, read_plan
+from .plans.files import check_techniques, read_plan
 from .records.plan import Plan, Settings
 from .saying import say
 

@@ -18,7 +18,7 @@ from typing import IO
 
 from . import safe_files
 from .errors import InUse, UsageError
-from .workspace import Workspace
+from .scripts.workspace import Workspace
 
 _MOST_BYTES = 2**12  # of which ours needs a part
 _MOST_CHARACTERS = 200  # of the other's command, in a message

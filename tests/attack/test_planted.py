@@ -13,17 +13,17 @@ from typing import cast
 
 import pytest
 
-from hasten import rehearsing
-from hasten.bench.output import keep_ends, open_output
 from hasten.bench.stage import Stage
+from hasten.bench.workers.output import keep_ends, open_output
 from hasten.errors import UnsafeFile, UsageError
-from hasten.journal import Journal
 from hasten.launch.together import Wish
 from hasten.lock import alone
-from hasten.own_plan import own_plan, prepare
-from hasten.plan_file import SavedPlan, write_plan
+from hasten.plans.files import SavedPlan, write_plan
+from hasten.plans.own import own_plan, prepare
 from hasten.records.plan import Plan
-from hasten.workspace import Script, Workspace
+from hasten.scripts.workspace import Script, Workspace
+from hasten.tuning import rehearsing
+from hasten.tuning.journal import Journal
 
 from .planted import IN_PLACE, NO_FILE, NO_FOLDER, SECRET
 
@@ -331,7 +331,7 @@ PLANS = {
 @pytest.mark.parametrize("named", [False, True], ids=["its own", "named"])
 @pytest.mark.parametrize("what", PLANS)
 def test_a_plan_that_is_nested_deeply_is_refused(project: Path, what: str, named: bool) -> None:
-    from hasten.plan_file import read_plan
+    from hasten.plans.files import read_plan
 
     prepare(HERE)
     HERE.plan_path.write_text("format = 1\n" + PLANS[what])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from hasten.bench.ending import BudgetOver
-from hasten.bench.limit import Limit
+from hasten.bench.workers.ending import BudgetOver
+from hasten.bench.workers.limit import Limit
 from hasten.records.machine import Machine
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan

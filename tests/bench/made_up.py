@@ -7,8 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hasten.bench.statistics import interval
-from hasten.candidate import Candidate
+from hasten.bench.comparing.statistics import interval
 from hasten.inside.techniques.base import Technique
 from hasten.records.comparison import LossCurve
 from hasten.records.facts import Facts
@@ -17,6 +16,7 @@ from hasten.records.observation import PHASES, Loader, Observation, Optimizer, R
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Trial
 from hasten.records.verdict import GuardVerdict
+from hasten.tuning.candidate import Candidate
 
 PRECISIONS = ("float32", "bfloat16")
 """The finest, and the coarsest under which planted faults must be caught: float8's rounding is as large as

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from hasten.bench.ending import ScriptEnded, ScriptOver
-from hasten.bench.limit import Limit
 from hasten.bench.stage import Stage
+from hasten.bench.workers.ending import ScriptEnded, ScriptOver
+from hasten.bench.workers.limit import Limit
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Proof

@@ -14,9 +14,14 @@ from typing import Any, cast
 
 import pytest
 
-from hasten.bench.ending import Killed, ScriptEnded, in_one_line, script_error
-from hasten.bench.output import Output
-from hasten.bench.process import WorkerProcess
+from hasten.bench.workers.ending import (
+    Killed,
+    ScriptEnded,
+    in_one_line,
+    script_error,
+)
+from hasten.bench.workers.output import Output
+from hasten.bench.workers.process import WorkerProcess
 from hasten.errors import WorkerError
 from hasten.inside.job import Job
 from hasten.records.messages import TellShapes

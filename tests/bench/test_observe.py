@@ -8,15 +8,15 @@ from typing import cast
 
 import pytest
 
-from hasten.bench.ending import ScriptOver
 from hasten.bench.observe import observe
 from hasten.bench.stage import Stage
+from hasten.bench.workers.ending import ScriptOver
 from hasten.errors import Refusal, ScriptError
 from hasten.records.observation import Observation, Step
 from hasten.records.plan import Plan
 from tests.bench.made_up import observation as made_up_observation
 from tests.bench.made_up import step
-from tests.bench.workers import PLAIN, children, stage_for
+from tests.bench.real_workers import PLAIN, children, stage_for
 from tests.inside.distributed.forked import workers_forked
 
 GAN = """

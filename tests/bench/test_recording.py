@@ -14,18 +14,18 @@ from typing import cast
 
 import pytest
 
-from hasten.bench.claims import Effort
-from hasten.bench.ending import ScriptOver
+from hasten.bench.comparing.claims import Effort
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.stage import Stage
-from hasten.journal import Journal
-from hasten.recording import LoggedBench
+from hasten.bench.workers.ending import ScriptOver
 from hasten.records.codec import from_json
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Trial
-from hasten.workspace import Workspace, find_script
+from hasten.scripts.workspace import Workspace, find_script
+from hasten.tuning.journal import Journal
+from hasten.tuning.recording import LoggedBench
 from tests.bench.made_up import trial
-from tests.bench.workers import stage_for
+from tests.bench.real_workers import stage_for
 
 SPEAKS = "import sys\nprint('a loss')\nprint('a warning', file=sys.stderr)"
 BF16 = Plan({"bf16": {}})
@@ -127,7 +127,7 @@ def test_a_trial_that_cannot_be_written_down_counts(
     def fail(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("hasten.recording.safe_files.write", fail)
+    monkeypatch.setattr("hasten.tuning.recording.safe_files.write", fail)
     assert logged.confirm(BF16, Effort(4)).failure == "out of memory"
     assert logged.lost == said
 

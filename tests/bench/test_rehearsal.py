@@ -15,7 +15,7 @@ from hasten.records.ranks import Findings, LoaderKey
 
 from ..inside.distributed.forked import workers_forked
 from ..thorough import cases
-from .workers import stage_for
+from .real_workers import stage_for
 
 GROUND = """
     import torch

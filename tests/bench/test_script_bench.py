@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from hasten.bench.claims import Effort
-from hasten.bench.limit import Limit
+from hasten.bench.comparing.claims import Effort
+from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.script_bench import ScriptBench
-from hasten.bench.steps import Rhythm
+from hasten.bench.workers.limit import Limit
 from hasten.records.plan import BASELINE, Plan
 from tests.bench.paper_workers import PaperStage, PaperWorker
 

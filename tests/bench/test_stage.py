@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from hasten.bench.ending import ScriptOver
 from hasten.bench.stage import offline
+from hasten.bench.workers.ending import ScriptOver
 from hasten.errors import HastenError, Refusal
 from hasten.launch.together import Wish
 from hasten.records.plan import Plan
-from hasten.sources import Sources
-from hasten.workspace import Script
-from tests.bench.workers import stage_for
-from tests.inside.test_landlock import needs_landlock
+from hasten.scripts.sources import Sources
+from hasten.scripts.workspace import Script
+from tests.bench.real_workers import stage_for
+from tests.inside.sandbox.test_landlock import needs_landlock
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protection is for Linux")
 
@@ -75,7 +75,7 @@ def test_trials_write_nothing_but_their_preparations_last(
 def test_where_writes_cannot_be_led_elsewhere_they_are_denied_unless_the_user_allows_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, required: bool
 ) -> None:
-    monkeypatch.setattr("hasten.bench.trial_files.make_layers", lambda announce: "")
+    monkeypatch.setattr("hasten.bench.workers.trial_files.make_layers", lambda announce: "")
     with stage_for(tmp_path, "open(__file__, 'a').write('# more')") as stage:
         stage.protect = required
         with stage.worker() as worker, pytest.raises(ScriptOver) as over:
@@ -160,7 +160,7 @@ def test_without_a_place_for_layers_there_is_one_for_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("hasten.bench.trial_files.make_layers", lambda announce: "")
+    monkeypatch.setattr("hasten.bench.workers.trial_files.make_layers", lambda announce: "")
     with stage_for(tmp_path / "here", "print('never')"):
         (made,) = tmp_path.glob("hasten-*")
     assert not made.exists()

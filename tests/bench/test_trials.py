@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from hasten.bench import live, process
-from hasten.bench.live import LiveBench
-from hasten.bench.pairs import PairsBench
-from hasten.bench.process import WorkerProcess
+from hasten.bench.comparing import live
+from hasten.bench.comparing.live import LiveBench
+from hasten.bench.comparing.pairs import PairsBench
+from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.script_bench import ScriptBench
-from hasten.bench.starting import start_process
-from hasten.bench.steps import Rhythm
+from hasten.bench.workers import process
+from hasten.bench.workers.process import WorkerProcess
+from hasten.bench.workers.starting import start_process
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Trial
-from tests.bench.workers import PLAIN, children, stage_for
+from tests.bench.real_workers import PLAIN, children, stage_for
 from tests.inside.distributed.forked import workers_forked
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from hasten.bench.ending import ScriptEnded
 from hasten.bench.stage import Stage
 from hasten.bench.whole import train_whole
+from hasten.bench.workers.ending import ScriptEnded
 from hasten.errors import Refusal, UsageError, WorkerError
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.quality import MetricValue, RunSummary, WholeRun

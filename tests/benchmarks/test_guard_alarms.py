@@ -14,8 +14,8 @@ from benchmarks import guard_alarms, guard_page
 from benchmarks.guard_alarms import HARMLESS_AT_ONCE, PLANS, Case, cases_left, plan_for, precision_of_fault
 from benchmarks.guard_rows import alarms, checks_in, judged_anew, raw, summary, upper_bound
 
-from hasten.bench.checked_steps import Check, Watched
-from hasten.bench.judging import verdict_on
+from hasten.bench.guard.checked_steps import Check, Watched
+from hasten.bench.guard.judging import verdict_on
 from hasten.records.codec import to_json
 from hasten.records.trace import Mode, StepTrace
 from tests.bench.faulty_techniques import FAULTS, PLANTED, SLIGHT
@@ -78,7 +78,7 @@ def test_a_verdict_can_be_had_again_from_what_is_kept() -> None:
 def test_another_verdict_follows_from_other_tolerances(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = row(watched(noise=5e-2))
     assert kept["outcome"] == "passed"
-    monkeypatch.setattr("hasten.bench.numerics.ROUNDING_TIMES", 1.0)
+    monkeypatch.setattr("hasten.bench.guard.single_steps.ROUNDING_TIMES", 1.0)
     again = judged_anew(kept, "now")
     assert again["outcome"] == "stopped"
     assert again["reasons"][0].startswith("the gradient departs")

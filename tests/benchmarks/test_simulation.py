@@ -26,8 +26,8 @@ from benchmarks.paired import (
     seconds_of,
 )
 
-from hasten.bench.claims import LOOKS_MOST
-from hasten.bench.pairs import PairsBench
+from hasten.bench.comparing.claims import LOOKS_MOST
+from hasten.bench.comparing.pairs import PairsBench
 from hasten.records.plan import BASELINE
 
 SILENT = Noise(process_sd=0.0, step_sd=0.0, spike_share=0.0, cold=0.0)

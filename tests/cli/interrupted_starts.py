@@ -19,10 +19,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from interrupting import Interrupter  # type: ignore[import-not-found]
 
-from hasten import pipeline
-from hasten.bench.process import WorkerProcess
+from hasten.bench.workers.process import WorkerProcess
 from hasten.cli import main, tune
 from hasten.report import machine_readable, terminal
+from hasten.tuning import pipeline
 
 IMPORTED = (tune, machine_readable, terminal)  # by the first tune otherwise, which is no call of hasten's
 SAID = "said.txt"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hasten.inside import landlock
+from hasten.inside.sandbox import landlock
 
 from .conftest import Project
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hasten.machine import this_machine
-from hasten.plan_file import SavedPlan, write_plan
+from hasten.plans.files import SavedPlan, write_plan
 from hasten.records.plan import Plan, Settings
 
 from .typed import Typed

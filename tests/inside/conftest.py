@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from hasten.inside.layers import remove_layers
+from hasten.inside.sandbox.overlay_folders import remove_layers
 from hasten.inside.seams import Seams
 
 from .ground import Ground, make_ground, why_no_overlay

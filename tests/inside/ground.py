@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import hasten
-from hasten.inside import mounts
+from hasten.inside.sandbox import mounts
 
 from ..patience import PATIENCE_SECONDS
 from .users import identity, python_for
@@ -153,7 +153,7 @@ def sources_for(python: str) -> Path:
     atexit.register(shutil.rmtree, sources, ignore_errors=True)
     sources.chmod(0o755)
     package = Path(hasten.__file__).parent
-    for path in (package / "__init__.py", *(package / "inside").glob("*.py")):
+    for path in (package / "__init__.py", *(package / "inside").rglob("*.py")):
         copied = sources / "hasten" / path.relative_to(package)
         copied.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copied)

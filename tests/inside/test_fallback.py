@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset, dataloader
 
-from hasten.inside.hooks import Hooks
-from hasten.inside.loaders import Loaders
-from hasten.inside.observer import Observer
+from hasten.inside.observing.hooks import Hooks
+from hasten.inside.observing.loaders import Loaders
+from hasten.inside.observing.observer import Observer
+from hasten.inside.observing.slot import ForwardSlot
 from hasten.inside.seams import Seams
-from hasten.inside.slot import ForwardSlot
 from hasten.inside.switch import Switchboard
 from hasten.inside.training import NotApplicable, Training
 from hasten.records.plan import Plan

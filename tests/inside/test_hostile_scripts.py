@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hasten.bench.ending import ScriptOver
-from hasten.bench.output import Output
-from hasten.bench.process import WorkerProcess
+from hasten.bench.workers.ending import ScriptOver
+from hasten.bench.workers.output import Output
+from hasten.bench.workers.process import WorkerProcess
 from hasten.errors import WorkerError
 from hasten.inside.job import Job
 

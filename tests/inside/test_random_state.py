@@ -12,16 +12,16 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from hasten.inside import sampling_proof
 from hasten.inside.distributed.streams import Streams
-from hasten.inside.hooks import Hooks
-from hasten.inside.observer import Observer
-from hasten.inside.perturber import Perturber
+from hasten.inside.guarding.perturber import Perturber
+from hasten.inside.guarding.training_state import take_up, taken_down
+from hasten.inside.guarding.witness import Witness
+from hasten.inside.observing.hooks import Hooks
+from hasten.inside.observing.observer import Observer
 from hasten.inside.random_state import fingerprint, seed_streams, set_streams, state_of_streams
+from hasten.inside.samples import sampling_proof
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
-from hasten.inside.training_state import take_up, taken_down
-from hasten.inside.witness import Witness
 from hasten.testing.workbench import workbench
 
 from .fake_devices import KINDS, pretend

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from hasten.inside import switch as module
-from hasten.inside.hooks import Hooks
-from hasten.inside.observer import Observer, RawStep
+from hasten.inside.observing.hooks import Hooks
+from hasten.inside.observing.observer import Observer, RawStep
 from hasten.inside.seams import Seams
 from hasten.inside.switch import Switchboard
 from hasten.inside.techniques.base import Technique

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from hasten.inside.hooks import Hooks
-from hasten.inside.observer import Observer, RawStep
+from hasten.inside.observing.hooks import Hooks
+from hasten.inside.observing.observer import Observer, RawStep
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
 

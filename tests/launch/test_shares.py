@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hasten.errors import UsageError
-from hasten.inside.process_layouts import resolve
+from hasten.inside.techniques.support.process_layouts import resolve
 from hasten.launch.shares import shares, shares_of
 from hasten.records.machine import Core, Machine
 

@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from hasten.bench.ending import ScriptOver
+from hasten.bench.workers.ending import ScriptOver
 from hasten.errors import Refusal
 from hasten.launch import standard_input as module
 from hasten.launch.standard_input import File, Nothing, StandardInput, Stream, Terminal, standard_input
-from tests.bench.workers import stage_for
+from tests.bench.real_workers import stage_for
 
 from ..patience import PATIENCE_SECONDS
 

@@ -161,8 +161,8 @@ SAYS = {
 
 @pytest.mark.parametrize("shape", TOLD, ids=lambda s: s.name)
 def test_what_cannot_be_tuned_says_why(shape: Shape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hasten.bench.process.SILENCE_SECONDS", 1.0)
-    monkeypatch.setattr("hasten.bench.process.WorkerProcess._expected", lambda worker, count: 2.0)
+    monkeypatch.setattr("hasten.bench.workers.process.SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr("hasten.bench.workers.process.WorkerProcess._expected", lambda worker, count: 2.0)
     if shape.name == "asks_for_cuda":
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     folder = tmp_path / "work"

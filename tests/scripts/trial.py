@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hasten.bench.ending import LEAST_STEPS, ScriptEnded, ScriptOver
+from hasten.bench.comparing.steps import Rhythm, in_unit, rhythm_of
 from hasten.bench.stage import Stage
-from hasten.bench.steps import Rhythm, in_unit, rhythm_of
-from hasten.bench.worker import Worker
+from hasten.bench.workers.ending import LEAST_STEPS, ScriptEnded, ScriptOver
+from hasten.bench.workers.worker import Worker
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.inside.techniques.exclusion import against
 from hasten.machine import this_machine

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from hasten.inside.hooks import Hooks
-from hasten.inside.observer import Observer
+from hasten.inside.observing.hooks import Hooks
+from hasten.inside.observing.observer import Observer
 from hasten.inside.seams import Seams
 from hasten.inside.switch import Switchboard
 from hasten.inside.training import Training

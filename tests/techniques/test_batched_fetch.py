@@ -12,7 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate
 
-from hasten.inside.columns import Columns, Uneven, gather, same_batch
+from hasten.inside.samples.columns import (
+    Columns,
+    Uneven,
+    gather,
+    same_batch,
+)
 from hasten.inside.seams import Seams
 from hasten.inside.techniques.batched_fetch import BatchedFetch
 from hasten.inside.training import NotApplicable

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from hasten.inside.lowering import in_float32
 from hasten.inside.techniques.bf16 import Bf16
+from hasten.inside.techniques.support.lowering import in_float32
 from hasten.records.plan import BASELINE, Plan
 from hasten.testing.workbench import Workbench, workbench
 

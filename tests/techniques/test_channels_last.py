@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from hasten.inside.layout import companions, lie_alike
 from hasten.inside.techniques.channels_last import ChannelsLast, is_channels_last
+from hasten.inside.techniques.support.memory_format import companions, lie_alike
 from hasten.records.plan import BASELINE, Plan
 from hasten.testing.workbench import Workbench, small_cnn, workbench
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, Subset, default_collate
 
-from hasten.inside.hooks import Hooks
-from hasten.inside.observer import Observer
+from hasten.inside.observing.hooks import Hooks
+from hasten.inside.observing.observer import Observer
 from hasten.inside.seams import Seams
 from hasten.inside.switch import Switchboard
 from hasten.inside.techniques.dataset_in_ram import DatasetInRam

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from hasten.inside.leftovers import Leftovers
+from hasten.inside.observing.leftovers import Leftovers
 from hasten.inside.techniques.debugging_off import DebuggingOff
 from hasten.records.observation import Leftover
 from hasten.records.plan import BASELINE, Plan

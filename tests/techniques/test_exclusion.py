@@ -15,18 +15,23 @@ from torch.utils.data import DataLoader
 
 import hasten
 from hasten.bench.fake import ScriptedBench
-from hasten.budget import Deadline
-from hasten.candidate import Candidate
 from hasten.errors import PlanError, UsageError
 from hasten.inside.techniques import exclusion
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.inside.training import NotApplicable
 from hasten.launch.local import LISTS, environment_of
-from hasten.plan_file import SavedPlan, changed, read_plan, write_plan
+from hasten.plans.files import (
+    SavedPlan,
+    changed,
+    read_plan,
+    write_plan,
+)
 from hasten.records.plan import BASELINE, Plan, Settings
-from hasten.search import Search
 from hasten.testing.technique_contract import CATALOG_SETTINGS
 from hasten.testing.workbench import workbench
+from hasten.tuning.budget import Deadline
+from hasten.tuning.candidate import Candidate
+from hasten.tuning.search import Search
 
 from .made_up import facts, machine
 

@@ -10,8 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from hasten.inside.loss_scale import FIRST, GROWTH_INTERVAL, Scale, leaves_of
 from hasten.inside.techniques.fp16 import Fp16
+from hasten.inside.techniques.support.loss_scale import (
+    FIRST,
+    GROWTH_INTERVAL,
+    Scale,
+    leaves_of,
+)
 from hasten.inside.training import NotApplicable
 from hasten.records.plan import BASELINE, Plan
 from hasten.testing.workbench import Workbench, workbench

@@ -18,8 +18,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, WeightedRandomSampler
 
 from hasten.bench.base import batches_ahead
-from hasten.inside.columns import same_batch
 from hasten.inside.job import Job
+from hasten.inside.samples.columns import same_batch
 from hasten.inside.seams import Seams
 from hasten.inside.techniques.loader_workers import LoaderWorkers
 from hasten.launch.local import render

@@ -118,7 +118,7 @@ def test_what_it_refuses(other: dict[str, Any], reason: str) -> None:
 
 
 def test_it_is_for_memory_and_not_tried_for_speed() -> None:
-    from hasten.candidates import choose
+    from hasten.tuning.candidates import choose
 
     assert OptimizerInBackward.refuse(facts()) == []
     refused = {row.technique: row.reasons for row in choose(facts(), [], "close")[1]}

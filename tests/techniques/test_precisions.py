@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from hasten.inside.products import product_changes
 from hasten.inside.techniques.cudnn_benchmark import CudnnBenchmark
 from hasten.inside.techniques.matmul_precision import MatmulPrecision
+from hasten.inside.techniques.support.products import product_changes
 from hasten.inside.techniques.tf32 import Tf32
 from hasten.inside.training import NotApplicable
 from hasten.records.plan import BASELINE, Plan

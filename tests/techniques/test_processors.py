@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from hasten.candidates import choose
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.machine import this_machine
 from hasten.records.facts import Facts
 from hasten.records.plan import BASELINE, Plan, Settings
 from hasten.testing.technique_contract import CATALOG_SETTINGS, LIVE, check_steps_leave_no_trace, pairs_of
 from hasten.testing.workbench import normed_cnn, workbench
+from hasten.tuning.candidates import choose
 
 from ..machine.processors import PROCESSORS
 from .lower_precisions import NAMES

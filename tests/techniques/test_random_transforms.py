@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset, Subset, default_collate
 
-from hasten.inside.columns import same_batch
+from hasten.inside.samples.columns import same_batch
 from hasten.inside.training import NotApplicable
 from hasten.records.plan import BASELINE, Plan
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from hasten.inside.observing.uses import Uses
 from hasten.inside.techniques.zero_grad_to_none import ZeroGradToNone
-from hasten.inside.uses import Uses
 from hasten.records.plan import BASELINE, Plan
 from hasten.testing.workbench import workbench
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from ..records.plan import Plan
 from ..records.trial import Trial
-from .statistics import interval
+from .comparing.statistics import interval
 
 
 class ScriptedBench:

@@ -9,10 +9,10 @@ from statistics import median
 
 from ..records.observation import Observation, Step
 from ..records.plan import BASELINE
-from .ending import LEAST_STEPS, ScriptOver, too_short
+from .comparing.steps import Rhythm, in_unit, rhythm_of
 from .stage import Stage
-from .steps import Rhythm, in_unit, rhythm_of
-from .worker import Worker
+from .workers.ending import LEAST_STEPS, ScriptOver, too_short
+from .workers.worker import Worker
 
 WARMUP_STEPS = 10
 STEPS = 30

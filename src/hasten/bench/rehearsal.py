@@ -9,18 +9,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import HastenError, WorkerError
-from ..inside.course import END, EVALUATED, Event, parted, read_events
+from ..inside.guarding.course import (
+    END,
+    EVALUATED,
+    Event,
+    parted,
+    read_events,
+)
 from ..inside.job import AHEAD, CLOCKS, COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SHORT, WITH_SUM
 from ..launch.together import Wish
 from ..records.ranks import Findings
-from ..script_asks import asks_generator, reads_clock
-from .ending import BudgetOver, ScriptOver, last_line, too_short
-from .printed import difference
-from .starting import START_OVERLAP
+from ..scripts.script_asks import asks_generator, reads_clock
+from .workers.ending import (
+    BudgetOver,
+    ScriptOver,
+    last_line,
+    too_short,
+)
+from .workers.printed import difference
+from .workers.starting import START_OVERLAP
 
 if TYPE_CHECKING:
-    from .group import WorkerGroup
     from .stage import Stage
+    from .workers.worker_group import WorkerGroup
 
 SEED = 1
 _MOST_STEPS = 400  # that follow the first

@@ -7,15 +7,15 @@ from __future__ import annotations
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Trial
 from .base import process_part
-from .claims import Effort
-from .confirmation import confirm
-from .live import LiveBench
-from .pairs import PairsBench
-from .quiet import Quiet
+from .comparing.claims import Effort
+from .comparing.confirmation import confirm
+from .comparing.live import LiveBench
+from .comparing.pairs import PairsBench
+from .comparing.quiet import Quiet
+from .comparing.statistics import interval
+from .comparing.steps import Rhythm
 from .stage import Stage
-from .starting import START_OVERLAP
-from .statistics import interval
-from .steps import Rhythm
+from .workers.starting import START_OVERLAP
 
 SEARCH_PAIRS = 5
 LEAST_PAIRS = 3

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from .. import safe_files
 from ..inside.job import Job, Perturbation, Shield
+from ..launch.chosen import OwnRanks, ranks_of_ours, ranks_of_their_own
 from ..launch.ranks import Rank
 from ..launch.rendezvous import private_place
 from ..launch.shares import shares
@@ -25,23 +26,22 @@ from ..launch.standard_input import (
     terminal_size,
 )
 from ..launch.together import Wish, wish_of
-from ..launching import OwnRanks, ranks_of_ours, ranks_of_their_own
 from ..lost_writes import check_room
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
-from ..sources import Sources
-from .ending import PlanRefused
-from .group import WorkerGroup
-from .limit import Limit
-from .listening import Heard
-from .output import Output
-from .process import WorkerProcess
+from ..scripts.sources import Sources
 from .rehearsal import SEED, foreseen, rehearse
-from .sheltered import start_sheltered
-from .starting import signals_held
-from .trial_files import TrialFiles
-from .worker import Worker
+from .workers.ending import PlanRefused
+from .workers.limit import Limit
+from .workers.listening import Heard
+from .workers.output import Output
+from .workers.process import WorkerProcess
+from .workers.sheltered import start_sheltered
+from .workers.starting import signals_held
+from .workers.trial_files import TrialFiles
+from .workers.worker import Worker
+from .workers.worker_group import WorkerGroup
 
 
 @dataclass

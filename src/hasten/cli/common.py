@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..bench.stage import Stage
-    from ..workspace import Script
+    from ..scripts.workspace import Script
 
 
 BACKENDS = ("gloo", "shm", "mpi", "ccl")
@@ -87,7 +87,7 @@ class _ModuleAndArguments(argparse.Action):
 
 def script_of(arguments: argparse.Namespace) -> Script:
     """The script that was named. Raises UsageError where there is none."""
-    from ..workspace import find_module, find_script
+    from ..scripts.workspace import find_module, find_script
 
     if arguments.module is not None:
         return find_module(arguments.module, arguments.arguments)
@@ -102,7 +102,7 @@ def stage_of(script: Script, arguments: argparse.Namespace) -> Stage:
     Raises UsageError where the script, or this machine, is not for so many ranks.
     """
     from ..bench.stage import Stage
-    from ..launching import own_ranks_of
+    from ..launch.chosen import own_ranks_of
     from ..machine import this_machine
 
     machine = this_machine()

@@ -17,9 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from ..bench.warnings import before_tuning
-    from ..devices import hard_coded_devices
-    from ..distribution import distribution_of
+    from ..bench.comparing.warnings import before_tuning
     from ..doctor import examine, of_distribution, of_gpus, of_script, protection_here
     from ..machine import this_machine
     from ..machine.gpu_links import gpu_links
@@ -29,6 +27,8 @@ def execute(arguments: argparse.Namespace) -> int:
     from ..records.diagnosis import Distribution
     from ..report.doctor import print_doctor
     from ..report.machine_readable import write_json
+    from ..scripts.devices import hard_coded_devices
+    from ..scripts.distribution import distribution_of
 
     require_platform()
     named = arguments.script is not None or arguments.module is not None

@@ -41,14 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     from ..bench.observe import observe
-    from ..bench.outside import outside_words
-    from ..candidates import with_remedies_here
+    from ..bench.workers.outside import outside_words
     from ..causes import find_causes
     from ..lock import beside_nobody
     from ..records.facts import Facts
     from ..report.machine_readable import profile_json, write_json
     from ..report.terminal import print_profile
-    from ..workspace import Workspace
+    from ..scripts.workspace import Workspace
+    from ..tuning.candidates import with_remedies_here
 
     require_platform()
     script = script_of(arguments)

@@ -12,9 +12,9 @@ from .starting import say, start
 from .values import MOST_PROCESSES, file_name, whole_number
 
 if TYPE_CHECKING:
-    from ..plan_file import SavedPlan
+    from ..plans.files import SavedPlan
     from ..records.plan import Plan
-    from ..workspace import Script
+    from ..scripts.workspace import Script
 
 NAME = "run"
 HELP = "train to the end under the plan that tune wrote"
@@ -52,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     from ..errors import UsageError
-    from ..fitting import fit
     from ..inside.job import Job
     from ..machine import this_machine
+    from ..plans.fitting import fit
 
     require_platform()
     script = script_of(arguments)
@@ -84,10 +84,10 @@ def execute(arguments: argparse.Namespace) -> int:
 def _plan(arguments: argparse.Namespace, script: Script) -> tuple[SavedPlan, str]:
     """The plan that was asked for, and where it comes from."""
     from ..errors import UsageError
-    from ..own_plan import own_plan
-    from ..plan_file import SavedPlan, changed, read_plan
+    from ..plans.files import SavedPlan, changed, read_plan
+    from ..plans.own import own_plan
     from ..records.plan import BASELINE
-    from ..workspace import Workspace
+    from ..scripts.workspace import Workspace
 
     if arguments.no_plan and (arguments.use or arguments.without):
         raise UsageError("--no-plan trains as without hasten: leave out --use and --without")
@@ -115,8 +115,8 @@ def _plan(arguments: argparse.Namespace, script: Script) -> tuple[SavedPlan, str
 
 def _about_quality(plan: Plan, arguments: argparse.Namespace, script: Script) -> list[str]:
     """What to say where the plan changes the training itself, with the command that judges it."""
-    from ..distribution import distribution_of
     from ..inside.techniques.catalog import CATALOG
+    from ..scripts.distribution import distribution_of
 
     changing = [name for name, how in plan.techniques.items() if CATALOG[name].changes_training(how)]
     if not changing:

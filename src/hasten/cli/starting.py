@@ -14,7 +14,7 @@ from .. import saying
 if TYPE_CHECKING:
     from ..inside.job import Job
     from ..records.diagnosis import Distribution
-    from ..workspace import Script
+    from ..scripts.workspace import Script
 
 _OWN_NAMES = {"mpi", "ccl", "shm"}  # of backends that a script may name, and torch does not know
 _SAID = "HASTEN_SAID"  # tells the ranks of our mpirun that we have spoken already
@@ -22,12 +22,12 @@ _SAID = "HASTEN_SAID"  # tells the ranks of our mpirun that we have spoken alrea
 
 def start(job: Job, script: Script, arguments: Namespace) -> int:
     """The exit code; does not return where the script takes our place."""
-    from ..distribution import distribution_of
     from ..doctor import BY_HAND
     from ..errors import UsageError
+    from ..launch.chosen import by_mpirun, check_backends, check_processes
     from ..launch.membership import membership
     from ..launch.together import wish_of
-    from ..launching import by_mpirun, check_backends, check_processes
+    from ..scripts.distribution import distribution_of
 
     found = distribution_of(script)
     if found.data_parallel:
@@ -99,15 +99,15 @@ def as_we_share(job: Job, script: Script) -> int:
     """Ranks of a script that knows of none: each trains on its part of every batch."""
     from ..bench.stage import Stage
     from ..errors import UsageError
+    from ..launch.chosen import check_wish, ranks_of_ours
     from ..launch.ranks import run_ranks
     from ..launch.rendezvous import private_place
     from ..launch.together import wish_of
-    from ..launching import check_wish, ranks_of_ours
-    from ..own_plan import prepare
+    from ..plans.own import prepare
     from ..records.diagnosis import Distribution
-    from ..rehearsing import findings_for
-    from ..script_asks import asks_at_terminal
-    from ..workspace import Workspace
+    from ..scripts.script_asks import asks_at_terminal
+    from ..scripts.workspace import Workspace
+    from ..tuning.rehearsing import findings_for
 
     wish = wish_of(job.plan)
     assert wish is not None
@@ -142,9 +142,9 @@ def as_we_share(job: Job, script: Script) -> int:
 def alone(job: Job, script: Script, found: Distribution, instead: str) -> NoReturn:
     """One process: this one becomes the script's, also where another launcher started it."""
     from ..inside.job import OwnGroup
+    from ..launch.chosen import as_a_rank_of_mpirun
     from ..launch.local import render
     from ..launch.membership import membership
-    from ..launching import as_a_rank_of_mpirun
 
     environment = {name: value for name, value in os.environ.items() if name != _SAID}
     member = membership(os.environ)
@@ -168,8 +168,8 @@ def alone(job: Job, script: Script, found: Distribution, instead: str) -> NoRetu
 
 def as_the_script_asks(job: Job, found: Distribution, count: int, instead: str) -> int:
     """N ranks that know of each other by themselves."""
+    from ..launch.chosen import OwnRanks, ranks_of_their_own
     from ..launch.ranks import run_ranks
-    from ..launching import OwnRanks, ranks_of_their_own
 
     ranks = ranks_of_their_own(job, OwnRanks(count, found, instead), os.environ)
     if "threads" in job.plan.techniques and "threads" not in ranks[-1].job.plan.techniques:
@@ -202,7 +202,7 @@ def _without_ranks(arguments: Namespace, script: Script) -> list[str]:
 
 
 def say_of_shared_memory(count: int) -> None:
-    from ..launching import little_shared_memory
+    from ..launch.chosen import little_shared_memory
     from ..machine.memory import shared_left_bytes
 
     remark = little_shared_memory(count, shared_left_bytes())

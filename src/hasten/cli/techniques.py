@@ -27,12 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from ..candidates import list_for_machine, list_for_script
     from ..errors import UsageError
     from ..machine import this_machine
     from ..records.codec import to_json
     from ..report.catalogue import print_techniques
     from ..report.machine_readable import write_json
+    from ..tuning.candidates import list_for_machine, list_for_script
 
     require_platform()
     if arguments.script is None and arguments.module is None:
@@ -41,8 +41,8 @@ def execute(arguments: argparse.Namespace) -> int:
         listing = list_for_machine(this_machine())
     else:
         from ..bench.observe import observe
-        from ..distribution import distribution_of, why_not_shared
         from ..records.facts import Facts
+        from ..scripts.distribution import distribution_of, why_not_shared
 
         script = script_of(arguments)
         with stage_of(script, arguments) as stage:

@@ -54,11 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     from ..errors import OutputLost, Refusal
-    from ..pipeline import TuneRequest, tune
     from ..report.machine_readable import refusal_json, tune_json, write_json
     from ..report.progress import progress_for
     from ..report.terminal import print_tune
-    from ..workspace import Workspace
+    from ..scripts.workspace import Workspace
+    from ..tuning.pipeline import TuneRequest, tune
 
     require_platform()
     script = script_of(arguments)

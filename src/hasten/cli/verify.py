@@ -22,9 +22,9 @@ from .common import (
 from .values import MOST_SEEDS, file_name, shortened, whole_number
 
 if TYPE_CHECKING:
-    from ..plan_file import SavedPlan
+    from ..plans.files import SavedPlan
     from ..records.quality import Tolerance
-    from ..workspace import Script
+    from ..scripts.workspace import Script
 
 NAME = "verify"
 HELP = "train with and without the plan to the end, over seeds, and say whether quality is held"
@@ -77,14 +77,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from ..fitting import fit
     from ..lock import beside_nobody
     from ..machine import this_machine
-    from ..quality_metric import Wanted, wanted_metric
+    from ..plans.fitting import fit
+    from ..quality.metric import Wanted, wanted_metric
+    from ..quality.verify import VerifyRequest, verify
     from ..report.machine_readable import verify_json, write_json
     from ..report.quality import print_verify
-    from ..verify import VerifyRequest, verify
-    from ..workspace import Workspace
+    from ..scripts.workspace import Workspace
 
     require_platform()
     wanted = wanted_metric(arguments.metric) if arguments.metric is not None else Wanted()
@@ -120,10 +120,10 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _plan(arguments: argparse.Namespace, script: Script) -> SavedPlan:
     """The plan that was asked for; an empty one where there is none."""
-    from ..own_plan import own_plan
-    from ..plan_file import SavedPlan, changed, read_plan
+    from ..plans.files import SavedPlan, changed, read_plan
+    from ..plans.own import own_plan
     from ..records.plan import BASELINE
-    from ..workspace import Workspace
+    from ..scripts.workspace import Workspace
 
     saved: SavedPlan | None = None
     if arguments.plan:

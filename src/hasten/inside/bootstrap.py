@@ -39,10 +39,10 @@ if __name__ == "__main__":
     import json
 
     find_ourselves()
-    from hasten.inside import names
     from hasten.inside.job import VARIABLE, Job
-    from hasten.inside.terminal import tell_size
-    from hasten.inside.worker import Worker
+    from hasten.inside.worker import names
+    from hasten.inside.worker.terminal import tell_size
+    from hasten.inside.worker.worker import Worker
     from hasten.records.codec import from_json
 
     names.remember(BEFORE)

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ..errors import WorkerError
-from ..inside.containment import die_with_parent
 from ..inside.job import Job
-from ..inside.orphans import adopt_orphans, end_orphans
+from ..inside.sandbox.containment import die_with_parent
+from ..inside.worker.orphans import adopt_orphans, end_orphans
 from ..machine.vitals import killed_for_memory
 from ..saying import say
 from .local import render

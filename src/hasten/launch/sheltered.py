@@ -62,8 +62,8 @@ def render(
 def main() -> int:
     """The exit code of all ranks together."""
     from hasten.inside.job import Job, Shield
-    from hasten.inside.shelter import take_shelter
-    from hasten.inside.wire import Wire
+    from hasten.inside.sandbox.entering import take_shelter
+    from hasten.inside.worker.wire import Wire
     from hasten.launch.ranks import Rank, run_ranks
     from hasten.records.codec import from_json
     from hasten.saying import say

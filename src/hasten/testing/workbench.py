@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from ..inside.hooks import Hooks
 from ..inside.internals.modules import count_hooks
-from ..inside.observer import Observer, RawStep
+from ..inside.observing.hooks import Hooks
+from ..inside.observing.observer import Observer, RawStep
 from ..inside.random_state import fingerprint, set_streams, state_of_streams
 from ..inside.seams import Seams
 from ..inside.switch import Switchboard

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from hasten.bench import process
-from hasten.bench.output import Output
+from hasten.bench.workers import process
+from hasten.bench.workers.output import Output
 from hasten.inside.job import VARIABLE, Job, Ranks
 from hasten.machine import this_machine
 from hasten.records.codec import from_json
@@ -87,7 +87,7 @@ def run_forked(job: Job, folder: Path) -> Ended:
 
 
 def _work(job: Job) -> None:
-    from hasten.inside.worker import Worker
+    from hasten.inside.worker.worker import Worker
 
     Worker(job, time.time()).run()
 
@@ -180,7 +180,7 @@ def _import_once() -> None:
 
     import hasten.inside.distributed.member
     import hasten.inside.distributed.rehearsal
-    import hasten.inside.worker  # noqa: F401
+    import hasten.inside.worker.worker  # noqa: F401
 
     torch.set_num_threads(1)
 

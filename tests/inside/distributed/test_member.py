@@ -11,8 +11,8 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 
-from hasten.inside.backward_call import OF_AUTOGRAD, OF_TENSOR
 from hasten.inside.distributed.member import Member
+from hasten.inside.observing.backward_call import OF_AUTOGRAD, OF_TENSOR
 from hasten.records.ranks import Findings
 
 from .forked import train_well

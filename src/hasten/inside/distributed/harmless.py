@@ -18,8 +18,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from .. import landlock
-from ..containment import die_with_parent
+from ..sandbox import landlock
+from ..sandbox.containment import die_with_parent
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _REACHING_OUT = {

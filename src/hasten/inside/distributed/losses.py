@@ -15,10 +15,12 @@ from typing import Any
 
 import torch
 
+from ..package import INSIDE
+
 MOST = 8  # losses made global at once: the ranks tell each other so many
 _NODES = 64  # of the graph behind a loss that are looked at
 _FRAMES = 4  # of the script's and its libraries' functions
-HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+HERE = INSIDE + os.sep
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 

@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any, NoReturn
 
 from ...records.ranks import Findings
-from ..backward_call import OF_AUTOGRAD, OF_TENSOR, read_call
-from ..hooks import Hooks
 from ..internals import loaders
 from ..job import Ranks
-from ..observer import Observer
+from ..observing.backward_call import OF_AUTOGRAD, OF_TENSOR, read_call
+from ..observing.hooks import Hooks
+from ..observing.observer import Observer
 from ..training import Call, Training
 from .averaging import Averaging
 from .batch_norm import Part, SharedBatchNorm, average_running_statistics

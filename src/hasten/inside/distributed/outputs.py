@@ -10,7 +10,7 @@ import torch
 from ..internals.dispatch import tree_flatten
 from ..internals.modules import own_buffers, own_parameters
 from ..random_state import comparable, set_streams, state_of_streams
-from ..sampling_proof import state_of
+from ..samples.sampling_proof import state_of
 from ..structures import tensors_of
 from .asked import is_of
 from .fingerprint import digest_of, is_plain

@@ -17,17 +17,17 @@ import torch
 
 from ...records.codec import from_json, to_json
 from ...records.ranks import Findings, LoaderKey
-from .. import own_files
-from ..doubled import double_all, doubled
-from ..fetching import samples_of
-from ..hooks import Hooks
+from ..guarding.doubled import double_all, doubled
+from ..guarding.witness import feed
 from ..internals import loaders, modules
 from ..job import COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SHORT, WITH_SUM, Ranks
-from ..loader_override import LoaderOverride, workers
-from ..observer import Observer
+from ..observing.hooks import Hooks
+from ..observing.observer import Observer
 from ..random_state import fingerprint
+from ..samples.fetching import samples_of
+from ..samples.loader_override import LoaderOverride, workers
 from ..training import Call, Training
-from ..witness import feed
+from ..worker import own_files
 from .agreement import Agreement, plain
 from .aligned import AlignedDraws, quiet_recurrent, without_dropout
 from .averaging import OutOfStep

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...records.ranks import LoaderKey
-from ..identify import length_of
 from ..internals.loaders import dataset_of, indices_of, makes_batches, reads_indices
-from ..loaders import tensors_in
+from ..observing.identify import length_of
+from ..observing.loaders import tensors_in
 
 _BATCHES_REMEMBERED = 8  # more than any library fetches ahead in the main process
 

@@ -16,11 +16,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from ..doubled import DOUBLE, SINGLE, double_all, doubled
-from ..fetching import samples_of
+from ..guarding.doubled import (
+    DOUBLE,
+    SINGLE,
+    double_all,
+    doubled,
+)
 from ..internals import compiler
 from ..internals.loaders import collate_of, dataset_of
 from ..random_state import State, set_streams
+from ..samples.fetching import samples_of
 from .agreement import plain
 from .aligned import AlignedDraws, quiet_recurrent, without_dropout
 from .harmless import make_harmless

@@ -9,7 +9,16 @@ from typing import Any
 
 import torch
 
-from ..course import ANOTHER, DRIFTED, END, EVALUATED, Event, apart, as_line, read_events
+from ..guarding.course import (
+    ANOTHER,
+    DRIFTED,
+    END,
+    EVALUATED,
+    Event,
+    apart,
+    as_line,
+    read_events,
+)
 from ..training import Training
 
 _SAMPLED = 16  # elements of each parameter's gradient

@@ -30,9 +30,9 @@ from ...records.facts import Facts
 from ...records.machine import Core, Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..native import cpus_by_thread, cpus_in, started_with
 from ..training import Training
 from .base import Technique, conflicting
+from .support.native import cpus_by_thread, cpus_in, started_with
 
 _OWN = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET")
 _KINDS = ("compact", "spread", "cores")

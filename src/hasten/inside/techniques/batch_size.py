@@ -34,10 +34,10 @@ from ...records.facts import Facts
 from ...records.observation import Loader
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..accumulation import GradientSum, StepUnderWay, told_of_failure
-from ..identify import length_of
+from ..observing.identify import length_of
 from ..training import NotApplicable, Training
 from .base import Technique, conflicting
+from .support.accumulation import GradientSum, StepUnderWay, told_of_failure
 
 _RATES: dict[str, Callable[[float], float]] = {
     "linear": float,

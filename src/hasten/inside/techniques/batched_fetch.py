@@ -18,10 +18,20 @@ from typing import Any
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..columns import gather, same_batch, tensors_behind, whole_numbers
-from ..identify import length_of
 from ..internals.loaders import collating
-from ..sample_cache import MEMORY_SHARE, PYTHON_BYTES, SampleCaches, too_large
+from ..observing.identify import length_of
+from ..samples.columns import (
+    gather,
+    same_batch,
+    tensors_behind,
+    whole_numbers,
+)
+from ..samples.sample_cache import (
+    MEMORY_SHARE,
+    PYTHON_BYTES,
+    SampleCaches,
+    too_large,
+)
 from ..training import NotApplicable, Training
 from .base import Technique
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..lowering import LoweredForward
 from ..training import Training
 from .base import NO_MODULE, Technique
+from .support.lowering import LoweredForward
 
 _CPU_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 

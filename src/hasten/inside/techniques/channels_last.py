@@ -19,10 +19,10 @@ from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.others import map_leaves
-from ..layout import companions, restore_strides
-from ..logical_draws import LogicalDraws
 from ..training import Call, Training
 from .base import Technique
+from .support.logical_draws import LogicalDraws
+from .support.memory_format import companions, restore_strides
 
 
 class ChannelsLast(Technique):

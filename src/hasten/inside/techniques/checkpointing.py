@@ -16,9 +16,9 @@ from typing import Any
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..blocks import repeated_blocks
-from ..compiling import BlockSlot
 from ..internals.modules import batch_norm_kind, compiled_call, plain_call, put_call
+from ..observing.blocks import repeated_blocks
+from ..observing.compiling import BlockSlot
 from ..training import NotApplicable, Training
 from .base import Technique
 

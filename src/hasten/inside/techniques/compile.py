@@ -20,10 +20,16 @@ from typing import Any
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..blocks import repeated_blocks
-from ..compiling import BlockSlot, CompiledCall, Tally, keep_compiled_code, tally
 from ..internals import compiler
 from ..internals.modules import compiled_call, is_compiled, plain_call, put_call
+from ..observing.blocks import repeated_blocks
+from ..observing.compiling import (
+    BlockSlot,
+    CompiledCall,
+    Tally,
+    keep_compiled_code,
+    tally,
+)
 from ..structures import map_tensors
 from ..training import Call, NotApplicable, Training
 from .base import NO_MODULE, Technique, conflicting

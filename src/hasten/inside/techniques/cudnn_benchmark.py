@@ -14,9 +14,9 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..products import device_of
 from ..training import Call, NotApplicable, Training
 from .base import Technique
+from .support.products import device_of
 
 
 class CudnnBenchmark(Technique):

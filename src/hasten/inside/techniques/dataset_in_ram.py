@@ -20,7 +20,12 @@ from typing import Any
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..sample_cache import MEMORY_SHARE, PYTHON_BYTES, SampleCaches, too_large
+from ..samples.sample_cache import (
+    MEMORY_SHARE,
+    PYTHON_BYTES,
+    SampleCaches,
+    too_large,
+)
 from ..training import NotApplicable, Training
 from .base import Technique
 

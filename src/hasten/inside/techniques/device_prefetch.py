@@ -25,11 +25,11 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..device_copies import needs_cuda, sending, target_of
 from ..internals.loaders import NEXT_DATA, iterators_that_fetch, pass_of
-from ..loaders import tensors_in
+from ..observing.loaders import tensors_in
 from ..training import NotApplicable, Training
 from .base import Risk, Technique
+from .support.device_copies import needs_cuda, sending, target_of
 
 
 class DevicePrefetch(Technique):

@@ -25,11 +25,11 @@ from typing import Any
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..bare_layers import BareLayers
-from ..flow import Pair, Watched, layers_with_bias
 from ..internals.modules import compiled_call, has_forward_hooks, own_parameters, plain_call, put_call
 from ..training import Call, NotApplicable, Training
 from .base import Technique
+from .support.bare_layers import BareLayers
+from .support.flow import Pair, Watched, layers_with_bias
 
 _NORMED, _ALL = "normed", "all"
 

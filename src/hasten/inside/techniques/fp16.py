@@ -14,10 +14,10 @@ from __future__ import annotations
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..loss_scale import LossScaling, Scale
-from ..lowering import LoweredForward
 from ..training import NotApplicable, Training
 from .base import NO_MODULE, Technique, conflicting
+from .support.loss_scale import LossScaling, Scale
+from .support.lowering import LoweredForward
 
 _CPU_FLAGS = {"avx512_fp16", "amx_fp16"}
 

@@ -23,8 +23,8 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..compiling import BlockSlot
 from ..internals.modules import compiled_call, plain_call, put_call
+from ..observing.compiling import BlockSlot
 from ..training import NotApplicable, Training
 from .base import Technique
 

@@ -17,11 +17,16 @@ from typing import Any
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..identify import FUSED_FUNCTIONS, can_foreach, foreach_function, why_not_fused
 from ..internals.others import mark_scaling_supported, step_dtype
-from ..layout import companions, lie_alike, restore_strides
+from ..observing.identify import (
+    FUSED_FUNCTIONS,
+    can_foreach,
+    foreach_function,
+    why_not_fused,
+)
 from ..training import NotApplicable, Training
 from .base import Technique
+from .support.memory_format import companions, lie_alike, restore_strides
 
 _ATTRIBUTES = ("_step_supports_amp_scaling", "_need_device_dtype_check_for_fused")  # set by us, or by a step
 

@@ -16,9 +16,9 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..native import huge_bytes
 from ..training import Training
 from .base import Technique
+from .support.native import huge_bytes
 
 _PAGE_BYTES = 2 * 2**20
 _VARIABLES = {

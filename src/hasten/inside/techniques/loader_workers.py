@@ -29,9 +29,9 @@ from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import reads_indices
-from ..loader_override import LoaderOverride, context_of, workers
-from ..loaders import tensors_in
-from ..sampling_proof import chain
+from ..observing.loaders import tensors_in
+from ..samples.loader_override import LoaderOverride, context_of, workers
+from ..samples.sampling_proof import chain
 from ..training import Training
 from .base import Risk, Technique, conflicting
 

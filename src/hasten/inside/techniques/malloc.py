@@ -20,9 +20,9 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..native import file_of, mapped
 from ..training import Training
 from .base import Technique
+from .support.native import file_of, mapped
 
 _MMAP_THRESHOLD_BYTES = 32 * 2**20  # the largest that glibc accepts on 64-bit systems
 _TRIM_THRESHOLD_BYTES = 16 * 2**30

@@ -20,10 +20,10 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..float32_precision import Float32Precision, is_at
-from ..products import device_of, product_changes
 from ..training import Call, NotApplicable, Training
 from .base import Technique, conflicting
+from .support.float32_precision import Float32Precision, is_at
+from .support.products import device_of, product_changes
 
 _FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 _MATRIX_FLAGS = {"x86_64": "amx_bf16", "aarch64": "bf16", "arm64": "bf16"}

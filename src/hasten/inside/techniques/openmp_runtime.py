@@ -22,9 +22,14 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings, Value
 from ...records.trial import Proof
-from ..native import file_of, function, mapped, seconds_by_thread
 from ..training import Training
 from .base import Technique
+from .support.native import (
+    file_of,
+    function,
+    mapped,
+    seconds_by_thread,
+)
 
 _OWN = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY")
 _WAITS = ("active", "passive")

@@ -20,10 +20,10 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..device_copies import needs_cuda, sending, target_of
-from ..loader_override import LoaderOverride
+from ..samples.loader_override import LoaderOverride
 from ..training import NotApplicable, Training
 from .base import Technique
+from .support.device_copies import needs_cuda, sending, target_of
 
 
 class PinMemory(Technique):

@@ -21,9 +21,9 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..process_layouts import KINDS, layouts, resolve
 from ..training import Training
 from .base import Risk, Technique, conflicting
+from .support.process_layouts import KINDS, layouts, resolve
 
 _BACKENDS = ("shm", "gloo", "nccl", "mpi4py", "ccl")
 _MOST = 64  # processes

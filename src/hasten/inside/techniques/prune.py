@@ -26,11 +26,16 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..cutting import CannotCut, Cut, Wish, cut
-from ..full_size import FullSize, can_be_cut
 from ..internals.modules import is_compiled
 from ..training import Call, NotApplicable, Training
 from .base import Technique, conflicting
+from .support.cutting import (
+    CannotCut,
+    Cut,
+    Wish,
+    cut,
+)
+from .support.full_size import FullSize, can_be_cut
 
 _AFTER = 100  # steps
 _MOST_AFTER = 1_000_000

@@ -15,10 +15,10 @@ from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..float32_precision import Float32Precision
-from ..products import device_of, product_changes
 from ..training import Call, NotApplicable, Training
 from .base import Technique
+from .support.float32_precision import Float32Precision
+from .support.products import device_of, product_changes
 
 _LEAST_CAPABILITY = (8, 0)  # Ampere
 

@@ -1,0 +1,249 @@
+"""Two plans compared inside one running training: blocks of steps in the order A B B A, then B A A B, and
+so on.
+
+Both share process, data, memory layout and moment. A quad lies within one worker; when the script ends, the
+trial goes on in the next one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean, median
+
+from ...errors import WorkerError
+from ...inside.techniques.catalog import starts_after
+from ...records.observation import Step
+from ...records.plan import Plan
+from ...records.trial import Proof, Trial
+from ..base import process_part, without_effect
+from ..stage import Stage
+from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
+from ..workers.process import START_SECONDS
+from ..workers.worker import Worker
+from .quiet import Quiet
+from .statistics import robust_interval
+from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
+
+_LEAST_QUADS = 5
+MOST_QUADS = 24
+_BLOCKS = 4  # of a quad
+_SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan
+_WARMUP_STEPS = 10
+HOPELESS = 10.0  # times slower
+_EMPTY_WORKERS = 3  # in a row that ended without one quad: the script is too short
+
+
+class _Disturbed(Exception):
+    """Other programs were at work in a block: its quad is set aside."""
+
+
+class TrialFailed(Exception):
+    """The comparison cannot win anything; the message is the reason."""
+
+
+class LiveBench:
+    """Keeps one worker across trials, as long as its process suits them and its script goes on."""
+
+    def __init__(self, stage: Stage, rhythm: Rhythm, quiet: Quiet | None = None) -> None:
+        self._stage = stage
+        self._quiet = quiet or Quiet()
+        self._take(rhythm)
+        self._worker: Worker | None = None
+        self._settled: set[Plan] = set()
+
+    def _take(self, rhythm: Rhythm) -> None:
+        self._rhythm = rhythm
+        self._warmup_steps = rhythm.warmup_steps(_WARMUP_STEPS)
+        self._untimed = 1 + self._warmup_steps + 2 * _SETTLING_CYCLES * rhythm.cycle
+        self._block_steps = rhythm.block_steps(_BLOCKS, self._untimed)
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        """``b`` against ``a``; they may differ in live techniques only."""
+        clock = self._stage.limit.clock
+        began = clock()
+        comparison = _Comparison(self._rhythm.steps_in_all)
+        failure, cut_short = None, False
+        gathered = empty = 0
+        try:
+            while not comparison.decided and (clock() - began < seconds or comparison.too_few):
+                try:
+                    comparison.add(self._quad(a, b, comparison))
+                except _Disturbed:
+                    continue
+                except ScriptOver as over:
+                    self.close()
+                    if over.ended.how != "completed":
+                        raise TrialFailed(str(over)) from None
+                    comparison.script_steps = over.ended.steps_in_all
+                    empty = 0 if len(comparison.log_ratios) > gathered else empty + 1
+                    if empty and self._rhythm.steps_in_all is None:  # now it is known
+                        self._take(replace(self._rhythm, steps_in_all=over.ended.steps_in_all))
+                    gathered = len(comparison.log_ratios)
+                    if empty >= _EMPTY_WORKERS:
+                        raise TrialFailed("the script ends before one comparison is done") from None
+            failure = without_effect(comparison.proofs) or None
+        except BudgetOver as over:
+            self.close()
+            cut_short = True
+            failure = str(over) if comparison.too_few else without_effect(comparison.proofs) or None
+        except TrialFailed as error:
+            failure = str(error)
+        except (PlanRefused, WorkerError) as error:
+            self.close()
+            failure = str(error)
+        return replace(comparison.trial(a, b, clock() - began, failure), cut_short=cut_short)
+
+    def has_worker_for(self, plan: Plan) -> bool:
+        """Whether the worker at hand would do for a comparison with ``plan``."""
+        return self._worker is not None and process_part(self._worker.plan) == process_part(plan)
+
+    def least_steps(self, plan: Plan) -> int:
+        """That a comparison with ``plan`` trains."""
+        warmup = 0 if self.has_worker_for(plan) else 1 + self._warmup_steps
+        settling = _SETTLING_CYCLES * self._rhythm.cycle
+        return warmup + settling + _LEAST_QUADS * _BLOCKS * self._block_steps
+
+    def close(self) -> None:
+        """End the worker at hand."""
+        if self._worker is not None:
+            self._worker.stop()
+            self._worker = None
+        self._settled.clear()
+
+    def _ready_worker(self, process_plan: Plan) -> Worker:
+        if self._worker is None or process_part(self._worker.plan) != process_plan:
+            self.close()
+            self._worker = self._stage.worker(process_plan)
+            self._worker.wait_started()
+            untimed = self._warmup_steps + starts_after(process_plan)
+            if untimed:
+                self._worker.steps(untimed)
+        return self._worker
+
+    def _quad(self, a: Plan, b: Plan, comparison: _Comparison) -> float | None:
+        """log(b / a) of one quad; None where a block had too few regular steps to be timed."""
+        if not self._block_steps:
+            raise TrialFailed(self._rhythm.too_short(_BLOCKS, self._untimed))
+        worker = self._ready_worker(process_part(a))
+        order = (a, b, b, a) if len(comparison.log_ratios) % 2 == 0 else (b, a, a, b)
+        logs = {a: 0.0, b: 0.0}
+        blocks: list[tuple[Plan, Block]] = []
+        for plan in order:
+            block = self._block(worker, plan, comparison, is_b=plan == b)
+            if block is None:
+                return None
+            logs[plan] += math.log(block.sample_seconds) / 2
+            blocks.append((plan, block))
+        for plan, block in blocks:
+            (comparison.blocks_b if plan == b else comparison.blocks_a).append(block)
+        return logs[b] - logs[a]
+
+    def _block(self, worker: Worker, plan: Plan, comparison: _Comparison, is_b: bool) -> Block | None:
+        why_not = worker.switch(plan)
+        if why_not:
+            raise TrialFailed(why_not)
+        if plan not in self._settled:
+            settling = _SETTLING_CYCLES * self._rhythm.cycle
+            steps = worker.steps(settling, timeout=START_SECONDS)  # it may compile
+            self._settled.add(plan)
+            if is_b and comparison.hopeless(self._fastest_cycle(steps)):
+                comparison.give_up(self._fastest_cycle(worker.steps(settling)))
+        before = self._quiet.begin()
+        steps = worker.steps(self._block_steps)
+        disturbed = self._quiet.disturbed(before)
+        why_not = spoilt(steps, self._rhythm)
+        if why_not:
+            self.close()  # its weights are of no use to the trials that follow
+            raise TrialFailed(why_not)
+        proofs = worker.proofs()
+        comparison.took_up(worker.setup_seconds, is_b)
+        if is_b:
+            comparison.proofs = proofs
+        if disturbed:
+            raise _Disturbed
+        block = measure(steps, self._rhythm)
+        if block is not None and is_b:
+            comparison.give_up(block.step_seconds)
+        elif block is not None:
+            comparison.step_seconds_a = block.step_seconds
+        return block
+
+    def _fastest_cycle(self, steps: Sequence[Step]) -> float:
+        """Seconds a step."""
+        cycle = self._rhythm.cycle
+        return min(fmean(s.seconds for s in steps[at : at + cycle]) for at in range(0, len(steps), cycle))
+
+
+class _Comparison:
+    """What has been gathered for one trial."""
+
+    def __init__(self, script_steps: int | None = None) -> None:
+        self.script_steps = script_steps  # where they are known
+        self.log_ratios: list[float] = []
+        self.blocks_a: list[Block] = []
+        self.blocks_b: list[Block] = []
+        self.proofs: tuple[Proof, ...] = ()
+        self.step_seconds_a: float | None = None  # in the last block
+        self._setup_a = self._setup_b = 0.0
+        self._untimed = 0
+
+    def hopeless(self, step_seconds_b: float) -> bool:
+        """Whether b is so much slower that nothing more need be known of it."""
+        return self.step_seconds_a is not None and step_seconds_b > HOPELESS * self.step_seconds_a
+
+    def give_up(self, step_seconds_b: float) -> None:
+        """Raises TrialFailed where it is."""
+        if self.step_seconds_a is not None and self.hopeless(step_seconds_b):
+            times = step_seconds_b / self.step_seconds_a
+            raise TrialFailed(f"about {times:.0f} times slower: one block was enough to see it")
+
+    def took_up(self, setup_seconds: float, is_b: bool) -> None:
+        """What a worker has spent on the set-up of a plan so far; the first time takes the longest."""
+        if is_b:
+            self._setup_b = max(self._setup_b, setup_seconds)
+        else:
+            self._setup_a = max(self._setup_a, setup_seconds)
+
+    def add(self, log_ratio: float | None) -> None:
+        """A quad; None is one that could not be timed. Raises TrialFailed where hardly any can."""
+        if log_ratio is not None:
+            self.log_ratios.append(log_ratio)
+            return
+        self._untimed += 1
+        if self.too_few and self._untimed >= MOST_QUADS:
+            raise TrialFailed(TOO_FEW_REGULAR)
+
+    @property
+    def too_few(self) -> bool:
+        return len(self.log_ratios) < _LEAST_QUADS
+
+    @property
+    def decided(self) -> bool:
+        """Clear either way, or known to half a percent, or as many quads as are worth it.
+
+        Stopping early bends the interval a little: it steers the search and is never a claim.
+        """
+        count = len(self.log_ratios)
+        ratio = robust_interval(self.log_ratios, "quads", 0.99)
+        if self.too_few or ratio is None:
+            return False
+        clear = ratio.high < 0.97 or ratio.low > 1.0
+        return clear or count >= MOST_QUADS or ratio.high - ratio.low < 0.01
+
+    def trial(self, a: Plan, b: Plan, seconds: float, failure: str | None) -> Trial:
+        return Trial(
+            a=a,
+            b=b,
+            method="live",
+            log_ratios=tuple(self.log_ratios),
+            ratio=None if failure else robust_interval(self.log_ratios, "quads"),
+            step_seconds_a=median(block.step_seconds for block in self.blocks_a) if self.blocks_a else None,
+            step_seconds_b=median(block.step_seconds for block in self.blocks_b) if self.blocks_b else None,
+            seconds=seconds,
+            setup_seconds=max(0.0, self._setup_b - self._setup_a),
+            proofs=self.proofs,
+            failure=failure,
+            script_steps=self.script_steps,
+        )

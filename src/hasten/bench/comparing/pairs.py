@@ -1,0 +1,238 @@
+"""Two plans compared by pairs of fresh processes. Of each pair one trains while the other is stopped, in
+turns.
+
+A process has a speed of its own, so a pair counts once, however long it is watched: intervals are over pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from statistics import median
+
+from ...errors import WorkerError
+from ...inside.techniques.catalog import starts_after
+from ...records.observation import Step
+from ...records.plan import Plan
+from ...records.trial import Proof, Trial
+from ..base import batches_ahead, without_effect
+from ..stage import Stage
+from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
+from ..workers.process import wait_all_started
+from ..workers.starting import START_OVERLAP
+from ..workers.worker import Worker
+from .live import HOPELESS
+from .quiet import Quiet
+from .statistics import interval
+from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
+
+_TURNS = 2  # each is A B B A: under the median of four blocks, a steady drift cancels in this order only
+_BLOCKS = 2 * _TURNS  # of each worker
+_LOOKED_AT = 5  # steps: those before may compile
+_WARMUP_SECONDS = 0.3
+_WARMUP_STEPS = 10
+
+Enough = Callable[[list[float]], bool]
+
+
+@dataclass(frozen=True)
+class _Pair:
+    log_ratio: float
+    step_seconds_a: float
+    step_seconds_b: float
+    sample_seconds_b: float
+    setup_seconds: float
+    proofs: tuple[Proof, ...]
+    setups_seconds: float  # that both took
+
+
+class PairsBench:
+    """Each comparison starts fresh processes. ``enough`` may end it early; without, it runs ``pairs``
+    pairs.
+    """
+
+    def __init__(self, stage: Stage, rhythm: Rhythm, quiet: Quiet | None = None) -> None:
+        self._stage = stage
+        self._quiet = quiet or Quiet()
+        self._late = 0  # steps until both plans are in force
+        self._take(rhythm)
+        self.pair_seconds: float | None = None  # what the last pair took, but for set-ups
+        self.sample_seconds_b: tuple[float, ...] = ()  # of each process of b in the last comparison
+
+    def _take(self, rhythm: Rhythm) -> None:
+        self._rhythm = rhythm
+        warmup = max(_WARMUP_STEPS, min(40, math.ceil(_WARMUP_SECONDS / rhythm.cycle_seconds)))
+        self._warmup_steps = self._late + rhythm.warmup_steps(warmup * rhythm.cycle)
+        self._block_steps = rhythm.block_steps(_BLOCKS, 1 + self._warmup_steps)
+
+    @property
+    def steps_needed(self) -> int:
+        """Steps that each worker of a pair trains."""
+        return 1 + self._warmup_steps + _BLOCKS * self._block_steps
+
+    def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
+        """``b`` against ``a`` over ``pairs`` pairs, or fewer once ``enough(log ratios)``."""
+        clock = self._stage.limit.clock
+        began = clock()
+        self._late = max(starts_after(a), starts_after(b))
+        self._take(self._rhythm)
+        done: list[_Pair] = []
+        failure, cut_short = None, False
+        try:
+            for number in range(pairs):
+                pair_began = clock()
+                done.append(self._fitting_pair(a, b, a_first=number % 2 == 0))
+                self.pair_seconds = clock() - pair_began - done[-1].setups_seconds
+                if enough([pair.log_ratio for pair in done]):
+                    break
+            failure = without_effect(done[-1].proofs) or None
+        except ScriptOver as over:
+            failure = (
+                f"the script ended in mid-comparison, which takes {self.steps_needed} steps"
+                if over.ended.how == "completed"
+                else str(over)
+            )
+        except BudgetOver as over:
+            cut_short = True
+            failure = str(over) if len(done) < 2 else without_effect(done[-1].proofs) or None
+        except (MeasureFailed, PlanRefused, WorkerError) as error:
+            failure = str(error)
+        log_ratios = [pair.log_ratio for pair in done]
+        self.sample_seconds_b = tuple(pair.sample_seconds_b for pair in done)
+        return Trial(
+            a=a,
+            b=b,
+            method="pairs",
+            log_ratios=tuple(log_ratios),
+            ratio=None if failure else interval(log_ratios, "pairs"),
+            step_seconds_a=median(p.step_seconds_a for p in done) if done else None,
+            step_seconds_b=median(p.step_seconds_b for p in done) if done else None,
+            seconds=clock() - began,
+            setup_seconds=median(p.setup_seconds for p in done) if done else 0.0,
+            proofs=done[-1].proofs if done else (),
+            failure=failure,
+            script_steps=self._rhythm.steps_in_all,
+            cut_short=cut_short,
+        )
+
+    def singles(self, plans: Sequence[Plan]) -> list[float]:
+        """Seconds a sample of one fresh process for each of ``plans``, started side by side: of one block, as
+        a pair's. It is enough to tell a slow process.
+
+        Raises MeasureFailed, ScriptOver, BudgetOver, PlanRefused, WorkerError.
+        """
+        found = []
+        with ExitStack() as stack:
+            workers = [stack.enter_context(self._stage.worker(plan)) for plan in plans]
+            wait_all_started(workers)
+            for worker in workers:
+                self._settle(worker)
+            for plan, worker in zip(plans, workers, strict=True):
+                blocks = [block for _, block in self._turn({plan: worker}, (plan,))]
+                worker.resume()
+                idle = without_effect(worker.proofs())
+                worker.pause()
+                if idle:  # it trained as the plain one does, and tells nothing of the plan
+                    raise MeasureFailed(idle)
+                found.append(_median_time(blocks))
+        return found
+
+    def _fitting_pair(self, a: Plan, b: Plan, a_first: bool) -> _Pair:
+        """A pair; where the script turns out to be too short for it, one with shorter blocks."""
+        try:
+            return self._pair(a, b, a_first)
+        except ScriptOver as over:
+            if over.ended.how != "completed" or self._rhythm.steps_in_all is not None:
+                raise
+            self._take(replace(self._rhythm, steps_in_all=over.ended.steps_in_all))
+            return self._pair(a, b, a_first)
+
+    def _pair(self, a: Plan, b: Plan, a_first: bool) -> _Pair:
+        if not self._block_steps:
+            raise MeasureFailed(self._rhythm.too_short(_BLOCKS, 1 + self._warmup_steps))
+        with ExitStack() as stack:
+            order = first, second = (a, b) if a_first else (b, a)
+            workers = {plan: stack.enter_context(self._stage.worker(plan)) for plan in order}
+            wait_all_started(list(workers.values()))
+            for plan in order:
+                self._settle(workers[plan])
+            blocks: dict[Plan, list[Block]] = {a: [], b: []}
+            self._look(workers[a].history[_LOOKED_AT:], workers[b].history[_LOOKED_AT:])
+            for _ in range(_TURNS):
+                for plan, block in self._turn(workers, (first, second, second, first)):
+                    blocks[plan].append(block)
+            workers[b].resume()
+            proofs = workers[b].proofs()
+            workers[b].pause()
+            workers[a].resume()
+            workers[a].proofs()  # of use for what its set-up took
+            return _Pair(
+                log_ratio=math.log(_median_time(blocks[b]) / _median_time(blocks[a])),
+                sample_seconds_b=_median_time(blocks[b]),
+                step_seconds_a=median(block.step_seconds for block in blocks[a]),
+                step_seconds_b=median(block.step_seconds for block in blocks[b]),
+                setup_seconds=max(0.0, workers[b].setup_seconds - workers[a].setup_seconds),
+                proofs=proofs,
+                setups_seconds=_beside(workers[a].setup_seconds, workers[b].setup_seconds),
+            )
+
+    def _look(self, a: Sequence[Step], b: Sequence[Step]) -> None:
+        """Raises MeasureFailed where b is so slow after its first steps that no block need be timed."""
+        if not a or not b or self._rhythm.cycle > 1:
+            return
+        times = min(step.seconds for step in b) / max(1e-9, median(step.seconds for step in a))
+        if times > HOPELESS:
+            raise MeasureFailed(f"about {times:.0f} times slower: its first steps were enough to see it")
+
+    def _turn(self, workers: Mapping[Plan, Worker], order: Sequence[Plan]) -> list[tuple[Plan, Block]]:
+        """One block of each; all of them once more where others disturbed one, so that a drift cancels. A
+        script that is known to end has no steps for that.
+        """
+        again = self._rhythm.steps_in_all is None
+        timed: list[tuple[Plan, Block]] = []
+        position = 0
+        while position < len(order):
+            plan = order[position]
+            before = self._quiet.begin()
+            block = self._block(workers[plan], batches_ahead(plan))
+            position += 1
+            if self._quiet.disturbed(before, again):
+                timed, position = [], 0
+            elif block is not None:
+                timed.append((plan, block))
+        return timed
+
+    def _settle(self, worker: Worker) -> None:
+        """Warm up, untimed."""
+        if self._warmup_steps:
+            worker.steps(self._warmup_steps)
+        worker.pause()
+
+    def _block(self, worker: Worker, ahead: int) -> Block | None:
+        """One timed block. ``ahead`` batches may have been made before it was stopped, for nothing."""
+        worker.resume()
+        if ahead:
+            worker.steps(self._rhythm.cycle * math.ceil(ahead / self._rhythm.cycle))
+        steps = worker.steps(self._block_steps)
+        worker.pause()
+        why_not = spoilt(steps, self._rhythm)
+        if why_not:
+            raise MeasureFailed(why_not)
+        return measure(steps, self._rhythm)
+
+
+class MeasureFailed(Exception):
+    """What is measured cannot win anything; the message is the reason."""
+
+
+def _beside(a: float, b: float) -> float:
+    """What two set-ups take that are made at the same time."""
+    return max(a, b, START_OVERLAP / 2 * (a + b))
+
+
+def _median_time(blocks: list[Block]) -> float:
+    if not blocks:
+        raise MeasureFailed(TOO_FEW_REGULAR)
+    return median(block.sample_seconds for block in blocks)

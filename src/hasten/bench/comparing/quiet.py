@@ -1,0 +1,131 @@
+"""Blocks of steps that other programs disturbed are set aside, and what follows waits for quiet.
+
+It is looked at who had the processors, never at what a block took: so nothing is chosen by its result. Other
+programs disturb where no CPU is left for them. That is worth only so much time; when that is spent, blocks
+count as they are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from ...records.processor_time import ProcessorTime
+
+_LEAST_CPUS = 0.1  # that others must use to disturb anybody
+_LEAST_SECONDS = 0.04  # of their time: the kernel counts in hundredths of a second, for each CPU and process
+_SPARE_CPUS = 0.5  # with so many left over, nobody is disturbed
+_STOPPED_SHARE = 0.05  # of a block, for which a quota stopped us
+_OURS = 0.9  # of the quota: whoever uses as much of it is stopped by itself
+_LOOK_SECONDS = 0.4
+_LONGEST_WAIT_SECONDS = 5.0  # who is at work for longer will not be done soon
+
+Reading = Callable[[], ProcessorTime | None]
+
+
+class Quiet:
+    """``read``: who has used the processors until now, None where that cannot be told: then nothing is ever
+    set aside. ``cpus``: on how many we may run; ``quota``: of so many CPUs' time, None without one.
+
+    ``patience``: seconds that may go into waiting, and into blocks that are set aside.
+    """
+
+    def __init__(
+        self,
+        read: Reading = lambda: None,
+        cpus: int = 1,
+        quota: float | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._read = read
+        self._cpus = cpus
+        self._quota = quota
+        self._sleep = sleep
+        self._ours = 0.0  # CPUs that we used at most in a block
+        self.patience = 0.0
+        self.say: Callable[[str], None] = lambda text: None
+        self.blocks = self.disturbed_blocks = self.set_aside = 0
+        self.spent_seconds = 0.0
+        self._taken = self._stolen = 0.0  # seconds, in disturbed blocks: by others, of them by a hypervisor
+
+    def begin(self) -> ProcessorTime | None:
+        """Before a block: what ``disturbed`` is to be asked with after it."""
+        return self._read()
+
+    def disturbed(self, before: ProcessorTime | None, again: bool = True) -> bool:
+        """Whether others disturbed the block since ``before``, and it is to be measured again: it waits until
+        they are quiet then, if they soon are. False once patience is at its end, and where it cannot be
+        measured ``again``.
+        """
+        after = self._read()
+        if before is None or after is None:
+            return False
+        self.blocks += 1
+        self._ours = max(self._ours, _cpus_used(after.own - before.own, before, after))
+        if not self._contended(before, after):
+            return False
+        self.disturbed_blocks += 1
+        self._taken += _others(before, after)
+        self._stolen += after.stolen - before.stolen
+        if self.patience <= 0 or not again:
+            return False
+        self.set_aside += 1
+        self._spend(after.at - before.at)
+        self._wait(after)
+        return True
+
+    def _wait(self, since: ProcessorTime) -> None:
+        self.say("waiting until other programs are quiet")
+        began = before = since
+        while self.patience > 0 and before.at - began.at < _LONGEST_WAIT_SECONDS:
+            self._sleep(_LOOK_SECONDS)
+            after = self._read()
+            if after is None:
+                return
+            self._spend(after.at - before.at)
+            if not self._contended(before, after):
+                return
+            before = after
+
+    def _contended(self, before: ProcessorTime, after: ProcessorTime) -> bool:
+        """Whether others use what we need: while we do not work, it counts what we needed before."""
+        seconds = _others(before, after)
+        others = _cpus_used(seconds, before, after)
+        if (
+            seconds > _LEAST_SECONDS
+            and others > _LEAST_CPUS
+            and others + self._ours > self._cpus - _SPARE_CPUS
+        ):
+            return True
+        stopped = _cpus_used(after.throttled - before.throttled, before, after) > _STOPPED_SHARE
+        ours = _cpus_used(after.own - before.own, before, after)
+        return stopped and self._quota is not None and ours < _OURS * self._quota
+
+    def _spend(self, seconds: float) -> None:
+        self.patience -= seconds
+        self.spent_seconds += seconds
+
+    def words(self) -> list[str]:
+        """What is to be said of it at the end of a tune."""
+        if not self.disturbed_blocks:
+            return []
+        counted = self.disturbed_blocks - self.set_aside
+        also = f"; {counted} counted as they were" if counted else ""
+        host = self._stolen > max(0.0, self._taken) / 2
+        who = "the host of this virtual machine" if host else "other programs"
+        advice = "Tune when the host is less busy" if host else "Stop them, or tune when the machine is quiet"
+        return [
+            f"{who} took processor time from {self.disturbed_blocks} of {self.blocks} blocks of "
+            f"steps: {self.set_aside} were set aside and measured again, which took "
+            f"{self.spent_seconds:.0f} s{also}. {advice}"
+        ]
+
+
+def _others(before: ProcessorTime, after: ProcessorTime) -> float:
+    """Seconds of processor time that others had."""
+    return (after.busy - before.busy) - (after.own - before.own)
+
+
+def _cpus_used(seconds: float, before: ProcessorTime, after: ProcessorTime) -> float:
+    """On how many CPUs that is on average."""
+    return seconds / max(1e-9, after.at - before.at)

@@ -1,0 +1,172 @@
+"""Intervals. Those of ratios are made on logarithms, where a ratio and its inverse are symmetric.
+
+Source for Student's distribution: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and
+26.7.4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from statistics import NormalDist, fmean, stdev
+
+from ...records.quality import Interval
+from ...records.trial import Ratio
+
+
+def t_probability(t: float, degrees: int) -> float:
+    """P(-t < T < t) for Student's T with a whole number of degrees of freedom; t >= 0."""
+    angle = math.atan(t / math.sqrt(degrees))
+    cosine_squared = math.cos(angle) ** 2
+    term, total = (1.0, 1.0) if degrees % 2 == 0 else (math.cos(angle), math.cos(angle))
+    first = 2 if degrees % 2 == 0 else 3
+    for k in range(first, degrees - 1, 2):
+        term *= cosine_squared * (k - 1) / k
+        total += term
+    if degrees % 2 == 0:
+        return math.sin(angle) * total
+    if degrees == 1:
+        return 2 * angle / math.pi
+    return 2 / math.pi * (angle + math.sin(angle) * total)
+
+
+@cache  # there are few degrees, and each is asked for often
+def t_quantile(two_sided: float, degrees: int) -> float:
+    """The t for which P(-t < T < t) = ``two_sided``; found by bisection to 1e-9."""
+    low, high = 0.0, 1.0
+    while t_probability(high, degrees) < two_sided:
+        high *= 2
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if t_probability(middle, degrees) < two_sided else (low, middle)
+    return (low + high) / 2
+
+
+def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
+    """The mean with its t interval over independent values; None for fewer than two."""
+    count = len(values)
+    if count < 2:
+        return None
+    mean = fmean(values)
+    half = t_quantile(confidence, count - 1) * stdev(values) / math.sqrt(count)
+    return Interval(mean, mean - half, mean + half, count)
+
+
+def interval(log_ratios: Sequence[float], unit: str, confidence: float = 0.95) -> Ratio | None:
+    """The geometric mean ratio with its t interval over independent units; None for fewer than two."""
+    found = mean_interval(log_ratios, confidence)
+    if found is None:
+        return None
+    return Ratio(math.exp(found.value), math.exp(found.low), math.exp(found.high), found.count, unit)
+
+
+_TRIMMED = 6  # one value in so many, at each end, at least one
+_LEAST_TO_TRIM = 5
+
+
+def robust_interval(log_ratios: Sequence[float], unit: str, confidence: float = 0.95) -> Ratio | None:
+    """As ``interval``, or that of the trimmed mean where it is narrower: a value that was disturbed does not
+    spoil it. It steers the search and is never a claim.
+
+    Of values that are all alike the mean's is narrower nearly always, and then this is ``interval``. Source:
+    Tukey and McLaughlin, Less vulnerable confidence procedures for location, Sankhya A 25 (1963).
+    """
+    usual = interval(log_ratios, unit, confidence)
+    count = len(log_ratios)
+    if usual is None or count < _LEAST_TO_TRIM:
+        return usual
+    ordered, ends = sorted(log_ratios), max(1, count // _TRIMMED)
+    middle = ordered[ends:-ends]
+    spread = stdev([middle[0]] * ends + middle + [middle[-1]] * ends)
+    left = len(middle)
+    half = t_quantile(confidence, left - 1) * spread * math.sqrt((count - 1) / (left * (left - 1)))
+    mean = fmean(middle)
+    if 2 * half >= math.log(usual.high / usual.low):
+        return usual
+    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), count, unit)
+
+
+def combined(ratios: Sequence[Ratio]) -> Ratio:
+    """What independent comparisons of the same two plans say together, each weighted by how sure it is.
+
+    It steers the search and is never a claim: weights are inverse variances, and the degrees of freedom of
+    their sum are those of Meier, Variance of a weighted mean, Biometrics 9 (1953).
+    """
+    degrees = [ratio.count - 1 for ratio in ratios]
+    errors = [
+        max(math.log(r.high / r.low) / 2 / t_quantile(0.95, n), _LEAST_ERROR)
+        for r, n in zip(ratios, degrees, strict=True)
+    ]
+    weights = [1 / error**2 for error in errors]
+    whole = sum(weights)
+    mean = sum(w * math.log(r.value) for w, r in zip(weights, ratios, strict=True)) / whole
+    shares = [weight / whole for weight in weights]
+    together = max(1, int(1 / sum(s**2 / n for s, n in zip(shares, degrees, strict=True))))
+    lost = 1 + 4 * sum(s * (1 - s) / n for s, n in zip(shares, degrees, strict=True))  # for guessed weights
+    half = t_quantile(0.95, together) * math.sqrt(lost / whole)
+    count = sum(ratio.count for ratio in ratios)
+    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), count, ratios[-1].unit)
+
+
+_LEAST_ERROR = 1e-9  # of a logarithm: comparisons whose values are all equal are not sure beyond measure
+
+
+CLAIM_CONFIDENCE = 0.99  # one-sided: the end of a two-sided interval at 98%
+FOUND_SHARE = 0.8  # of the times that a gain is there, it is claimed: what "would be found" means
+_SLICES = 400
+
+
+def claim_probability(excess: float, count: int, confidence: float = 2 * CLAIM_CONFIDENCE - 1) -> float:
+    """How often the bound of a claim is met where the true gain exceeds the least one by ``excess``.
+
+    ``excess`` is in standard errors of the mean of ``count`` normal log ratios; ``confidence`` that of the
+    two-sided interval whose end decides. This is the upper tail of the noncentral t distribution, as an
+    integral over what the spread may be estimated to be.
+    Source: Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 2, chapter 31.
+    """
+    degrees = count - 1
+    bound = t_quantile(confidence, degrees)
+    log_scale = math.log(2) + degrees / 2 * math.log(degrees / 2) - math.lgamma(degrees / 2)
+    width = (1 + 6 / math.sqrt(degrees)) / _SLICES
+    normal = NormalDist()
+    total = 0.0
+    for number in range(_SLICES):
+        estimated = (number + 0.5) * width  # spread, the true one being 1
+        density = math.exp(log_scale + (degrees - 1) * math.log(estimated) - degrees * estimated**2 / 2)
+        total += normal.cdf(excess - bound * estimated) * density * width
+    return total
+
+
+@cache
+def excess_found(count: int, confidence: float = 2 * CLAIM_CONFIDENCE - 1) -> float:
+    """In standard errors, what is claimed in ``FOUND_SHARE`` of all comparisons; by bisection to 1e-6."""
+    low, high = 0.0, 100.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (
+            (middle, high) if claim_probability(middle, count, confidence) < FOUND_SHARE else (low, middle)
+        )
+    return (low + high) / 2
+
+
+KEEP_BELOW = 0.99  # the search keeps a technique where the 95% interval of its ratio ends below this
+LEAST_TO_TELL = 3  # two values may agree by chance: what they find is not told from them
+
+
+def least_kept(ratio: Ratio, count: int | None = None) -> float:
+    """The smallest gain that the search would keep, in four of five comparisons of ``count`` units (None: as
+    many) that scatter like those of ``ratio``. Both: at least ``LEAST_TO_TELL``.
+
+    That a comparison may stop early is left out: it then finds a little more.
+    """
+    count = count or ratio.count
+    half = math.log(ratio.high / ratio.low) / 2
+    error = half / t_quantile(0.95, ratio.count - 1) * math.sqrt(ratio.count / count)
+    return math.exp(excess_found(count, 0.95) * error) / KEEP_BELOW - 1
+
+
+def count_to_keep(gain: float, ratio: Ratio, most: int) -> int | None:
+    """How many units that scatter like those of ``ratio`` would keep ``gain``; None where ``most`` do not."""
+    enough = range(LEAST_TO_TELL, most + 1)
+    return next((count for count in enough if least_kept(ratio, count) <= gain), None)

@@ -1,0 +1,136 @@
+"""From single steps to the time of a block: whole cycles of the script, per sample where the samples are
+known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median
+
+from ...inside.observing.observer import cycle_length
+from ...records.observation import Step
+from ...records.phases import usual_cycles
+
+LOADED, GONE_THROUGH, STEPS = "samples from loaders", "samples through modules", "steps"
+"""Per what times are compared."""
+
+_MOST, _NEARLY_ALL = 0.5, 0.9  # of the observed cycles
+BLOCK_SECONDS = 0.1  # timed cycles of a block fill at least this, so that clocks and switches do not matter
+_LEAST_CYCLES = 3
+_MOST_CYCLES = 40
+_WARMUP_SHARE = 4  # of a script's steps, at most one in so many goes into warming up
+TOO_FEW_REGULAR = "too few regular steps to time: evaluations or new epochs fall into every block"
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """What a usual step of the script looks like, learnt while it was observed."""
+
+    evaluations: int
+    restarts: int
+    cycle: int  # optimizer steps in one repeating block of the script
+    cycle_seconds: float  # of the baseline, median
+    losses: bool = True  # whether the baseline's steps have any
+    steps_in_all: int | None = None  # known where the script has come to its end
+    unit: str = LOADED  # per what times are compared: the same in all blocks of all plans
+
+    def warmup_steps(self, wanted: int) -> int:
+        """``wanted``, or fewer where the script has no steps to spare."""
+        return wanted if self.steps_in_all is None else min(wanted, self.steps_in_all // _WARMUP_SHARE)
+
+    def block_steps(self, blocks: int, untimed: int) -> int:
+        """Steps of one block, when ``blocks`` of them and ``untimed`` steps must fit into the script.
+
+        The first cycle of a block is not timed. 0 where the script ends too soon.
+        """
+        wanted = max(_LEAST_CYCLES, min(_MOST_CYCLES, math.ceil(BLOCK_SECONDS / self.cycle_seconds)))
+        if self.steps_in_all is not None:
+            wanted = min(wanted, (self.steps_in_all - untimed) // (blocks * self.cycle) - 1)
+        return (1 + wanted) * self.cycle if wanted >= _LEAST_CYCLES else 0
+
+    def too_short(self, blocks: int, untimed: int) -> str:
+        """Why the script's steps do not suffice where ``block_steps`` is 0."""
+        needed = untimed + blocks * (1 + _LEAST_CYCLES) * self.cycle
+        return f"the script ends after {self.steps_in_all} steps, and one comparison takes {needed}"
+
+    def samples(self, step: Step) -> int:
+        """How many the step counts for; 0 where that is not known, or steps are compared."""
+        return {LOADED: step.samples, GONE_THROUGH: step.inputs}.get(self.unit) or 0
+
+    def regular(self, step: Step) -> bool:
+        """No evaluation and no new epoch more than usual fell into the step."""
+        return step.evaluations <= self.evaluations and step.restarts <= self.restarts
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive steps under one plan. Times are of the median regular cycle."""
+
+    sample_seconds: float  # a step's where steps are compared
+    step_seconds: float
+
+
+def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:
+    """The most frequent counts of evaluations and restarts, and the script's cycle."""
+    evaluations = Counter(step.evaluations for step in steps).most_common(1)[0][0]
+    restarts = Counter(step.restarts for step in steps).most_common(1)[0][0]
+    cycle = cycle_length([step.signature for step in steps])
+    seconds = cycle * median(step.seconds for step in steps)
+    losses = any(step.losses for step in steps)
+    return Rhythm(evaluations, restarts, cycle, seconds, losses, steps_in_all, _unit_of(steps, cycle))
+
+
+def _unit_of(steps: Sequence[Step], cycle: int) -> str:
+    """Samples from a loader where most cycles take some (loops that read ahead leave some out), else those
+    that went through the modules where they are known of nearly all; else steps.
+    """
+    cycles = usual_cycles(steps, cycle)
+
+    def share(samples: Callable[[Step], int | None]) -> float:
+        return sum(any(samples(step) for step in c) for c in cycles) / max(1, len(cycles))
+
+    if share(lambda step: step.samples) >= _MOST:
+        return LOADED
+    return GONE_THROUGH if share(lambda step: step.inputs) >= _NEARLY_ALL else STEPS
+
+
+def in_unit(steps: Sequence[Step], rhythm: Rhythm) -> tuple[Step, ...]:
+    """The steps with the samples that times are compared per, if any."""
+    return tuple(replace(step, samples=rhythm.samples(step) or None) for step in steps)
+
+
+def regular_steps(steps: Sequence[Step], rhythm: Rhythm) -> list[Step]:
+    return [step for step in steps if rhythm.regular(step)]
+
+
+def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | None:
+    """The block's times; None where fewer than two regular cycles are left to time, or none that tells its
+    samples: to compare it per step instead would be to compare another number.
+
+    The first ``discard`` cycles do not count: the step after a switch or a pause is a step of its own kind.
+    """
+    cycles = [steps[i : i + rhythm.cycle] for i in range(discard * rhythm.cycle, len(steps), rhythm.cycle)]
+    whole = [c for c in cycles if len(c) == rhythm.cycle and all(rhythm.regular(step) for step in c)]
+    if len(whole) < 2:
+        return None
+    if rhythm.unit == STEPS:
+        per_unit = [sum(s.seconds for s in c) / len(c) for c in whole]
+    else:
+        counted = [(c, samples) for c in whole if (samples := sum(map(rhythm.samples, c)))]
+        per_unit = [sum(s.seconds for s in c) / samples for c, samples in counted]
+    if not per_unit:
+        return None
+    sample_seconds = median(per_unit)
+    return Block(sample_seconds, median(fmean(s.seconds for s in c) for c in whole))
+
+
+def spoilt(steps: Sequence[Step], rhythm: Rhythm) -> str:
+    """Why a training that is like this has won nothing, however fast; "" where its losses are well."""
+    if not all(math.isfinite(loss) for step in steps for loss in step.losses):
+        return "the loss is no longer a number"
+    if rhythm.losses and not any(step.losses for step in steps):
+        return "the loss can no longer be seen"
+    return ""

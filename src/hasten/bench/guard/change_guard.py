@@ -1,0 +1,92 @@
+"""The guard of plans that change the training itself: of what must still hold, whatever they do to it.
+
+There is no baseline that such a training could be compared with, so nothing here says that accuracy is held;
+``hasten verify`` trains both to the end for that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+from ...errors import WorkerError
+from ...inside.guarding.one_step import MODEL
+from ...inside.techniques.catalog import starts_after
+from ...records.messages import Failed, TellShapes
+from ...records.plan import BASELINE, Plan
+from ...records.trace import Testimony
+from ...records.verdict import Difference, GuardVerdict, Invariants
+from ...report.guard import shapes_words, too_few_words
+from ..stage import Stage
+from ..workers.ending import PlanRefused, ScriptOver
+from ..workers.process import wait_all_started
+from ..workers.worker import Worker
+from .judging import LEAST_STEPS
+from .unchecked import not_checked
+
+Shapes = Mapping[str, Sequence[int]]
+
+_SETTLED = 2  # steps after which the state of any optimizer is there
+
+
+def guard_change(stage: Stage, plan: Plan, changing: Sequence[str], seed: int, steps: int) -> GuardVerdict:
+    """Train ``steps`` steps under ``plan``, once it is all in force: are the losses numbers, and would the
+    script save tensors of the baseline's shapes?
+
+    ``changing``: the plan's techniques that change the training.
+    """
+    try:
+        with ExitStack() as stack:
+            reference = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True))
+            candidate = stack.enter_context(stage.worker(plan, seed=seed, witness=True))
+            wait_all_started([reference, candidate])
+            reference.steps(_SETTLED - 1)
+            plain = _shapes_in(reference)
+            candidate.steps(starts_after(plan) + _SETTLED - 1)
+            return judge_change(plain, _shapes_in(candidate), _trained(candidate, steps), changing)
+    except (PlanRefused, ScriptOver, WorkerError) as error:
+        return not_checked(error, tuple(changing))
+
+
+def _shapes_in(worker: Worker) -> Shapes:
+    answer = worker.numerics(TellShapes())
+    if isinstance(answer, Failed):
+        raise WorkerError(f"what the script would save could not be looked at: {answer.reason}")
+    return answer.shapes
+
+
+def _trained(worker: Worker, steps: int) -> Testimony:
+    try:
+        worker.steps(steps)
+    except ScriptOver as over:
+        if over.ended.how != "completed":
+            raise
+        return over.ended.testimony
+    return worker.testimony()
+
+
+def judge_change(
+    plain: Shapes, planned: Shapes, testimony: Testimony, changing: Sequence[str]
+) -> GuardVerdict:
+    """The verdict on the shapes of both trainings' state and on what was seen of the plan's."""
+    names = [name for name, shape in plain.items() if list(planned.get(name, ())) != list(shape)]
+    names += [name for name in planned if name not in plain and name.startswith(MODEL)]
+    differing = tuple(Difference("shape", name=name) for name in names)
+    reasons = [shapes_words(differing)] if differing else []
+    if not all(step.losses for step in testimony):
+        reasons.append("losses are missing")
+    lost = next((n for n, step in enumerate(testimony, 1) if not all(map(math.isfinite, step.losses))), None)
+    if lost is not None:
+        reasons.append(f"the loss is no number in step {lost}")
+    short = len(testimony) < LEAST_STEPS and not reasons
+    if short:
+        reasons.append(too_few_words(len(testimony), LEAST_STEPS, "seen"))
+    return GuardVerdict(
+        accuracy="not checked" if short else "not held" if reasons else "held",
+        steps=len(testimony),
+        invariants=Invariants(("shapes of checkpoints", "finite losses"), differing),
+        reasons=tuple(reasons),
+        changes=tuple(changing),
+        why_not="short" if short else "",
+    )

@@ -1,0 +1,125 @@
+"""Leads workers through the same steps of one training and compares single ones: one state, one batch."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ...records import messages
+from ...records.trace import Testimony
+from ..workers.ending import ScriptOver
+from ..workers.worker import Worker
+
+Answer = TypeVar("Answer", bound=messages.Message)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One step against the reference's.
+
+    ``gradient`` and ``update`` by parameter, ``buffers`` by buffer; ``since`` by what it is: how the training
+    had departed since the check before; ``counts``: whole numbers in state and buffers that differed.
+    """
+
+    step: int
+    gradient: Mapping[str, messages.Sums]
+    update: Mapping[str, messages.Sums] = field(default_factory=dict)
+    buffers: Mapping[str, messages.Sums] = field(default_factory=dict)
+    since: Mapping[str, messages.Sums] = field(default_factory=dict)
+    counts: Sequence[str] = ()
+
+
+@dataclass
+class Watched:
+    """What came of one worker. ``failed``: why steps could not be compared any further, or ""."""
+
+    testimony: Testimony = ()
+    checks: list[Check] = field(default_factory=list)
+    failed: str = ""
+
+
+def checked_steps(steps: int) -> list[int]:
+    """Which steps start from one state, of ``steps`` in all. The first, compared too, does so anyway."""
+    return sorted(step for step in {2, steps // 3, 2 * steps // 3 + 1, steps} if 1 < step <= steps)
+
+
+def watch(
+    reference: Worker, others: Sequence[Worker], steps: int, folder: str
+) -> tuple[Watched, list[Watched]]:
+    """Train ``steps`` steps in each worker, the reference always ahead. They stand at the end of their first.
+
+    ``folder`` takes one state at a time, and is left empty.
+    """
+    ahead, behind = _Led(reference), [_Led(worker) for worker in others]
+    with tempfile.TemporaryDirectory(prefix="steps-", dir=folder) as exchange:
+        state, made = os.path.join(exchange, "state"), os.path.join(exchange, "made")
+        _check(ahead, behind, 1, state, made)
+        for step in checked_steps(steps):
+            ahead.advance(step - 1)
+            ahead.ask(messages.SaveState(state))
+            ahead.advance(step)
+            if ahead.failed or ahead.over is not None:
+                break
+            _check(ahead, behind, step, state, made)
+    for led in (ahead, *behind):
+        led.advance(steps)
+    return ahead.watched(steps), [led.watched(steps) for led in behind]
+
+
+class _Led:
+    """A worker on its way, which may come to its end anywhere."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._taken = 1
+        self._checks: list[Check] = []
+        self.over: Testimony | None = None  # of a script that came to its end
+        self.failed = ""
+
+    def advance(self, step: int) -> None:
+        """To the end of ``step``, or of the script."""
+        if self.over is None and step > self._taken:
+            try:
+                self._worker.steps(step - self._taken)
+                self._taken = step
+            except ScriptOver as end:
+                self.over = end.ended.testimony
+
+    def ask(self, request: messages.Request[Answer | messages.Failed]) -> Answer | None:
+        """None where it failed, now or before, or its script has come to its end."""
+        if self.failed or self.over is not None:
+            return None
+        answer = self._worker.numerics(request)
+        if isinstance(answer, messages.Failed):
+            self.failed = answer.reason
+            return None
+        return answer
+
+    def last_optimizer(self) -> int:
+        return self._worker.testimony()[-1].optimizer
+
+    def check(self, step: int, state: str, made: str) -> None:
+        """Take ``step`` from the reference's state, the first from this worker's own."""
+        self.advance(step - 1)
+        departed = self.ask(messages.LoadState(state, made)) if step > 1 else None
+        departed = departed or messages.Departed({}, ())
+        self.advance(step)
+        found = self.ask(messages.CompareStep(made))
+        if found is not None:
+            self._checks.append(
+                Check(step, found.gradient, found.update, found.buffers, departed.since, departed.counts)
+            )
+
+    def watched(self, steps: int) -> Watched:
+        testimony = self.over if self.over is not None else self._worker.testimony()
+        return Watched(testimony[:steps], self._checks, self.failed)
+
+
+def _check(ahead: _Led, behind: Sequence[_Led], step: int, state: str, made: str) -> None:
+    ahead.ask(messages.RecordStep(made, ahead.last_optimizer()))
+    for led in behind:
+        if not ahead.failed:
+            led.check(step, state, made)

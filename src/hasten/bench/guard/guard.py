@@ -1,0 +1,180 @@
+"""The guard: is the training under a plan the same training?
+
+Runs from one seed are compared step by step: the baseline's, the plan's, and baselines with noise as large as
+rounding in them, which tell how much of a difference says nothing.
+
+One perturbed baseline is one draw of what rounding does, and the noise's size is a guess. So where a plan
+alone by its size of departure would be refused, all is trained once more beside more of them, and beside the
+baseline in float64, which tells how far the baseline itself is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+
+from ...errors import WorkerError
+from ...inside.job import Perturbation
+from ...records.plan import BASELINE, Plan
+from ...records.verdict import GuardVerdict
+from ..stage import Stage
+from ..workers.ending import PlanRefused, ScriptOver
+from ..workers.process import wait_all_started
+from ..workers.worker import Worker
+from .checked_steps import Check, Watched, watch
+from .departures import gradient_departures
+from .judging import verdict_on
+from .single_steps import ROUNDING, TURNED
+from .unchecked import not_checked
+
+STEPS = 120
+CLOSER_STEPS = 60
+_AT_ONCE = 3  # plans, each in memory beside four baselines
+_MOST_NOISE = ROUNDING["tfloat32"]  # where single steps show more than rounding of a plan's own precision
+
+
+def guard(
+    stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int = STEPS
+) -> GuardVerdict:
+    """Compare ``steps`` first steps of a training under ``plan`` with the baseline's.
+
+    ``draws``: the plan may draw other random numbers from the same distributions. ``precision``: the lowest
+    the plan computes in, a key of ROUNDING.
+    """
+    try:
+        trainings = three_trainings(stage, plan, draws, precision, seed, steps)
+    except (PlanRefused, ScriptOver, WorkerError) as error:
+        return not_checked(error)
+    return judged_closely(stage, plan, trainings, draws, precision, seed, steps)
+
+
+def judged_closely(
+    stage: Stage,
+    plan: Plan,
+    trainings: tuple[Watched, Watched, Watched],
+    draws: bool,
+    precision: str,
+    seed: int,
+    steps: int,
+) -> GuardVerdict:
+    """The verdict on ``three_trainings``, and by a closer look where their size of departure alone is against
+    the plan.
+    """
+    verdict = verdict_on(*trainings, draws, precision)
+    if verdict.accuracy != "not held" or verdict.invariants.differing:
+        return verdict
+    _, perturbed, candidate = trainings
+    shown = _worst(candidate.checks) / max(_worst(perturbed.checks), ROUNDING[precision])
+    try:
+        (closer,) = closer_look(stage, [plan], draws, precision, seed, min(steps, CLOSER_STEPS), shown)
+    except (PlanRefused, ScriptOver, WorkerError):
+        return verdict
+    return verdict if closer.unchecked else closer
+
+
+def three_trainings(
+    stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+) -> tuple[Watched, Watched, Watched]:
+    """A baseline's, a perturbed baseline's and the plan's, step by step beside each other.
+
+    Raises PlanRefused, ScriptOver or WorkerError where one of them does not come to its first step, or fails.
+    """
+    noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed)
+    with ExitStack() as stack:
+        reference = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True))
+        perturbed = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True, perturbation=noise))
+        candidate = stack.enter_context(stage.worker(plan, seed=seed, witness=True))
+        wait_all_started([reference, perturbed, candidate])
+        first, (second, third) = watch(reference, [perturbed, candidate], steps, stage.aside)
+    return first, second, third
+
+
+def closer_look(
+    stage: Stage,
+    plans: Sequence[Plan],
+    draws: bool,
+    precision: str,
+    seed: int,
+    steps: int,
+    shown: float = 1.0,
+) -> list[GuardVerdict]:
+    """Verdicts on ``plans``, with rounding measured by two perturbed baselines, and in float64.
+
+    ``shown``: so many times what a perturbed baseline's single steps depart a plan's do. Where that held,
+    noise of that size may grow in the losses, as it does in one of the two.
+
+    Raises ScriptOver or WorkerError where a baseline does not come to its first step, or something fails.
+    """
+    usual = ROUNDING[precision]
+    larger = max(usual, min(usual * shown, _MOST_NOISE))
+    with ExitStack() as stack:
+
+        def worker(plan: Plan, noise: float = 0.0, seed_of_noise: int = 0) -> Worker:
+            perturbation = Perturbation(noise, redraw=draws, seed=seed_of_noise) if noise else None
+            return stack.enter_context(stage.worker(plan, seed=seed, witness=True, perturbation=perturbation))
+
+        baselines = [worker(BASELINE), worker(BASELINE, usual, seed + 1), worker(BASELINE, larger, seed + 2)]
+        verdicts: list[GuardVerdict | None] = []
+        planned: list[Worker] = []
+        for each in [worker(plan) for plan in plans]:
+            try:
+                each.wait_started()
+            except (PlanRefused, ScriptOver, WorkerError) as error:
+                verdicts.append(not_checked(error))
+                continue
+            verdicts.append(None)
+            planned.append(each)
+        wait_all_started(baselines)
+        reference, *others = [*baselines, *planned, *_in_float64(stage, seed, stack)]
+        first, (perturbed, grown, *rest) = watch(reference, others, steps, stage.aside)
+    candidates, exact = rest[: len(planned)], rest[len(planned) :]
+    if larger > usual:
+        grown.checks = [replace(check, gradient={}, update={}, buffers={}) for check in grown.checks]
+    for one in exact:
+        one.testimony, one.checks = (), _comparable(one.checks)
+    found = (verdict_on(first, perturbed, one, draws, precision, [grown, *exact]) for one in candidates)
+    return [verdict or next(found) for verdict in verdicts]
+
+
+def _in_float64(stage: Stage, seed: int, stack: ExitStack) -> list[Worker]:
+    """The baseline, where it can train so."""
+    if stage.own_ranks is not None:
+        return []
+    try:
+        exact = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True, doubled=True))
+        exact.wait_started()
+    except (PlanRefused, ScriptOver, WorkerError):
+        return []
+    return [exact]
+
+
+def _comparable(checks: Sequence[Check]) -> list[Check]:
+    """Without those in which float64 came to something else, by other random numbers, say: no rounding
+    departs so far. What grew between checks is not asked: a training in float64 leaves rounding out.
+    """
+    return [replace(check, since={}, counts=()) for check in checks if _worst([check]) <= TURNED.residual]
+
+
+def _worst(checks: Sequence[Check]) -> float:
+    """How far a gradient departs in a single step at the most, relative."""
+    return max((departed.residual for departed in gradient_departures(checks)), default=0.0)
+
+
+def each_alone(
+    stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+) -> dict[str, GuardVerdict]:
+    """A verdict on each technique of ``plan`` by itself, by the rounding and the draws that the whole may
+    have. What could not be checked so is left out.
+    """
+    found: dict[str, GuardVerdict] = {}
+    names = list(plan.techniques)
+    for first in range(0, len(names), _AT_ONCE):
+        some = names[first : first + _AT_ONCE]
+        plans = [plan.only({name}) for name in some]
+        with suppress(PlanRefused, ScriptOver, WorkerError):
+            verdicts = closer_look(stage, plans, draws, precision, seed, min(steps, CLOSER_STEPS))
+            found |= {
+                name: verdict for name, verdict in zip(some, verdicts, strict=True) if not verdict.unchecked
+            }
+    return found

@@ -1,0 +1,189 @@
+"""The verdict on trainings that were watched beside each other: is a plan's the same as the baseline's?
+
+What must be equal is compared exactly; losses, and what single steps make of one state and one batch, are
+compared with what rounding noise of the plan's own size does to a baseline.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from statistics import fmean
+
+from ...records.comparison import LossCurve, SingleSteps
+from ...records.trace import Testimony
+from ...records.verdict import Difference, GuardVerdict, Invariants
+from ...report.guard import (
+    difference_words,
+    loss_reasons,
+    step_reasons,
+    too_few_words,
+    unrepeatable_words,
+)
+from .checked_steps import Watched
+from .single_steps import judge_steps
+
+LEAST_STEPS = 20
+TOLERANCE = 4.0  # times what the perturbed baseline does
+FLOOR = 1e-6  # relative; below it, losses count as equal
+
+
+def verdict_on(
+    reference: Watched,
+    perturbed: Watched,
+    candidate: Watched,
+    draws: bool,
+    precision: str,
+    others: Sequence[Watched] = (),
+) -> GuardVerdict:
+    """The verdict on watched trainings: all their steps one after the other, and single ones. ``others`` are
+    further perturbed baselines, of which one may have only its checks.
+    """
+    told = [other.testimony for other in others if other.testimony]
+    whole = judge(reference.testimony, perturbed.testimony, candidate.testimony, draws, precision, told)
+    if reference.failed:  # there is no room for its state, say: what else was compared must do
+        return replace(whole, numerics=SingleSteps(left_out=reference.failed))
+    rounded = [check for one in (perturbed, *others) for check in one.checks]
+    steps = judge_steps(rounded, candidate.checks, draws, precision)
+    found = step_reasons(steps)
+    failed = perturbed.failed or candidate.failed
+    if failed:
+        steps = replace(steps, held=None, left_out=failed)
+        if whole.passed:
+            reason = f"single steps could not be compared: {failed}"
+            return replace(whole, accuracy="not checked", reasons=(reason,), numerics=steps, why_not="state")
+        return replace(whole, numerics=steps)
+    accuracy = "not held" if found and whole.passed else whole.accuracy
+    return replace(whole, accuracy=accuracy, reasons=(*whole.reasons, *found), numerics=steps)
+
+
+def judge(
+    reference: Testimony,
+    perturbed: Testimony,
+    candidate: Testimony,
+    draws: bool,
+    precision: str,
+    others: Sequence[Testimony] = (),
+) -> GuardVerdict:
+    """The verdict on testimonies: a baseline's, a perturbed baseline's and a plan's, and of ``others`` that
+    were perturbed, whose losses alone are looked at.
+    """
+    if any(step.batches is None for step in candidate):
+        reference, perturbed, candidate = map(_by_samples, (reference, perturbed, candidate))
+    steps = min(len(reference), len(perturbed))
+    unsteady = differing(reference[:steps], perturbed[:steps], draws)
+    found = differing(reference, candidate, draws)
+    if draws and same_samples(reference, perturbed) and not same_samples(reference, candidate):
+        found.append(Difference("samples"))  # which another order alone does not bring about
+    several = [one[:steps] for one in (perturbed, *others)]
+    curve = compare_losses(reference[:steps], several, candidate[:steps])
+    against = [*map(difference_words, found), *loss_reasons(curve)]
+    why_not = _why_not(steps, unsteady, found, _departures(reference[:steps], perturbed[:steps]))
+    reasons = [*_WHY_NOT[why_not](steps, unsteady), *against] if why_not else against
+    return GuardVerdict(
+        accuracy="not checked" if why_not else "not held" if against else "held",
+        steps=steps,
+        invariants=Invariants(tuple(key for key in _COMPARED if not (draws and key in _DRAWN)), tuple(found)),
+        loss_curve=replace(curve, precision=precision),
+        reasons=tuple(reasons),
+        why_not=why_not,
+    )
+
+
+def _why_not(
+    steps: int, unsteady: Sequence[Difference], found: Sequence[Difference], noise: Sequence[float]
+) -> str:
+    """Why nothing can be said of the candidate, as in GuardVerdict; "" where it can."""
+    if unsteady:
+        return "unrepeatable"
+    if steps < LEAST_STEPS and not found:
+        return "short"
+    if not found and not (noise and all(map(math.isfinite, noise))):
+        return "no losses"
+    return ""
+
+
+_WHY_NOT: Mapping[str, Callable[[int, Sequence[Difference]], list[str]]] = {
+    "unrepeatable": lambda steps, unsteady: [unrepeatable_words(unsteady)],
+    "short": lambda steps, unsteady: [too_few_words(steps, LEAST_STEPS)],
+    "no losses": lambda steps, unsteady: [],
+}
+
+
+def _by_samples(testimony: Testimony) -> Testimony:
+    """Batches told by their samples in order, as they are where no process sees a whole batch."""
+    return [
+        replace(step, batches=tuple(" ".join(batch.digests) for batch in step.samples)) for step in testimony
+    ]
+
+
+_COMPARED = ("batches", "modes", "rates", "optimizer", "streams")
+_DRAWN = ("batches", "streams")  # what a plan that draws other random numbers may change
+
+
+def differing(a: Testimony, b: Testimony, draws: bool) -> list[Difference]:
+    """Which invariants differ, each with the first step at which it does."""
+    found = []
+    if len(a) != len(b):
+        found.append(Difference("steps", counts=(len(a), len(b))))
+    for key in _COMPARED:
+        if draws and key in _DRAWN:
+            continue
+        steps = enumerate(zip(a, b, strict=False), 1)
+        first = next((n for n, (x, y) in steps if getattr(x, key) != getattr(y, key)), None)
+        if first is not None:
+            found.append(Difference(key, first))
+    return found
+
+
+def compare_losses(reference: Testimony, perturbed: Sequence[Testimony], candidate: Testimony) -> LossCurve:
+    """The candidate's departure from the reference against the farthest of the perturbed baselines',
+    relative and two-sided.
+    """
+    ours, theirs = _departures(reference, candidate), [_departures(reference, one) for one in perturbed]
+    if not ours or not all(map(math.isfinite, (*ours, *chain(*theirs)))):
+        return LossCurve(held=False)
+    tolerance = max(FLOOR, TOLERANCE * max(map(_size, theirs)))
+    deviation = _size(ours)
+    return LossCurve(deviation <= tolerance, deviation, fmean(ours), tolerance)
+
+
+def _departures(a: Testimony, b: Testimony) -> list[float]:
+    """Relative differences of the losses, step by step; infinite where one is not a number or one is
+    missing.
+    """
+    differences = []
+    for x, y in zip(a, b, strict=False):
+        if len(x.losses) != len(y.losses):
+            return [math.inf]
+        for before, after in zip(x.losses, y.losses, strict=True):
+            scale = max(abs(before), abs(after), 1e-12)
+            difference = (after - before) / scale
+            differences.append(difference if math.isfinite(difference) else math.inf)
+    return differences
+
+
+def _size(departures: Sequence[float]) -> float:
+    """Root mean square."""
+    return math.sqrt(fmean(d * d for d in departures)) if departures else 0.0
+
+
+def same_samples(a: Testimony, b: Testimony) -> bool:
+    """Whether each epoch that both came to the end of had the same samples, in whatever order."""
+    ours, theirs = _whole_epochs(a), _whole_epochs(b)
+    return all(ours[epoch] == theirs[epoch] for epoch in ours.keys() & theirs.keys())
+
+
+def _whole_epochs(testimony: Testimony) -> dict[int, Counter[str]]:
+    """The samples of every epoch whose batches all came, by its number."""
+    samples: dict[int, Counter[str]] = {}
+    left: dict[int, int | None] = {}
+    for step in testimony:
+        for batch in step.samples:
+            samples.setdefault(batch.epoch, Counter()).update(batch.digests)
+            known = left.get(batch.epoch, batch.batches)
+            left[batch.epoch] = known - 1 if known is not None else None
+    return {epoch: counted for epoch, counted in samples.items() if left[epoch] == 0}

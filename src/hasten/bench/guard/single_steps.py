@@ -1,0 +1,200 @@
+"""Does a step under the plan make of one state and one batch what the baseline's makes of them?
+
+What rounding may do is what it does to a perturbed baseline, by the same measures in the same steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, median
+
+from ...records.comparison import (
+    Scale,
+    SingleSteps,
+    StepDeparture,
+    TensorDeparture,
+    TensorScale,
+)
+from .checked_steps import Check
+from .departures import Departure, departure, departures, gradient_departures, tensor_departures
+
+ROUNDING = {  # relative, of one output: sums of hundreds of terms taken in another order
+    "float32": 2.0**-20,
+    "tfloat32": 2.0**-11,
+    "float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+    "float8": 2.0**-4,
+}
+# A candidate may depart as far as this many times a perturbed baseline. Seen: bfloat16 up to 4 times, planted
+# faults 20 times and more in what catches them, or their scale as below.
+ROUNDING_TIMES = 8.0
+REDRAWN_TIMES = 2.0  # as a baseline with other draws: one draw stands against another
+REDRAWN_LEAST = 0.15  # relative; up to here it may be rounding all the same, which draws do not reach
+REDRAWN_SCALE = 0.25  # of what other draws turn a gradient by, its scale may change with it; seldom seen
+MEAN_TIMES = 3.0  # as the scale of a perturbed baseline, root mean square, where scales are averaged
+LEAST_CHECKS = 3
+NOISE = 0.5  # a tensor that rounding alone moves by more than half holds nothing to compare
+# Nor does one that moves so many times as far as one rounding: its terms cancel, as those of a bias before
+# batch norm. Seen: up to 500 times where they do not, 200,000 times and more where they do.
+CANCELLED = 1e4
+
+# A unit close to where it turns (ReLU, max pooling) may turn under the least rounding, and seldom does: the
+# few steps of a perturbed baseline may not show it. Seen: 0.1% of a gradient, 0.4% of one tensor's, in a
+# ResNet in float32, its weights channels last.
+TURNED = Departure(0.005, 0.02)
+TURNED_TENSOR = 0.05
+SAME_GRADIENT = Departure(1e-3, 1e-3)  # of updates: both optimizers were handed the same gradient
+
+
+def judge_steps(
+    perturbed: Sequence[Check], candidate: Sequence[Check], draws: bool, precision: str
+) -> SingleSteps:
+    """What was compared and what came out; in words it is told by ``report.guard``."""
+    compared: dict[str, StepDeparture] = {}
+    for what in _kinds(candidate):
+        tolerance = _tolerance(what, perturbed, draws, precision)
+        choose = _middle if draws and what == "buffers" else _worst
+        found = choose(departures(what, candidate), tolerance)
+        if found is not None:
+            compared[what] = _row(*found, tolerance)
+    mean = _mean_scale(perturbed, candidate, draws, precision)
+    tensor = _worst_tensor(perturbed, candidate, draws, precision)
+    scaled = _worst_scale(perturbed, candidate) if precision == "float32" and not draws else None
+    counts = {str(check.step): tuple(check.counts) for check in candidate if check.counts}
+    found_all = [*compared.values(), *(one for one in (mean, tensor, scaled) if one is not None)]
+    return SingleSteps(
+        held=all(one.held for one in found_all) and not counts if compared else None,
+        left_out="" if compared else "no gradients were left at the end of a step",
+        steps=tuple(check.step for check in candidate),
+        precision=precision,
+        draws=draws,
+        compared=compared,
+        mean_scale=mean,
+        worst_tensor=tensor,
+        worst_scale=scaled,
+        counts=counts,
+    )
+
+
+def _kinds(checks: Sequence[Check]) -> list[str]:
+    since = {f"since {kind}": None for check in checks for kind in check.since}
+    return ["gradient", "update", "buffers", *since]
+
+
+def _tolerance(what: str, perturbed: Sequence[Check], draws: bool, precision: str) -> Departure:
+    if what == "update":
+        return SAME_GRADIENT
+    tolerance = _allowed([departed for _, departed in departures(what, perturbed)], draws, precision)
+    return _whole(tolerance) if what.startswith("since ") else tolerance
+
+
+def _allowed(perturbed: Sequence[Departure], draws: bool, precision: str) -> Departure:
+    """From the worst of a perturbed baseline's departures; none counts as less than one rounding."""
+
+    def times(worst: float) -> float:
+        rounding = ROUNDING_TIMES * max(ROUNDING[precision], worst)
+        return max(REDRAWN_TIMES * worst, min(rounding, REDRAWN_LEAST)) if draws else rounding
+
+    scale = max((abs(departed.scale) for departed in perturbed), default=0.0)
+    residual = max((departed.residual for departed in perturbed), default=0.0)
+    turned = REDRAWN_SCALE * residual if draws else 0.0
+    return Departure(max(TURNED.scale, turned, times(scale)), max(TURNED.residual, times(residual)))
+
+
+def _whole(tolerance: Departure, least: float = 0.0) -> Departure:
+    """Where the scale says nothing that the whole does not: of few entries, or where rounding has grown."""
+    residual = max(least, tolerance.residual)
+    return Departure(residual, residual)
+
+
+def _worst(found: Sequence[tuple[int, Departure]], tolerance: Departure) -> tuple[int, Departure] | None:
+    return max(found, key=lambda item: _excess(item[1], tolerance), default=None)
+
+
+def _middle(found: Sequence[tuple[int, Departure]], tolerance: Departure) -> tuple[int, Departure] | None:
+    """Of statistics over other samples: once they have settled, what a step changes in them is chance, and no
+    single step tells anything.
+    """
+    ordered = sorted(found, key=lambda item: _excess(item[1], tolerance))
+    return ordered[len(ordered) // 2] if ordered else None
+
+
+def _excess(departed: Departure, tolerance: Departure) -> float:
+    """How much of the tolerance is used; endless for what is no number."""
+    used = max(abs(departed.scale) / tolerance.scale, departed.residual / tolerance.residual)
+    return used if math.isfinite(used) else math.inf
+
+
+def _mean_scale(
+    perturbed: Sequence[Check], candidate: Sequence[Check], draws: bool, precision: str
+) -> Scale | None:
+    """The gradient's scale over all checked steps: what is off by a little in each is seen in the mean.
+
+    None with fewer than ``LEAST_CHECKS``, which tell too little of what rounding does, and of no numbers.
+    """
+    ours = [departed.scale for departed in gradient_departures(candidate)]
+    theirs = [departed.scale for departed in gradient_departures(perturbed)]
+    if min(len(ours), len(theirs)) < LEAST_CHECKS or not all(map(math.isfinite, (*ours, *theirs))):
+        return None
+    rounded = math.sqrt(fmean(scale * scale for scale in theirs))
+    tolerance = max(TURNED.scale, MEAN_TIMES * max(ROUNDING[precision], rounded))
+    scale = fmean(ours)
+    return Scale(_number(1 + scale), _number(tolerance), held=draws or abs(scale) <= tolerance)
+
+
+def _worst_tensor(
+    perturbed: Sequence[Check], candidate: Sequence[Check], draws: bool, precision: str
+) -> TensorDeparture | None:
+    """The parameter whose gradient departs the most, by its own rounding."""
+    worst: tuple[float, TensorDeparture] | None = None
+    whole = gradient_departures(perturbed)
+    for name in {name: None for check in candidate for name in check.gradient}:
+        rounded = [departed for _, departed in tensor_departures(name, perturbed)]
+        if any(departed.residual > min(NOISE, CANCELLED * ROUNDING[precision]) for departed in rounded):
+            continue
+        tolerance = _whole(_allowed([*rounded, *whole], draws, precision), TURNED_TENSOR)
+        found = _worst(tensor_departures(name, candidate), tolerance)
+        if found is not None and (worst is None or _excess(found[1], tolerance) > worst[0]):
+            worst = (
+                _excess(found[1], tolerance),
+                TensorDeparture(tensor=name, **vars(_row(*found, tolerance))),
+            )
+    return worst[1] if worst else None
+
+
+def _worst_scale(perturbed: Sequence[Check], candidate: Sequence[Check]) -> TensorScale | None:
+    """The parameter whose gradient is off by the same factor in most steps, be that as little as one percent:
+    units turn in single steps, and to any side. Seen of harmless plans: 6e-7.
+    """
+    worst: tuple[float, TensorScale] | None = None
+    for name in {name: None for check in candidate for name in check.gradient}:
+        theirs, ours = (
+            [departure(check.gradient[name]) for check in checks if check.gradient.get(name, [0.0])[0] > 0.0]
+            for checks in (perturbed, candidate)
+        )
+        if min(len(ours), len(theirs)) < LEAST_CHECKS or any(one.residual > NOISE for one in theirs):
+            continue
+        if not all(math.isfinite(one.scale) for one in (*ours, *theirs)):
+            continue  # which is told already
+        scale = median(one.scale for one in ours)
+        tolerance = max(TURNED.scale, MEAN_TIMES * math.sqrt(fmean(one.scale**2 for one in theirs)))
+        used = abs(scale) / tolerance
+        if worst is None or used > worst[0]:
+            worst = used, TensorScale(1 + scale, tolerance, abs(scale) <= tolerance, name)
+    return worst[1] if worst else None
+
+
+def _row(step: int, departed: Departure, tolerance: Departure) -> StepDeparture:
+    return StepDeparture(
+        step=step,
+        scale=_number(1 + departed.scale),
+        scale_tolerance=_number(tolerance.scale),
+        residual=_number(departed.residual),
+        residual_tolerance=_number(tolerance.residual),
+        held=departed.within(tolerance),
+    )
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,1 @@
+"""Workers as the coordinator sees them: started, spoken with, heard and ended, alone or several together."""

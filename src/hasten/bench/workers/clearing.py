@@ -1,0 +1,68 @@
+"""Clear a temporary folder away even where we are killed: a process of its own waits for our end.
+
+It is in a session of its own, so that what a terminal sends does not reach it, and runs by path as a worker
+does.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+_LEAST_SECONDS, _TRIES = 0.01, 12  # each waits twice as long: what is being killed may be writing still
+
+
+class Clearing:
+    """What ``covers`` names goes with this process, however that ends. ``close`` it once that is gone."""
+
+    def __init__(self) -> None:
+        waited_for, self._held = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(Path(__file__).resolve())],
+                stdin=waited_for, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                start_new_session=True, cwd="/",
+            )  # fmt: skip
+        finally:
+            os.close(waited_for)
+
+    def covers(self, folder: str) -> None:
+        os.write(self._held, os.fsencode(folder) + b"\0")  # far less than a pipe holds
+
+    def close(self) -> None:
+        """Returns once nothing is left of the folder, as far as this user may remove it."""
+        os.close(self._held)
+        self._process.wait()
+
+
+def _main() -> None:
+    with open(0, "rb") as pipe:
+        named = os.fsdecode(pipe.read()).split("\0")  # at the end of whoever holds the other end
+    for folder in filter(None, named):
+        _clear(folder)
+
+
+def _clear(folder: str) -> None:
+    wait = _LEAST_SECONDS
+    for _ in range(_TRIES):
+        if not os.path.lexists(folder):
+            return
+        _remove(folder)
+        time.sleep(wait)
+        wait *= 2
+
+
+def _remove(folder: str) -> None:
+    package = Path(__file__).resolve().parents[2]
+    if str(package.parent) not in sys.path:
+        sys.path.append(str(package.parent))
+    from hasten.inside.sandbox.overlay_folders import remove_layers
+
+    remove_layers(folder)
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,38 @@
+"""What to tell the user whose script failed because a trial may not write: see inside/sandbox/landlock.py."""
+
+from __future__ import annotations
+
+import re
+
+# What comes of EACCES and EXDEV: in Python, by strerror(3) in C++, in SQLite.
+_SIGNS = re.compile(
+    "permission denied|errno 13|invalid cross-device link|readonly database|unable to open database file",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(
+    r"""(?:Permission\ denied|cross-device\ link):\ (?P<python>b?['"].*)  # a rename names two
+    |\ at\ path\ "(?P<rust>.*)"  # safetensors
+    |name\ =\ '(?P<hdf5>[^']*)',\ errno\ =\ 13""",
+    re.VERBOSE,
+)
+ADVICE = "run again with --allow-writes if the script may write while it is measured"
+
+
+def is_denied_write(detail: str) -> bool:
+    """Whether the error with this text and traceback may come of a denied write."""
+    return _SIGNS.search(detail) is not None
+
+
+def denied_file(detail: str) -> str:
+    """The file that could not be written, as the error names it, or "a file" where it does not."""
+    names = [name for match in _NAMED.finditer(detail) for name in match.groups() if name]
+    return names[-1] if names else "a file"
+
+
+def denied_words(detail: str, why: str) -> str:
+    """Several sentences: what was denied, ``why`` no overlay leads such writes elsewhere, and what to do."""
+    return (
+        f"Writing {denied_file(detail)} was denied: no trial may change files, but for temporary ones (in "
+        "TMPDIR) and caches, and this machine cannot lead such writes elsewhere "
+        f"({why}). R{ADVICE[1:]}; or measure where overlays can be mounted, by root or in user namespaces."
+    )

@@ -1,0 +1,50 @@
+"""Where a worker's standard streams lead, and how much of its output is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from ... import safe_files
+from ...errors import UnsafeFile
+from ...launch.standard_input import Given
+from .listening import Heard
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a worker's standard output and error go; None: where ours go. ``heard`` is told every line of
+    standard output. ``given`` is its standard input, /dev/null where None, and ``stands_in`` says what else
+    than the user's that is.
+    """
+
+    stdout: Path | None = None
+    stderr: Path | None = None
+    stdout_to_stderr: bool = False
+    heard: Heard | None = None
+    given: Given | None = None
+    stands_in: str = ""
+
+
+def keep_ends(path: Path, most: int = 2**20) -> None:
+    """Shorten a worker's output to its beginning and end where it has more than ``most`` bytes: a script that
+    prints much prints it in every trial.
+    """
+    with contextlib.suppress(OSError, UnsafeFile), safe_files.changing(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size <= most:
+            return
+        half = most // 2
+        file.seek(size - half)
+        end = file.read()
+        file.truncate(half)
+        file.seek(half)
+        file.write(b"\n[hasten left %d bytes out here]\n" % (size - 2 * half))
+        file.write(end)
+
+
+def open_output(path: Path | None) -> IO[bytes] | None:
+    return None if path is None else safe_files.append(path)

@@ -1,0 +1,76 @@
+"""Ranks of a script that is distributed itself, in one trial: all in one shelter, each spoken with."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from ...inside.job import Job, Shield
+from ...launch.ranks import Rank
+from ...launch.sheltered import render
+from .output import Output
+from .process import Imported, WorkerProcess
+from .starting import start_process
+from .worker_group import WorkerGroup
+
+
+class _Member(WorkerProcess):
+    """A rank that ``process`` has started. Rank 0 answers for the process."""
+
+    def __init__(
+        self,
+        number: int,
+        job: Job,
+        ours: socket.socket,
+        process: subprocess.Popen[bytes],
+        output: Output,
+        imported: Imported,
+    ) -> None:
+        self._number = number
+        self.begin(job, ours, process, output, imported)
+
+    def stop(self) -> None:
+        """All of them with rank 0: afterwards the process' number may be another's."""
+        if self._number == 0:
+            super().stop()
+        else:
+            self._wire.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._number == 0:  # it goes to the whole group
+            super()._signal(number)
+
+
+def start_sheltered(
+    ranks: Sequence[Rank],
+    shield: Shield | None,
+    environment: Mapping[str, str],
+    output: Output,
+    imported: Imported = lambda paths: None,
+) -> WorkerGroup:
+    """``environment``: of the process that starts them. Rank 0's output goes to ``output``; the others'
+    end with it, in standard error, where one of them fails.
+
+    A switch comes to all of them while they stand at the end of the same step: they count their steps alike,
+    as each waits for the others in every one.
+    """
+    with ExitStack() as theirs:
+        ours, told = [], []
+        for rank in ranks:
+            end, other = socket.socketpair()
+            theirs.enter_context(other)
+            ours.append(end)
+            told.append(replace(rank, job=replace(rank.job, descriptor=other.fileno(), shield=None)))
+        start = render(told, shield, environment)
+        theirs.enter_context(start.told)
+        process = start_process(start.argv, start.environment, start.descriptors, output)
+    members = []
+    for number, (rank, end) in enumerate(zip(ranks, ours, strict=True)):
+        first = number == 0  # by whom the shelter is told of, and who is heard
+        job = replace(rank.job, shield=shield if first else None)
+        members.append(_Member(number, job, end, process, output if first else Output(), imported))
+    return WorkerGroup(members, ExitStack())

@@ -1,0 +1,83 @@
+"""Where trials write instead of into the user's files, and what is kept of it from one to the next."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from ...inside.job import Shield
+from ...inside.sandbox.overlay_folders import make_layers, remove_layers
+from ...inside.sandbox.prelude import keep
+from .clearing import Clearing
+from .outside import written_outside
+from .worker import Worker
+
+
+class TrialFiles:
+    """Made when trials begin, and taken away by ``remove``. ``folders``: those that must not be touched."""
+
+    def __init__(self, folders: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._folders = tuple(folders)
+        self._clearing = Clearing()
+        try:
+            self.layers = make_layers(self._clearing.covers)
+            self._base = self.layers or tempfile.mkdtemp(prefix="hasten-")
+            self._clearing.covers(self._base)
+            self.aside = os.path.join(self._base, "aside")
+            os.mkdir(self.aside, 0o700)
+        except BaseException:
+            self._clearing.close()
+            raise
+        self._made: list[str] = []
+        self._own_cache = self._make_own_cache(environment)
+        self._prelude: dict[str, str] = {}
+        self._workers: list[Worker] = []
+        self._kept = 0
+
+    def shield(self, folders: Sequence[str], required: bool) -> Shield:
+        """What keeps a worker from the user's files, with what earlier ones prepared."""
+        through = (self.aside, *filter(None, [self._own_cache]))
+        return Shield(tuple(folders), self.layers, dict(self._prelude), through, self.aside, required)
+
+    def watch(self, worker: Worker) -> None:
+        """What this worker writes outside the folders is to be told at the end."""
+        self._workers.append(worker)
+
+    def keep_preparations(self, worker: Worker) -> None:
+        """What the worker's script wrote until now is there for all later workers."""
+        for place, upper in worker.uppers.items():
+            if os.listdir(upper):
+                to = os.path.join(self.layers, f"prelude-{self._kept}")
+                keep(upper, to)
+                self._prelude[place] = to
+                self._kept += 1
+
+    def remove(self) -> list[str]:
+        """Take everything away. Returns the files that were written, or removed, outside the folders."""
+        outside = written_outside([worker.uppers for worker in self._workers], self._folders)
+        remove_layers(self._base)
+        self._clearing.close()
+        for folder in reversed(self._made):
+            with suppress(OSError):  # it is used by now
+                os.rmdir(folder)
+        return outside
+
+    def _make_own_cache(self, environment: Mapping[str, str]) -> str:
+        """Where hasten keeps compiled code from one command to the next; "" where it cannot, or where the
+        folder is a link or somebody else's.
+        """
+        base = environment.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        folder = os.path.join(base, "hasten")
+        try:
+            for path in (base, folder):
+                if not os.path.lexists(path):
+                    os.mkdir(path, 0o700)
+                    self._made.append(path)
+            found = os.lstat(folder)
+        except OSError:
+            return ""
+        ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+        return os.path.realpath(folder) if ours and os.path.isabs(base) else ""

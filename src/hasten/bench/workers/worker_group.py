@@ -1,0 +1,186 @@
+"""Several workers that train together, in the place of one: rank 0 says how it is, all do as told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TypeVar, cast
+
+from ...errors import Refusal, WorkerError
+from ...records.messages import (
+    Message,
+    RecordStep,
+    Request,
+    SaveState,
+)
+from ...records.observation import Observation, Step
+from ...records.plan import BASELINE, Plan
+from ...records.ranks import Findings
+from ...records.trace import StepTrace, Testimony
+from ...records.trial import Proof
+from .ending import Killed, PlanRefused, ScriptEnded, ScriptOver
+from .process import START_SECONDS, WorkerProcess
+from .worker import Heard
+
+Answer = TypeVar("Answer")
+
+
+class WorkerGroup:
+    """Speaks as a ``WorkerProcess`` does. All ranks take part in every request at the same time: each waits
+    for the others in the midst of a step.
+    """
+
+    def __init__(self, ranks: Sequence[WorkerProcess], closing: ExitStack) -> None:
+        """``closing`` is closed once all have ended."""
+        self.ranks = list(ranks)
+        for number, rank in enumerate(self.ranks):
+            rank.who = f"rank {number}" if len(self.ranks) > 1 else rank.who
+        self._closing = closing
+        self._threads = ThreadPoolExecutor(len(self.ranks), thread_name_prefix="rank")
+
+    # ---- what rank 0 knows
+    @property
+    def plan(self) -> Plan:
+        return self.ranks[0].plan
+
+    @property
+    def history(self) -> list[Step]:
+        return self.ranks[0].history
+
+    @property
+    def setup_seconds(self) -> float:
+        return max(rank.setup_seconds for rank in self.ranks)
+
+    @property
+    def protection(self) -> str:
+        return self.ranks[0].protection
+
+    @property
+    def child(self) -> str:
+        return self.ranks[0].child
+
+    @property
+    def uppers(self) -> Mapping[str, str]:
+        return self.ranks[0].uppers
+
+    # ---- conversation
+    def wait_started(self, timeout: float = START_SECONDS) -> None:
+        self._all(lambda rank: rank.wait_started(timeout))
+
+    def steps(self, count: int, timeout: float | None = None) -> list[Step]:
+        return self._all(lambda rank: rank.steps(count, timeout))
+
+    def switch(self, plan: Plan) -> str:
+        """Why not, by the first rank in which it cannot be; then it is in force in none."""
+        reason = next(filter(None, self._of_all(lambda rank: rank.switch(plan))), "")
+        if reason:
+            self._of_all(lambda rank: rank.switch(BASELINE))
+        return reason
+
+    def observation(self) -> Observation:
+        return self._all(lambda rank: rank.observation())
+
+    def proofs(self) -> tuple[Proof, ...]:
+        return self._all(lambda rank: rank.proofs())
+
+    def testimony(self) -> tuple[StepTrace, ...]:
+        return together(self._of_all(lambda rank: rank.testimony()))
+
+    def numerics(self, request: Request[Heard]) -> Heard:
+        """All take up what one has written; each writes into a file of its own."""
+
+        def ask(rank: WorkerProcess) -> Heard:
+            own: Message = request
+            number = self.ranks.index(rank)
+            if number and isinstance(own, SaveState):
+                own = replace(own, state=f"{own.state}-{number}")
+            elif number and isinstance(own, RecordStep):
+                own = replace(own, made=f"{own.made}-{number}")
+            return rank.numerics(cast("Request[Heard]", own))
+
+        return self._all(ask)
+
+    def rehearsed(self) -> list[Findings]:
+        """What each rank found."""
+        return self._of_all(lambda rank: rank.rehearsed())
+
+    def finish(self, timeout: float | None) -> tuple[ScriptEnded, str]:
+        return self._all(lambda rank: rank.finish(timeout))
+
+    def pause(self) -> None:
+        for rank in self.ranks:
+            rank.pause()
+
+    def resume(self) -> None:
+        for rank in self.ranks:
+            rank.resume()
+
+    def stop(self) -> None:
+        for rank in self.ranks:
+            rank.stop()
+        self._threads.shutdown()
+        self._closing.close()
+
+    def __enter__(self) -> WorkerGroup:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # ---- inside
+    def _all(self, ask: Callable[[WorkerProcess], Answer]) -> Answer:
+        return self._of_all(ask)[0]
+
+    def _of_all(self, ask: Callable[[WorkerProcess], Answer]) -> list[Answer]:
+        """Rank by rank. Where several fail, the failure that explains the others is raised; those that are
+        left would wait for who is gone, so they are ended.
+        """
+        asked: list[Future[Answer]] = [self._threads.submit(ask, rank) for rank in self.ranks]
+        failures: list[BaseException] = []
+        answers: list[Answer] = []
+        for future in asked:
+            try:
+                answers.append(future.result())
+            except (ScriptOver, PlanRefused, Refusal, WorkerError) as error:
+                failures.append(error)
+        if failures:
+            worst = min(failures, key=_rank_of_failure)
+            overs = [error for error in failures if isinstance(error, ScriptOver)]
+            if isinstance(worst, ScriptOver) and len(overs) == len(self.ranks):
+                testimony = together([over.ended.testimony for over in overs])
+                raise ScriptOver(replace(worst.ended, testimony=testimony))
+            raise worst
+        return answers
+
+
+def _rank_of_failure(error: BaseException) -> int:
+    """That one was killed explains what those say that miss it; else what a rank says itself explains more
+    than that it is gone.
+    """
+    if isinstance(error, Killed):
+        return -1
+    if isinstance(error, ScriptOver):
+        return 0 if error.ended.how != "completed" else 2
+    return 1 if isinstance(error, (PlanRefused, Refusal)) else 3
+
+
+def together(ranks: Sequence[Testimony]) -> tuple[StepTrace, ...]:
+    """The testimony of all ranks as one: rank 0's, with the samples of all ranks' slices in each batch.
+
+    ``batches`` is None: of a whole batch no rank has seen more than its slice, so samples must tell.
+    """
+    merged = []
+    for steps in zip(*ranks, strict=False):
+        samples = []
+        for parts in zip(*(step.samples for step in steps), strict=False):
+            first = parts[0].digests
+            digests = first
+            for part in parts[1:]:
+                mine = part.digests
+                if mine != first[: len(mine)]:  # a rank for which nothing was left repeats the first samples
+                    digests += mine
+            samples.append(replace(parts[0], digests=digests))
+        merged.append(replace(steps[0], samples=tuple(samples), batches=None))
+    return tuple(merged)

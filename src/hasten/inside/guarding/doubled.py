@@ -1,0 +1,93 @@
+"""Training in float64: what the script makes in float32 is made in float64, where nothing forbids it.
+
+Sums in another order differ by 1e-16 there, so what ranks compute is equal to what one process computes, or
+it means something else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..internals.loaders import iterator_kind
+from ..internals.others import storage_kinds
+from ..random_state import DRAWING_IN_PLACE
+from ..seams import Seams
+from ..structures import map_tensors
+
+SINGLE, DOUBLE = torch.float32, torch.float64
+
+
+def train_in_float64(seams: Seams) -> None:
+    """From here on the training is in float64, with the weights, samples and masks that float32 has."""
+    double_all(seams)
+    _double_batches(seams)
+    _draw_as_single(seams)
+
+
+def double_all(seams: Seams) -> None:
+    """From here on ``torch.float32`` is float64, and so is what comes from elsewhere in float32."""
+    storage_kinds(torch)  # by the dtypes' own names
+    torch.set_default_dtype(DOUBLE)
+    for name in ("float32", "float"):
+        seams.replace(torch, name, lambda _: DOUBLE)
+    seams.replace(torch.Tensor, "float", lambda _: torch.Tensor.double)
+    seams.replace(torch.nn.Module, "float", lambda _: torch.nn.Module.double)
+    for name in ("from_numpy", "as_tensor", "tensor", "load"):
+        seams.replace(torch, name, _made_double)
+
+
+_MADE = ("rand", "randn", "rand_like", "randn_like", "normal", "bernoulli", "multinomial")
+
+
+def _draw_as_single(seams: Seams) -> None:
+    """Random numbers stay those of float32, so that a training in float64 has the same weights, samples and
+    masks: both the numbers and how far a stream moves depend on what is drawn.
+    """
+    for name in _MADE:
+        seams.replace(torch, name, _drawn_single)
+    for name in DRAWING_IN_PLACE:
+        seams.replace(torch.Tensor, name, _filled_single)
+
+
+def _drawn_single(original: Any) -> Any:
+    def drawn(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = _single(args), _single(kwargs)
+        usual = None if any(map(torch.is_tensor, args)) else DOUBLE
+        if kwargs.get("dtype", usual) == DOUBLE:
+            kwargs["dtype"] = SINGLE
+        return doubled(original(*args, **kwargs))
+
+    return drawn
+
+
+def _filled_single(original: Any) -> Any:
+    def fill(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if tensor.dtype != DOUBLE:
+            return original(tensor, *args, **kwargs)
+        single = torch.empty_like(tensor, dtype=SINGLE, requires_grad=False)
+        return tensor.copy_(original(single, *_single(args), **_single(kwargs)))
+
+    return fill
+
+
+def _single(value: Any) -> Any:
+    return map_tensors(torch, value, lambda t: t.to(SINGLE) if t.dtype == DOUBLE else t)
+
+
+def _double_batches(seams: Seams) -> None:
+    """Of any loader, also of those that worker processes make."""
+    seams.replace(iterator_kind(), "__next__", _made_double)
+
+
+def _made_double(original: Any) -> Any:
+    def made(*args: Any, **kwargs: Any) -> Any:
+        return doubled(original(*args, **kwargs))
+
+    return made
+
+
+def doubled(value: Any) -> Any:
+    """``value`` with each tensor of float32 in it in float64."""
+    return map_tensors(torch, value, lambda t: t.to(DOUBLE) if t.dtype == SINGLE else t)

@@ -1,0 +1,74 @@
+"""Weights with noise, as a lower precision rounds them: once in a pass, for all samples alike, so that the
+mean over a batch does not lose it as it loses what is added to each sample's outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..internals.modules import own_parameters
+
+_LOOKED_UP = ("Embedding", "EmbeddingBag")  # rows are taken as they are
+
+
+@dataclass(frozen=True)
+class _Swapped:
+    """In ``parameters`` of a module, under ``name``. ``noisy`` was at ``version`` and ``address`` then."""
+
+    parameters: Any
+    name: str
+    weight: Any
+    noisy: Any
+    noise: Any
+    version: int
+    address: int
+
+    def put_back(self) -> None:
+        """Unless the script has put another in its place. What it did to this one is done to its own."""
+        if self.parameters.get(self.name) is not self.noisy:
+            return
+        if (self.noisy._version, self.noisy.data_ptr()) != (self.version, self.address):
+            mine = self.noisy.detach()
+            self.weight.data = mine - self.noise if mine.shape == self.noise.shape else mine
+        self.parameters[self.name] = self.weight
+
+
+class NoisyWeights:
+    """Matrices and kernels of all modules of ``root`` have noise from now on, until ``put_back``. The
+    gradient goes through to the script's own parameters, as through a sum. Not reached are weights that a
+    module keeps outside of its parameters, too (recurrent ones), or that another multiplies by.
+
+    ``noise``: what is to be added to a tensor; None for nothing.
+    """
+
+    def __init__(self, torch: Any, root: Any, noise: Callable[[Any], Any]) -> None:
+        self._swapped: list[_Swapped] = []
+        made: dict[int, tuple[Any, Any]] = {}  # of each weight, which several modules may share
+        for parameters, name, weight in _weights(torch, root):
+            if id(weight) not in made:
+                added = noise(weight)
+                made[id(weight)] = (weight if added is None else weight + added, added)
+            noisy, added = made[id(weight)]
+            if added is not None:
+                self._swapped.append(
+                    _Swapped(parameters, name, weight, noisy, added, noisy._version, noisy.data_ptr())
+                )
+                parameters[name] = noisy
+
+    def put_back(self) -> None:
+        while self._swapped:
+            self._swapped.pop().put_back()
+
+
+def _weights(torch: Any, root: Any) -> Iterator[tuple[Any, str, Any]]:
+    kinds = tuple(getattr(torch.nn, name) for name in _LOOKED_UP)
+    lazy = torch.nn.parameter.is_lazy
+    for module in list(root.modules()):
+        parameters = own_parameters(module)
+        if isinstance(module, kinds) or not isinstance(parameters, dict):  # TorchScript keeps its own
+            continue
+        for name, weight in list(parameters.items()):
+            if weight is not None and not lazy(weight) and weight.dim() > 1 and weight.is_floating_point():
+                yield parameters, name, weight

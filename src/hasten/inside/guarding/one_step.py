@@ -1,0 +1,261 @@
+"""What one step makes of one state and one batch: a gradient, an update, statistics in buffers.
+
+One worker, the reference, takes its state down before a step and what it made of it after. Another takes that
+state up, takes the same step and compares. Its optimizer is handed the reference's gradient in place of its
+own, once its own is noted: so the update shows what the optimizer does, whatever rounding the gradient has.
+(Adam turns a gradient that is nothing but rounding into an update of full size.)
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...records import messages
+from ..training import Training
+from ..worker import own_files
+from .training_state import buffers_of, dense, parameters_of, take_up, taken_down
+
+MODEL = "model"  # how names of what a model's state dict holds begin
+_MOST_COUNTS = 10  # that are named
+_SPARE = 2  # times what a file needs must be free where it is written
+
+
+class Numerics:
+    """Answers the coordinator's requests about single steps, at the end of one."""
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._start: dict[str, Any] | None = None  # parameters and buffers where the last checked step began
+        self._own: dict[str, Any] = {}  # our gradients, where the reference's took their place
+        self._hooks: list[Any] = []
+        self.on_load: Callable[[], None] = lambda: None
+
+    def answer(self, request: messages.StepRequest) -> messages.Message:
+        try:
+            match request:
+                case messages.SaveState():
+                    return self._save(request)
+                case messages.RecordStep():
+                    return self._record(request)
+                case messages.LoadState():
+                    return self._load(request)
+                case messages.CompareStep():
+                    return self._compare(request)
+                case messages.TellShapes():
+                    return self._shapes()
+        except (KeyError, ValueError, OSError, RuntimeError) as error:  # the two do not hold the same tensors
+            return messages.Failed(f"{type(error).__name__}: {error}")
+
+    def _shapes(self) -> messages.Shapes:
+        roots, optimizers = self._training.roots, self._training.optimizers
+        shapes = {
+            f"{MODEL} {number}: {name}": tuple(value.shape)
+            for number, root in enumerate(roots)
+            for name, value in root.state_dict().items()
+            if self._torch.is_tensor(value)
+        }
+        shapes |= {
+            f"optimizer {number}: {name} of parameter {index}": tuple(value.shape)
+            for number, optimizer in enumerate(optimizers)
+            for index, kept in optimizer.state_dict()["state"].items()
+            for name, value in kept.items()
+            if self._torch.is_tensor(value)
+        }
+        return messages.Shapes(shapes)
+
+    # ---- the reference
+    def _save(self, request: messages.SaveState) -> messages.Written | messages.Failed:
+        state = taken_down(self._training)
+        written = self._write(state, request.state)
+        self._begin()
+        return written
+
+    def _record(self, request: messages.RecordStep) -> messages.Written | messages.Failed:
+        parameters = parameters_of(self._training)
+        stepped = self._training.optimizers[request.optimizer] if request.optimizer >= 0 else None
+        ours = {id(p) for group in stepped.param_groups for p in group["params"]} if stepped else None
+        gradients = {
+            name: gradient
+            for name, parameter in parameters.items()
+            if (ours is None or id(parameter) in ours) and (gradient := dense(parameter.grad)) is not None
+        }
+        changes = self._changes() if self._start is not None else {}
+        return self._write({"gradient": gradients, **changes}, request.made)
+
+    def _write(self, content: Any, path: str) -> messages.Written | messages.Failed:
+        needed = sum(tensor.numel() * tensor.element_size() for tensor in _tensors(self._torch, content))
+        try:
+            free = shutil.disk_usage(os.path.dirname(path)).free
+            if _SPARE * needed > free:
+                return messages.Failed(f"{needed / 1e9:.1f} GB of state do not fit where temporary files go")
+            self._torch.save(content, path + ".new")
+            os.replace(path + ".new", path)  # another worker may have the one before still mapped
+        except (OSError, RuntimeError) as error:  # a full disk is a RuntimeError of torch's
+            return messages.Failed(f"state could not be written to a temporary file: {error}")
+        return messages.Written()
+
+    # ---- the others
+    def _load(self, request: messages.LoadState) -> messages.Departed:
+        state, made = self._read(request.state), self._read(request.made)
+        departed = self._departed(state)
+        take_up(self._training, state)
+        self._begin()
+        self.on_load()
+        self._hand_over(made["gradient"])
+        return departed
+
+    def _hand_over(self, gradients: Mapping[str, Any]) -> None:
+        """At the next step of an optimizer, after whatever else is done to gradients before it."""
+        names = {id(parameter): name for name, parameter in parameters_of(self._training).items()}
+
+        def handed(optimizer: Any, args: Any, kwargs: Any) -> None:
+            if self._own or any(value is not None for value in (*args[1:], *kwargs.values())):
+                return  # a closure will compute the gradients only during the step
+            scale = getattr(optimizer, "grad_scale", None)
+            for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+                name = names.get(id(parameter), "")
+                if name in gradients and (own := dense(parameter.grad)) is not None:
+                    self._own[name] = own.clone() if scale is None else own / scale
+                    own.copy_(gradients[name] if scale is None else gradients[name].to(own.device) * scale)
+
+        self._hooks = [o.register_step_pre_hook(handed) for o in self._training.optimizers]
+
+    def _departed(self, state: Mapping[str, Any]) -> messages.Departed:
+        """Since the last checked step: of parameters and buffers the change, of the optimizer's state the
+        values.
+        """
+        torch, start = self._torch, self._start
+        parameters, buffers = parameters_of(self._training), buffers_of(self._training)
+        counts = [
+            name
+            for name, buffer in buffers.items()
+            if not buffer.is_floating_point() and not _same(torch, buffer, state["buffers"][name])
+        ]
+        since: dict[str, list[messages.Sums]] = {}
+        for kind, tensors in (("parameters", parameters), ("buffers", buffers)):
+            if start is not None:
+                since[kind] = [
+                    _sums(torch, _change(tensor, start[name]), _change(state[kind][name], start[name]))
+                    for name, tensor in tensors.items()
+                    if tensor.is_floating_point() and name in start  # not of a root that came since
+                ]
+        for optimizer, kept in zip(self._training.optimizers, state["optimizers"], strict=True):
+            for name, parameter in parameters.items():
+                mine, theirs = optimizer.state.get(parameter) or {}, kept.get(name) or {}
+                for key in sorted({*mine, *theirs}):
+                    a, b = (_as_tensor(self._torch, one.get(key)) for one in (mine, theirs))
+                    if key != "step" and _is_real(torch, a) and _is_real(torch, b):
+                        since.setdefault(key, []).append(_sums(torch, a, b))
+                    elif not _same(torch, a, b):
+                        counts.append(f"{key} of {name}")
+        departed = {kind: _total(sums) for kind, sums in since.items()}
+        return messages.Departed(departed, tuple(counts[:_MOST_COUNTS]))
+
+    def _compare(self, request: messages.CompareStep) -> messages.Compared:
+        made, parameters = self._read(request.made), parameters_of(self._training)
+        while self._hooks:
+            self._hooks.pop().remove()
+        gradients = {
+            name: _sums(self._torch, self._own.get(name, dense(parameters[name].grad)), gradient)
+            for name, gradient in made["gradient"].items()
+        }
+        handed, self._own = self._own, {}
+        updates: dict[str, messages.Sums] = {}
+        buffers: dict[str, messages.Sums] = {}
+        if handed and "update" in made:  # after a step on its own gradient, an update might be rounding
+            ours = self._changes()
+            left = made["gradient"].keys() - handed.keys()
+            updates = {
+                name: _sums(
+                    self._torch, ours["update"][name], update, _rounding(self._torch, parameters[name])
+                )
+                for name, update in made["update"].items()
+                if name not in left
+            }
+        if "buffers" in made and self._start is not None:
+            ours = self._changes()
+            buffers = {
+                name: _sums(self._torch, ours["buffers"][name], change)
+                for name, change in made["buffers"].items()
+            }
+        return messages.Compared(gradients, updates, buffers)
+
+    # ---- both
+    @property
+    def _torch(self) -> Any:
+        return self._training.torch
+
+    def _read(self, path: str) -> Any:
+        return own_files.load(self._torch, path, map_location="cpu", mmap=True)
+
+    def _begin(self) -> None:
+        """Note what the step to come starts from."""
+        values = {**parameters_of(self._training), **buffers_of(self._training)}
+        self._start = {name: value.detach().clone() for name, value in values.items()}
+
+    def _changes(self) -> dict[str, dict[str, Any]]:
+        """What parameters and buffers have changed by since the step began."""
+        start = self._start
+        assert start is not None
+        return {
+            kind: {
+                name: _change(tensor, start[name])
+                for name, tensor in tensors.items()
+                if tensor.is_floating_point() and name in start  # not of a root that came since
+            }
+            for kind, tensors in (
+                ("update", parameters_of(self._training)),
+                ("buffers", buffers_of(self._training)),
+            )
+        }
+
+
+def _change(after: Any, before: Any) -> Any:
+    """In float32 at least: a difference of two bfloat16 numbers need not be one."""
+    after = after.detach().to(before.device)
+    return (after.float() - before.float()) if after.element_size() < 4 else after - before
+
+
+def _rounding(torch: Any, parameter: Any) -> float:
+    """|c - r|^2 that storing the parameter alone explains: it is rounded once for each of the two."""
+    epsilon = torch.finfo(parameter.dtype).eps
+    return float((epsilon * parameter.detach().double().norm()) ** 2)
+
+
+def _sums(torch: Any, ours: Any, reference: Any, explained: float = 0.0) -> messages.Sums:
+    r = reference.detach().double()
+    c = torch.zeros_like(r) if ours is None else ours.detach().to(r.device).double()
+    apart = float((c - r).square().sum())
+    return [float(r.square().sum()), float((c * r).sum()), 0.0 if apart <= explained else apart]
+
+
+def _total(sums: Sequence[messages.Sums]) -> messages.Sums:
+    return [sum(column) for column in zip(*sums, strict=True)] if sums else [0.0, 0.0, 0.0]
+
+
+def _as_tensor(torch: Any, value: Any) -> Any:
+    """LBFGS keeps the loss and the length of its step as plain numbers."""
+    return torch.tensor([value]) if isinstance(value, float) else value
+
+
+def _is_real(torch: Any, value: Any) -> bool:
+    return torch.is_tensor(value) and bool(value.is_floating_point())
+
+
+def _same(torch: Any, a: Any, b: Any) -> bool:
+    if torch.is_tensor(a) and torch.is_tensor(b):
+        return bool(a.shape == b.shape and torch.equal(a.detach().cpu(), b.detach().cpu()))
+    if torch.is_tensor(a) or torch.is_tensor(b):
+        return False
+    return isinstance(a, (list, tuple, dict)) or bool(a == b)  # LBFGS keeps lists of tensors
+
+
+def _tensors(torch: Any, content: Any) -> list[Any]:
+    if isinstance(content, dict):
+        content = list(content.values())
+    if isinstance(content, (list, tuple)):
+        return [tensor for part in content for tensor in _tensors(torch, part)]
+    return [content] if torch.is_tensor(content) else []

@@ -1,0 +1,141 @@
+"""Noise as large as a precision's rounding, added to a baseline: what the guard's tolerances come from."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..internals.modules import compiled_call, has_parts, own_parameters
+from ..random_state import another_seed, seed_streams
+from ..structures import map_tensors
+from ..training import Call, Training
+from .noisy_weights import NoisyWeights
+
+
+class Perturber:
+    """Multiplies by 1 + ``relative`` times a standard normal number what a lower precision would round.
+
+    That is, each entry of: the weights that layers multiply by, for a root's forward pass (``NoisyWeights``),
+    what every layer puts out, the gradient that comes back to there, and the gradients that a step of an
+    optimizer reads. Layers are modules without children or with parameters of their own. A root in which
+    torch.compile has compiled anything is one layer, whose weights stay as they are.
+
+    The noise has a generator of its own, so the script's random streams stay where they were; and it keeps
+    nothing for the backward pass, which checkpointing would miss when it computes a layer again.
+    """
+
+    def __init__(self, training: Training, relative: float, redraw: bool, seed: int) -> None:
+        self._training = training
+        self._relative = relative
+        self._redraws = redraw
+        self._redraw = redraw
+        self._drawn_anew = 0  # times
+        self._seed = seed
+        self._generators: dict[str, Any] = {}
+        training.forward_wrappers["perturber"] = self._forward
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+        training.seams.on_undo(register_optimizer_step_pre_hook(self._before_step).remove)
+
+    def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        torch = self._training.torch
+        if self._redraw:
+            self._draw()
+        if not torch.is_grad_enabled():
+            return call(*args, **kwargs)
+        if any(map(_is_compiled, root.modules())):  # a hook on all modules would be compiled, with a warning
+            return map_tensors(torch, call(*args, **kwargs), self._rounded)
+        from torch.nn.modules.module import register_module_forward_hook
+
+        layers = register_module_forward_hook(self._layer)
+        weights = NoisyWeights(torch, root, self._noise)
+        try:
+            output = call(*args, **kwargs)
+        finally:
+            layers.remove()
+            weights.put_back()
+        return map_tensors(torch, output, self._rounded)
+
+    def draw_anew(self) -> None:
+        """The random streams were put back to the baseline's."""
+        if self._redraws:
+            self._draw()
+
+    def samples_come(self) -> None:
+        """A batch was ordered and none of its samples was made yet: an augmentation draws other numbers than
+        the baseline's from the first batch on, and the model's first weights were drawn before.
+        """
+        if self._redraw and self._training.has_optimizers:
+            self._draw()
+
+    def _draw(self) -> None:
+        torch = self._training.torch
+        self._redraw = False
+        self._drawn_anew += 1
+        seed_streams(torch, another_seed(torch.initial_seed(), self._drawn_anew, self._seed))
+
+    def _layer(self, module: Any, inputs: Any, output: Any) -> Any:
+        return map_tensors(self._training.torch, output, self._rounded) if _is_layer(module) else None
+
+    def _rounded(self, value: Any) -> Any:
+        """``value`` with noise, whose gradient gets noise of its own."""
+        noise = self._noise(value)
+        if noise is None or not value.numel():
+            return value
+        rounded = value + self._kept_within(value.detach(), noise)
+        if rounded.requires_grad:
+            rounded.register_hook(self._noisy)
+        return rounded
+
+    def _kept_within(self, value: Any, noise: Any) -> Any:
+        """``noise`` that leads nothing out of [-1, 1], where all lies there: no rounding does, and losses
+        refuse a probability above 1.
+        """
+        bound = self._training.torch.where(value.abs().max() <= 1, 1.0, math.inf).to(value.dtype)
+        return (value + noise).clamp(-bound, bound) - value
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None and (noise := self._noise_of_sums(parameter.grad)) is not None:
+                    parameter.grad.data.add_(noise)
+
+    def _noisy(self, value: Any) -> Any:
+        noise = self._noise(value)
+        return value if noise is None else value + noise
+
+    def _noise(self, value: Any) -> Any:
+        """What is to be added; None to what holds no numbers, or holds them otherwise than in strides."""
+        drawn = self._drawn_for(value)
+        return None if drawn is None else value.detach() * drawn * self._relative
+
+    def _noise_of_sums(self, gradient: Any) -> Any:
+        """As large for each entry as for the tensor's usual one at least: where the terms of a sum cancel,
+        its rounding stays as large as theirs.
+        """
+        drawn = self._drawn_for(gradient)
+        if drawn is None:
+            return None
+        usual = gradient.detach().square().mean().sqrt()
+        return gradient.detach().abs().clamp(min=usual) * drawn * self._relative
+
+    def _drawn_for(self, value: Any) -> Any:
+        torch = self._training.torch
+        if not value.is_floating_point() or value.layout != torch.strided or value.is_nested:
+            return None
+        device = str(value.device)
+        if device not in self._generators:
+            self._generators[device] = torch.Generator(device).manual_seed(self._seed)
+        return torch.randn(
+            value.shape, generator=self._generators[device], device=value.device, dtype=value.dtype
+        )
+
+
+def _is_layer(module: Any) -> bool:
+    return not has_parts(module) or any(value is not None for value in own_parameters(module).values())
+
+
+def _is_compiled(module: Any) -> bool:
+    call = compiled_call(module)
+    by_script = getattr(call, "compiled_by_script", call)  # our own slot may stand before it
+    return by_script is not None or type(module).__name__ == "OptimizedModule"

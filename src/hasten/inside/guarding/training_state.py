@@ -1,0 +1,138 @@
+"""Where a training stands between two steps: taken down in one worker and taken up in another.
+
+Taking it up keeps every tensor the object that it is, with its own strides: values alone change hands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..internals.others import map_leaves
+from ..random_state import set_streams, state_of_streams
+from ..training import Training
+
+State = dict[str, Any]
+
+
+def parameters_of(training: Training) -> dict[str, Any]:
+    """The parameters of roots and optimizers by name, each once."""
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+
+    def take(name: str, parameter: Any) -> None:
+        if id(parameter) not in seen:
+            seen.add(id(parameter))
+            found[name] = parameter
+
+    for prefix, root in _roots(training):
+        for name, parameter in root.named_parameters():
+            take(prefix + name, parameter)
+    for number, optimizer in enumerate(training.optimizers):
+        owned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        for position, parameter in enumerate(owned):
+            take(f"optimizer {number}, parameter {position}", parameter)
+    return found
+
+
+def buffers_of(training: Training) -> dict[str, Any]:
+    """The roots' buffers by name, each once."""
+    return {
+        prefix + name: buffer for prefix, root in _roots(training) for name, buffer in root.named_buffers()
+    }
+
+
+def optimizer_states_of(training: Training) -> list[dict[str, dict[str, Any]]]:
+    """For each optimizer what it keeps for each parameter that it keeps anything for."""
+    named = parameters_of(training).items()
+    return [
+        {name: optimizer.state[parameter] for name, parameter in named if optimizer.state.get(parameter)}
+        for optimizer in training.optimizers
+    ]
+
+
+def taken_down(training: Training) -> State:
+    """Everything of the training's that the next step starts from, but for its batch. Nothing is copied."""
+    parameters = parameters_of(training)
+    return {
+        "parameters": {name: parameter.detach() for name, parameter in parameters.items()},
+        "gradients": {name: dense(parameter.grad) for name, parameter in parameters.items()},
+        "buffers": {name: buffer.detach() for name, buffer in buffers_of(training).items()},
+        "optimizers": optimizer_states_of(training),
+        "streams": state_of_streams(training.torch),
+    }
+
+
+def take_up(training: Training, state: State) -> None:
+    """Put the training where ``state`` was taken down."""
+    parameters = parameters_of(training)
+    with training.torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.data.copy_(state["parameters"][name])
+            _take_up_gradient(training.torch, parameter, state["gradients"][name])
+        for name, buffer in buffers_of(training).items():
+            buffer.data.copy_(state["buffers"][name])
+        for optimizer, kept in zip(training.optimizers, state["optimizers"], strict=True):
+            counting = _counting_on_device(optimizer)
+            for name, parameter in parameters.items():
+                with_count = id(parameter) in counting
+                _take_up_kept(training.torch, optimizer.state, parameter, kept.get(name), with_count)
+    set_streams(training.torch, state["streams"])
+
+
+def dense(gradient: Any) -> Any:
+    """A gradient that can be copied element by element, or None."""
+    if gradient is None or str(gradient.layout) != "torch.strided":
+        return None
+    return gradient.detach()
+
+
+def _roots(training: Training) -> list[tuple[str, Any]]:
+    """Each root with what its names are preceded by."""
+    roots = training.roots
+    return [(f"{number}." if len(roots) > 1 else "", root) for number, root in enumerate(roots)]
+
+
+def _take_up_gradient(torch: Any, parameter: Any, gradient: Any) -> None:
+    if gradient is None or dense(parameter.grad) is None:
+        parameter.grad = None if gradient is None else _laid_like(torch, gradient, parameter)
+    else:
+        parameter.grad.data.copy_(gradient)
+
+
+def _counting_on_device(optimizer: Any) -> set[int]:
+    """The ids of parameters whose count of steps lies beside them."""
+    groups = [g for g in optimizer.param_groups if g.get("fused") or g.get("capturable")]
+    return {id(parameter) for group in groups for parameter in group["params"]}
+
+
+def _take_up_kept(
+    torch: Any, state: Any, parameter: Any, kept: dict[str, Any] | None, counts_on_device: bool
+) -> None:
+    """What an optimizer keeps for one parameter."""
+    if not kept:
+        state.pop(parameter, None)
+        return
+    mine = state[parameter]
+    for key in set(mine) - set(kept):
+        del mine[key]
+    for key, value in kept.items():
+        here = mine.get(key)
+        if torch.is_tensor(value) and torch.is_tensor(here) and here.shape == value.shape:
+            here.data.copy_(value)
+        elif torch.is_tensor(value) and value.shape == parameter.shape:
+            mine[key] = _laid_like(torch, value, parameter)
+        elif torch.is_tensor(value):
+            beside = value.dim() > 0 or counts_on_device
+            mine[key] = value.to(parameter.device if beside else value.device, copy=True)
+        else:  # a number, or tensors in a list
+            mine[key] = map_leaves(
+                torch,
+                lambda part: part.to(parameter.device, copy=True) if torch.is_tensor(part) else part,
+                value,
+            )
+
+
+def _laid_like(torch: Any, value: Any, parameter: Any) -> Any:
+    """A copy of ``value``, of the parameter's shape, in the parameter's strides and beside it."""
+    made = torch.empty_strided(value.shape, parameter.stride(), dtype=value.dtype, device=parameter.device)
+    return made.copy_(value)

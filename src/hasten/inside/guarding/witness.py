@@ -1,0 +1,115 @@
+"""What the guard compares between two runs: batches, flags, learning rates, random streams and losses, step
+by step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any
+
+from ...records.trace import BatchTrace, Mode, StepTrace
+from ..internals.loaders import batches_given, reads_indices
+from ..observing.identify import length_of
+from ..observing.loaders import tensors_in
+from ..observing.observer import RawStep
+from ..random_state import fingerprint
+from ..training import Call, Training
+
+
+class Witness:
+    """Writes down one line a step. Reads only; noise is ``perturber.Perturber``'s."""
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._batches: list[str] = []
+        self._samples: list[BatchTrace] = []
+        self._epochs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # of each iterator
+        self._epochs_begun = 0
+        self._modes: list[Mode] = []
+        self._steps: list[StepTrace] = []
+        training.forward_wrappers["witness"] = self._forward
+
+    def batch_came(self, batch: Any, iterator: Any = None) -> None:
+        digest = hashlib.blake2b(digest_size=12)
+        feed(digest, batch)
+        self._batches.append(digest.hexdigest())
+        if iterator is not None:
+            if batches_given(iterator) == 1 or iterator not in self._epochs:
+                self._epochs[iterator] = self._epochs_begun
+                self._epochs_begun += 1
+            known = length_of(iterator) if reads_indices(iterator) else None  # a stream only guesses
+            self._samples.append(BatchTrace(self._epochs[iterator], known, sample_digests(batch)))
+
+    def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        otherwise = tuple(name for name, module in root.named_modules() if module.training != root.training)
+        self._modes.append(Mode(root.training, otherwise))
+        return call(*args, **kwargs)
+
+    def step_ended(self, step: RawStep) -> None:
+        streams = hashlib.blake2b(repr(self._streams()).encode(), digest_size=12)
+        self._steps.append(
+            StepTrace(
+                optimizer=step.optimizer,
+                batches=tuple(self._batches),
+                samples=tuple(self._samples),
+                modes=tuple(self._modes),
+                rates=tuple(
+                    tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)
+                    for optimizer in self._training.optimizers
+                ),
+                streams=streams.hexdigest(),
+                losses=tuple(float(loss) for loss in step.losses),
+            )
+        )
+        self._batches, self._samples, self._modes = [], [], []
+
+    def _streams(self) -> Any:
+        """Of several ranks those that all share: one process draws from them what all ranks draw alike."""
+        member = self._training.member
+        with member.streams.shared() if member is not None else nullcontext():
+            return fingerprint(self._training.torch)
+
+    def testimony(self) -> tuple[StepTrace, ...]:
+        return tuple(self._steps)
+
+
+def sample_digests(batch: Any) -> tuple[str, ...]:
+    """One digest for each sample of a batch: of its row in every tensor that has one."""
+    rows = [t.detach().cpu().contiguous() for t in tensors_in(batch) if t.dim()]
+    length = rows[0].shape[0] if rows else 0
+    found = []
+    for index in range(length):
+        digest = hashlib.blake2b(digest_size=6)
+        for tensor in rows:
+            if tensor.shape[0] == length:
+                feed(digest, tensor[index])
+        found.append(digest.hexdigest())
+    return tuple(found)
+
+
+def feed(digest: Any, value: Any) -> None:
+    """Types, shapes and bytes of everything in a batch."""
+    if hasattr(value, "element_size"):
+        import ctypes
+
+        plain = value.detach().cpu().contiguous()
+        digest.update(f"{plain.dtype}{tuple(plain.shape)}".encode())
+        if plain.numel():
+            digest.update(ctypes.string_at(plain.data_ptr(), plain.numel() * plain.element_size()))
+    elif hasattr(value, "tobytes") and hasattr(value, "dtype"):  # a numpy array or scalar
+        digest.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
+    elif isinstance(value, Mapping):
+        for key in value:
+            digest.update(repr(key).encode())
+            feed(digest, value[key])
+    elif isinstance(value, (list, tuple)):
+        digest.update(f"{type(value).__name__}{len(value)}".encode())
+        for item in value:
+            feed(digest, item)
+    elif isinstance(value, (int, float, str, bytes, bool, type(None))):
+        digest.update(repr(value).encode())
+    else:
+        digest.update(type(value).__name__.encode())

@@ -1,0 +1,69 @@
+"""Modules that are trained and whose ``forward`` is called past the module's own call, where nothing of ours
+stands: layers with optimizers of their own, say, each of them trained by itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ..training import Training
+from .obstacles import calls_forward
+
+_MOST_LOOKS = 4  # at all objects that are alive, each of which takes a while
+
+
+class Bypassed:
+    """Looks for what an optimizer trains of which no root was called; who calls its ``forward`` then is an
+    obstacle.
+    """
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._looks = 0
+        self._undo: list[Callable[[], None]] = []
+        self._inside = False
+        self._kinds: set[type] = set()
+
+    def stepped(self, optimizer: Any) -> None:
+        """For the first time."""
+        mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        called = {id(p) for root in self._training.roots for p in root.parameters()}
+        if mine & called or self._looks == _MOST_LOOKS or self._training.obstacles:
+            return
+        self._looks += 1
+        for kind in {type(module) for module in self._around(mine)} - self._kinds:
+            self._kinds.add(kind)
+            self._undo.append(self._training.seams.replace(kind, "forward", self._noting))
+
+    def _around(self, mine: set[int]) -> list[Any]:
+        """The modules that hold these parameters. ``type`` and not ``__class__``, which lazy objects
+        compute.
+        """
+        module_class = self._training.torch.nn.Module
+        alive = [thing for thing in gc.get_objects() if issubclass(type(thing), module_class)]
+        return [m for m in alive if "_parameters" in vars(m) and any(id(p) in mine for p in m.parameters())]
+
+    def _noting(self, original: Any) -> Any:
+        of_calls = sys.modules["torch.nn.modules.module"].__file__
+        is_grad_enabled = self._training.torch.is_grad_enabled
+
+        def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
+            caller = sys._getframe(1)
+            if self._inside or caller.f_code.co_filename == of_calls or not is_grad_enabled():
+                return original(module, *args, **kwargs)
+            self._inside = True
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                self._inside = False
+                self._found(type(module).__name__, f"{caller.f_code.co_filename}:{caller.f_lineno}")
+
+        return forward
+
+    def _found(self, kind: str, where: str) -> None:
+        self._training.obstacles[calls_forward(kind, where)] = None
+        while self._undo:
+            self._undo.pop()()

@@ -1,0 +1,156 @@
+"""torch.compile for calls of modules that stay as they are: how often it compiled, and what that took."""
+
+from __future__ import annotations
+
+import os
+import types
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..internals.compiler import (
+    failure_kind,
+    graph_breaks,
+    graphs,
+    seconds_compiling,
+    usual_cache_folder,
+)
+from ..internals.modules import plain_call
+from ..internals.others import leaves
+
+_SEEN_BEFORE_COMPILING = 3  # calls with shapes that are not the first, before they are worth compiling
+_SHARE = 4  # and at least one call in so many
+_CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What torch.compile did in this process so far."""
+
+    graphs: int = 0
+    breaks: int = 0
+    seconds: float = 0.0  # spent compiling, forward and backward
+
+    def since(self, before: Tally) -> Tally:
+        return Tally(self.graphs - before.graphs, self.breaks - before.breaks, self.seconds - before.seconds)
+
+    def plus(self, other: Tally) -> Tally:
+        return Tally(self.graphs + other.graphs, self.breaks + other.breaks, self.seconds + other.seconds)
+
+
+def tally() -> Tally:
+    """Read off torch's own counters."""
+    return Tally(graphs(), graph_breaks(), seconds_compiling())
+
+
+class CompiledCall:
+    """The compiled call of a module; of several that are alike, which then share what is compiled.
+
+    ``static``: shapes are compiled as they come, and those that come rarely, as an epoch's last batch, are
+    left to the module's own call. Otherwise one compiled form is asked to serve all shapes.
+    """
+
+    def __init__(self, torch: Any, name: str, static: bool, **how: Any) -> None:
+        self._torch = torch
+        self._compiled = torch.compile(_own_code(name), dynamic=not static, **how)
+        self._static = static
+        self._calls: Counter[Any] = Counter()
+        self._taken: set[Any] = set()
+        self.failure = ""
+        self.begin()
+
+    def begin(self) -> None:
+        """Count anew. What is compiled stays."""
+        self._met: set[Any] = set()
+        self.compiled_calls = 0
+        self.left_calls = 0  # whose shapes come too rarely
+        self.late_graphs = 0  # made in a call that was not the first with its shapes
+
+    def __call__(self, module: Any, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """``call`` is the module's own."""
+        if self.failure:
+            return call(*args, **kwargs)
+        signature = (module.training, _shapes(self._torch, (args, kwargs)) if self._static else None)
+        if not self._worth_compiling(signature):
+            self.left_calls += 1
+            return call(*args, **kwargs)
+        before = graphs()
+        try:
+            output = self._compiled(module, args, kwargs)
+        except failure_kind() as error:
+            self.failure = f"torch cannot compile it: {type(error).__name__}: {error}".split("\n")[0]
+            return call(*args, **kwargs)
+        self.compiled_calls += 1
+        if signature in self._met:
+            self.late_graphs += graphs() - before
+        self._met.add(signature)
+        self._taken.add(signature)
+        return output
+
+    def _worth_compiling(self, signature: Any) -> bool:
+        self._calls[signature] += 1
+        if signature in self._taken or not self._taken or not self._static:
+            return True
+        seen = self._calls[signature]
+        return seen >= _SEEN_BEFORE_COMPILING and _SHARE * seen >= self._calls.total()
+
+
+def _own_code(name: str) -> Callable[..., Any]:
+    """A function that calls a module, with a code object of its own: torch keeps what it compiled, and how
+    often it may do so, by code object.
+    """
+
+    def call(module: Any, args: Any, kwargs: Any) -> Any:
+        return plain_call(module)(*args, **kwargs)
+
+    return types.FunctionType(call.__code__.replace(co_name=name), call.__globals__, name)
+
+
+def _shapes(torch: Any, inputs: Any) -> tuple[Any, ...]:
+    found = leaves(torch, inputs)
+    tensors = [leaf for leaf in found if torch.is_tensor(leaf)]
+    return tuple((tuple(tensor.shape), tensor.dtype, tensor.requires_grad) for tensor in tensors)
+
+
+class BlockSlot:
+    """Stands in a block's ``compiled_call``, which torch consults first and never pickles or copies."""
+
+    def __init__(self, block: Any, around: Callable[[Any, Any, Any], Any]) -> None:
+        self._block = weakref.ref(block)
+        self._around = around
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._around(self._block(), args, kwargs)
+
+
+def keep_compiled_code() -> Callable[[], None]:
+    """Let inductor keep what it compiles where later processes find it; returns the undo.
+
+    Not below the script's folders, where nothing that a trial writes lasts, and not in /tmp, which does not
+    outlast a restart. A folder that the user or the script has named stands; torch names its usual one by
+    itself.
+    """
+    before = os.environ.get(_CACHE_VARIABLE)
+    if before not in (None, usual_cache_folder()):
+        return lambda: None
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = os.path.join(base, "hasten", "inductor")
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError:
+        return lambda: None
+    if not os.access(folder, os.W_OK):
+        return lambda: None
+    os.environ[_CACHE_VARIABLE] = folder
+
+    def undo() -> None:
+        if os.environ.get(_CACHE_VARIABLE) != folder:
+            return
+        if before is None:
+            del os.environ[_CACHE_VARIABLE]
+        else:
+            os.environ[_CACHE_VARIABLE] = before
+
+    return undo

@@ -1,0 +1,27 @@
+"""What a training takes of its GPUs' memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...records.observation import GpuMemory
+
+
+def gpu_memory(torch: Any, devices: Iterable[Any]) -> tuple[GpuMemory, ...]:
+    """Of each CUDA device since its process began. Nothing is waited for.
+
+    Source: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-memory-management
+    """
+    return tuple(_of(torch.cuda, device) for device in sorted(set(devices), key=str) if device.type == "cuda")
+
+
+def _of(cuda: Any, device: Any) -> GpuMemory:
+    counts = cuda.memory_stats(device)
+    return GpuMemory(
+        device=str(device),
+        total_bytes=cuda.get_device_properties(device).total_memory,
+        allocated_bytes=counts["allocated_bytes.all.peak"],
+        reserved_bytes=counts["reserved_bytes.all.peak"],
+        retries=counts["num_alloc_retries"],
+    )

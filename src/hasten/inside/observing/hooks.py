@@ -1,0 +1,295 @@
+"""Puts the observer's eyes into torch: the seams around forward, backward, the optimizer and the data."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from ..internals.loaders import (
+    NEXT_INDEX,
+    RESET,
+    fetchers,
+    is_indexed,
+    iterator_kind,
+)
+from ..internals.modules import compiled_call, put_call
+from ..samples.fetching import Fetch
+from ..training import Training
+from .backward_call import OF_AUTOGRAD, OF_GRAD, OF_TENSOR, read_call
+from .bypassed import Bypassed
+from .gpu_phases import Marks
+from .loaders import Loaders
+from .observer import Observer, clock
+from .obstacles import obstacle_at, wraps_for_ranks
+from .pace import Pace
+from .slot import ForwardSlot, taking_out
+
+
+class Hooks:
+    """All seams of one worker. ``on_root`` is called when a root was found, before its first forward pass
+    runs. ``timed``: steps on a GPU are to be told apart; ``closely``: their phases, too, which takes some 20
+    us a step.
+
+    What runs in every step catches its own failures rather than by ``Seams.watching``: one call less each.
+    """
+
+    def __init__(
+        self,
+        training: Training,
+        observer: Observer,
+        on_root: Callable[[], None],
+        timed: bool = True,
+        closely: bool = False,
+    ) -> None:
+        self.loaders = Loaders(training)
+        self._training = training
+        self._observer = observer
+        self._on_root = on_root
+        self._timed, self._closely = timed, closely
+        self.on_batch: list[Callable[[Any, Any], None]] = []  # (batch, the iterator that it came from)
+        self.before_samples: list[Callable[[], None]] = []  # a loader is about to make some
+        self._stop_discovery: Callable[[], None] | None = None
+
+    def install(self) -> None:
+        self._watch_optimizers()
+        self._discover_roots()
+        self._watch_backward()
+        self._watch_data()
+
+    # ---- optimizers
+    def _watch_optimizers(self) -> None:
+        torch, training, observer = self._training.torch, self._training, self._observer
+        seams = training.seams
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+        @seams.watching
+        def came(optimizer: Any) -> None:
+            training.add_optimizer(optimizer)
+            if not self._all_found():
+                self._discover_roots()
+
+        def initialised(original: Any) -> Any:
+            def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+                original(optimizer, *args, **kwargs)
+                came(optimizer)
+
+            return __init__
+
+        bypassed = Bypassed(training)
+        stepped: set[int] = set()  # ids of optimizers
+        at_work: list[int] = []  # the step of one optimizer may call another's: together they are one step
+
+        def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
+            try:
+                if id(optimizer) in at_work:  # a step that raised never ended
+                    del at_work[at_work.index(id(optimizer)) :]
+                if not at_work:
+                    observer.update_begins()
+                at_work.append(id(optimizer))
+            except Exception as error:
+                seams.give_up(error)
+
+        def ends(optimizer: Any, args: Any, kwargs: Any) -> None:
+            try:
+                if id(optimizer) in at_work:
+                    del at_work[at_work.index(id(optimizer)) :]
+                if id(optimizer) not in stepped:
+                    stepped.add(id(optimizer))
+                    bypassed.stepped(optimizer)
+                if not at_work:
+                    observer.update_ends(training.number_of(optimizer))
+            except Exception as error:
+                seams.give_up(error)
+
+        seams.replace(torch.optim.Optimizer, "__init__", initialised)
+        seams.on_undo(register_optimizer_step_pre_hook(begins).remove)
+        seams.on_undo(register_optimizer_step_post_hook(ends).remove)
+
+    # ---- roots
+    def _discover_roots(self) -> None:
+        """Look at every module call until each parameter of the optimizers belongs to a known root."""
+        if self._stop_discovery is not None:
+            return
+        module_class, is_grad_enabled = self._training.torch.nn.Module, self._training.torch.is_grad_enabled
+        consider, observer = self._training.seams.watching(self._consider), self._observer
+
+        def looking(original: Any) -> Any:
+            def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+                if not (observer.in_forward or observer.in_backward) and is_grad_enabled():
+                    consider(module)
+                return original(module, *args, **kwargs)
+
+            return __call__
+
+        self._stop_discovery = self._training.seams.replace(module_class, "__call__", looking)
+
+    def _consider(self, module: Any) -> None:
+        training = self._training
+        if wraps_for_ranks(training.torch, module):
+            training.averages_gradients = True
+            return  # the model inside is what is trained; it is called next
+        if isinstance(compiled_call(module), ForwardSlot) or next(module.parameters(), None) is None:
+            return
+        owned = training.owned()
+        mine = {id(p) for p in module.parameters() if p.requires_grad}
+        known = any(module is root for root in training.roots)
+        if not known and (mine & owned if owned else mine):
+            obstacle = obstacle_at(training.torch, module)
+            if obstacle:
+                training.obstacles[obstacle] = None
+            else:
+                put_call(module, ForwardSlot(module, training, self._observer, self.loaders))
+                training.seams.on_undo(taking_out(weakref.ref(module)))
+            training.add_root(module)
+            gpus = {p.device for root in training.roots for p in root.parameters() if p.device.type == "cuda"}
+            if gpus and self._timed:
+                self._observer.keep_pace = Pace(training.torch.cuda, gpus)
+                if self._closely:
+                    self._observer.marks = Marks(training.torch.cuda, min(gpus, key=str))
+            self._on_root()
+        if self._stop_discovery is not None and self._all_found():
+            self._stop_discovery()
+            self._stop_discovery = None
+
+    def _all_found(self) -> bool:
+        """Whether each parameter of the optimizers, and there are some, belongs to a known root."""
+        owned = self._training.owned()
+        return bool(owned) and owned <= {id(p) for root in self._training.roots for p in root.parameters()}
+
+    # ---- backward
+    def _watch_backward(self) -> None:
+        torch, training, observer = self._training.torch, self._training, self._observer
+        seams, loaders, is_tensor = training.seams, self.loaders, torch.is_tensor
+
+        def watched(names: Sequence[str], original: Any) -> Any:
+            def backward(*args: Any, **kwargs: Any) -> Any:
+                if observer.in_backward or observer.in_forward or seams.given_up:
+                    return original(*args, **kwargs)
+                call = read_call(names, args, kwargs)
+                if call.creates_graph and names is OF_GRAD:  # a term of the loss
+                    return original(*args, **kwargs)
+                began, losses, failed = 0.0, [], True
+                try:
+                    if loaders.latest is not None and not observer.saw_forward:
+                        loaders.batch_trained()
+                    began = observer.backward_begins()
+                    given = call.given
+                    if observer.passes.waiting:
+                        observer.passes.backward_begins(given)
+                    for loss in given if isinstance(given, (list, tuple)) else (given,):
+                        if is_tensor(loss) and loss.numel() == 1:
+                            losses.append(loss.item() if loss.is_cpu else kept(loss))
+                except Exception as error:
+                    seams.give_up(error)
+                try:
+                    result = original(*args, **kwargs)
+                    failed = False
+                    return result
+                finally:
+                    if not seams.given_up:
+                        try:
+                            observer.backward_ends(began, losses)
+                            if not (failed or training.has_optimizers):
+                                observer.step_ends(-1)
+                        except Exception as error:
+                            seams.give_up(error)
+
+            return backward
+
+        seams.replace(torch.Tensor, "backward", partial(watched, OF_TENSOR))
+        seams.replace(torch.autograd, "backward", partial(watched, OF_AUTOGRAD))
+        seams.replace(torch.autograd, "grad", partial(watched, OF_GRAD))
+
+    # ---- data
+    def _samples_come(self) -> None:
+        for notice in self.before_samples:
+            notice()
+
+    def _watch_data(self) -> None:
+        training, observer, loaders, seams = (
+            self._training,
+            self._observer,
+            self.loaders,
+            self._training.seams,
+        )
+        from torch.utils.data import DataLoader
+
+        epoch_began = seams.watching(observer.epoch_began)
+        samples_come = seams.watching(self._samples_come)
+
+        def begun(original: Any) -> Any:
+            def __iter__(loader: Any) -> Any:
+                began = clock()
+                if loader.num_workers:  # they are seeded, and begin, with the epoch
+                    samples_come()
+                iterator = original(loader)
+                epoch_began(clock() - began)
+                return iterator
+
+            return __iter__
+
+        begins = seams.watching(loaders.epoch_begins)
+
+        def ordering(original: Any) -> Any:
+            def _next_index(iterator: Any) -> Any:
+                indices = original(iterator)
+                if seams.given_up:
+                    return indices
+                try:
+                    loaders.batch_ordered(iterator, indices)
+                    self._samples_come()
+                except Exception as error:
+                    seams.give_up(error)
+                return indices
+
+            return _next_index
+
+        def resetting(original: Any) -> Any:
+            def _reset(iterator: Any, *args: Any, **kwargs: Any) -> Any:
+                begins(iterator)
+                return original(iterator, *args, **kwargs)
+
+            return _reset
+
+        def fetched(original: Any) -> Any:
+            def __next__(iterator: Any) -> Any:
+                began = clock()
+                batch = original(iterator)
+                if seams.given_up:
+                    return batch
+                try:
+                    waited = clock() - began
+                    observer.data_waited(waited, loaders.batch_came(iterator, batch))
+                    for notice in self.on_batch:
+                        notice(batch, iterator)
+                except Exception as error:
+                    seams.give_up(error)
+                return batch
+
+            return __next__
+
+        def created(original: Any) -> Any:
+            here = os.getpid()
+
+            def create_fetcher(
+                kind: int, dataset: Any, auto_collation: bool, collate: Any, drop_last: bool
+            ) -> Any:
+                fetcher = original(kind, dataset, auto_collation, collate, drop_last)
+                ours = is_indexed(kind) and auto_collation and os.getpid() == here
+                return Fetch(fetcher, training, dataset, collate) if ours else fetcher
+
+            return create_fetcher
+
+        seams.replace(DataLoader, "__iter__", begun)
+        seams.replace(iterator_kind(), "__next__", fetched)
+        seams.replace(iterator_kind(), NEXT_INDEX, ordering)
+        seams.replace(iterator_kind(), RESET, resetting)
+        seams.replace(fetchers(), "create_fetcher", created)
+
+
+def kept(loss: Any) -> Any:
+    """A copy that nobody changes later. A GPU is not waited for."""
+    return loss.detach().clone()

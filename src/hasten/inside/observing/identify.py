@@ -1,0 +1,154 @@
+"""Name what was seen: roots, loaders, optimizers, local modules, as records."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from collections.abc import Set
+from typing import Any
+
+from ...records.observation import Loader, Optimizer, Root
+from ..internals.loaders import (
+    collate_of,
+    dataset_of,
+    indices_of,
+    makes_batches,
+    pins_memory,
+    reads_indices,
+    workers_of,
+)
+from ..internals.modules import batch_norm_kind, dropout_kind, is_compiled
+from ..samples.columns import tensors_behind
+from .blocks import repeated_blocks
+
+FUSED_FUNCTIONS = {  # optimizer class: (module of torch.optim, its fused function)
+    "Adam": ("adam", "_fused_adam"),
+    "AdamW": ("adam", "_fused_adam"),
+    "SGD": ("sgd", "_fused_sgd"),
+    "Adagrad": ("adagrad", "_fused_adagrad"),
+}
+
+
+def describe_root(torch: Any, module: Any, owned: Set[int] = frozenset()) -> Root:
+    """``owned``: the ids of the optimizers' parameters. Where it has none of them, as without optimizers,
+    what gets gradients counts as trained.
+    """
+    parameters = list(module.parameters())
+    trained = [p for p in parameters if id(p) in owned] or [p for p in parameters if p.requires_grad]
+    kinds = list(module.modules())
+    batch_norm = batch_norm_kind(torch)
+    dropout = dropout_kind(torch)
+    return Root(
+        name=f"{type(module).__module__}.{type(module).__qualname__}",
+        parameters=sum(p.numel() for p in parameters),
+        trained=sum(p.numel() for p in trained),
+        dtypes=tuple(sorted({str(p.dtype).removeprefix("torch.") for p in parameters})),
+        devices=tuple(sorted({str(p.device) for p in parameters})),
+        convolutions=sum(isinstance(m, (torch.nn.Conv2d, torch.nn.ConvTranspose2d)) for m in kinds),
+        batch_norm=any(isinstance(m, batch_norm) for m in kinds),
+        dropout=any(isinstance(m, dropout) and m.p > 0 for m in kinds),
+        scripted=isinstance(module, torch.jit.ScriptModule),
+        compiled=is_compiled(module) or any(map(is_compiled, kinds)),
+        blocks=len(repeated_blocks(module)),
+    )
+
+
+def compile_backends() -> tuple[str, ...]:
+    """Backends of torch.compile that other packages bring, by name; torch's own are not among them."""
+    found = importlib.metadata.entry_points(group="torch_dynamo_backends")
+    return tuple(sorted({entry.name for entry in found}))
+
+
+def describe_optimizer(torch: Any, optimizer: Any) -> Optimizer:
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    return Optimizer(
+        name=type(optimizer).__name__,
+        parameters=sum(p.numel() for p in parameters),
+        fused=any(bool(group.get("fused")) for group in optimizer.param_groups),
+        can_fuse=(why := why_not_fused(torch, optimizer)) == "",
+        why_not=why,
+        can_foreach=can_foreach(torch, optimizer),
+        devices=tuple(sorted({str(p.device) for p in parameters})),
+    )
+
+
+def can_foreach(torch: Any, optimizer: Any) -> bool:
+    """Whether torch's update of all tensors at once (foreach) could serve, and is not chosen by default."""
+    kind = type(optimizer)
+    if kind is not getattr(torch.optim, kind.__name__, None) or foreach_function(optimizer) is None:
+        return False
+    return all(
+        "foreach" in group
+        and group["foreach"] is None
+        and not any(group.get(flag) for flag in ("fused", "capturable", "differentiable"))
+        and all(p.device.type == "cpu" and p.is_floating_point() for p in group["params"])
+        for group in optimizer.param_groups
+    )
+
+
+def foreach_function(optimizer: Any) -> tuple[str, str] | None:
+    """(module of torch.optim, its foreach function) for an optimizer of torch's; None where there is none."""
+    name = type(optimizer).__name__
+    module = FUSED_FUNCTIONS[name][0] if name in FUSED_FUNCTIONS else name.lower()
+    function = f"_multi_tensor_{module}"
+    try:
+        has = hasattr(importlib.import_module(f"torch.optim.{module}"), function)
+    except ImportError:
+        return None
+    return (module, function) if has else None
+
+
+def why_not_fused(torch: Any, optimizer: Any) -> str:
+    """Why torch's fused update cannot serve this optimizer; "" where it can."""
+    name = type(optimizer).__name__
+    if name not in FUSED_FUNCTIONS or type(optimizer) is not getattr(torch.optim, name, None):
+        return f"{name} has no fused form in torch"
+    for group in optimizer.param_groups:
+        for flag in ("foreach", "capturable", "differentiable"):
+            if group.get(flag):
+                return f"the script asked for {flag}=True"
+        for p in group["params"]:
+            if not p.is_floating_point() or p.device.type not in ("cpu", "cuda", "xpu", "mps"):
+                return f"a parameter of type {p.dtype} on {p.device} cannot be updated by the fused form"
+        if name == "Adagrad" and any(p.device.type != "cpu" for p in group["params"]):
+            return "fused Adagrad exists on CPU only"
+    return ""
+
+
+def describe_loader(iterator: Any, training: bool, sample_bytes: int | None) -> Loader:
+    """From a DataLoader's iterator, which knows what the loader was made of."""
+    import torch
+
+    dataset = dataset_of(iterator)
+    iterable = not reads_indices(iterator)
+    return Loader(
+        dataset=type(dataset).__name__,
+        samples=None if iterable else length_of(dataset),
+        batch_size=getattr(indices_of(iterator), "batch_size", None),
+        workers=workers_of(iterator),
+        iterable=iterable,
+        pin_memory=pins_memory(iterator),
+        training=training,
+        default_fetch=not iterable and makes_batches(iterator) and takes_items_one_by_one(dataset),
+        sample_bytes=sample_bytes,
+        default_collate=collate_of(iterator) is torch.utils.data.default_collate,
+        in_memory=tensors_behind(torch, dataset, ()) is not None,
+    )
+
+
+def length_of(dataset: Any) -> int | None:
+    try:
+        return len(dataset)
+    except TypeError:
+        return None
+
+
+def takes_items_one_by_one(dataset: Any) -> bool:
+    """Whether a batch is nothing but ``dataset[i]`` for each index. torch's own Subset only looks like an
+    exception.
+    """
+    if not hasattr(dataset, "__getitems__"):
+        return True
+    if type(dataset).__module__ == "torch.utils.data.dataset" and type(dataset).__name__ == "Subset":
+        return takes_items_one_by_one(dataset.dataset)
+    return False

@@ -1,0 +1,181 @@
+"""What a script leaves on that is for debugging, and the lines at which its steps stand still."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+from ...records.observation import COPIES, Leftover, Wait
+from ..internals.others import PROFILER_ENABLED, profiling
+from ..package import PACKAGE
+from ..training import Training
+from .observer import clock
+
+_ANOMALY, _PROFILER, _GRADCHECK = "anomaly detection", "profiler", "gradcheck"
+_GPU, _RANKS = "GPU", "ranks"
+_VARIABLES = {  # name: the values that slow a training down, and what it must use for that
+    "CUDA_LAUNCH_BLOCKING": ({"1"}, (_GPU,)),
+    "TORCH_LOGS": (None, ()),
+    "TORCH_DISTRIBUTED_DEBUG": ({"INFO", "DETAIL"}, (_RANKS,)),
+    "TORCH_SHOW_CPP_STACKTRACES": ({"1"}, ()),
+    "TORCH_CPP_LOG_LEVEL": ({"INFO"}, ()),
+    "NCCL_DEBUG": ({"INFO", "TRACE"}, (_GPU, _RANKS)),
+}  # fmt: skip
+_FETCHES = ("item", "tolist", "cpu", "numpy", "__float__", "__int__", "__bool__")
+
+
+class Leftovers:
+    """Notes, with file and line, what the script switches on. What it had switched off again before its
+    first step ended does not count.
+    """
+
+    def __init__(self, training: Training) -> None:
+        self._torch = training.torch
+        self._place = Place(training.torch)
+        self._where: dict[str, str] = {}
+        self._enabled: dict[str, None] = {}  # since training began, in order
+        replace = training.seams.replace
+        replace(self._torch, "set_anomaly_enabled", self._noting(_ANOMALY, lambda mode, *_, **__: mode))
+        replace(self._torch.autograd.profiler, PROFILER_ENABLED, self._noting(_PROFILER))
+        replace(self._torch.autograd, "gradcheck", self._noting(_GRADCHECK))
+        replace(self._torch.autograd, "gradgradcheck", self._noting(_GRADCHECK))
+
+    def training_begins(self) -> None:
+        """The first step has ended."""
+        on = {_ANOMALY: self._torch.is_anomaly_enabled(), _PROFILER: profiling(self._torch)}
+        self._enabled = {name: None for name in self._enabled if on.get(name, True)}
+
+    def found(self) -> tuple[Leftover, ...]:
+        torch, used = self._torch, _used(self._torch)
+        found = [
+            Leftover(name, self._where.get(name, ""), removable=name != _GRADCHECK) for name in self._enabled
+        ]
+        flags = {
+            "torch.use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+            "torch.backends.cudnn.deterministic": _GPU in used and torch.backends.cudnn.deterministic,
+        }
+        found += [Leftover(name, "", removable=False) for name, on in flags.items() if on]
+        for name, (slow, needed) in _VARIABLES.items():
+            value = os.environ.get(name, "")
+            if value and used.issuperset(needed) and (slow is None or value.upper() in slow):
+                found.append(Leftover(f"{name}={value}", "", removable=False))
+        return tuple(found)
+
+    def _noting(self, name: str, counts: Callable[..., Any] = lambda *_, **__: True) -> Any:
+        def make(original: Any) -> Any:
+            def noted(*args: Any, **kwargs: Any) -> Any:
+                if counts(*args, **kwargs):
+                    self._enabled[name] = None
+                    self._where.setdefault(name, self._place.of_caller())
+                return original(*args, **kwargs)
+
+            return noted
+
+        return make
+
+
+class Waits:
+    """Times every value that is fetched from a device, every copy to one and every print, by the line that
+    does it.
+    """
+
+    def __init__(self, training: Training) -> None:
+        self._torch = training.torch
+        self._place = Place(training.torch)
+        self._lines: dict[tuple[str, str], list[float]] = {}  # (what, where): calls, seconds
+        self._inside = False
+        replace = training.seams.replace
+        self._undo = [replace(training.torch.Tensor, name, self._timing(f".{name}()")) for name in _FETCHES]
+        self._undo.append(replace(builtins, "print", self._timing("print")))
+        for what in COPIES:
+            name = what[1:-2]
+            self._undo.append(replace(training.torch.Tensor, name, self._timing(what, _went_to_a_device)))
+
+    def training_begins(self) -> None:
+        self._lines.clear()
+
+    def found(self, steps: int) -> tuple[Wait, ...]:
+        """The longest first. ``steps``: so many were taken since training began."""
+        rows = [
+            Wait(what, where, calls / steps, seconds / steps)
+            for (what, where), (calls, seconds) in self._lines.items()
+            if steps
+        ]
+        return tuple(sorted(rows, key=lambda row: -row.seconds))
+
+    def stop(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+    def _timing(self, what: str, counts: Callable[..., bool] = lambda *_: True) -> Any:
+        """``counts`` (what was returned, the arguments)."""
+        is_compiling = self._torch.compiler.is_compiling
+
+        def make(original: Any) -> Any:
+            def timed(*args: Any, **kwargs: Any) -> Any:
+                # print(loss) formats the tensor by .item()
+                if is_compiling() or self._inside or self._place.is_ours(sys._getframe(1)):
+                    return original(*args, **kwargs)
+                self._inside = True
+                began, result = clock(), None
+                try:
+                    result = original(*args, **kwargs)
+                    return result
+                finally:
+                    seconds = clock() - began
+                    self._inside = False
+                    if counts(result, *args):
+                        line = self._lines.setdefault((what, self._place.of_caller()), [0, 0.0])
+                        line[0] += 1
+                        line[1] += seconds
+
+            return timed
+
+        return make
+
+
+def _went_to_a_device(copy: Any, tensor: Any, *_: Any) -> bool:
+    return copy is not None and tensor.device.type == "cpu" and copy.device.type != "cpu"
+
+
+class Place:
+    """Finds the line of the user's, or of a library of theirs, that led to a call."""
+
+    def __init__(self, torch: Any) -> None:
+        self._ours = PACKAGE + os.sep
+        self._examples = (
+            os.path.join(PACKAGE, "examples") + os.sep
+        )  # shipped with us, and run as anybody's scripts
+        self._torch = os.path.dirname(torch.__file__) + os.sep
+        self._start = ""  # the working directory, as long as there is one
+        with suppress(OSError):
+            self._start = os.getcwd() + os.sep
+
+    def is_ours(self, frame: FrameType) -> bool:
+        path = frame.f_code.co_filename
+        return path.startswith(self._ours) and not path.startswith(self._examples)
+
+    def of_caller(self) -> str:
+        """ "train.py:12", the path from the working directory if it is below; "" where nobody is found."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and (self.is_ours(frame) or self._is_nobodys(frame)):
+            frame = frame.f_back
+        if frame is None:
+            return ""
+        path = os.path.normpath(frame.f_code.co_filename)
+        return f"{path.removeprefix(self._start) if self._start else path}:{frame.f_lineno}"
+
+    def _is_nobodys(self, frame: FrameType) -> bool:
+        """Whether it is torch's, or text that was executed ("<string>"): who called it can be told better."""
+        return frame.f_code.co_filename.startswith((self._torch, "<"))
+
+
+def _used(torch: Any) -> set[str]:
+    """What of it this process uses: many scripts set what would matter elsewhere."""
+    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return {name for name, used in ((_GPU, torch.cuda.is_initialized()), (_RANKS, distributed)) if used}

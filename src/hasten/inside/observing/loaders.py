@@ -1,0 +1,163 @@
+"""The loaders a script reads from, told apart by content: libraries rebuild their loaders, order says
+nothing.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...records.observation import Loader
+from ..internals.loaders import (
+    dataset_of,
+    indices_of,
+    makes_batches,
+    reads_indices,
+)
+from ..samples.sampling_proof import prove_deterministic
+from ..training import Training
+from .identify import describe_loader, length_of
+
+_LOOK_SECONDS = 2.0  # for each dataset
+_MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
+
+
+_Key = tuple[str, "int | None", "int | None"]
+
+
+@dataclass
+class _Seen:
+    dataset: Any
+    record: Loader
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One pass over a loader's data."""
+
+    counts_exactly: bool  # what is asked for is what comes
+    key: _Key | None = None  # of the loader, once a batch came
+    trained: bool = False  # one of its batches went into a training step
+    ordered: deque[int] = field(default_factory=deque)  # samples in each batch asked for that has not come
+
+
+class Loaders:
+    """Notes every loader whose batches come by, and which of them feed training steps."""
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._seen: dict[_Key, _Seen] = {}
+        self.latest: _Reading | None = None  # that the last batch is of; None once it is known to be trained
+        self._readings: weakref.WeakKeyDictionary[Any, _Reading] = weakref.WeakKeyDictionary()
+        self._last: Callable[[], Any] = lambda: None  # the iterator of the last reading
+        self._last_reading = _Reading(False)
+
+    def epoch_begins(self, iterator: Any) -> None:
+        """What was ordered before and never came will not come."""
+        self._reading(iterator).ordered.clear()
+
+    def batch_ordered(self, iterator: Any, indices: Any) -> None:
+        """The samples with ``indices`` will be one batch; batches come in the order they are asked for."""
+        reading = self._last_reading if self._last() is iterator else self._reading(iterator)
+        reading.ordered.append(len(indices) if isinstance(indices, (list, tuple)) else 0)
+
+    def batch_came(self, iterator: Any, batch: Any) -> int:
+        """How many samples the batch that just came holds: as many as were asked for where that is known.
+
+        A batch's first dimension need not count them: time may come first.
+        """
+        reading = self._last_reading if self._last() is iterator else self._reading(iterator)
+        asked = reading.ordered.popleft() if reading.ordered else 0
+        length = asked if asked and reading.counts_exactly else batch_length(batch)
+        if reading.key is None:
+            reading.key = self._meet(iterator, batch, length)
+        self.latest = None if reading.trained else reading
+        return length
+
+    def _reading(self, iterator: Any) -> _Reading:
+        reading = self._readings.get(iterator)
+        if reading is None:
+            exact = reads_indices(iterator) and makes_batches(iterator)
+            reading = self._readings[iterator] = _Reading(exact)
+        self._last, self._last_reading = weakref.ref(iterator), reading
+        return reading
+
+    def _meet(self, iterator: Any, batch: Any, length: int) -> _Key:
+        """Note the loader whose first batch of this pass came."""
+        dataset = dataset_of(iterator)
+        key = (
+            type(dataset).__name__,
+            length_of(dataset),
+            getattr(indices_of(iterator), "batch_size", None),
+        )
+        seen = self._seen.get(key)
+        if seen is None:
+            sample_bytes = batch_bytes(batch) // length if length else None
+            seen = self._seen[key] = _Seen(dataset, describe_loader(iterator, False, sample_bytes))
+        seen.dataset = dataset
+        self._training.datasets[id(dataset)] = dataset
+        return key
+
+    def batch_trained(self) -> None:
+        """The latest batch went into a forward pass that records gradients."""
+        if self.latest is None or self.latest.key is None:
+            return
+        self.latest.trained = True
+        seen = self._seen[self.latest.key]
+        if not seen.record.training:
+            seen.record = replace(seen.record, training=True)
+        self._training.training_datasets[id(seen.dataset)] = seen.dataset
+        self.latest = None
+
+    def look_at_sampling(self) -> None:
+        """Find out, in a process of its own, whether the training's samples are the same each time."""
+        for seen in self._seen.values():
+            record = seen.record
+            if record.in_memory:
+                seen.record = replace(record, random="")
+            elif record.training and record.random is None and record.default_fetch and record.samples:
+                reason, _ = prove_deterministic(
+                    self._training.torch, seen.dataset, record.samples, _LOOK_SECONDS
+                )
+                seen.record = replace(record, random=reason)
+
+    def records(self) -> tuple[Loader, ...]:
+        return tuple(seen.record for seen in self._seen.values())
+
+
+def batch_length(batch: Any) -> int:
+    """Samples in a batch: the length of the first tensor found in it, depth first; 0 where there is none."""
+    return _first_length(batch) or 0
+
+
+def _first_length(value: Any) -> int | None:
+    """As ``batch_length``, without looking at what comes after; asked at every step."""
+    if hasattr(value, "element_size"):
+        return int(value.shape[0]) if value.dim() else None
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return None
+    for item in value:
+        length = _first_length(item)
+        if length is not None:
+            return length
+    return None
+
+
+def batch_bytes(batch: Any) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors_in(batch))
+
+
+def tensors_in(value: Any) -> list[Any]:
+    """The tensors in nested lists, tuples and dicts, depth first."""
+    if hasattr(value, "element_size"):
+        return [value]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in tensors_in(item)]
+    return []

@@ -1,0 +1,63 @@
+"""Stands around the forward pass of a trained module, without a trace in what is copied, pickled or saved."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ..internals.modules import compiled_call, plain_call, put_call
+from ..training import Training
+from .loaders import Loaders
+from .observer import Observer
+
+
+class ForwardSlot:
+    """Sits in a root's ``compiled_call``, which torch consults first and never pickles or copies."""
+
+    def __init__(self, root: Any, training: Training, observer: Observer, loaders: Loaders) -> None:
+        self._root = weakref.ref(root)  # it holds us: a strong reference would keep a finished model alive
+        self._training = training
+        self._observer = observer
+        self._loaders = loaders
+        self.compiled_by_script = compiled_call(root)
+        self._time_first = any(getattr(module, "batch_first", True) is False for module in root.modules())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        root = self._root()
+        assert root is not None
+        call = self.compiled_by_script or plain_call(root)
+        training, observer = self._training, self._observer
+        if observer.in_forward or training.seams.given_up:
+            return call(*args, **kwargs)
+        began, recording, output = 0.0, training.torch.is_grad_enabled(), None
+        try:
+            if recording and self._loaders.latest is not None:
+                self._loaders.batch_trained()
+            began = observer.forward_begins()
+        except Exception as error:
+            training.seams.give_up(error)
+        try:
+            wrapped = training.forward_wrappers
+            output = training.forward(root, call, args, kwargs) if wrapped else call(*args, **kwargs)
+            return output
+        finally:
+            if not training.seams.given_up:
+                try:
+                    observer.forward_ends(began, recording)
+                    if recording and observer.counts_inputs and output is not None:
+                        observer.passes.forward_ended(root, self._time_first, (args, kwargs), output)
+                except Exception as error:
+                    training.seams.give_up(error)
+
+
+def taking_out(ref: weakref.ref[Any]) -> Callable[[], None]:
+    """What removes a slot from its root, if that is still alive."""
+
+    def undo() -> None:
+        root = ref()
+        slot = compiled_call(root) if root is not None else None
+        if isinstance(slot, ForwardSlot):
+            put_call(root, slot.compiled_by_script)
+
+    return undo

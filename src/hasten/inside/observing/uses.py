@@ -1,0 +1,113 @@
+"""What the script already does of its own: techniques must not do it twice."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from ..internals import compiler
+from ..training import Training
+
+
+class Uses:
+    """Names of what was seen in use: "autocast", "GradScaler", "compile", "channels_last" and the like."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+        self._autocast: dict[str, None] = {}  # types that training passes are lowered to
+        self._lowers_evaluations = False
+        self._compiled: weakref.WeakSet[Any] = weakref.WeakSet()  # modules
+        self._compiles_functions = False
+        self._compiles = False  # the training, when it was last looked at
+        self._training: Training | None = None
+
+    def look(self) -> None:
+        """See what can only be told while the trained modules live."""
+        if self._training is not None and self._training.roots:
+            self._compiles = self._compiles_root(self._training.roots)
+
+    def autocast(self) -> tuple[str, ...]:
+        """The types that the script itself lowers passes to which record gradients."""
+        return tuple(self._autocast)
+
+    def names(self, evaluations: bool = False) -> tuple[str, ...]:
+        """``evaluations``: autocast counts, too, where it is on in these alone."""
+        self.look()
+        names = dict(self._names)
+        if evaluations and self._lowers_evaluations:
+            names["autocast"] = None
+        if self._compiles or self._compiles_function():
+            names["compile"] = None
+        return tuple(names)
+
+    def _compiles_root(self, roots: list[Any]) -> bool:
+        """Many a library compiles a helper as it is imported, and never calls it. What counts is a module
+        that is trained, or holds one, or is held by one, and a function that was compiled indeed.
+        """
+        trained = {id(m) for root in roots for m in root.modules()}
+        return any(id(part) in trained for module in self._compiled for part in module.modules())
+
+    def _compiles_function(self) -> bool:
+        return self._compiles_functions and compiler.is_imported() and compiler.graphs() > 0
+
+    def watch(self, training: Training) -> None:
+        self._training = training
+        torch = training.torch
+        replace = training.seams.replace
+        replace(torch.amp.autocast_mode.autocast, "__enter__", self._around_autocast)
+        replace(torch.amp.GradScaler, "__init__", self._around_scaler)
+        for owner in (torch.nn.Module, torch):
+            replace(owner, "compile", self._around_compile)
+        for name in ("set_num_interop_threads", "set_flush_denormal"):
+            replace(torch, name, self._noting(name))
+        for owner in (torch.optim.Optimizer, torch.nn.Module):
+            replace(owner, "zero_grad", self._noting("zero_grad(set_to_none=False)", _to_zeros))
+        for name in ("clip_grad_norm_", "clip_grad_value_", "get_total_norm"):
+            replace(torch.nn.utils, name, self._noting("clipping"))
+
+    def _around_compile(self, original: Any) -> Any:
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            target = args[0] if args else kwargs.get("model")
+            if hasattr(target, "named_modules"):
+                self._compiled.add(target)
+            elif callable(target):
+                self._compiles_functions = True
+            return original(*args, **kwargs)
+
+        return compile
+
+    def _around_autocast(self, original: Any) -> Any:
+        def __enter__(autocast: Any) -> Any:
+            if autocast._enabled and not getattr(autocast, "_by_hasten", False):
+                assert self._training is not None
+                if self._training.torch.is_grad_enabled():
+                    self._names["autocast"] = None
+                    self._autocast[str(autocast.fast_dtype).removeprefix("torch.")] = None
+                else:
+                    self._lowers_evaluations = True
+            return original(autocast)
+
+        return __enter__
+
+    def _around_scaler(self, original: Any) -> Any:
+        def __init__(scaler: Any, *args: Any, **kwargs: Any) -> None:
+            original(scaler, *args, **kwargs)
+            if scaler.is_enabled():  # scripts make one at all times, and let an option decide
+                self._names["GradScaler"] = None
+
+        return __init__
+
+    def _noting(self, name: str, counts: Any = lambda *_, **__: True) -> Any:
+        def make(original: Any) -> Any:
+            def noted(*args: Any, **kwargs: Any) -> Any:
+                if counts(*args, **kwargs):
+                    self._names[name] = None
+                return original(*args, **kwargs)
+
+            return noted
+
+        return make
+
+
+def _to_zeros(owner: Any, set_to_none: bool = True) -> bool:
+    return not set_to_none

@@ -1,0 +1,148 @@
+"""A DataLoader read for one pass with other options than the script gave it, and with the same random draws.
+
+A loader's options are changed while its iterator is made, and are the script's again before it sees either.
+Without worker processes an iterator takes up the sampler, then draws the workers' base seed; with workers it
+takes up the sampler once more; kept workers draw no base seed again. A sampler that draws when it is taken up
+would give another order. So each way is led to do what the script's own options would.
+
+Source: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..internals.loaders import (
+    NEXT_DATA,
+    RESET,
+    indices_of,
+    iterator_kind,
+    iterators_that_fetch,
+    pass_of,
+    put_indices,
+    put_pass,
+    workers_of,
+)
+from ..training import Training
+
+_CONTEXT = "_DataLoader__multiprocessing_context"  # where the property keeps its value
+_MARK = "_by_hasten"
+
+Choose = Callable[[Any], "Mapping[str, Any] | None"]
+"""A loader that is about to be read -> options to read it with, or None for the script's own."""
+
+
+class LoaderOverride:
+    """Stands around ``DataLoader.__iter__``; ``batches`` counts what came from iterators made otherwise."""
+
+    def __init__(self, training: Training, choose: Choose) -> None:
+        self.batches = 0
+        self._torch = training.torch
+        self._choose = choose
+        self._made: weakref.WeakSet[Any] = weakref.WeakSet()
+        from torch.utils.data import DataLoader
+
+        training.seams.replace(DataLoader, "__iter__", self._around_iter)
+        training.seams.replace(iterator_kind(), RESET, self._around_reset)
+        for kind in iterators_that_fetch():
+            training.seams.replace(kind, NEXT_DATA, self._counting)
+
+    def _around_iter(self, original: Any) -> Any:
+        def __iter__(loader: Any) -> Any:
+            options = self._choose(loader)
+            if options is None:
+                return original(loader)
+            values = vars(loader)
+            own = {name: values[name] for name in (*options, "num_workers", "persistent_workers")}
+            if "persistent_workers" in options and _is_read_by_others(values):
+                options = {**options, "persistent_workers": False}  # kept workers serve one reader at a time
+            values.update(options)
+            values.setdefault(
+                _MARK, own
+            )  # another override around this one knows better what is the script's
+            try:
+                iterator = original(loader)
+            finally:
+                values.update(own)
+                values.pop(_MARK, None)
+            if "num_workers" in options and own["num_workers"] and not workers_of(iterator):
+                put_pass(iterator, iter(indices_of(iterator)))
+            self._made.add(iterator)
+            return iterator
+
+        return __iter__
+
+    def _around_reset(self, original: Any) -> Any:
+        def _reset(iterator: Any, *args: Any, **kwargs: Any) -> Any:
+            loader = args[0] if args else kwargs.get("loader")
+            own = vars(loader).pop(_MARK, None) if loader is not None else None
+            if own is None or (own["num_workers"] and own["persistent_workers"]):
+                return original(iterator, *args, **kwargs)
+            first = args[1] if len(args) > 1 else kwargs.get("first_iter", False)
+            sampler = indices_of(iterator)
+            begun = pass_of(iterator)
+            if not first:
+                begun = iter(sampler)
+                self._draw_base_seed(loader)
+            if own["num_workers"]:
+                return original(iterator, *args, **kwargs)
+            put_indices(iterator, _Begun(begun))
+            try:
+                return original(iterator, *args, **kwargs)
+            finally:
+                put_indices(iterator, sampler)
+
+        return _reset
+
+    def _draw_base_seed(self, loader: Any) -> None:
+        self._torch.empty((), dtype=self._torch.int64).random_(generator=loader.generator)
+
+    def _counting(self, original: Any) -> Any:
+        def _next_data(iterator: Any) -> Any:
+            batch = original(iterator)
+            self.batches += iterator in self._made
+            return batch
+
+        return _next_data
+
+
+def workers(count: int, prefetch_factor: int, persistent: bool, context: Any) -> dict[str, Any]:
+    """Options of a loader that is read by ``count`` worker processes, or by none. ``context`` is one of
+    torch.multiprocessing's, or None for the usual one.
+    """
+    if not count:
+        return {"num_workers": 0, "prefetch_factor": None, "persistent_workers": False, _CONTEXT: None}
+    return {
+        "num_workers": count,
+        "prefetch_factor": prefetch_factor,
+        "persistent_workers": persistent,
+        _CONTEXT: context,
+    }
+
+
+def context_of(loader: Any) -> Any:
+    """The multiprocessing context that the script asked for, or None."""
+    return vars(loader).get(_CONTEXT)
+
+
+class _Begun:
+    """Stands in for a sampler that was taken up already."""
+
+    def __init__(self, iterator: Any) -> None:
+        self._iterator = iterator
+
+    def __iter__(self) -> Any:
+        return self._iterator
+
+
+def _is_read_by_others(values: dict[str, Any]) -> bool:
+    """Whether somebody still holds the iterator that a loader keeps with its workers."""
+    return values.get("_iterator") is not None and _holders(values) > _holders({"_iterator": _Begun(None)})
+
+
+def _holders(values: dict[str, Any]) -> int:
+    held = values["_iterator"]
+    return sys.getrefcount(held)

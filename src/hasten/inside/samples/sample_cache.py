@@ -1,0 +1,256 @@
+"""Samples kept in memory, shared by all techniques that read them from there.
+
+A dataset's samples are kept only on proof that making them is deterministic (``sampling_proof``). Any
+attribute set on the dataset, or on one it wraps, empties its cache; samples are compared with the dataset's
+again at every pass, so that a change which no attribute tells of is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+from ..observing.identify import length_of, takes_items_one_by_one
+from ..training import NotApplicable, Training
+from .columns import Columns, Uneven
+from .sampling_proof import chain, prove_deterministic, same_sample, states_of
+from .transform_prefix import Divided, divide, has_transforms
+
+MEMORY_SHARE = 0.4  # of what is available, for all samples of one dataset
+PYTHON_BYTES = 600  # what a sample's objects weigh besides their data
+_SPOT_CHECKS = 4  # samples compared with the dataset again at every pass over the cache
+_NAME = "samples"  # in Training.kept
+
+
+class SampleCaches:
+    """The caches of one training, by dataset. In use as long as one technique is; kept in between."""
+
+    @classmethod
+    def of(cls, training: Training) -> SampleCaches:
+        """The one that all techniques share."""
+        found = training.kept.get(_NAME)
+        if not isinstance(found, cls):
+            found = training.kept[_NAME] = cls(training)
+        return found
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._users: set[str] = set()
+        self._caches: dict[int, Cache] = {}
+        self._why_not: dict[int, str] = {}
+        self._kept: dict[int, tuple[Cache, Any]] = {}  # with the dataset's state when it was last in use
+        self._undo: list[Callable[[], None]] = []
+        self._watched: set[type] = set()
+
+    @property
+    def caches(self) -> Iterable[Cache]:
+        return self._caches.values()
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why datasets that were asked for have no cache."""
+        return list(self._why_not.values())
+
+    def acquire(self, user: str) -> None:
+        """Caches from the last time on are good as long as nothing was done to their datasets since."""
+        if not self._users:
+            self._why_not = {}
+            for key, (cache, state) in self._kept.items():
+                if not cache.stale and cache.state() == state:
+                    self._caches[key] = cache
+                    self._watch(cache)
+            self._kept = {}
+        self._users.add(user)
+
+    def release(self, user: str) -> None:
+        self._users.discard(user)
+        if self._users:
+            return
+        while self._undo:
+            self._undo.pop()()
+        self._watched.clear()
+        self._kept.update({key: (cache, cache.state()) for key, cache in self._caches.items()})
+        self._caches = {}
+
+    def get(self, dataset: Any) -> Cache | None:
+        """The dataset's cache; None where its samples must not be kept."""
+        key = id(dataset)
+        if key not in self._caches and key not in self._why_not:
+            cache = self._prove(dataset)
+            if isinstance(cache, str):
+                self._why_not[key] = cache
+            else:
+                self._caches[key] = cache
+                self._watch(cache)
+        return self._caches.get(key)
+
+    def counts(self) -> tuple[int, int]:
+        """Samples that came from memory and samples that were made, ever."""
+        return sum(cache.hits for cache in self.caches), sum(cache.made for cache in self.caches)
+
+    def fill(self) -> None:
+        """Make all samples of the datasets that the training reads."""
+        for key in self._training.training_datasets:
+            if key in self._caches:
+                self._caches[key].fill()
+
+    def _prove(self, dataset: Any) -> Cache | str:
+        length = length_of(dataset)
+        if not length:
+            return f"{type(dataset).__name__} has no length"
+        if not takes_items_one_by_one(dataset):
+            return f"{type(dataset).__name__} makes whole batches itself (__getitems__)"
+        torch, divided = self._training.torch, None
+        reason, sample_bytes = prove_deterministic(torch, dataset, length)
+        if reason and has_transforms(dataset):
+            found, sample_bytes = divide(torch, dataset, length)
+            if isinstance(found, str):
+                return f"{reason}; and of its transforms: {found}"
+            divided = found
+        elif reason:
+            return reason
+        needed = length * (sample_bytes + PYTHON_BYTES)
+        if needed > MEMORY_SHARE * self._training.available_bytes:
+            return too_large(needed, self._training.available_bytes)
+        return Cache(dataset, 2 * needed <= MEMORY_SHARE * self._training.available_bytes, divided)
+
+    def _watch(self, cache: Cache) -> None:
+        """Any attribute set on what the cache is made from empties the caches that are made from it."""
+        for part in cache.parts:
+            kind = type(part)
+            if kind in self._watched or not hasattr(part, "__dict__"):
+                continue
+            self._watched.add(kind)
+
+            def watching(original: Any) -> Any:
+                def __setattr__(instance: Any, name: str, value: Any) -> None:
+                    original(instance, name, value)
+                    for known in self.caches:
+                        known.invalidate_if_made_from(instance)
+
+                return __setattr__
+
+            with suppress(TypeError):  # a plain function: its kind is not to be changed, nor is it
+                self._undo.append(self._training.seams.replace(kind, "__setattr__", watching))
+
+
+class Cache:
+    """Samples of one dataset by index, made on first use.
+
+    ``roomy``: there is memory for them twice. ``divided``: what is kept is not finished, and made into a
+    sample each time it is asked for.
+    """
+
+    def __init__(self, dataset: Any, roomy: bool = False, divided: Divided | None = None) -> None:
+        self.dataset = dataset
+        self._divided = divided
+        self.parts = list(chain(dataset)) if divided is None else divided.parts
+        self.hits = 0
+        self.made = 0
+        self.stale = ""
+        self.uneven = "" if roomy else "there is no room for a second copy of the samples"
+        if divided is not None:
+            self.uneven = "samples have random transforms"
+        self._samples: dict[int, Any] = {}
+        self._columns: Columns | None = None
+        self._since_check = 0
+
+    def __getitem__(self, index: int) -> Any:
+        if self._divided is not None and not (self.stale or self._divided.is_intact):
+            self._give_up("the transforms were replaced")
+        if self.stale:
+            self.made += 1
+            return self.dataset[index]
+        sample = self._samples.get(index, self)
+        if sample is self:
+            sample = self._samples[index] = self._make(index)
+            self.made += 1
+        else:
+            self.hits += 1
+            if self._check_is_due(1):
+                sample = self._checked(index, sample)
+        return sample if self._divided is None else self._divided.finish(sample)
+
+    def _make(self, index: int) -> Any:
+        return self.dataset[index] if self._divided is None else self._divided.make(index)
+
+    @property
+    def remark(self) -> str:
+        """What there is to say of how samples are kept."""
+        return self.stale or (str(self._divided) if self._divided is not None else "")
+
+    def columns(self, torch: Any) -> Columns | None:
+        """All samples side by side, once they are all here and where they can lie so."""
+        if self._columns is None and not (self.stale or self.uneven):
+            length = len(self.dataset)
+            if len(self._samples) >= length and all(index in self._samples for index in range(length)):
+                try:
+                    self._columns = Columns(torch, [self._samples[index] for index in range(length)])
+                except Uneven as error:
+                    self.uneven = str(error)
+        return self._columns
+
+    def batch(self, torch: Any, indices: list[int]) -> Any | None:
+        """A batch gathered from ``columns``; None where it cannot be."""
+        columns = self.columns(torch)
+        found = columns.batch(indices) if columns is not None else None
+        if found is None:
+            return None
+        if self._check_is_due(len(indices)):
+            self._checked(indices[0], self._samples[indices[0]])
+            if self.stale:
+                return None
+        self.hits += len(indices)
+        return found
+
+    def _check_is_due(self, samples: int) -> bool:
+        self._since_check += samples
+        if self._since_check * _SPOT_CHECKS < len(self._samples):
+            return False
+        self._since_check = 0
+        return True
+
+    def _checked(self, index: int, sample: Any) -> Any:
+        """A change of the data that no attribute tells of (an array written in place) must not go unseen."""
+        fresh = self._make(index)
+        if not same_sample(fresh, sample):
+            self._give_up(f"sample {index} changed")
+        return fresh
+
+    def _give_up(self, why: str) -> None:
+        self.stale = f"{why} while training: the cache was given up"
+        self._empty()
+
+    def _empty(self) -> None:
+        self._samples.clear()
+        self._columns = None
+
+    def state(self) -> Any:
+        return states_of(self.dataset) if self._divided is None else self._divided.state()
+
+    def fill(self) -> None:
+        """Raises NotApplicable where the dataset cannot make one of its samples."""
+        for index in range(len(self.dataset)):
+            if index not in self._samples:
+                try:
+                    self._samples[index] = self._make(index)
+                except Exception as error:
+                    name = type(self.dataset).__name__
+                    raise NotApplicable(
+                        f"sample {index} of {name} raised {type(error).__name__}: {error}"
+                    ) from error
+
+    def invalidate_if_made_from(self, part: Any) -> None:
+        if not any(part is known for known in self.parts):
+            return
+        self._empty()
+        if self._divided is not None:  # what was proven of its transforms may hold no longer
+            self._give_up("the dataset was changed")
+
+
+def too_large(needed: int, available: int) -> str:
+    return (
+        f"all samples need {needed / 2**30:.1f} GiB, more than {MEMORY_SHARE:.0%} of the "
+        f"{available / 2**30:.1f} GiB that are free"
+    )

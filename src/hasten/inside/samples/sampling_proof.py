@@ -1,0 +1,259 @@
+"""Proof that sampling a dataset is deterministic, obtained in a process of its own so that nothing here
+moves.
+
+A forked child draws samples twice. They must be equal byte for byte, the global random streams must not move,
+and the dataset's own state must not change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from ..random_state import fingerprint
+
+_SAMPLES = 48  # drawn twice each, spread over the dataset
+_CHILD_SECONDS = 10.0  # after which the child reports on what it has drawn
+_PATIENCE_SECONDS = 30.0  # after which the child is given up
+_REASON_CHARACTERS = 500  # of an error's message
+
+
+def prove_deterministic(
+    torch: Any, dataset: Any, length: int, seconds: float | None = None
+) -> tuple[str, int]:
+    """("", bytes of the largest sample) where sampling is proven deterministic, else (why not, 0).
+
+    ``seconds``: after which it is judged by what was drawn until then.
+    """
+    reason, sample_bytes = answered_apart(
+        torch, type(dataset).__name__, lambda: _examine(torch, dataset, length, seconds)
+    )
+    return reason, sample_bytes
+
+
+def answered_apart(torch: Any, name: str, examine: Callable[[], tuple[str, int]]) -> tuple[str, int]:
+    """What ``examine`` answers in a process of its own; (why there is no answer, 0) where it has none.
+
+    ``name`` is the dataset's, for the reason.
+    """
+    read_end, write_end = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        _examine_and_exit(torch, name, examine, write_end)
+    os.close(write_end)
+    answer = b""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    try:
+        while select.select([read_end], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            part = os.read(read_end, 65536)
+            if not part:
+                break
+            answer += part
+    finally:
+        os.close(read_end)
+        with suppress(ProcessLookupError, ChildProcessError):  # cleared away where SIGCHLD is ignored
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    if not answer:
+        return f"drawing samples of {name} in a process of its own did not end", 0
+    reason, sample_bytes = json.loads(answer)
+    return str(reason), int(sample_bytes)
+
+
+def _examine_and_exit(torch: Any, name: str, examine: Callable[[], tuple[str, int]], write_end: int) -> None:
+    """The child's whole life. Like a loader's worker it computes with one thread: OpenMP does not survive a
+    fork.
+    """
+    try:
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 1)
+        os.dup2(silence, 2)
+        sys.stdout = sys.stderr = os.fdopen(silence, "w")  # the script may have put a log file in their place
+        torch.set_num_threads(1)
+        os.write(write_end, json.dumps(_answer(name, examine)).encode())
+    finally:
+        os._exit(0)
+
+
+def _answer(name: str, examine: Callable[[], tuple[str, int]]) -> tuple[str, int]:
+    try:
+        return examine()
+    except BaseException as error:
+        what = f"{type(error).__name__}: {error}"[:_REASON_CHARACTERS]
+        return f"drawing a sample of {name} again failed: {what}", 0
+
+
+def _examine(torch: Any, dataset: Any, length: int, seconds: float | None) -> tuple[str, int]:
+    name = type(dataset).__name__
+    streams, state = fingerprint(torch), states_of(dataset)
+    largest = 0
+    for index in spread(length, seconds):
+        first = dataset[index]
+        kind = incomparable(first)
+        if kind:
+            return f"samples of {name} hold {kind} objects, which cannot be compared byte by byte", 0
+        largest = max(largest, sample_nbytes(first))
+        if not same_sample(first, dataset[index]):
+            return f"sample {index} of {name} differs when it is drawn twice (random augmentation?)", 0
+    if fingerprint(torch) != streams:
+        return f"drawing a sample of {name} draws random numbers", 0
+    if states_of(dataset) != state:
+        return f"drawing a sample of {name} changes the dataset's own state", 0
+    return "", largest
+
+
+def spread(length: int, seconds: float | None = None) -> Iterator[int]:
+    """Indices spread over a dataset, no more than there is time to draw."""
+    count = min(length, _SAMPLES)
+    began = time.monotonic()
+    for index in sorted({round(k * (length - 1) / max(1, count - 1)) for k in range(count)}):
+        yield index
+        if time.monotonic() - began > (_CHILD_SECONDS if seconds is None else seconds):
+            return
+
+
+class Marked:
+    """A value in a sample that is not finished."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def is_picture(value: Any) -> bool:
+    """Whether ``value`` is an image of Pillow's that is loaded, of no file any more."""
+    return type(value).__module__ == "PIL.Image" and type(value).__name__ == "Image"
+
+
+def same_sample(a: Any, b: Any) -> bool:
+    """Equal in structure and in every byte. Types that cannot be compared so count as different."""
+    if type(a) is not type(b):
+        return False
+    if hasattr(a, "element_size"):  # a tensor
+        alike = a.dtype == b.dtype and a.shape == b.shape and a.device == b.device
+        return bool(alike) and _raw(a) == _raw(b)
+    if hasattr(a, "tobytes") and hasattr(a, "dtype"):  # a numpy array or scalar
+        return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
+    if is_picture(a):
+        return bool(a.mode == b.mode and a.size == b.size and a.getpalette() == b.getpalette()) and bool(
+            a.tobytes() == b.tobytes()
+        )
+    if isinstance(a, Marked):
+        return same_sample(a.value, b.value)
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(map(same_sample, a, b))
+    if isinstance(a, dict):
+        return bool(list(a) == list(b)) and all(same_sample(a[key], b[key]) for key in a)
+    if isinstance(a, float):
+        return bool(a.hex() == b.hex())
+    return isinstance(a, (int, str, bytes, type(None))) and bool(a == b)
+
+
+def incomparable(sample: Any) -> str:
+    """The name of a type in ``sample`` that ``same_sample`` knows nothing of; "" where there is none."""
+    if isinstance(sample, Marked):
+        return incomparable(sample.value)
+    if isinstance(sample, dict):
+        sample = list(sample.values())
+    if isinstance(sample, (tuple, list)):
+        return next((kind for part in sample if (kind := incomparable(part))), "")
+    known = hasattr(sample, "element_size") or (hasattr(sample, "tobytes") and hasattr(sample, "dtype"))
+    known = known or is_picture(sample) or isinstance(sample, (float, int, str, bytes, type(None)))
+    return "" if known else type(sample).__qualname__
+
+
+def _raw(tensor: Any) -> bytes:
+    import ctypes
+
+    plain = tensor.detach().contiguous()
+    return ctypes.string_at(plain.data_ptr(), plain.numel() * plain.element_size()) if plain.numel() else b""
+
+
+def sample_nbytes(sample: Any) -> int:
+    """Bytes of data in a sample; the Python objects around it not counted."""
+    if hasattr(sample, "element_size"):
+        return int(sample.numel() * sample.element_size())
+    if hasattr(sample, "nbytes"):
+        return int(sample.nbytes)
+    if is_picture(sample):
+        return len(sample.tobytes())
+    if isinstance(sample, Marked):
+        return sample_nbytes(sample.value)
+    if isinstance(sample, dict):
+        sample = list(sample.values())
+    if isinstance(sample, (tuple, list)):
+        return sum(map(sample_nbytes, sample))
+    return sys.getsizeof(sample)
+
+
+def chain(dataset: Any) -> Iterator[Any]:
+    """The dataset and those it wraps: Subset's, ConcatDataset's and whatever follows their naming."""
+    pending, seen = [dataset], set()
+    while pending:
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part
+        inner = getattr(part, "dataset", None)
+        pending += [inner] if inner is not None else []
+        several = getattr(part, "datasets", None)
+        pending += list(several) if isinstance(several, (list, tuple)) else []
+
+
+def states_of(dataset: Any) -> list[Any]:
+    """The fingerprints of the dataset and of each that it wraps."""
+    return [state_of(part) for part in chain(dataset)]
+
+
+def state_of(value: Any, depth: int = 4) -> Any:
+    """A cheap fingerprint of an object's state: values of plain attributes, versions and sizes of large
+    ones.
+    """
+    if isinstance(value, (int, float, str, bytes, bool, type(None))):
+        return value if not isinstance(value, (str, bytes)) else hash(value)
+    if hasattr(value, "element_size"):
+        return (id(value), value._version, tuple(value.shape))
+    if hasattr(value, "tobytes") and hasattr(value, "dtype"):
+        return (
+            id(value),
+            value.shape,
+            hash(value[:: max(1, len(value) // 64)].tobytes()) if value.ndim else value.tobytes(),
+        )
+    stream = _stream_of(value)
+    if stream is not None:
+        return stream
+    if depth == 0:
+        return id(value)
+    if isinstance(value, dict):
+        items = list(value.items())[:64]
+        return (len(value), [(str(key), state_of(item, depth - 1)) for key, item in items])
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return (len(value), [state_of(item, depth - 1) for item in list(value)[:64]])
+    return (id(value), state_of(vars(value), depth - 1) if hasattr(value, "__dict__") else None)
+
+
+def _stream_of(value: Any) -> Any:
+    """The state of a random generator, Python's, numpy's or torch's; None where ``value`` is none."""
+    import random
+
+    torch, numpy = sys.modules["torch"], sys.modules.get("numpy")
+    if isinstance(value, random.Random):
+        return value.getstate()
+    if isinstance(value, torch.Generator):
+        return bytes(value.get_state().tolist())
+    if numpy is not None and isinstance(value, numpy.random.Generator):
+        return repr(value.bit_generator.state)
+    if numpy is not None and isinstance(value, numpy.random.RandomState):
+        return repr(value.get_state())
+    return None

@@ -1,0 +1,215 @@
+"""Samples made up to their first random transform, in the manner of torchvision's datasets.
+
+Such a dataset has a ``transform`` whose ``transforms`` are called one after the other on a part of each
+sample. Those before the first random one give the same every time; their outcome can be kept, and the rest
+is called on a copy of it for every sample anew, with the random draws that it makes without us, in the same
+order.
+
+Source: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.Compose.html
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from ..random_state import fingerprint, set_streams, state_of_streams
+from .sampling_proof import (
+    Marked,
+    answered_apart,
+    chain,
+    incomparable,
+    is_picture,
+    same_sample,
+    sample_nbytes,
+    spread,
+    state_of,
+    states_of,
+)
+
+
+class Divided:
+    """A dataset whose samples are made in two parts: ``make`` up to a transform, ``finish`` from there on."""
+
+    def __init__(self, dataset: Any, count: int) -> None:
+        """``count`` transforms belong to the first part. Raises LookupError where there is none to divide."""
+        self._path = _path(dataset)
+        if not self._path:
+            raise LookupError(f"{type(dataset).__name__} has no transforms")
+        self._owner = self._path[-1]
+        self._compose = self._owner.transform
+        self._transforms = list(self._compose.transforms)
+        self._count = count
+        self._cut = self._with_first(count)
+
+    def make(self, index: int) -> Any:
+        """The sample with Marked in place of what the remaining transforms go on from."""
+        return self._cut[index]
+
+    def finish(self, made: Any) -> Any:
+        """The sample. ``made`` stays as it is."""
+        if isinstance(made, Marked):
+            value = duplicate(made.value)
+            for transform in self._compose.transforms[self._count :]:
+                value = transform(value)
+            return value
+        if type(made) in (tuple, list):
+            return type(made)([self.finish(part) for part in made])
+        if type(made) is dict:
+            return {key: self.finish(part) for key, part in made.items()}
+        return made
+
+    def __str__(self) -> str:
+        return f"the last {len(self._transforms) - self._count} transforms are called anew for each"
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether the dataset still has the transforms that were divided."""
+        now = getattr(self._owner, "transform", None)
+        return now is self._compose and _same_objects(self._transforms, now.transforms)
+
+    @property
+    def parts(self) -> list[Any]:
+        """What the first part of every sample is made from."""
+        return [*chain(self._path[0]), self._compose, *self._transforms[: self._count]]
+
+    def state(self) -> Any:
+        """A fingerprint of what the first part of every sample is made from."""
+        held = [
+            {k: v for k, v in vars(part).items() if k not in ("transform", "transforms", "dataset")}
+            for part in chain(self._path[0])
+            if hasattr(part, "__dict__")
+        ]
+        return [*map(state_of, held), *map(state_of, self._transforms[: self._count]), self.is_intact]
+
+    def _with_first(self, count: int) -> Any:
+        """A shallow copy of the dataset that calls the first transforms only and marks their outcome."""
+        cut = copy.copy(self._compose)
+        vars(cut)["transforms"] = [*self._transforms[:count], _mark]
+        inner = copy.copy(self._owner)
+        vars(inner)["transform"] = cut
+        both = getattr(self._owner, "transforms", None)  # torchvision's: of the image and of its target
+        if getattr(both, "transform", None) is self._compose:
+            vars(inner)["transforms"] = both = copy.copy(both)
+            vars(both)["transform"] = cut
+        for outer in reversed(self._path[:-1]):
+            wrapped, inner = inner, copy.copy(outer)
+            vars(inner)["dataset"] = wrapped
+        return inner
+
+
+def divide(torch: Any, dataset: Any, length: int) -> tuple[Divided | str, int]:
+    """The dataset divided before its first random transform and the bytes of its largest unfinished sample;
+    where that cannot be proven to give the same samples, (why not, 0).
+    """
+    name = type(dataset).__name__
+    try:
+        whole = Divided(dataset, 0)
+    except Exception as error:  # whatever copying objects of the script's raises
+        return str(error), 0
+    reason, count = answered_apart(torch, name, lambda: _find(torch, whole, dataset, length))
+    if reason:
+        return reason, 0
+    divided = Divided(dataset, count)
+    reason, sample_bytes = answered_apart(torch, name, lambda: _examine(torch, divided, dataset, length))
+    return (reason, 0) if reason else (divided, sample_bytes)
+
+
+def has_transforms(dataset: Any) -> bool:
+    """Whether there is something to divide."""
+    return bool(_path(dataset))
+
+
+def duplicate(value: Any) -> Any:
+    """A copy that a transform may write into; strides are kept."""
+    if hasattr(value, "element_size"):
+        return value.clone()
+    if hasattr(value, "tobytes") and hasattr(value, "dtype"):
+        return value.copy(order="K") if value.ndim else value
+    return value.copy() if is_picture(value) else copy.deepcopy(value)
+
+
+def _path(dataset: Any) -> list[Any]:
+    """The dataset and those it wraps, down to the one with the transforms; empty where there is none."""
+    path = [dataset]
+    while len(path) < 100:
+        compose = getattr(path[-1], "transform", None)
+        if isinstance(getattr(compose, "transforms", None), (list, tuple)) and callable(compose):
+            return path
+        inner = getattr(path[-1], "dataset", None)
+        if inner is None:
+            break
+        path.append(inner)
+    return []
+
+
+def _mark(*values: Any) -> Marked:
+    (value,) = values
+    return Marked(value)
+
+
+def _marks_in(sample: Any) -> int:
+    if isinstance(sample, dict):
+        sample = list(sample.values())
+    return sum(map(_marks_in, sample)) if isinstance(sample, (tuple, list)) else isinstance(sample, Marked)
+
+
+def _same_objects(a: Any, b: Any) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+
+
+def _find(torch: Any, whole: Divided, dataset: Any, length: int) -> tuple[str, int]:
+    """("", how many transforms come before the first random one and give what can be compared)."""
+    transforms = whole._transforms
+    limit, useless = len(transforms), set[int]()
+    for index in spread(length):
+        made = whole.make(index)
+        if not _marks_in(made):
+            return f"{type(dataset).__name__} does not hand on what its transforms made", 0
+        value = _marked_value(made)
+        for number in range(limit + 1):
+            if incomparable(value):
+                useless.add(number)
+            if number == limit:
+                break
+            streams, state = fingerprint(torch), state_of(transforms[number])
+            first = transforms[number](duplicate(value))
+            again = transforms[number](duplicate(value))
+            moved = fingerprint(torch) != streams or state_of(transforms[number]) != state
+            if moved or not (incomparable(first) or same_sample(first, again)):
+                limit = number
+                break
+            value = first
+    counts = [number for number in range(limit + 1) if number not in useless]
+    return ("", counts[-1]) if counts else ("its transforms begin with what cannot be compared", 0)
+
+
+def _marked_value(made: Any) -> Any:
+    if isinstance(made, Marked):
+        return made.value
+    parts = made.values() if isinstance(made, dict) else made
+    return _marked_value(next(part for part in parts if _marks_in(part)))
+
+
+def _examine(torch: Any, divided: Divided, dataset: Any, length: int) -> tuple[str, int]:
+    """("", bytes of the largest unfinished sample) where samples made in two parts are the dataset's."""
+    name, state, largest = type(dataset).__name__, states_of(divided._cut), 0
+    for index in spread(length):
+        start = state_of_streams(torch)
+        sample = dataset[index]
+        kind, end = incomparable(sample), fingerprint(torch)
+        if kind:
+            return f"samples of {name} hold {kind} objects, which cannot be compared byte by byte", 0
+        set_streams(torch, start)
+        before = fingerprint(torch)
+        made, again = divided.make(index), divided.make(index)
+        if fingerprint(torch) != before:
+            return f"drawing a sample of {name} draws random numbers besides its transforms", 0
+        if not _marks_in(made) or not same_sample(made, again):
+            return f"sample {index} of {name} differs before its first random transform", 0
+        if not same_sample(divided.finish(made), sample) or fingerprint(torch) != end:
+            return f"sample {index} of {name} differs when its random transforms are called apart", 0
+        largest = max(largest, sample_nbytes(made))
+    if states_of(divided._cut) != state:
+        return f"drawing a sample of {name} changes the dataset's own state", 0
+    return "", largest

@@ -1,0 +1,1 @@
+"""What keeps a trial's script from the user's files, and ends all that it started."""

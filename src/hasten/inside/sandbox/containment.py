@@ -1,0 +1,196 @@
+"""A worker in a process namespace of its own: when it goes, the kernel ends all that it ever started.
+
+PR_SET_PDEATHSIG alone does not reach far enough: programs that the script starts would not have it, and would
+outlive a coordinator that was killed.
+
+    coordinator  starts  W      waits, and ends as S ends; dies with the coordinator
+                         └ I    process 1 of the namespace; dies with W, and everything in there dies with it
+                           └ S  goes on as the worker
+
+All are forks of the one process that calls ``contain``, which returns in S only. In there /proc shows the
+namespace, and what is newly put into /dev/shm is seen nowhere else and vanishes at the end; what lies there
+already stays in sight.
+
+Where the kernel refuses that, ``stand_over`` leaves W between the coordinator and the worker: it adopts what
+the worker's children leave, and ends it when the worker or the coordinator has ended. What ends W itself with
+SIGKILL leaves programs alone that moved to a session of their own.
+
+Sources: the manual pages pid_namespaces(7), user_namespaces(7) and prctl(2).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from ..worker.orphans import adopt_orphans, end_orphans
+from . import mounts
+from .dry_run import rehearse
+
+_SHM = "/dev/shm"
+_MOST_ENTRIES = 256  # in /dev/shm, each of which is one more mount
+_THE_WORKERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_LEFT = getattr(signal, "SIGRTMAX", signal.SIGTERM)  # tells W that the coordinator has gone
+
+
+def contain() -> str:
+    """Go on in a namespace as above; returns in the process that does. Call it before any thread starts.
+
+    Where the kernel does not allow it, nothing is changed and the reason returned; "" where it worked.
+    """
+    reason = rehearse(_try)
+    if not reason:
+        _enter()
+    return reason
+
+
+def stand_over() -> None:
+    """Go on in a child of this process, which ends with it, and all that it leaves. Linux only."""
+    above, here = os.getppid(), os.getpid()
+    descriptors = [int(name) for name in os.listdir("/proc/self/fd")]
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _THE_WORKERS)
+    worker = os.fork()
+    if not worker:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        die_with_parent()
+        if os.getppid() != here:  # gone before the kernel knew
+            os._exit(1)
+        return
+    adopt_orphans()
+    _hold_only(descriptors)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    signal.signal(_LEFT, lambda *_: _end_all())
+    die_with_parent(_LEFT)
+    if os.getppid() != above:
+        _end_all()
+    _, status = os.waitpid(worker, 0)
+    end_orphans()
+    _end_with(status)
+
+
+def _end_all() -> NoReturn:
+    end_orphans()
+    os._exit(1)
+
+
+def die_with_parent(by: int = signal.SIGKILL) -> None:
+    """Ask the kernel to signal this process when its parent ends (Linux: prctl(2), PR_SET_PDEATHSIG)."""
+    if sys.platform == "linux":
+        libc: Any = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(1, by, 0, 0, 0)
+
+
+def dies_with_parent() -> bool:
+    """Whether somebody asked for that (Linux: prctl(2), PR_GET_PDEATHSIG)."""
+    number = ctypes.c_int(0)
+    if sys.platform == "linux":
+        libc: Any = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(2, ctypes.byref(number), 0, 0, 0)
+    return number.value != 0
+
+
+def _try() -> None:
+    mounts.leave_shared_processes()
+    reason = rehearse(_settle)  # in process 1 of the namespace
+    if reason:
+        raise OSError(reason)
+
+
+def _enter() -> None:
+    mounts.leave_shared_processes()
+    die_with_parent()
+    alive, held = os.pipe()  # held by W alone: when it closes, W is gone
+    told, tell = os.pipe()  # by which I tells W how S ended
+    descriptors = [int(name) for name in os.listdir("/proc/self/fd")]  # S's /proc will not show W any more
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _THE_WORKERS)
+    first = os.fork()
+    if first:
+        _hold_only(descriptors, held, told)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        _end_as(first, told)
+    os.close(held)
+    die_with_parent()
+    if select.select([alive], [], [], 0)[0]:
+        os._exit(1)  # W ended before the kernel knew
+    worker = os.fork()
+    if worker:
+        _hold_only(descriptors, tell)
+        _clear_away_until(worker, tell)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    for number in (alive, told, tell):
+        os.close(number)
+    _settle()
+
+
+def _settle() -> None:
+    """Make what can be seen in here fit the namespace."""
+    mounts.show_processes()
+    with suppress(OSError):
+        _keep_shared_memory_apart()
+
+
+def _keep_shared_memory_apart() -> None:
+    entries = os.listdir(_SHM)
+    if len(entries) > _MOST_ENTRIES:
+        return
+    outside = os.open(_SHM, os.O_PATH)
+    try:
+        mounts.empty_memory(_SHM)
+        for name in entries:
+            source, target = f"/proc/self/fd/{outside}/{name}", os.path.join(_SHM, name)
+            with suppress(OSError):  # it is gone by now, or is a link
+                if os.path.isdir(source):
+                    os.mkdir(target)
+                else:
+                    open(target, "x").close()
+                mounts.bind(source, target)
+    finally:
+        os.close(outside)
+
+
+def _end_as(first: int, told: int) -> NoReturn:
+    """What W does: wait, then end as the worker ended."""
+    with open(told, "rb") as pipe:
+        status = int(pipe.read() or signal.SIGKILL)  # nothing is said where I was killed itself
+    with suppress(ChildProcessError):
+        os.waitpid(first, 0)
+    _end_with(status)
+
+
+def _end_with(status: int) -> NoReturn:
+    if not os.WIFSIGNALED(status):
+        os._exit(os.WEXITSTATUS(status))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    number = os.WTERMSIG(status)
+    if number != signal.SIGKILL:  # which has no handler
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(1)
+
+
+def _clear_away_until(worker: int, tell: int) -> NoReturn:
+    """What I does: clear away whatever has ended, and end, and all with it, when the worker has."""
+    ended, status = 0, 0
+    with suppress(ChildProcessError):
+        while ended != worker:
+            ended, status = os.wait()
+    os.write(tell, str(status).encode())
+    os._exit(0)
+
+
+def _hold_only(descriptors: Sequence[int], *numbers: int) -> None:
+    """Close what is the worker's, so that its end is seen at the other side, and leave signals to it."""
+    for descriptor in descriptors:
+        if descriptor > 2 and descriptor not in numbers:
+            with suppress(OSError):
+                os.close(descriptor)
+    for number in _THE_WORKERS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -1,0 +1,1 @@
+"""What several techniques need of torch or of the machine, and parts of one that deserve a file."""

@@ -1,0 +1,107 @@
+"""Layers that train, evaluate and are saved without their bias, though they keep the parameter."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...internals.modules import (
+    compiled_call,
+    own_parameters,
+    plain_call,
+    put_call,
+)
+from ...training import Training
+
+Attach = Callable[[Any, Any], Any]
+"""(output, bias) -> the output, in whose backward pass the bias gets a gradient of zero."""
+
+
+class BareLayers:
+    """While they are in force, each bias is zero, and so is what optimizers keep for it: checkpoints made
+    then give what the model gives here, in their usual shapes. ``remove`` puts back what was there.
+    """
+
+    def __init__(self, training: Training, layers: list[Any], attach: Attach) -> None:
+        self._training = training
+        self._slots = [_Bare(layer, training.torch, attach) for layer in layers]
+        self._before = [(tensor, tensor.detach().clone()) for tensor in self._to_be_zero()]
+        self._empty()
+        for slot in self._slots:
+            put_call(slot.layer(), slot)
+        nn, optim = training.torch.nn, training.torch.optim
+        self._undo = [
+            training.seams.replace(owner, "load_state_dict", self._loading)
+            for owner in (nn.Module, optim.Optimizer)
+        ]
+
+    @property
+    def calls(self) -> int:
+        return sum(slot.calls for slot in self._slots)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def remove(self) -> None:
+        for undo in self._undo:
+            undo()
+        with self._training.torch.no_grad():
+            for tensor, values in self._before:
+                tensor.data.copy_(values)
+        self.take_out()
+
+    def take_out(self) -> None:
+        """Let the layers' calls be as they were."""
+        for slot in self._slots:
+            layer = slot.layer()
+            if layer is not None and compiled_call(layer) is slot:
+                put_call(layer, None)
+
+    def _to_be_zero(self) -> Iterator[Any]:
+        """The biases, and what optimizers keep for each of its entries."""
+        layers = [layer for slot in self._slots if (layer := slot.layer()) is not None]
+        for bias in [own_parameters(layer)["bias"] for layer in layers]:
+            yield bias
+            for optimizer in self._training.optimizers:
+                kept = optimizer.state.get(bias, {}).values()
+                yield from (t for t in kept if self._training.torch.is_tensor(t) and t.shape == bias.shape)
+
+    def _empty(self) -> None:
+        with self._training.torch.no_grad():
+            for tensor in self._to_be_zero():
+                tensor.data.zero_()
+
+    def _loading(self, original: Any) -> Any:
+        """What a checkpoint brings for a bias would be used outside, and is not used here."""
+
+        def load_state_dict(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(owner, *args, **kwargs)
+            self._empty()
+            return result
+
+        return load_state_dict
+
+
+class _Bare:
+    """In the ``compiled_call`` of a layer: the layer without its bias."""
+
+    def __init__(self, layer: Any, torch: Any, attach: Attach) -> None:
+        self.layer = weakref.ref(layer)  # it holds us
+        self.calls = 0
+        self._torch = torch
+        self._attach = attach
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        layer = self.layer()
+        assert layer is not None
+        bias = own_parameters(layer)["bias"]
+        own_parameters(layer)["bias"] = None
+        try:
+            output = plain_call(layer)(*args, **kwargs)
+        finally:
+            own_parameters(layer)["bias"] = bias
+        if not self._torch.is_grad_enabled():
+            return output
+        self.calls += 1
+        return self._attach(output, bias)

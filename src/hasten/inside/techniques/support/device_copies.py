@@ -1,0 +1,63 @@
+"""Where a script sends its batches to a device: ``tensor.to(device)`` and ``tensor.cuda()``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ....records.facts import Facts
+from ...training import Training
+
+Send = Callable[[Any, Any, "tuple[Any, ...]", "dict[str, Any]"], Any]
+"""(the method as torch has it, tensor, args, kwargs) -> what the method returns."""
+
+
+def needs_cuda(facts: Facts) -> list[str]:
+    """Why batches are not copied from a loader to a CUDA device; empty where they are."""
+    if facts.devices != {"cuda"}:
+        where = ", ".join(sorted(facts.devices)) or "no device"
+        return [f"the training is on {where}: batches are copied to no CUDA device"]
+    if not any(loader.training for loader in facts.observation.loaders):
+        return ["the training reads from no DataLoader"]
+    return []
+
+
+def sending(training: Training, send: Send) -> None:
+    """Let ``send`` stand around both methods, as long as the training's seams do. What a compiler traces is
+    left alone.
+    """
+    torch = training.torch
+
+    def around(original: Any) -> Any:
+        def method(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if type(tensor) is not torch.Tensor or torch.compiler.is_compiling():
+                return original(tensor, *args, **kwargs)
+            return send(original, tensor, args, kwargs)
+
+        return method
+
+    def around_cuda(original: Any) -> Any:
+        to = torch.Tensor.to  # through which both ways are the same
+
+        def cuda(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            plain = not args and set(kwargs) <= {"non_blocking"}
+            return to(tensor, "cuda", **kwargs) if plain else original(tensor, *args, **kwargs)
+
+        return cuda
+
+    training.seams.replace(torch.Tensor, "to", around)
+    training.seams.replace(torch.Tensor, "cuda", around_cuda)
+
+
+def target_of(torch: Any, tensor: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any | None:
+    """The device that ``tensor.to(*args, **kwargs)`` copies to, where it changes nothing but the device of a
+    tensor in main memory; else None.
+    """
+    if tensor.device.type != "cpu" or tensor.requires_grad or set(kwargs) - {"device", "non_blocking"}:
+        return None
+    if len(args) + ("device" in kwargs) != 1:
+        return None
+    device = args[0] if args else kwargs["device"]
+    if isinstance(device, torch.device):
+        return device
+    return torch.device(device) if isinstance(device, str) else None

@@ -1,0 +1,148 @@
+"""Which layer's output goes into which batch norm, and nowhere else: found by watching one forward pass."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from typing import Any
+
+from ...internals.modules import compiled_call, has_hooks, own_parameters
+from ...structures import tensors_of
+from ...training import Call
+
+Pair = tuple[Any, Any]
+"""(a convolution or linear layer, the batch norm that alone reads its output)."""
+
+_LAYERS = (
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Linear",
+)  # fmt: skip
+_NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d")
+
+
+class Watched:
+    """One forward pass, watched. ``run`` makes it; afterwards ``pairs`` holds what was found.
+
+    The very tensor that the layer gave must be what the norm takes, unchanged in place. No other operator may
+    read its memory, it may not be part of the root's output, and nobody may keep it.
+    """
+
+    def __init__(self, torch: Any, root: Any) -> None:
+        self._torch = torch
+        self._layers = layers_with_bias(torch, root)
+        self._norms = [m for m in root.modules() if _is_one_of(torch, m, _NORMS)]
+        self._held: list[Any] = []  # outputs of layers: alive, so that no memory is used twice
+        self._made: dict[int, int] = {}  # address of an output's memory: its place in _held
+        self._by: list[Any] = []  # the layer that made it
+        self._versions: list[int] = []
+        self._readers: list[list[Any]] = []  # norms and, in place of other operators, None
+        self._in_norm: Any = None
+        self._calls: Counter[int] = Counter()  # by module
+        self.pairs: list[Pair] = []
+
+    def run(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``call(*args, **kwargs)``; what it raises is the script's."""
+        handles = [layer.register_forward_hook(self._layer_ended) for layer in self._layers]
+        handles += [norm.register_forward_pre_hook(self._norm_begins) for norm in self._norms]
+        handles += [norm.register_forward_hook(self._norm_ended) for norm in self._norms]
+        try:
+            with _reading(self._read):
+                output = call(*args, **kwargs)
+        finally:
+            for handle in handles:
+                handle.remove()
+        self.pairs = self._found(output)
+        return output
+
+    def _layer_ended(self, layer: Any, args: Any, output: Any) -> None:
+        self._calls[id(layer)] += 1
+        self._made[_address(output)] = len(self._held)
+        self._held.append(output)
+        self._by.append(layer)
+        self._versions.append(output._version)
+        self._readers.append([])
+
+    def _norm_begins(self, norm: Any, args: Any) -> None:
+        self._calls[id(norm)] += 1
+        place = self._made.get(_address(args[0])) if args else None
+        if place is None:
+            return
+        unchanged = args[0] is self._held[place] and args[0]._version == self._versions[place]
+        self._readers[place].append(norm if unchanged and norm.training else None)
+        self._in_norm = place
+
+    def _norm_ended(self, norm: Any, args: Any, output: Any) -> None:
+        self._in_norm = None
+
+    def _read(self, tensors: list[Any]) -> None:
+        """An operator reads or writes these."""
+        for tensor in tensors:
+            place = self._made.get(_address(tensor))
+            if place is not None and place != self._in_norm:
+                self._readers[place].append(None)
+
+    def _found(self, output: Any) -> list[Pair]:
+        self._read(tensors_of(self._torch, output))
+        kept = self._kept_elsewhere()
+        pairs = [
+            (layer, readers[0])
+            for place, (layer, readers) in enumerate(zip(self._by, self._readers, strict=True))
+            if len(readers) == 1
+            and readers[0] is not None
+            and place not in kept
+            and self._calls[id(layer)] == self._calls[id(readers[0])] == 1
+        ]
+        self._held.clear()
+        return pairs
+
+    def _kept_elsewhere(self) -> set[int]:
+        """The places of outputs that something in Python still refers to, besides us."""
+        places = {id(tensor): place for place, tensor in enumerate(self._held)}
+        found: set[int] = set()
+        for referrer in gc.get_referrers(*self._held) if self._held else ():
+            if referrer is not self._held:
+                found |= {places[id(part)] for part in gc.get_referents(referrer) if id(part) in places}
+        return found
+
+
+def layers_with_bias(torch: Any, root: Any) -> list[Any]:
+    """Convolutions and linear layers with a bias that nobody else looks at."""
+    return [m for m in root.modules() if _is_one_of(torch, m, _LAYERS) and _has_free_bias(m)]
+
+
+def _is_one_of(torch: Any, module: Any, names: tuple[str, ...]) -> bool:
+    """Exactly: a class of the script's own may compute something else."""
+    return any(type(module) is getattr(torch.nn, name) for name in names)
+
+
+def _has_free_bias(layer: Any) -> bool:
+    """Whether there is a bias of its own, trained with its weight, that no hook of the script's can see."""
+    parameters = own_parameters(layer)  # a parametrized layer has others
+    weight, bias = parameters.get("weight"), parameters.get("bias")
+    return (
+        weight is not None
+        and bias is not None
+        and weight.requires_grad
+        and bias.requires_grad
+        and compiled_call(layer) is None
+        and not has_hooks(layer)
+    )
+
+
+def _reading(read: Any) -> Any:
+    """A context in which ``read`` is told the tensors that each operator takes."""
+    from ...internals.dispatch import TorchDispatchMode, tree_leaves
+
+    class Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            read([leaf for leaf in tree_leaves((args, kwargs)) if hasattr(leaf, "untyped_storage")])
+            return func(*args, **(kwargs or {}))
+
+    return Reading()  # type: ignore[no-untyped-call]
+
+
+def _address(tensor: Any) -> int:
+    """Of a tensor's memory; a number of its own where there is none."""
+    try:
+        return int(tensor.untyped_storage().data_ptr()) or -id(tensor)
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return -id(tensor)

@@ -1,0 +1,79 @@
+"""Random numbers for maps that lie channels last, drawn in the order in which they would be drawn otherwise.
+
+Dropout and others fill their numbers in as the elements lie in memory. In another layout the same numbers
+would come to other elements: another training, though none that is worse.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...random_state import DRAWING_IN_PLACE
+from ...training import Training
+
+_LIKE = ("rand_like", "randn_like", "randint_like")
+
+
+class LogicalDraws:
+    """In force from its making until ``remove``. Only for scripts whose own tensors lie in usual order."""
+
+    def __init__(self, training: Training) -> None:
+        self.drawn = 0  # operators that would have drawn otherwise
+        self._torch = torch = training.torch
+        functional, replace = torch.nn.functional, training.seams.replace
+        self._undo = [
+            replace(functional, "dropout", self._around_dropout),
+            replace(functional, "alpha_dropout", self._around_alpha_dropout),
+            *(replace(torch, name, self._around_like) for name in _LIKE),
+            *(replace(torch.Tensor, name, self._around_in_place) for name in DRAWING_IN_PLACE),
+        ]
+
+    def remove(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+    def _is_reordered(self, tensor: Any) -> bool:
+        last = self._torch.channels_last
+        if not isinstance(tensor, self._torch.Tensor) or tensor.dim() != 4 or tensor.is_contiguous():
+            return False
+        return bool(tensor.is_contiguous(memory_format=last)) and not self._torch.compiler.is_compiling()
+
+    def _around_dropout(self, original: Any) -> Any:
+        def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+            if not training or not self._is_reordered(input):
+                return original(input, p, training, inplace)
+            self.drawn += 1
+            ones = self._torch.ones(input.shape, dtype=input.dtype, device=input.device)
+            mask = original(ones, p, True, True).to(memory_format=self._torch.channels_last)
+            return input.mul_(mask) if inplace else input * mask
+
+        return dropout
+
+    def _around_alpha_dropout(self, original: Any) -> Any:
+        def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+            if not training or not self._is_reordered(input):
+                return original(input, p, training, inplace)
+            self.drawn += 1
+            dropped = original(input.contiguous(), p, True).to(memory_format=self._torch.channels_last)
+            return input.copy_(dropped) if inplace else dropped
+
+        return alpha_dropout
+
+    def _around_like(self, original: Any) -> Any:
+        def like(input: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self._is_reordered(input) or kwargs.get("memory_format") is not None:
+                return original(input, *args, **kwargs)
+            self.drawn += 1
+            return original(input, *args, **{**kwargs, "memory_format": self._torch.contiguous_format})
+
+        return like
+
+    def _around_in_place(self, original: Any) -> Any:
+        def draw(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self._is_reordered(tensor):
+                return original(tensor, *args, **kwargs)
+            self.drawn += 1
+            fresh = self._torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+            return tensor.copy_(original(fresh, *args, **kwargs))
+
+        return draw

@@ -1,0 +1,41 @@
+"""What a whole training tells at its end: when its steps ended, and what its script said of its quality."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ...records.quality import MetricValue, RunSummary
+from ..observing.observer import RawStep
+
+
+class Account:
+    """Kept while the script trains from start to end without a word to the coordinator."""
+
+    def __init__(self) -> None:
+        self._step_ends: list[float] = []
+        self._metrics: list[MetricValue] = []
+        self._losses: list[Any] = []
+        self._remarks: list[str] = []
+
+    def step_ended(self, step: RawStep) -> None:
+        self._step_ends.append(time.monotonic())
+        if step.losses:
+            self._losses = step.losses
+
+    def metric_said(self, values: Mapping[str, float]) -> None:
+        now, steps = time.monotonic(), len(self._step_ends)
+        self._metrics += [MetricValue(name, value, now, steps) for name, value in values.items()]
+
+    def remark(self, text: str) -> None:
+        """What ``hasten run`` would say to the user."""
+        self._remarks.append(text)
+
+    def summary(self) -> RunSummary:
+        return RunSummary(
+            step_ends=tuple(self._step_ends),
+            metrics=tuple(self._metrics),
+            losses=tuple(float(loss) for loss in self._losses),
+            remarks=tuple(self._remarks),
+        )

@@ -1,0 +1,73 @@
+"""Processes that the script starts itself: what is trained there happens out of our sight."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from ..seams import ImportSeam, Seams
+
+_LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun")
+
+
+class Children:
+    """Notes which children could train, by name, and calls ``on_first`` with the first one's."""
+
+    def __init__(self, seams: Seams, on_first: Callable[[str], None]) -> None:
+        self._seams = seams
+        self._on_first = on_first
+        self._seen = False
+
+    def watch(self) -> None:
+        """From now on, without importing anything that the script does not."""
+        watching = self._seams.watching
+        ImportSeam("multiprocessing.process", watching(self._watch_processes)).install()
+        ImportSeam("subprocess", watching(self._watch_programs)).install()
+
+    def _watch_processes(self, module: ModuleType) -> None:
+        consider = self._seams.watching(self._consider_process)
+
+        def starting(original: Any) -> Any:
+            def start(process: Any) -> Any:
+                consider(process)
+                return original(process)
+
+            return start
+
+        self._seams.replace(module.BaseProcess, "start", starting)
+
+    def _watch_programs(self, module: ModuleType) -> None:
+        consider = self._seams.watching(self._consider_program)
+
+        def starting(original: Any) -> Any:
+            def __init__(process: Any, args: Any, *others: Any, **options: Any) -> None:
+                consider(args)
+                original(process, args, *others, **options)
+
+            return __init__
+
+        self._seams.replace(module.Popen, "__init__", starting)
+
+    def _consider_process(self, process: Any) -> None:
+        target = getattr(process, "_target", None)
+        home = getattr(target, "__module__", None) or type(process).__module__
+        if not home.startswith(("torch.utils.data", "multiprocessing")):  # loaders' workers, and pools
+            self._came(getattr(target, "__qualname__", type(process).__qualname__))
+
+    def _consider_program(self, args: Any) -> None:
+        words = args.split() if isinstance(args, str) else args
+        if not isinstance(words, Sequence) or not words or not isinstance(words[0], (str, os.PathLike)):
+            return
+        program = os.path.basename(os.fspath(words[0]))
+        if any("torch._inductor" in str(word) for word in words):  # torch.compile's own
+            return
+        if words[0] == sys.executable or program in _LAUNCHERS or program.startswith("python"):
+            self._came(" ".join([program, *map(str, words[1:4])]))
+
+    def _came(self, name: str) -> None:
+        if not self._seen:
+            self._seen = True
+            self._on_first(name)

@@ -1,0 +1,118 @@
+"""The worker's side of the conversation: at a step's end it does what the coordinator asks, then trains
+on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from ...records.messages import (
+    ChildStarted,
+    Ended,
+    LostSight,
+    Message,
+    StepsDone,
+    TrainSteps,
+)
+from ...records.observation import Observation, Step
+from ...records.quality import RunSummary
+from ...records.trace import StepTrace
+from ..observing.observer import RawStep
+from .wire import Hangup, Wire
+
+Answer = Callable[[Message], Message]
+
+
+def stop_here() -> NoReturn:
+    """End this worker between two steps. The script's own clean-up does not run: its trial is thrown away
+    anyway.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+class Conversation:
+    """Counts steps down; when the last one asked for is done, reports them and waits for the next request.
+
+    ``answer`` is asked for the answer to every request but to train.
+    """
+
+    def __init__(self, wire: Wire, answer: Answer, sources: Callable[[], Sequence[str]] = tuple) -> None:
+        """``sources``: files of the script's modules that were not told of yet."""
+        self._wire = wire
+        self._answer = answer
+        self._sources = sources
+        self._left = 0
+        self._batch: list[RawStep] = []
+        self._started = False
+
+    def step_ended(self, step: RawStep) -> None:
+        self._batch.append(step)
+        self._left -= 1
+        if self._left > 0:
+            return
+        try:
+            self._report()
+            while self._left <= 0:
+                self._obey(self._wire.receive())
+        except Hangup:
+            os._exit(0)  # the coordinator is gone: nobody wants this training any more
+
+    def ended(
+        self,
+        how: str,
+        detail: str,
+        testimony: tuple[StepTrace, ...],
+        observation: Observation | None = None,
+        summary: RunSummary | None = None,
+    ) -> None:
+        """The script is over; steps that were not reported yet, what was witnessed and what was seen go with
+        the message.
+        """
+        steps, sources = _step_records(self._batch), tuple(self._sources())
+        with contextlib.suppress(Hangup):
+            self._wire.send(Ended(how, detail, steps, sources, testimony, observation, summary))
+
+    def child_came(self, name: str) -> None:
+        """Say, while the first step is waited for, that the script started a process of its own."""
+        if not self._started and threading.current_thread() is threading.main_thread():
+            self._wire.send(ChildStarted(name))
+
+    def lost_sight(self, detail: str, bug: bool) -> None:
+        """Say that nothing can be told of the training any more; nobody wants it then."""
+        with contextlib.suppress(Hangup):
+            self._wire.send(LostSight(detail, bug))
+        stop_here()
+
+    def _report(self) -> None:
+        self._started = True
+        self._wire.send(StepsDone(_step_records(self._batch), tuple(self._sources())))
+        self._batch = []
+
+    def _obey(self, request: Message) -> None:
+        if isinstance(request, TrainSteps):
+            self._left = request.count
+        else:
+            self._wire.send(self._answer(request))
+
+
+def _step_records(steps: Sequence[RawStep]) -> tuple[Step, ...]:
+    return tuple(
+        Step(
+            seconds=step.seconds,
+            samples=step.samples or None,
+            evaluations=step.evaluations,
+            restarts=step.restarts,
+            phases=step.phases(),
+            losses=tuple(map(float, step.losses)),
+            signature=(step.optimizer, step.forwards, step.backwards),
+            inputs=step.inputs or None,
+        )
+        for step in steps
+    )

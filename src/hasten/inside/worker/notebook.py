@@ -1,0 +1,111 @@
+"""Run a notebook's code cells in order, as one program.
+
+Lines for the shell or for IPython (``!``, ``%``) are left out and named; of a cell that a ``%%`` line
+hands to another program nothing runs, of one that it only times or silences everything else does.
+Source: https://nbformat.readthedocs.io/en/latest/format_description.html
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import linecache
+import sys
+import textwrap
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+from ...saying import say
+
+_SHOWN = 40  # characters of what is wrong
+_HARMLESS_CELL_MAGICS = {"%%time", "%%timeit", "%%capture", "%%prun"}
+
+
+class NotANotebook(ValueError):
+    """The file is no notebook in nbformat 4 with Python cells; the message says what is wrong."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A code cell as it will run, and the lines of it that will not."""
+
+    number: int  # 1 for the first code cell
+    source: str
+    left_out: tuple[str, ...]
+
+
+def read_notebook(path: str) -> list[Cell]:
+    """The code cells of ``path``. Raises NotANotebook, OSError, or SyntaxError for a cell that is not
+    Python.
+    """
+    with open(path, encoding="utf-8") as file:
+        try:
+            content = json.load(file)
+        except ValueError as error:
+            raise NotANotebook(f"not JSON: {error}") from None
+    if not isinstance(content, dict) or not isinstance(content.get("cells"), list):
+        raise NotANotebook("it has no list of cells (nbformat 4 is expected)")
+    language = _table(_table(content.get("metadata", {})).get("language_info", {})).get("name", "python")
+    if language != "python":
+        raise NotANotebook(f"its cells are in {language}")
+    code = [cell for cell in content["cells"] if _table(cell).get("cell_type") == "code"]
+    cells = [_plain(number, _text(cell)) for number, cell in enumerate(code, 1)]
+    for cell in cells:
+        ast.parse(cell.source, name_of(path, cell))
+    return cells
+
+
+def run_notebook(path: str, module: Any) -> None:
+    """Execute the cells of ``path`` in ``module``; says on standard error what was left out."""
+    sys.excepthook = traceback.print_exception  # the interpreter's own shows the lines of files only
+    for cell in read_notebook(path):
+        name = name_of(path, cell)
+        for line in cell.left_out:
+            say(f"hasten: {name} is run without: {line}")
+        lines = cell.source.splitlines(keepends=True)
+        linecache.cache[name] = (len(cell.source), None, lines, name)  # so that tracebacks can show them
+        exec(compile(cell.source, name, "exec", dont_inherit=True), module.__dict__)
+
+
+def name_of(path: str, cell: Cell) -> str:
+    """What a traceback calls the cell."""
+    return f"{path}, cell {cell.number}"
+
+
+def _text(cell: dict[str, Any]) -> str:
+    source = cell.get("source", "")
+    return "".join(map(str, source)) if isinstance(source, list) else str(source)
+
+
+def _table(value: Any) -> dict[str, Any]:
+    """Raises NotANotebook where it is something else."""
+    if not isinstance(value, dict):
+        raise NotANotebook(f"it has {str(value)[:_SHOWN]!r} where a table is expected")
+    return value
+
+
+def _plain(number: int, source: str) -> Cell:
+    """The cell without what only IPython understands; line numbers stay."""
+    lines = source.splitlines()
+    first = next((line.strip() for line in lines if line.strip()), "")
+    if first.startswith("%%") and first.split()[0] not in _HARMLESS_CELL_MAGICS:
+        return Cell(number, "", (f"the whole cell, {first}",))
+    left_out: list[str] = []
+    for index, line in enumerate(lines):
+        bare = line.strip()
+        if bare.startswith(("%", "!")) and _begins_a_statement(lines[:index]):
+            left_out.append(bare)
+            lines[index] = line[: len(line) - len(line.lstrip())] + "pass"
+    return Cell(number, "\n".join(lines) + "\n", tuple(left_out))
+
+
+def _begins_a_statement(before: list[str]) -> bool:
+    """Whether no bracket or string of the lines before is still open: there, a ``%`` is an operator or
+    text.
+    """
+    try:
+        ast.parse(textwrap.dedent("\n".join([*before, ""])))
+    except SyntaxError as error:
+        return "never closed" not in str(error) and "unterminated" not in str(error)
+    return True

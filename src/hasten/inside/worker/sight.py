@@ -1,0 +1,166 @@
+"""Everything that watches one training, and the switchboard of its techniques."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from ...records.observation import Observation, Root
+from ...records.plan import BASELINE
+from ...records.ranks import Findings
+from ..guarding.one_step import Numerics
+from ..guarding.perturber import Perturber
+from ..guarding.witness import Witness
+from ..job import Job
+from ..observing.gpu_memory import gpu_memory
+from ..observing.hooks import Hooks
+from ..observing.identify import compile_backends, describe_optimizer, describe_root
+from ..observing.leftovers import Leftovers, Waits
+from ..observing.observer import Observer, RawStep
+from ..observing.remembered import Remembered
+from ..observing.uses import Uses
+from ..seams import Seams
+from ..switch import Switchboard
+from ..training import Training
+
+if TYPE_CHECKING:
+    from ..distributed.member import Member
+
+_LOOK_AFTER = 1  # steps; later twice as many each time
+
+
+class Sight:
+    """Made as soon as the script has imported torch, before it goes on. ``on_root`` is called when a root was
+    found, before its first forward pass runs; ``on_step`` at the end of each step.
+    """
+
+    def __init__(
+        self,
+        torch: Any,
+        job: Job,
+        seams: Seams,
+        on_step: Callable[[RawStep], None],
+        on_root: Callable[[], None],
+    ) -> None:
+        self.observer = Observer(on_step)
+        self.training = training = Training(torch, seams, job.machine.available_bytes)
+        if job.seed is not None:
+            torch.manual_seed(job.seed)
+        self.switchboard = Switchboard(training)
+        self.hooks = Hooks(training, self.observer, on_root, job.timed, job.closely)
+        self.hooks.install()
+        self.switchboard.start(job.plan)
+        self._uses = Uses()
+        self._uses.watch(training)
+        self._owned: set[int] = set()  # ids of parameters, as far as was looked
+        self._roots = Remembered(self._trained_roots, self._describe_root)
+        self._optimizers = Remembered(lambda: training.optimizers, lambda o: describe_optimizer(torch, o))
+        self._steps, self._look_at, self._looked_at_parts = 0, _LOOK_AFTER, 0
+        self._leftovers = Leftovers(training)
+        self._waits = Waits(training) if job.closely else None
+        self.witness: Witness | None = None
+        self.numerics: Numerics | None = None
+        if job.witness:
+            self.witness = Witness(training)
+            self.hooks.on_batch.append(self.witness.batch_came)
+            self.numerics = Numerics(training)
+        if job.perturbation is not None:
+            noise = job.perturbation
+            perturber = Perturber(training, noise.relative, noise.redraw, noise.seed)
+            self.hooks.before_samples.append(perturber.samples_come)
+            if self.numerics is not None:
+                self.numerics.on_load = perturber.draw_anew
+        if job.doubled:
+            from ..guarding.doubled import train_in_float64  # it imports torch
+
+            train_in_float64(training.seams)
+        self.member = self._join(job)
+
+    def _join(self, job: Job) -> Member | None:
+        """Become one of the ranks, if there are several."""
+        ranks = job.ranks
+        if ranks is None:
+            return None
+        from ..distributed.member import Member  # they import torch
+        from ..distributed.parting import fail_as
+        from ..distributed.rehearsal import Rehearsal
+
+        parts, fail = (self.training, self.hooks, self.observer, ranks), fail_as(ranks.rank)
+        if job.rehearsal:
+            member: Member = Rehearsal(*parts, job.rehearsal, fail)
+        else:
+            assert ranks.findings is not None
+            member = Member(*parts, ranks.findings, fail, checked=job.descriptor is None)
+        member.install()
+        self.training.member = member
+        return member
+
+    def rehearsed(self) -> Findings:
+        """What a rehearsal of ranks found until now."""
+        from ..distributed.rehearsal import Rehearsal
+
+        assert isinstance(self.member, Rehearsal)
+        return self.member.found(self._uses.names(evaluations=True))
+
+    def training_begins(self) -> None:
+        """The first step has ended."""
+        self._leftovers.training_begins()
+        if self._waits is not None:
+            self._waits.training_begins()
+
+    def step_ended(self) -> None:
+        """Keep what is seen of roots and optimizers: after its last step a script may free them."""
+        self._steps += 1
+        stale = self._roots.stale or self._optimizers.stale
+        if stale or self._steps >= self._look_at or self.training.parts_added != self._looked_at_parts:
+            self._look_at, self._looked_at_parts = 2 * self._steps, self.training.parts_added
+            self._owned = self.training.owned()
+            self._roots.look()
+            self._optimizers.look()
+            self._uses.look()
+
+    def _trained_roots(self) -> list[Any]:
+        """Before there is an optimizer, anything may be called that looks like a root: a copy that averages
+        the weights, say. Such a one has neither an optimizer nor gradients.
+        """
+        owned, roots = self._owned | self.training.owned(), self.training.roots
+        trained = [r for r in roots if any(id(p) in owned or p.grad is not None for p in r.parameters())]
+        return trained or roots
+
+    def _describe_root(self, root: Any) -> Root:
+        return describe_root(self.training.torch, root, self._owned | self.training.owned())
+
+    def lose(self) -> None:
+        """Let go of everything that is not a seam; those are undone elsewhere."""
+        with suppress(Exception):
+            self.switchboard.switch(BASELINE)
+        self.training.forget()
+
+    def observation(self, steps: int, start_seconds: float, metrics: Mapping[str, float]) -> Observation:
+        """What was seen so far, apart from the steps. ``steps``: so many have ended; ``start_seconds``: from
+        the process's start to the end of the first.
+        """
+        torch, training = self.training.torch, self.training
+        roots = self._roots.records()
+        return Observation(
+            steps=(),
+            warmup_steps=0,
+            cycle=1,
+            roots=roots,
+            loaders=self.hooks.loaders.records(),
+            optimizers=self._optimizers.records(),
+            batch_size=None,
+            threads=torch.get_num_threads(),
+            torch=str(torch.__version__),
+            start_seconds=start_seconds,
+            uses=self._uses.names(),
+            autocast=self._uses.autocast(),
+            metrics=dict(metrics),
+            step_said=self.observer.said,
+            leftovers=self._leftovers.found(),
+            waits=self._waits.found(steps - 1) if self._waits is not None else (),
+            backends=compile_backends(),
+            obstacles=tuple(training.obstacles),
+            gpu_memory=gpu_memory(torch, (torch.device(name) for root in roots for name in root.devices)),
+        )

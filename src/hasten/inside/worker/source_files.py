@@ -1,0 +1,57 @@
+"""Which files of the user's own a script has imported: what is measured is what they say."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from types import ModuleType
+
+from ..package import PACKAGE
+
+_INSTALLED = {"site-packages", "dist-packages"}
+
+
+class SourceFiles:
+    """Of modules in the script's folder, in the working directory, and wherever else Python was told to look
+    (PYTHONPATH, a package installed in place). Made before the script starts.
+    """
+
+    def __init__(self, script: str, module: bool) -> None:
+        own = [] if module else [os.path.dirname(os.path.realpath(script))]
+        paths = sysconfig.get_paths()
+        self._python = {os.path.realpath(paths[name]) for name in ("stdlib", "platstdlib")}
+        told = [os.path.realpath(entry or ".") for entry in sys.path]
+        self._folders = {os.getcwd(), *own, *(path for path in told if not self._is_installed(path))}
+        self._looked_at = 0  # modules, when we looked last
+        self._known: set[str] = set()
+
+    def new(self) -> list[str]:
+        """Files that were not told of yet."""
+        if len(sys.modules) == self._looked_at:
+            return []
+        self._looked_at = len(sys.modules)
+        files = {path for path in map(_file_of, list(sys.modules.values())) if path is not None}
+        new, self._known = files - self._known, files | self._known
+        return sorted(path for path in new if self._is_local(path) and os.path.isfile(path))
+
+    def _is_local(self, path: str) -> bool:
+        """As it is called, and not where a link to it leads: links are changed as well."""
+        return not self._is_installed(path) and any(_is_below(path, folder) for folder in self._folders)
+
+    def _is_installed(self, path: str) -> bool:
+        if _INSTALLED & set(path.split(os.sep)):
+            return True
+        return any(_is_below(path, folder) for folder in (PACKAGE, *self._python))
+
+
+def _file_of(module: object) -> str | None:
+    """Asked of its dictionary: a module may import on demand whatever else it is asked for."""
+    if not isinstance(module, ModuleType):
+        return None
+    path = object.__getattribute__(module, "__dict__").get("__file__")
+    return os.path.abspath(path) if isinstance(path, str) else None
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

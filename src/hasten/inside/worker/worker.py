@@ -1,0 +1,300 @@
+"""A worker: the process that runs the user's script under our seams."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import traceback
+from contextlib import suppress
+from types import ModuleType
+
+from ...records import messages
+from ...records.observation import Observation
+from ...records.plan import BASELINE, Plan
+from ...records.trace import StepTrace
+from ..internals.parts import TorchLacks, check
+from ..job import AHEAD, CLOCKS, Job
+from ..observing.observer import RawStep
+from ..observing.obstacles import several_threads
+from ..random_state import seed_numpy
+from ..sandbox.containment import die_with_parent, dies_with_parent
+from ..sandbox.denied import naming_file
+from ..sandbox.entering import take_shelter
+from ..seams import ImportSeam, Seams
+from ..techniques.catalog import starts_after
+from ..training import NotApplicable, Training
+from . import bindings, script_side
+from .account import Account
+from .children import Children
+from .clocks import Clocks
+from .control import Conversation, stop_here
+from .exits import exit_of
+from .run_script import die_as_python_does, run, show_as_python_does, wait_for_threads
+from .sight import Sight
+from .source_files import SourceFiles
+from .under_plan import UnderPlan
+from .wire import Wire
+
+_PROOF_AFTER_STEPS = 20  # a run under a plan asks for its proofs once, this many steps in
+
+
+class Worker:
+    """One run of the script. Nothing of torch is known until the script imports it."""
+
+    def __init__(self, job: Job, started: float) -> None:
+        self._job = job
+        self._started = started
+        self._first_step_seconds = 0.0
+        self._steps = 0
+        self._seams = Seams(self._lost_sight)
+        self._sight: Sight | None = None
+        self._due = job.plan  # to be put in force as soon as there is something to train
+        self._setup_seconds = 0.0
+        self._delay = starts_after(job.plan)  # steps until all of the plan is in force
+        self._metrics: dict[str, float] = {}
+        self._account = Account() if job.whole else None
+        self._under_plan = UnderPlan(job, self._account)
+        self._forking = 0  # the process that forked last
+        self._clocks = Clocks()
+        self._trainer: threading.Thread | None = None  # whose steps are followed
+        wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
+        self._conversation = None
+        if wire is not None:
+            self._conversation = Conversation(wire, self._answer, SourceFiles(job.argv[0], job.module).new)
+        self._wire = wire
+
+    # ---- life
+    def run(self) -> None:
+        """Run the script to its end, and end as it does."""
+        if self._job.ranks is not None and self._job.ranks.cores:
+            os.sched_setaffinity(0, self._job.ranks.cores)
+        take_shelter(self._job.shield, self._wire)
+        if self._wire is not None or dies_with_parent():
+            os.register_at_fork(before=self._about_to_fork, after_in_child=self._in_forked_child)
+        self._seed_at_import()
+        script_side.listener = self
+        if self._job.own_group is not None:
+            bindings.stand_in()
+        if self._job.rehearsal and os.path.exists(os.path.join(self._job.rehearsal, CLOCKS)):
+            self._clocks.install(self._seams)
+        if self._conversation is not None and self._account is None:
+            Children(self._seams, self._child_came).watch()
+        ImportSeam("torch", self._torch_came).install()
+        try:
+            run(self._job.argv, self._job.module)
+            wait_for_threads()
+        except BaseException as error:
+            if self._sight is not None and self._sight.member is not None:
+                self._sight.member.script_failed(error)
+            show_as_python_does(error)  # before we are stopped: who hears of the end has no patience
+            as_asked = self._tell_what_the_plan_did(by_itself=isinstance(error, SystemExit))
+            self._tell_failure(error)
+            well = isinstance(error, SystemExit) and exit_of(error.code)[0] == "completed"
+            die_as_python_does(SystemExit(2) if well and not as_asked else error)
+        as_asked = self._tell_what_the_plan_did(by_itself=True)
+        self._tell_end("completed")
+        if not as_asked:
+            raise SystemExit(2)
+
+    def _tell_what_the_plan_did(self, by_itself: bool) -> bool:
+        """``by_itself``: the script came to an end of its own. False where ``--strict`` asked for more."""
+        alone = self._conversation is None or self._account is not None
+        if not alone or self._sight is None or not (self._steps or by_itself):
+            return True
+        sight = self._sight
+        return self._under_plan.ended(self._due, self._steps, self._delay, sight.training, sight.switchboard)
+
+    def _about_to_fork(self) -> None:
+        self._forking = os.getpid()
+
+    def _in_forked_child(self) -> None:
+        """A child of the script's must neither outlive us nor hold our end of the conversation open."""
+        die_with_parent()
+        if os.getppid() not in (self._forking, 0):  # gone before the kernel knew (0: in another namespace)
+            os._exit(1)
+        if self._wire is not None:
+            self._seams.undo_all()  # what a child trains is not the training that is measured
+            if self._sight is not None:
+                self._sight.training.forget()
+            self._wire.close()
+
+    def _tell_failure(self, error: BaseException) -> None:
+        if isinstance(error, SystemExit):
+            self._tell_end(*exit_of(error.code))
+        else:
+            self._tell_end("raised", naming_file("".join(traceback.format_exception(error)), error))
+
+    def _tell_end(self, how: str, detail: str = "") -> None:
+        if how == "completed" and self._sight is not None and self._sight.member is not None:
+            sys.stdout.flush()
+            self._sight.member.training_ends()
+        if self._conversation is not None:
+            with suppress(Exception):  # the script may have closed it
+                sys.stdout.flush()  # who hears of the end need not wait for the interpreter's
+            seen = None
+            with suppress(Exception):  # the script may have left nothing to look at: its end is told still
+                seen = self._observed_to_the_end() if self._steps else None
+            summary = self._account.summary() if self._account is not None else None
+            self._conversation.ended(how, detail, self._testimony(), seen, summary)
+
+    def _testimony(self) -> tuple[StepTrace, ...]:
+        witness = self._sight.witness if self._sight is not None else None
+        return witness.testimony() if witness is not None else ()
+
+    def _seed_at_import(self) -> None:
+        seed = self._job.seed
+        if seed is None:
+            return
+        import random
+
+        random.seed(seed)
+        ImportSeam("numpy", lambda numpy: seed_numpy(numpy, seed)).install()
+
+    def _torch_came(self, torch: ModuleType) -> None:
+        if self._job.own_group is not None and torch.distributed.is_available():
+            from ..distributed.own_group import find_backends
+
+            find_backends(Seams(), self._job.own_group)  # stays, whatever becomes of our watching
+        self._seams.watching(self._watch)(torch)
+
+    def _watch(self, torch: ModuleType) -> None:
+        check(torch.__version__)
+        self._sight = Sight(torch, self._job, self._seams, self._step_ended, self._root_found)
+
+    def _lost_sight(self, error: BaseException) -> None:
+        """Our own watching failed, and everything in torch is as it was again: the script runs on alone."""
+        if self._sight is not None:
+            self._sight.lose()
+        bug = not isinstance(error, TorchLacks)
+        detail = "".join(traceback.format_exception(error)) if bug else str(error)
+        if self._conversation is not None:
+            self._conversation.lost_sight(detail, bug)
+        elif self._job.ranks is not None:  # alone, each would train a model of its own
+            from ..distributed.parting import fail_as
+
+            ours = "something of hasten's own failed. Please report this:\n" if bug else ""
+            fail_as(self._job.ranks.rank)(f"{ours}{detail.rstrip()}")
+        else:
+            self._under_plan.say_it_is_lost(detail, bug)
+
+    def _child_came(self, name: str) -> None:
+        if self._conversation is not None:
+            self._conversation.child_came(name)
+
+    # ---- what the script says
+    def step_said(self) -> None:
+        if self._sight is not None:
+            self._seams.watching(self._sight.observer.step_said)()
+
+    def metric_said(self, values: dict[str, float]) -> None:
+        self._metrics.update(values)
+        if self._account is not None:
+            self._account.metric_said(values)
+
+    # ---- during training
+    def _root_found(self) -> None:
+        sight = self._seen()
+        sight.hooks.loaders.batch_trained()  # the batch at hand is about to go into this root
+        if self._due:
+            plan, self._due = self._due, BASELINE
+            self._put_in_force(plan)
+        else:
+            sight.switchboard.refresh()
+
+    def _put_in_force(self, plan: Plan) -> None:
+        """Take up what applies to the training before us; in a run under a plan, say what does not."""
+        if self._wire is not None and self._account is None:
+            self._start_trial_under(plan, self._wire)
+            return
+        self._under_plan.put_in_force(plan, self._seen().switchboard, self._observe)
+
+    def _start_trial_under(self, plan: Plan, wire: Wire) -> None:
+        """As in a run under the plan; but here a technique that does not apply fails the trial."""
+        refused = self._switch(plan)
+        if refused is not None:
+            wire.send(refused)
+            stop_here()
+
+    def _switch(self, plan: Plan) -> messages.Refused | None:
+        """Put the plan in force, its set-up paid for; what to answer where one of its techniques refuses."""
+        switchboard = self._seen().switchboard
+        try:
+            self._setup_seconds = switchboard.switch(plan, prepare=True)
+        except NotApplicable as error:
+            return messages.Refused(switchboard.failed, str(error))
+        return None
+
+    def _step_ended(self, step: RawStep) -> None:
+        sight = self._sight
+        assert sight is not None
+        if not self._trains_here(sight.training):
+            return
+        self._steps += 1
+        if self._steps == 1:
+            self._first_step_seconds = time.time() - self._started
+            sight.training_begins()
+        if self._job.rehearsal and os.path.exists(os.path.join(self._job.rehearsal, AHEAD)):
+            self._clocks.step_ended()
+        if sight.witness is not None:
+            sight.witness.step_ended(step)
+        if sight.training.changed:
+            sight.switchboard.refresh()
+        sight.training.step_ended()
+        sight.step_ended()
+        if self._account is not None:
+            self._account.step_ended(step)
+        if self._conversation is not None and self._account is None:
+            self._conversation.step_ended(step)
+        elif self._steps == _PROOF_AFTER_STEPS + self._delay:
+            self._under_plan.tell_proofs(self._seen().switchboard)
+
+    def _trains_here(self, training: Training) -> bool:
+        """Whether this thread is the one whose steps are followed: the first, as long as it lives."""
+        thread = threading.current_thread()
+        if self._trainer is None or not self._trainer.is_alive():
+            self._trainer = thread
+        if self._trainer is not thread:
+            names = f"{self._trainer.name} and {thread.name}"
+            training.obstacles[several_threads(names)] = None
+        return self._trainer is thread
+
+    def _seen(self) -> Sight:
+        """Once torch was imported."""
+        assert self._sight is not None
+        return self._sight
+
+    # ---- answers
+    def _answer(self, request: messages.Message) -> messages.Message:
+        """To everything but to train."""
+        if isinstance(request, messages.StepRequest):
+            numerics = self._seen().numerics
+            assert numerics is not None
+            return numerics.answer(request)
+        match request:
+            case messages.Observe():
+                self._seen().hooks.loaders.look_at_sampling()
+                return messages.Observed(self._observe())
+            case messages.SwitchPlan():
+                return self._switch(request.plan) or messages.Switched(self._setup_seconds)
+            case messages.ShowProofs():
+                return self._proofs()
+            case messages.Testify():
+                return messages.Testimony(self._testimony())
+            case messages.TellFindings():
+                return messages.Rehearsed(self._seen().rehearsed())
+        raise messages.UnknownMessage(f"a worker is not asked for {type(request).__name__}")
+
+    def _proofs(self) -> messages.Proofs:
+        switchboard = self._seen().switchboard
+        setup_seconds = self._setup_seconds + switchboard.seconds_in_steps()
+        return messages.Proofs(tuple(switchboard.proofs()), setup_seconds)
+
+    def _observe(self) -> Observation:
+        return self._seen().observation(self._steps, self._first_step_seconds, self._metrics)
+
+    def _observed_to_the_end(self) -> Observation:
+        if self._job.closely:
+            self._seen().hooks.loaders.look_at_sampling()
+        return self._observe()

@@ -1,0 +1,243 @@
+"""What ``hasten run --nproc-per-node`` starts; what cannot be is told before anything is started."""
+
+from __future__ import annotations
+
+import importlib.util
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..errors import UsageError
+from ..inside.job import Job, OwnGroup, Ranks
+from ..inside.techniques.support.process_layouts import resolve
+from ..machine.probe import output_of
+from ..records.diagnosis import Distribution
+from ..records.machine import Machine
+from ..records.plan import Plan
+from ..records.ranks import Findings
+from ..scripts.distribution import distribution_of, why_not_shared
+from ..scripts.workspace import Script
+from . import openmpi
+from .gpus import gpu_of, visible_gpus
+from .membership import as_launchers
+from .ranks import Rank
+from .rendezvous import Place, as_torchrun, meeting_place
+from .shares import Share, shares, shares_of
+from .together import Wish, wish_of
+
+_SHARED_BYTES = 32 * 2**20  # for each rank: a few batches of pictures
+
+
+def check_processes(plan: Plan, found: Distribution, ranks: str = "") -> None:
+    """Raises UsageError where the plan divides the training among processes, and the script does so itself.
+    ``ranks``: the user's word on that, "ours" or "script".
+    """
+    wish, reason = wish_of(plan), why_not_shared(found)
+    if ranks == "script" and not reason:
+        reason = "--ranks script says that the script is one of several ranks by itself"
+    if wish is not None and wish.count > 1 and reason:
+        start = "" if found.kind == "spawns" else f", and start its ranks with --nproc-per-node {wish.count}"
+        raise UsageError(f"processes does not apply: {reason}. Leave it out (--without processes){start}")
+
+
+def check_backends(distribution: Distribution, instead: str, machine: Machine) -> None:
+    """Raises UsageError where the script names a backend that is not here, and none is to stand in."""
+    if instead:
+        _check_installed(instead, "--backend")
+        return
+    for name in distribution.backends:
+        if name == "nccl" and not machine.accelerators:
+            raise UsageError(
+                f"{distribution.sign} asks for the backend nccl, and there is no GPU: let another stand in "
+                "with --backend gloo (or shm)"
+            )
+        _check_installed(name, distribution.sign)
+
+
+def check_wish(wish: Wish, machine: Machine) -> None:
+    """Raises UsageError where such ranks of ours cannot be started here, whatever the script is."""
+    _shares_for(machine, wish)
+    if wish.backend == "nccl" and not machine.accelerators:
+        raise UsageError("the backend nccl is for GPUs, and there is none: leave it out, or take gloo or shm")
+    _check_installed(wish.backend, f"a plan for {wish.count} processes")
+
+
+def _check_installed(name: str, asked_by: str) -> None:
+    if name in ("mpi", "mpi4py"):
+        library, extra, here = "mpi4py", "mpi", _has("mpi4py") or (name == "mpi" and _torch_has_mpi())
+    elif name == "ccl":
+        library, extra, here = "oneCCL", "ccl", _has("oneccl_bindings_for_pytorch") or _has_oneccl()
+    else:
+        return
+    if not here:
+        raise UsageError(
+            f"{asked_by} asks for the backend {name}, which needs {library}, and that is not installed: pip "
+            f"install 'hasten[{extra}]', or let another stand in with --backend shm (or gloo)"
+        )
+
+
+def _has(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def _has_oneccl() -> bool:
+    """Where ``inside.distributed.backends.ccl`` looks for it."""
+    return Path(sys.prefix, "lib", "libccl.so.2").exists()
+
+
+def _torch_has_mpi() -> bool:
+    """Whether it was built with MPI, which only torch itself tells."""
+    asked = "import sys; sys.path = [entry for entry in sys.path if entry]; "  # not what lies here
+    asked += "import torch.distributed as dist; print(dist.is_available() and dist.is_mpi_available())"
+    return output_of(sys.executable, "-c", asked, timeout_seconds=60) == "True"
+
+
+@dataclass(frozen=True)
+class OwnRanks:
+    """``count`` ranks of a script that is distributed itself. ``instead``: the backend that stands in for
+    those that it names, "" for none. ``in_trial``: they meet at a port of their own, whatever the script
+    says.
+    """
+
+    count: int
+    distribution: Distribution
+    instead: str = ""
+    in_trial: bool = False
+
+
+def own_ranks_of(
+    script: Script, count: int | None, instead: str, machine: Machine, otherwise: str = ""
+) -> OwnRanks | None:
+    """The ranks in which trials start a script that is distributed itself; None where ``count`` is.
+
+    Raises UsageError where so many were asked for and the script or the machine is not for it. ``otherwise``:
+    what is done with a script that knows of no ranks.
+    """
+    if count is None:
+        if instead:
+            raise UsageError(
+                f"--backend {instead} is for a script that is started in several processes: say in how many "
+                "by --nproc-per-node N"
+            )
+        return None
+    found = distribution_of(script)
+    if found.kind != "ranks":
+        raise UsageError(
+            f"--nproc-per-node {count}: {script.label} is not distributed itself{otherwise}: leave it out"
+        )
+    check_backends(found, instead, machine)
+    if "mpi" in (instead, *(() if instead else found.backends)):
+        raise UsageError(
+            f"{found.sign} asks for MPI, whose ranks mpirun starts, and trials cannot follow those: take "
+            "--backend shm (or gloo) here, and run without it"
+        )
+    shares(machine, count)
+    return OwnRanks(count, found, instead)
+
+
+def ranks_of_their_own(job: Job, wanted: OwnRanks, environment: Mapping[str, str]) -> list[Rank]:
+    """Ranks for a script that is one of several itself: each finds in its environment which.
+
+    As under torchrun each sees all GPUs. Raises UsageError where so many do not fit the machine, or the
+    user's port is taken.
+    """
+    count, found = wanted.count, wanted.distribution
+    if "nccl" in found.backends and not wanted.instead:
+        gpu_of(0, count, visible_gpus(job.machine, environment))  # NCCL takes each GPU once
+    place = meeting_place(environment)
+    port = int(place["MASTER_PORT"]) if wanted.in_trial else 0
+    own = replace(job, own_group=OwnGroup(wanted.instead, port))
+    made = []
+    for number, share in enumerate(shares(job.machine, count)):
+        told = as_torchrun(number, count, place) | as_launchers(found.reads, number, count)
+        variables = {**environment, **share.variables(environment), **told}
+        rank = replace(own, machine=share.part_of(job.machine), plan=plan_for(job.plan, share))
+        made.append(Rank(rank, variables, share.cpus))
+    return made
+
+
+def by_mpirun(command: Sequence[str], count: int, machine: Machine, environment: dict[str, str]) -> list[str]:
+    """The command line that starts ``command`` as ranks of MPI; their threads go into ``environment``.
+
+    Raises UsageError where ``count`` does not fit the machine, or there is no mpirun.
+    """
+    share = shares(machine, count)[0]
+    mpirun = openmpi.find_mpirun(sys.executable)
+    if not mpirun:
+        raise UsageError(
+            "ranks of the backend mpi are started by mpirun, and there is none on PATH: install an MPI "
+            "library (pip install openmpi), or let another backend stand in with --backend shm (or gloo)"
+        )
+    environment.update(share.variables(environment))
+    return openmpi.render(mpirun, openmpi.version_of(mpirun), count, command, openmpi.is_root())
+
+
+def as_a_rank_of_mpirun(job: Job, number: int, count: int) -> tuple[Job, tuple[int, ...]]:
+    """The job of a rank that our own mpirun started, which binds none, with its share of the cores; and the
+    CPUs to bind it to, as other ranks of the script's own are.
+    """
+    share = shares(job.machine, count)[number]
+    return replace(job, machine=share.part_of(job.machine), plan=plan_for(job.plan, share)), share.cpus
+
+
+def ranks_of_ours(
+    job: Job, wish: Wish, environment: Mapping[str, str], findings: Findings | None, place: Place
+) -> list[Rank]:
+    """Ranks for a script that knows of none: each trains on its slice, as the rehearsal found that it can.
+
+    Nothing of it is in their environment but threads, a fixed hash seed and, where there are GPUs, the one
+    that each sees. They all start from one seed. ``findings`` None: it is not known yet where the model will
+    be. Raises UsageError where there are too few CPUs or GPUs.
+    """
+    count, on_cpu = wish.count, findings is not None and findings.device == "cpu"
+    gpus = () if on_cpu else visible_gpus(job.machine, environment)
+    seed = job.seed if job.seed is not None else secrets.randbits(31)
+    made = []
+    for number, share in enumerate(_shares_for(job.machine, wish)):
+        variables = {**environment, **share.variables(environment), **gpu_of(number, count, gpus)}
+        variables.setdefault("PYTHONHASHSEED", str(seed))
+        told = Ranks(
+            rank=number,
+            world_size=count,
+            local_rank=number,
+            store=place.store,
+            backend=wish.backend or ("nccl" if gpus else "shm"),
+            memory=place.memory,
+            sync_batch_norm=wish.sync_batch_norm,
+            findings=None if job.rehearsal else findings,
+        )
+        plan = job.plan.without("threads") if wish.threads else plan_for(job.plan, share)
+        machine = share.part_of(job.machine)
+        rank = replace(job, machine=machine, plan=plan, seed=seed, ranks=told)
+        made.append(Rank(rank, variables, share.cpus, place.inherited))
+    return made
+
+
+def _shares_for(machine: Machine, wish: Wish) -> list[Share]:
+    """By the layout that is wished for, if one is."""
+    if not wish.bind:
+        return shares(machine, wish.count)
+    try:
+        return shares_of(resolve(machine, wish.count, wish.threads, wish.bind), machine)
+    except ValueError as error:
+        raise UsageError(f"processes bound by {wish.bind}: {error}") from None
+
+
+def little_shared_memory(count: int, left_bytes: int | None) -> str:
+    """What to say where loaders' workers of ``count`` ranks may find no room for their batches; "" where
+    they will. Ranks that exchange gradients by shm need none of it.
+    """
+    if left_bytes is None or left_bytes >= count * _SHARED_BYTES:
+        return ""
+    return (
+        f"/dev/shm has {left_bytes / 2**20:.0f} MB left for {count} ranks: where workers of a DataLoader "
+        "fail for want of it, make it larger (docker run --shm-size=1g) or set num_workers=0"
+    )
+
+
+def plan_for(plan: Plan, share: Share) -> Plan:
+    """The plan without threads that were measured for one process and are more than a rank's cores."""
+    threads = plan.techniques.get("threads")
+    return plan.without("threads") if threads and int(threads["count"]) > share.threads else plan

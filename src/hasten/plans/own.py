@@ -1,0 +1,75 @@
+"""The plan in a script's own folder: found where older versions kept it, and never another script's.
+
+They called a folder by the script's name alone, so that ``a/train.py`` and ``b/train.py`` shared one. Whose
+plan lies there is told by what it was made for.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from .. import safe_files
+from ..errors import PlanError, UnsafeFile
+from ..scripts.folder_names import folder_name, named_by, old_folder_name
+from ..scripts.workspace import Script, Workspace
+from .files import SavedPlan, read_own_plan
+
+
+def own_plan(workspace: Workspace) -> tuple[SavedPlan | None, str]:
+    """The plan to use, None for none, and what is to be said where one lies there that is not this script's.
+
+    Raises PlanError where it is broken or no file of this user's.
+    """
+    put_in_order(workspace)
+    saved = read_own_plan(workspace.plan_path)
+    if saved is None or _is_for(saved, workspace.script):
+        return saved, ""
+    label = workspace.script.label
+    return None, (
+        f"the plan in {workspace.plan_path} was made for another script, {saved.made_for['script']!r}, and "
+        f"is not used; to train under it all the same: hasten run --plan {workspace.plan_path} {label}"
+    )
+
+
+def prepare(workspace: Workspace) -> None:
+    """Make the script's folder, or find it where an older version left it. Raises as ``Workspace.make``."""
+    put_in_order(workspace)
+    workspace.make()
+
+
+def put_in_order(workspace: Workspace) -> None:
+    """Give folders that an older version left to the scripts whose plans are in them."""
+    old = workspace.root / old_folder_name(workspace.script.path, workspace.script.module)
+    with suppress(OSError, UnsafeFile):
+        for folder in dict.fromkeys((workspace.folder, old)):
+            name = _belongs_at(folder)
+            if name not in (None, folder.name):
+                safe_files.move(folder, folder.with_name(name))
+
+
+def _belongs_at(folder: Path) -> str | None:
+    """The name of the folder for the script whose plan lies there; None where that is not said, or where an
+    older version cannot have put it there: what a person put there stays.
+    """
+    saved = None
+    with suppress(PlanError):
+        saved = read_own_plan(folder / "plan.toml")
+    owner = _made_for(saved) if saved is not None else None
+    return folder_name(*owner) if owner is not None and old_folder_name(*owner) == folder.name else None
+
+
+def _is_for(saved: SavedPlan, script: Script) -> bool:
+    """Also for one that was renamed since, with its folder."""
+    owner = _made_for(saved)
+    return (
+        owner is None
+        or folder_name(*owner) == folder_name(script.path, script.module)
+        or saved.made_for.get("digest") == script.digest()
+    )
+
+
+def _made_for(saved: SavedPlan) -> tuple[Path, str | None] | None:
+    """Path and module of the script that a plan was made for, if it says so."""
+    label = saved.made_for.get("script")
+    return named_by(label) if isinstance(label, str) and "\0" not in label else None

@@ -1,0 +1,1 @@
+"""Whole trainings with and without a plan: is the quality of the model held?"""

@@ -1,0 +1,1 @@
+"""What to try, in what order, for how long, and what may be said of it: ``pipeline.py`` is its contents."""

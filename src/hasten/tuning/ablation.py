@@ -1,0 +1,102 @@
+"""Each technique of a plan against the same plan without it: does it earn its place beside the others?
+
+What is known is not thrown away for a comparison that cannot tell: such a one changes nothing. It is made
+once more, if there is time, and what both found counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from ..bench.comparing.statistics import KEEP_BELOW, combined
+from ..records.plan import Plan
+from ..records.trial import Ratio, Trial
+from .comparisons import Comparisons
+from .reasons import reason_of
+
+LIKELY_BELOW = 0.95  # where a comparison cannot tell, a ratio this good is worth a confirmation
+EXCLUDED_BELOW = 0.97  # a comparison that excludes this much finds no gain in what never gained by itself
+
+_NO_TIME = "the budget ended before it could be judged beside the others"
+
+
+class Ablation:
+    """Judges what a search has kept. ``proven``: techniques that have gained by themselves once."""
+
+    def __init__(self, comparisons: Comparisons, proven: Collection[str]) -> None:
+        self._comparisons = comparisons
+        self._proven = frozenset(proven)
+        self._found: dict[tuple[Plan, Plan], Ratio] = {}  # by all comparisons of the two so far
+        self._undecided: dict[str, Plan] = {}  # in which plan
+
+    def settle(self, plan: Plan, names: Sequence[str]) -> Plan:
+        """``plan`` with those of ``names`` that earn their place; what did so beside one that has gone since
+        is judged again.
+        """
+        waiting = list(names)
+        stayed: list[str] = []
+        while waiting:
+            name = waiting.pop(0)
+            plan = self._judged(plan, name)
+            if name in plan.techniques:
+                stayed.append(name)
+            else:
+                waiting, stayed = waiting + stayed, []
+        return plan
+
+    def once_more(self, plan: Plan) -> Plan:
+        """Those of which the last comparison could not tell, if there is time."""
+        for name in [name for name, where in self._undecided.items() if where == plan]:
+            if name in plan.techniques and self._comparisons.affords(plan.without(name), plan):
+                plan = self._judged(plan, name)
+        return plan
+
+    def earned(self, plan: Plan, name: str) -> Plan:
+        """As ``settle``, for what was never judged: alone in its plan, it must gain to stay."""
+        if len(plan.techniques) > 1:
+            return self._judged(plan, name)
+        if not self._comparisons.affords(plan.without(name), plan):
+            self._comparisons.leave_out(name, "the budget ended before it could be tried")
+            return plan.without(name)
+        return self._judged(plan, name, alone=True)
+
+    def _judged(self, plan: Plan, name: str, alone: bool = False) -> Plan:
+        without = plan.without(name)
+        if not self._comparisons.affords(without, plan):
+            self._undecided.pop(name, None)
+            why = f"kept: {_NO_TIME}"
+            self._comparisons.leave_out(name, why)
+            return plan
+        trial = self._comparisons.compare(name, without, plan, self._comparisons.seconds_left)
+        trial = self._with_what_is_known(trial)
+        kept, reason = self._verdict(trial, name, alone)
+        self._comparisons.record(name, plan.techniques[name], trial, kept, reason, ablation=True)
+        return plan if kept else without
+
+    def _verdict(self, trial: Trial, name: str, alone: bool) -> tuple[bool, str]:
+        """Whether it stays, and why."""
+        self._undecided.pop(name, None)
+        if trial.never_pays or (trial.failure is not None and not trial.cut_short):
+            return False, f"{reason_of(trial, False, ' beside the others')}: not kept"
+        if trial.upper() < KEEP_BELOW:
+            return True, reason_of(trial, True, "" if alone else " beside the others")
+        if alone and trial.ratio is not None and trial.ratio.value < LIKELY_BELOW:
+            return True, "faster, though few pairs cannot be sure"
+        if alone or self._excludes(trial.ratio, name):
+            return False, f"{reason_of(trial, False, ' beside the others')}: not kept"
+        self._undecided[name] = trial.b
+        return True, f"{reason_of(trial, False)}: that changes nothing, kept"
+
+    def _excludes(self, ratio: Ratio | None, name: str) -> bool:
+        """Whether a comparison says that there is no gain, rather than that it cannot tell."""
+        return ratio is not None and ratio.low >= (KEEP_BELOW if name in self._proven else EXCLUDED_BELOW)
+
+    def _with_what_is_known(self, trial: Trial) -> Trial:
+        """``trial`` with what earlier comparisons of the same two plans have found."""
+        if trial.ratio is None:
+            return trial
+        before = self._found.get((trial.a, trial.b))
+        ratio = trial.ratio if before is None else combined([before, trial.ratio])
+        self._found[trial.a, trial.b] = ratio
+        return replace(trial, ratio=ratio)

@@ -1,0 +1,161 @@
+"""Which part of what the search found keeps the training the same, as far as that could be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..bench.guard.change_guard import guard_change
+from ..bench.guard.guard import each_alone, guard
+from ..bench.guard.single_steps import ROUNDING
+from ..bench.stage import Stage
+from ..inside.techniques.base import RISKS, Risk
+from ..inside.techniques.catalog import CATALOG
+from ..records.facts import Facts
+from ..records.plan import BASELINE, Plan
+from ..records.verdict import GuardVerdict, Tried
+from ..report.progress import Progress
+from .outlook import Outlook
+from .search import Search
+
+_BY_CHANCE = ("killed", "ended", "script")  # why accuracy may be found checked when it is tried again
+Held = tuple[Plan, GuardVerdict | None]
+"""The part of a plan that may be confirmed, and the last verdict; the empty plan where none was checked."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Asks the guard, each time over ``steps`` steps from one ``seed``. What it stops is recorded as tried.
+
+    A training that could not be watched says nothing of any technique: it is tried once more, and then
+    nothing is claimed. Nor is anything where the budget does not let a plan be checked and then confirmed.
+    """
+
+    stage: Stage
+    facts: Facts
+    risk: Risk
+    seed: int
+    steps: int
+    search: Search
+    progress: Progress
+    outlook: Outlook
+
+    def held_part(self, plan: Plan) -> Held:
+        """The largest part of ``plan`` that passes: while it does not, what the departure is due to goes.
+
+        What changes the training itself has no baseline to be compared with: the rest of the plan is guarded
+        without it, and then the whole for what must hold of any training.
+        """
+        changing = [
+            name
+            for name, how in plan.techniques.items()
+            if CATALOG[name].risk_of(how, self.facts) == "training"
+        ]
+        rest, verdict = self._held_the_same(plan.only(set(plan.techniques) - set(changing)))
+        if verdict is not None and verdict.unchecked:
+            return BASELINE, verdict
+        plan = plan.only({*changing, *rest.techniques})
+        while changing:
+            found = self._checked(
+                plan, lambda one: guard_change(self.stage, one, changing, self.seed, self.steps)
+            )
+            if found.passed:
+                return plan, found
+            if found.refused in plan.techniques:
+                self._stopped([found.refused], plan, "it did not apply where accuracy was checked", found)
+                return self.held_part(plan.without(found.refused))
+            if found.unchecked:
+                self._stopped(changing, plan, "whether the training holds could not be checked", found)
+                return rest, verdict if rest else found
+            name = changing.pop()
+            self._stopped([name], plan, "the guard stopped it", found)
+            plan = plan.without(name)
+            verdict = verdict if rest else found
+        return plan, verdict
+
+    def _held_the_same(self, plan: Plan) -> Held:
+        """As ``held_part``, for what must train the same."""
+        verdict = None
+        while plan:
+            verdict = self._same(plan)
+            if verdict.refused in plan.techniques:
+                self._stopped([verdict.refused], plan, "it did not apply where accuracy was checked", verdict)
+                plan = plan.without(verdict.refused)
+                continue
+            if verdict.passed or verdict.unchecked:
+                break
+            blamed = self._to_blame(plan, verdict)
+            for name, why in blamed.items():
+                self._stopped([name], plan, "the guard stopped it", why)
+            plan = plan.only(set(plan.techniques) - set(blamed))
+        return plan, verdict
+
+    def _to_blame(self, plan: Plan, verdict: GuardVerdict) -> dict[str, GuardVerdict]:
+        """What departs by itself, each with the verdict that says so; else the riskiest of those that change
+        any loss at all, with the whole plan's.
+        """
+        names = list(plan.techniques)
+        if len(names) > 1 and self.outlook.affords_guard(plan, checks=2):
+            self.progress.stage("looking for the technique by which the training departs")
+            with self.stage.limit.ending(self.outlook.guard_most(plan, checks=2)):
+                alone = each_alone(self.stage, plan, *self._measure(plan), self.seed, self.steps)
+            guilty = {name: found for name, found in alone.items() if not found.passed}
+            if guilty:
+                return guilty
+            names = [name for name in names if not (name in alone and _is_untouched(alone[name]))] or names
+        return {max(names, key=lambda name: RISKS.index(CATALOG[name].risk_for(self.facts))): verdict}
+
+    def _measure(self, plan: Plan) -> tuple[bool, str]:
+        """Whether it may draw other numbers, and the lowest precision that it computes in."""
+        techniques = [CATALOG[name] for name in plan.techniques]
+        draws = any(technique.risk_for(self.facts) == "draws" for technique in techniques)
+        return draws, max((technique.precision for technique in techniques), key=lambda name: ROUNDING[name])
+
+    def _same(self, plan: Plan) -> GuardVerdict:
+        draws, precision = self._measure(plan)
+
+        def judged(draws: bool) -> GuardVerdict:
+            return self._checked(
+                plan, lambda one: guard(self.stage, one, draws, precision, self.seed, self.steps)
+            )
+
+        verdict = judged(draws)
+        if verdict.differs_in("streams") and RISKS.index("draws") <= RISKS.index(self.risk):
+            # a lower precision can draw other numbers, from the same distribution: randn_like of bfloat16
+            verdict = judged(True)
+        return verdict
+
+    def _checked(self, plan: Plan, check: Callable[[Plan], GuardVerdict]) -> GuardVerdict:
+        verdict = self._timed(plan, check)
+        if verdict.why_not in _BY_CHANCE and self.outlook.affords_guard(plan):
+            self.progress.stage("checking once more, as accuracy could not be checked")
+            verdict = self._timed(plan, check)
+        return verdict
+
+    def _timed(self, plan: Plan, check: Callable[[Plan], GuardVerdict]) -> GuardVerdict:
+        """What ``check`` finds in the time there is for it."""
+        if not self.outlook.affords_guard(plan):
+            return GuardVerdict("not checked", reasons=(self._no_time(plan),), why_not="budget")
+        limit = self.stage.limit
+        began = limit.clock()
+        with limit.ending(self.outlook.guard_most(plan)):
+            verdict = check(plan)
+        self.outlook.guarded(limit.clock() - began)
+        return verdict
+
+    def _no_time(self, plan: Plan) -> str:
+        what = ", ".join(plan.techniques)
+        return (
+            f"the budget ended before {what} could be checked and then confirmed: try "
+            f"--budget {self.outlook.enough_budget(plan)}"
+        )
+
+    def _stopped(self, names: Sequence[str], plan: Plan, why: str, verdict: GuardVerdict) -> None:
+        for name in names:
+            reason = f"{why}: {verdict.reasons[0]}"
+            self.search.record(Tried(name, plan.techniques[name], None, plan, False, reason, "guard"))
+
+
+def _is_untouched(verdict: GuardVerdict) -> bool:
+    """Every loss is the baseline's, bit by bit."""
+    return verdict.loss_curve.deviation == 0.0

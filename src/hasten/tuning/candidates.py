@@ -1,0 +1,114 @@
+"""Which techniques are worth trying here, and in what order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..inside.techniques.base import RISKS, Risk, Technique
+from ..inside.techniques.catalog import CATALOG
+from ..records.catalogue import Entry, Listing
+from ..records.cause import Cause
+from ..records.facts import Facts
+from ..records.machine import Machine
+from ..records.plan import Plan, Settings
+from ..records.verdict import Refused
+from .candidate import Candidate
+
+_LARGE_SHARE = 0.3  # of a step
+
+
+def choose(
+    facts: Facts, causes: Sequence[Cause], risk: Risk, ruled_out: Mapping[str, str] | None = None
+) -> tuple[list[Candidate], list[Refused]]:
+    """Candidates in the order to try them, and what was refused with its reasons. ``ruled_out``: techniques
+    that cannot be tried, whatever was observed, each with the reason.
+    """
+    accepted: list[type[Technique]] = []
+    refused: list[Refused] = []
+    for name, technique in CATALOG.items():
+        reasons = technique.refuse(facts)
+        if ruled_out and name in ruled_out:
+            reasons = [ruled_out[name]]
+        if not technique.for_speed:
+            reasons = [*reasons, "it saves memory and costs time: where memory is short, name it by --use"]
+        found = (
+            technique.risk_for(facts) if reasons else technique.risk_of(technique.options(facts)[0], facts)
+        )
+        if RISKS.index(found) > RISKS.index(risk):
+            reasons = [*reasons, f"its risk here is {found!r}, above --risk {risk}"]
+        if reasons:
+            refused.append(Refused(name, tuple(reasons)))
+        else:
+            accepted.append(technique)
+    names = {technique.name for technique in accepted}
+    candidates = []
+    for technique in sorted(accepted, key=lambda technique: _turn(technique, causes)):
+        options = _within(risk, technique, facts)
+        beside = [Plan(technique.beside(settings, facts)).only(names) for settings in options]
+        candidates.append(Candidate(technique, options, beside))
+    return candidates, refused
+
+
+def _within(risk: Risk, technique: type[Technique], facts: Facts) -> list[Settings]:
+    """The technique's options that the risk level allows."""
+    level = RISKS.index(risk)
+    return [o for o in technique.options(facts) if RISKS.index(technique.risk_of(o, facts)) <= level]
+
+
+def list_for_script(label: str, facts: Facts, ruled_out: Mapping[str, str] | None = None) -> Listing:
+    """The whole catalogue, as it applies to the script and machine that were observed. ``ruled_out`` as in
+    ``choose``.
+    """
+    entries = []
+    for name, technique in CATALOG.items():
+        known = [ruled_out[name]] if ruled_out and name in ruled_out else []
+        reasons = [*facts.observation.obstacles, *known, *technique.refuse(facts)]
+        options = () if reasons else tuple(technique.options(facts))
+        risk = technique.risk_of(options[0], facts) if options else technique.risk_for(facts)
+        entries.append(_entry(technique, risk, reasons, options))
+    return Listing(label, facts.machine.identity, tuple(entries))
+
+
+def list_for_machine(machine: Machine) -> Listing:
+    """The whole catalogue, as far as the machine alone decides."""
+    entries = [_entry(t, t.risk, t.refuse_machine(machine), ()) for t in CATALOG.values()]
+    return Listing("", machine.identity, tuple(entries))
+
+
+def _entry(
+    technique: type[Technique], risk: Risk, reasons: Sequence[str], options: tuple[Settings, ...]
+) -> Entry:
+    return Entry(
+        name=technique.name,
+        summary=technique.summary,
+        layer=technique.layer,
+        risk=risk,
+        scope=technique.scope,
+        reasons=tuple(reasons),
+        options=options,
+    )
+
+
+def with_remedies_here(causes: Sequence[Cause], facts: Facts) -> list[Cause]:
+    """The causes, each with those of its techniques that are not refused with this script on this machine."""
+    return [
+        replace(cause, techniques=tuple(name for name in cause.techniques if _applies(name, facts)))
+        for cause in causes
+    ]
+
+
+def _applies(name: str, facts: Facts) -> bool:
+    return name in CATALOG and not (facts.observation.obstacles or CATALOG[name].refuse(facts))
+
+
+def _turn(technique: type[Technique], causes: Sequence[Cause]) -> tuple[bool, bool, float, bool, int]:
+    """By what the causes suggest, the costliest first, and what is slow to set up at the end of that. What
+    needs new processes comes after all that is tried live, or, if it answers the costliest cause, after what
+    of that is tried live.
+    """
+    shares = [cause.share for cause in causes if technique.name in cause.techniques]
+    share, largest = max(shares, default=0.0), max((cause.share for cause in causes), default=0.0)
+    fresh = technique.scope != "live"
+    late = fresh and (share < largest or share < _LARGE_SHARE)
+    return (late, technique.slow_to_set_up, -share, fresh, list(CATALOG).index(technique.name))

@@ -1,0 +1,93 @@
+"""The comparisons of one search: what may still begin, what was measured, and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ..bench.base import Bench
+from ..records.plan import Plan, Settings
+from ..records.trial import Trial
+from ..records.verdict import Refused, Tried
+from .reasons import reason_together
+
+TOGETHER = "environment"  # how the row of what was tried together is called
+
+Notify = Callable[[Tried], None]
+Announce = Callable[[str, Plan], None]
+
+
+class TimeLeft(Protocol):
+    """The search's share of the budget."""
+
+    @property
+    def left(self) -> float:
+        """Seconds; 0 or less when it is over."""
+        ...
+
+
+class Comparisons:
+    """``tried`` holds a row for every comparison, in order; ``left_out`` settings, and judgements, for which
+    there was no time.
+    """
+
+    def __init__(self, bench: Bench, deadline: TimeLeft, announce: Announce, notify: Notify) -> None:
+        self._bench = bench
+        self._deadline = deadline
+        self._announce = announce
+        self._notify = notify
+        self.tried: list[Tried] = []
+        self.left_out: list[Refused] = []
+
+    @property
+    def seconds_left(self) -> float:
+        return self._deadline.left
+
+    def affords(self, a: Plan, b: Plan) -> bool:
+        """Whether a comparison of the two fits into what is left, as far as is known."""
+        left = self._deadline.left
+        return left > 0 and left >= self._bench.foreseen(a, b)
+
+    def compare(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:
+        self._announce(name, a)
+        return self._bench.compare(a, b, seconds)
+
+    def leave_out(self, name: str, why: str) -> None:
+        self.left_out.append(Refused(name, (why,)))
+
+    def record(
+        self, name: str, settings: Settings, trial: Trial, kept: bool, reason: str, ablation: bool = False
+    ) -> None:
+        self.add(
+            Tried(
+                technique=name,
+                settings=settings,
+                ratio=trial.ratio,
+                against=trial.a,
+                kept=kept,
+                reason=reason,
+                method=trial.method,
+                setup_seconds=trial.setup_seconds,
+                ablation=ablation,
+                against_seconds=trial.step_seconds_a,
+            )
+        )
+
+    def record_together(self, trial: Trial, together: Plan, kept: bool, again: bool) -> None:
+        row = Tried(
+            technique=TOGETHER,
+            settings={},
+            ratio=trial.ratio,
+            against=trial.a,
+            kept=kept,
+            reason=reason_together(trial, together, kept, again),
+            method=trial.method,
+            setup_seconds=trial.setup_seconds,
+            together=together,
+        )
+        self.add(row)
+
+    def add(self, row: Tried) -> None:
+        """Add a row to what was tried, and tell."""
+        self.tried.append(row)
+        self._notify(row)

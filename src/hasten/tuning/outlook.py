@@ -1,0 +1,143 @@
+"""What the end of a tune will take, predicted from what starts and steps have cost in this tune so far.
+
+The search may have what that leaves. It is stopped only where it eats into what a claim needs at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..bench.comparing.claims import CLAIM_LEAST_PROCESSES, Effort
+from ..bench.workers.starting import START_OVERLAP
+from ..records.plan import Plan
+from .budget import Costs, Deadline, effort_wanted, effort_within
+
+_CLOSING_SECONDS = 1.0  # until the last worker has gone and the plan is written
+_CLOSING_SHARE = 0.01  # of the budget, the same for long ones
+_ALLOWED = 1.04  # times the budget: what cannot be predicted better than so
+_PATIENT = 1.1  # times the budget: until then what others disturb is measured again
+_STOPPED = 1.15  # times the budget: what is under way then is stopped, and that takes its time, too
+
+
+class Known(Protocol):
+    """What a bench has learnt of costs, in seconds."""
+
+    @property
+    def pair_seconds(self) -> float | None:
+        """Of a pair without any set-up; None before the first."""
+        ...
+
+    def setup(self, plan: Plan) -> float:
+        """Until a worker has all of ``plan`` in force, beside its start."""
+        ...
+
+
+@dataclass
+class Outlook:
+    """``whole``: the tune's budget."""
+
+    whole: Deadline
+    costs: Costs
+    known: Known
+    _guards: list[float] = field(default_factory=list, init=False)  # seconds that each one took
+
+    # ---- what things cost
+    def pair(self, plan: Plan) -> float:
+        """Of the baseline and ``plan``."""
+        return (self.known.pair_seconds or self.costs.pair) + self.known.setup(plan)
+
+    def _takes(self, effort: Effort, plan: Plan) -> float:
+        """Two processes of ``plan`` pay its set-up twice, at the same time."""
+        beside = effort.looks / 2 * max(0.0, START_OVERLAP - 1) * self.known.setup(plan)
+        return effort.in_pairs * self.pair(plan) + beside
+
+    def _confirmation(self, plan: Plan) -> float:
+        """What is set aside for it."""
+        return self._takes(effort_wanted(self.whole.seconds, self.pair(plan)), plan)
+
+    def guard(self, plan: Plan) -> float:
+        """One more check of ``plan``; as the last one, or as estimated, but slower if pairs were slower."""
+        if self._guards:
+            return self._guards[-1]
+        slower = max(1.0, (self.known.pair_seconds or 0.0) / self.costs.pair)
+        return slower * self.costs.guard + self.known.setup(plan)
+
+    def guarded(self, seconds: float) -> None:
+        """A check took so long."""
+        self._guards.append(seconds)
+
+    @property
+    def _closing(self) -> float:
+        return max(_CLOSING_SECONDS, _CLOSING_SHARE * self.whole.seconds)
+
+    def _least_end(self, plan: Plan) -> float:
+        """The fewest pairs that a claim needs, and what follows."""
+        return CLAIM_LEAST_PROCESSES * self.pair(plan) + self._closing
+
+    def _beyond(self, share: float) -> float:
+        """Seconds that are left of ``share`` times the budget."""
+        return self.whole.left + (share - 1) * self.whole.seconds
+
+    # ---- what may still be spent
+    def search_left(self, plan: Plan) -> float:
+        """What the search may begin with, where ``plan`` is what it has found so far."""
+        return self.whole.left - self.guard(plan) - self._confirmation(plan) - self._closing
+
+    def search_most(self, plan: Plan) -> float:
+        """When a comparison that is under way is stopped: a claim's least needs what is left."""
+        return max(0.0, self.whole.left - self.guard(plan) - self._least_end(plan))
+
+    def affords_guard(self, plan: Plan, checks: int = 1) -> bool:
+        """Whether ``plan`` can be checked, so many times, and then still be confirmed."""
+        return checks * self.guard(plan) + self._least_end(plan) <= self._beyond(_ALLOWED)
+
+    def guard_most(self, plan: Plan, checks: int = 1) -> float:
+        """When a check that is under way is stopped: the first of so many."""
+        return max(0.0, self._beyond(_STOPPED) - (checks - 1) * self.guard(plan) - self._least_end(plan))
+
+    def effort(self, plan: Plan) -> Effort | None:
+        """To confirm ``plan`` with, fixed before the first pair is run; None where the least does not fit."""
+        if self._least_end(plan) > self._beyond(_STOPPED):
+            return None
+        left = self.whole.left - self._closing
+        found = effort_within(left, self.pair(plan))
+        while found.looks and self._takes(found, plan) > left:
+            found = Effort(found.pairs, found.looks - 2)
+        return found
+
+    def spare(self, plan: Plan, effort: Effort) -> float:
+        """What that leaves, and what a tune beside other programs may take longer."""
+        return self._beyond(_PATIENT) - self._closing - self._takes(effort, plan)
+
+    def confirmation_most(self) -> float:
+        """When a confirmation that is under way is stopped."""
+        return max(0.0, self._beyond(_STOPPED))
+
+    def rest(self) -> Deadline:
+        """For what follows the confirmation."""
+        return Deadline(self.whole.left - self._closing, self.whole.clock)
+
+    def enough_budget(self, plan: Plan) -> int:
+        """Under which ``plan`` could have been checked once more, and confirmed."""
+        end = self.guard(plan) + self._confirmation(plan)
+        return 10 * (1 + int((self.whole.spent + end + self._closing) * 1.1 / 10))
+
+
+@dataclass
+class SearchTime:
+    """The search's share of the budget, which shrinks as the end turns out to take longer. ``found``: the
+    search's plan so far.
+    """
+
+    outlook: Outlook
+    found: Callable[[], Plan]
+
+    @property
+    def left(self) -> float:
+        return self.outlook.search_left(self.found())
+
+    def most(self) -> float:
+        """When a comparison that begins now is stopped."""
+        return self.outlook.search_most(self.found())

@@ -1,0 +1,77 @@
+"""Writes every trial down as soon as it is finished: in the journal, and as a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from .. import safe_files
+from ..bench.comparing.claims import Effort
+from ..bench.script_bench import ScriptBench
+from ..bench.stage import Stage
+from ..lost_writes import why_lost
+from ..records.codec import to_json
+from ..records.plan import Plan
+from ..records.trial import Trial
+from ..scripts.workspace import Workspace
+from .journal import Journal
+
+
+class LoggedBench:
+    """A bench whose finished trials survive a crash of ours: ``trials/NNN`` has command, output and
+    numbers.
+    """
+
+    def __init__(
+        self,
+        bench: ScriptBench,
+        stage: Stage,
+        workspace: Workspace,
+        journal: Journal,
+        most_seconds: Callable[[], float] = lambda: math.inf,
+    ) -> None:
+        """``most_seconds``: when a comparison that begins now is stopped, whatever it has found by then."""
+        self._bench = bench
+        self.most_seconds = most_seconds
+        self._stage = stage
+        self._workspace = workspace
+        self._journal = journal
+        self.lost = ""  # why a trial could not be written down; what it measured counts all the same
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        return self._logged(lambda: self._bench.compare(a, b, seconds), "search")
+
+    def foreseen(self, a: Plan, b: Plan) -> float:
+        return self._bench.foreseen(a, b)
+
+    def confirm(self, plan: Plan, effort: Effort) -> Trial:
+        return self._logged(lambda: self._bench.confirm(plan, effort), "confirm")
+
+    def _logged(self, measure: Callable[[], Trial], purpose: str) -> Trial:
+        folder = self._workspace.new_trial()
+        self._stage.trial_folder = folder
+        with self._stage.limit.ending(self.most_seconds()):
+            trial = measure()
+        try:
+            self._write(folder, trial, purpose)
+        except OSError as error:
+            self.lost = self.lost or why_lost(error, folder)
+        try:
+            self._journal.add(trial, purpose)
+        except sqlite3.Error as error:
+            self.lost = self.lost or why_lost(error, self._workspace.journal_path)
+        if not self._workspace.journal_path.exists():  # SQLite goes on writing into a file without a name
+            self.lost = self.lost or f"{self._workspace.journal_path} was removed meanwhile"
+        return trial
+
+    def _write(self, folder: Path, trial: Trial, purpose: str) -> None:
+        safe_files.make_folder(folder)  # somebody may have cleared all away meanwhile
+        safe_files.write(
+            folder / "command", f"{shlex.join(self._stage.argv)}\n".encode(errors="surrogateescape")
+        )
+        written = json.dumps({"purpose": purpose, **to_json(trial)}, indent=1)
+        safe_files.write(folder / "trial.json", f"{written}\n".encode())

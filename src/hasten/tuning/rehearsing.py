@@ -1,0 +1,89 @@
+"""Whether several ranks can train a script: asked of the script once, then remembered beside its plan."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from .. import __version__, safe_files
+from ..bench.rehearsal import rehearse
+from ..bench.stage import Stage
+from ..errors import Refusal, UsageError
+from ..launch.together import Wish
+from ..plans.own import prepare
+from ..records.codec import from_json, to_json
+from ..records.ranks import Findings
+from ..scripts.reading import parts_of
+from ..scripts.sources import Sources, changed_since, digest_of
+from ..scripts.workspace import Script, Workspace
+
+_FILE = "ranks.json"
+_MOST_BYTES = 2**20
+_OF_A_TERMINAL = {  # or of a login: they change from one to the next, and say nothing of a training
+    *("_", "SHLVL", "PWD", "OLDPWD", "COLUMNS", "LINES", "DISPLAY", "WINDOWID", "PYTEST_CURRENT_TEST"),
+    *("DBUS_SESSION_BUS_ADDRESS", "STY", "TMUX", "TMUX_PANE", "GPG_AGENT_INFO", "HISTFILE"),
+}
+_KINDS_OF_TERMINAL = ("TERM", "SSH_", "XDG_SESSION_", "VTE_", "COLORTERM", "VSCODE_", "HASTEN_")
+
+
+def findings_for(script: Script, wish: Wish, stage: Stage, say: Callable[[str], None]) -> Findings:
+    """What a rehearsal found, now or earlier for the same script, arguments, machine and torch.
+
+    Raises Refusal where the ranks would not train what one process trains, UnsafeFile where something else
+    stands in the place of what was remembered, and all that ``rehearse`` raises.
+    """
+    workspace = Workspace(script)
+    path = workspace.folder / _FILE
+    sources = stage.sources = Sources(script, "rehearsed")
+    identity = _identity(script, wish, stage)
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # not UnsafeFile
+        kept: dict[str, Any] = json.loads(safe_files.read(path, _MOST_BYTES))
+        if kept["made_for"] == identity and not changed_since(script, kept["modules"]):
+            return from_json(Findings, kept["findings"])
+    say(f"rehearsing the first step in one process and in {wish.count}")
+    found = rehearse(stage, wish)
+    if found.refusals:
+        raise Refusal(f"{script.label} cannot be trained by {wish.count} ranks: {'; '.join(found.refusals)}")
+    sources.check()
+    prepare(workspace)
+    made = {"made_for": identity, "modules": dict(sources.digests().modules), "findings": to_json(found)}
+    safe_files.write(path, json.dumps(made).encode())
+    return found
+
+
+def _identity(script: Script, wish: Wish, stage: Stage) -> dict[str, Any]:
+    """Equal where the findings carry over, but for modules; as JSON gives it back."""
+    return {
+        "argv": list(script.argv),
+        "digest": script.digest(),
+        "beside": _beside(script),
+        "environment": _digest_of(stage.environment),
+        "machine": stage.machine.identity,
+        "torch": importlib.metadata.version("torch"),
+        "hasten": __version__,
+        "ranks": to_json(wish.rehearsed),
+    }
+
+
+def _beside(script: Script) -> dict[str, str]:
+    """Of all that the script says it imports of what lies beside it: some of it after its first steps."""
+    try:
+        names = {part.name.partition(", cell ")[0] for part in parts_of(script)}
+    except UsageError:  # the worker tells what there is, as far as it comes
+        return {}
+    return {name: digest_of(name) for name in sorted(names) if os.path.exists(name)}
+
+
+def _digest_of(environment: Mapping[str, str]) -> str:
+    """Of all that may steer a training. Values are secrets at times, so they are not kept."""
+    told = [
+        (name, value)
+        for name, value in sorted(environment.items())
+        if name not in _OF_A_TERMINAL and not name.startswith(_KINDS_OF_TERMINAL)
+    ]
+    return hashlib.blake2b(repr(told).encode(errors="replace"), digest_size=16).hexdigest()

@@ -1,0 +1,212 @@
+"""The search for a plan: a ladder, the most promising first, then ablation of what was kept.
+
+Settings of a process that cost little where they do not help are tried first together, as one: pairs of fresh
+processes are expensive. Only where they gain together is each judged singly. Nothing begins that would not
+fit into what is left of the budget, as far as is known; what does not is named.
+
+It sees nothing but a bench, so that tests drive it with a scripted one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..bench.base import Bench
+from ..bench.comparing.statistics import KEEP_BELOW
+from ..inside.techniques.base import Technique
+from ..inside.techniques.catalog import CATALOG
+from ..inside.techniques.exclusion import Exclusion
+from ..records.plan import BASELINE, Plan, Settings
+from ..records.verdict import Refused, Tried
+from ..report.words import settings_words, technique_words
+from .ablation import Ablation
+from .candidate import Candidate
+from .comparisons import TOGETHER, Announce, Comparisons, Notify, TimeLeft
+from .reasons import reason_of
+
+_EXPENSIVE = 4  # times what is switched within one process
+
+
+class Search:
+    """Finds a plan on a bench. ``tried`` holds a row for every comparison, in order."""
+
+    def __init__(self, bench: Bench, deadline: TimeLeft, announce: Announce, notify: Notify) -> None:
+        self._comparisons = Comparisons(bench, deadline, announce, notify)
+        self._deadline = deadline
+        self.untried: list[str] = []
+        self.found = BASELINE  # the plan so far
+        self._catalog: dict[str, type[Technique]] = dict(CATALOG)
+
+    @property
+    def tried(self) -> list[Tried]:
+        return self._comparisons.tried
+
+    @property
+    def left_out(self) -> list[Refused]:
+        """Settings of what was tried, and techniques that were not judged beside the others."""
+        return self._comparisons.left_out
+
+    def record(self, row: Tried) -> None:
+        """Add a row to what was tried, and tell."""
+        self._comparisons.add(row)
+
+    def run(self, candidates: Sequence[Candidate]) -> Plan:
+        """The plan found. ``candidates`` come in the order to try them, the most promising first.
+
+        What steadies the steps is on from the start, because everything else is measured better beside it; it
+        must earn its place at the end, beside all the others.
+        """
+        self._catalog |= {candidate.technique.name: candidate.technique for candidate in candidates}
+        steadying = [candidate for candidate in candidates if candidate.technique.steadies]
+        joint = [c for c in candidates if c.technique.jointly and not c.technique.steadies]
+        climbing = [c for c in candidates if not c.technique.steadies and c not in joint]
+        self.found = BASELINE
+        for fitting in self._fitting_each_other(BASELINE, steadying):
+            self.found = self.found.adding(fitting.technique.name, fitting.options[0])
+        adopted = self._climb(climbing, bool(joint) + len(steadying))
+        singly = self._try_together(joint, 1 + len(steadying))
+        before = {name for names in adopted for name in names}
+        joined = [c.technique.name for c in joint if c.technique.name in self.found.techniques]
+        for candidate in singly:
+            adopted += self._try_if_affordable(candidate)
+        self._ablate(adopted, [name for name in joined if name not in before], steadying)
+        for candidate in (*steadying, *(c for c in joint if c.technique.name in self.found.techniques)):
+            self._try_others(candidate)
+        return self.found
+
+    def _climb(self, climbing: Sequence[Candidate], then: int) -> list[list[str]]:
+        """Try one after the other; what was adopted each time. ``then``: comparisons that are to follow."""
+        adopted = []
+        for position, candidate in enumerate(climbing):
+            if candidate.technique.name in self.found.techniques:
+                continue
+            fitted = self._fitted(self.found, candidate)
+            if fitted is None:
+                continue
+            to_do = sum(map(_weight, climbing[position:])) + then
+            adopted.append(self._try(fitted, self._deadline.left * _weight(candidate) / to_do))
+        return [names for names in adopted if names]
+
+    def _ablate(
+        self, adopted: Sequence[Sequence[str]], joined: Sequence[str], steadying: Sequence[Candidate]
+    ) -> None:
+        """Leave of the plan what earns its place. ``adopted``: by a comparison each; ``joined``: together."""
+        names = [name for names in adopted for name in names]
+        alone = not joined and (not adopted or len(adopted[-1]) == 1)
+        ablation = Ablation(self._comparisons, {names[0] for names in adopted if len(names) == 1})
+        self.found = ablation.settle(self.found, joined)
+        # the last one tried alone was measured beside all the others already
+        self.found = ablation.settle(self.found, names[:-1] if alone else names)
+        for candidate in steadying:
+            if candidate.technique.name in self.found.techniques:
+                self.found = ablation.earned(self.found, candidate.technique.name)
+        self.found = ablation.once_more(self.found)
+
+    def _try_together(self, joint: Sequence[Candidate], still_to_do: int) -> Sequence[Candidate]:
+        """Adopt the first settings of all of ``joint`` if that gains; returns those that are to be tried
+        singly.
+
+        One that has no effect is left out and the rest tried again. Where the whole is slower, or fails and
+        nothing tells by whose fault, each is to be tried singly.
+        """
+        plan = self.found
+        group = self._fitting_each_other(plan, joint)
+        while len(group) > 1:
+            whole = plan
+            for candidate in group:
+                whole = whole.adding(candidate.technique.name, candidate.options[0])
+            if not self._comparisons.affords(plan, whole):
+                break
+            trial = self._comparisons.compare(TOGETHER, plan, whole, self._deadline.left / still_to_do)
+            kept = trial.upper() < KEEP_BELOW
+            names = {candidate.technique.name for candidate in group}
+            idle = {proof.technique for proof in trial.proofs if not proof.effective} & names
+            self._comparisons.record_together(trial, whole.only(names), kept, bool(idle))
+            if kept:
+                self.found = whole
+                return []
+            if trial.failure is None and (trial.ratio is None or trial.ratio.low <= 1):
+                return []
+            if not idle:
+                break
+            group = [candidate for candidate in group if candidate.technique.name not in idle]
+        return group
+
+    def _fitted(self, plan: Plan, candidate: Candidate) -> Candidate | None:
+        """The part of a candidate that can join ``plan``; None, and the reason is kept, where nothing can."""
+        fitted = candidate.fitting(plan, self._catalog)
+        if isinstance(fitted, Exclusion):
+            self.left_out.append(Refused(candidate.technique.name, (str(fitted),)))
+            return None
+        return fitted
+
+    def _fitting_each_other(self, plan: Plan, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Those whose first settings can all join ``plan``; of two that exclude each other, the first."""
+        found = []
+        for candidate in candidates:
+            name = candidate.technique.name
+            fitted = self._fitted(plan, candidate) if name not in plan.techniques else None
+            if fitted is not None:
+                found.append(replace(fitted, beside=()))
+                plan = plan.adding(name, fitted.options[0])
+        return found
+
+    def _try_if_affordable(self, candidate: Candidate) -> list[list[str]]:
+        """As ``_try``, the first settings only."""
+        first = replace(candidate, options=candidate.options[:1], beside=candidate.beside[:1])
+        adopted = self._try(first, self._deadline.left)
+        return [adopted] if adopted else []
+
+    def _try_others(self, candidate: Candidate) -> None:
+        """Adopt another of the candidate's settings than the first, where one gains more."""
+        name, plan = candidate.technique.name, self.found
+        first = plan.techniques.get(name, candidate.options[0])
+        fitting = candidate.fitting(plan, self._catalog)
+        options = () if isinstance(fitting, Exclusion) else fitting.options
+        others = [settings for settings in options if settings != first]
+        for position, settings in enumerate(others):
+            wanted = self.found.adding(name, settings)
+            if not self._comparisons.affords(self.found, wanted):
+                self._out_of_time(name, others[position:])
+                break
+            seconds = self._deadline.left / (len(others) - position)
+            trial = self._comparisons.compare(name, self.found, wanted, seconds)
+            kept = trial.upper() < KEEP_BELOW
+            reason = reason_of(trial, kept)
+            if name in self.found.techniques:
+                reason = "a gain over the settings before" if kept else f"{reason}: the settings before stay"
+            self._comparisons.record(name, settings, trial, kept, reason)
+            self.found = trial.b if kept else self.found
+
+    def _try(self, candidate: Candidate, seconds: float) -> list[str]:
+        """Adopt the best of the candidate's options that wins; returns what is new in the plan then."""
+        name, plan = candidate.technique.name, self.found
+        best, best_upper = plan, KEEP_BELOW
+        for number, settings in enumerate(candidate.options):
+            wanted = candidate.added_to(plan, number)
+            if not self._comparisons.affords(plan, wanted):
+                if number:
+                    self._out_of_time(name, candidate.options[number:])
+                else:
+                    self.untried.append(name)
+                break
+            trial = self._comparisons.compare(name, plan, wanted, seconds / len(candidate.options))
+            kept = trial.upper() < best_upper and not trial.never_pays
+            if kept:
+                best, best_upper = trial.b, trial.upper()
+            new = [other for other in wanted.techniques if other not in plan.techniques and other != name]
+            together = [f"with {technique_words(other, wanted.techniques[other])}" for other in new]
+            reason = ", ".join([reason_of(trial, kept), *together])
+            self._comparisons.record(name, settings, trial, kept, reason)
+        self.found = best
+        return [one for one in best.techniques if one not in plan.techniques]
+
+    def _out_of_time(self, name: str, options: Sequence[Settings]) -> None:
+        rest = " or ".join(map(settings_words, options))
+        self._comparisons.leave_out(name, f"the budget ended before {rest} could be tried")
+
+
+def _weight(candidate: Candidate) -> int:
+    """Its share of the time: fresh processes have to start, and need several pairs."""
+    return 1 if candidate.technique.scope == "live" else _EXPENSIVE

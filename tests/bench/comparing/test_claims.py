@@ -1,0 +1,208 @@
+"""What may be claimed, against simulation."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hasten.bench.comparing.claims import (
+    LOOKS_MOST,
+    SLOW,
+    Effort,
+    allowance,
+    effort_to_find,
+    is_gain,
+    is_slow,
+    least_found,
+    looks_needed,
+    looks_of,
+    margin,
+    shows_slow,
+    worth_looking,
+)
+
+SPREAD = 0.036  # of the log ratio of two processes, as measured on a real machine
+log_ratios_of_pairs = st.lists(st.floats(-0.5, 0.2), min_size=4, max_size=10)
+pairs_that_gain = st.builds(
+    lambda mean, apart: [mean + one for one in apart],
+    st.floats(-0.2, -0.02),
+    st.lists(st.floats(-0.01, 0.01), min_size=4, max_size=10),
+)
+times_alone = st.lists(st.floats(-0.1, 0.6), max_size=LOOKS_MOST)
+
+
+def simulated(true_ratio: float, count: int, times: int) -> Iterator[list[float]]:
+    """``times`` experiments of ``count`` normal log ratios each, always the same ones."""
+    source = random.Random(20240501)
+    for _ in range(times):
+        yield [source.gauss(math.log(true_ratio), SPREAD) for _ in range(count)]
+
+
+@pytest.mark.parametrize("count", [4, 6, 10])
+@pytest.mark.parametrize("looks", [0, LOOKS_MOST])
+def test_gains_are_hardly_ever_claimed_where_there_are_none(count: int, looks: int) -> None:
+    times = 3000
+    claims = sum(is_gain(log_ratios, [0.0] * looks) for log_ratios in simulated(1.0, count, times))
+    assert claims / times < 0.015
+
+
+@pytest.mark.parametrize("count", [4, 10])
+def test_the_bound_is_at_99_percent(count: int) -> None:
+    """With a true speedup of exactly the least that may be claimed, it is met one time in a hundred."""
+    times = 5000
+    met = sum(margin(log_ratios) > 0 for log_ratios in simulated(1 / 1.01, count, times))
+    assert met / times == pytest.approx(0.01, abs=0.004)
+
+
+def test_real_gains_are_claimed() -> None:
+    claims = sum(is_gain(log_ratios) for log_ratios in simulated(0.7, 4, 200))
+    assert claims > 190
+
+
+def test_a_claim_needs_four_pairs() -> None:
+    clear = [math.log(0.5), math.log(0.51), math.log(0.52), math.log(0.5)]
+    assert not is_gain(clear[:3])
+    assert looks_needed(clear[:3]) is None
+    assert is_gain(clear)
+
+
+def steady(speedup: float, pairs: int = 4) -> list[float]:
+    return [-math.log(speedup) + noise for noise in (1e-7, -1e-7) * (pairs // 2)]
+
+
+@pytest.mark.parametrize(("speedup", "claimed"), [(1.009, False), (1.011, True), (0.5, False)])
+def test_a_claim_needs_one_percent(speedup: float, claimed: bool) -> None:
+    assert is_gain(steady(speedup), [0.0] * 1000) is claimed
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("pairs", "looks", "least"),
+    [(4, 0, 1.057), (6, 0, 1.057), (10, 0, 1.053), (4, 20, 1.029), (10, 20, 1.025), (10, 34, 1.021)],
+)
+def test_a_claim_holds_if_one_in_ten_or_the_next_were_slow(pairs: int, looks: int, least: float) -> None:
+    """Pairs that agree: 1% and what such processes cost the mean."""
+    assert not is_gain(steady(least - 0.001, pairs), [0.0] * looks)
+    assert is_gain(steady(least + 0.001, pairs), [0.0] * looks)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("slow_by", [SLOW, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize("alone", [2, 8, 20])
+def test_a_slow_process_alone_counts_in_the_claim(slow_by: float, alone: int) -> None:
+    looks = [0.0] * (alone - 1)
+    added = allowance(steady(1.2), [*looks, slow_by]) - allowance(steady(1.2), [*looks, 0.0])
+    assert added == pytest.approx(slow_by / max(10, 4 + alone + 1))
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("log_time", [-1.0, -0.1, 0.0, 0.1, 0.2])
+def test_what_is_not_slow_is_a_process_that_was_seen_and_no_more(log_time: float) -> None:
+    assert allowance(steady(1.2, 10), [log_time]) == pytest.approx(SLOW / 12)
+    assert not is_slow(log_time)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("pairs", [4, 6, 10])
+@pytest.mark.parametrize("where", [0, -1])
+def test_where_a_pair_was_slow_the_bound_has_it_in(pairs: int, where: int) -> None:
+    log_ratios = steady(1.3, pairs)
+    log_ratios[where] += SLOW
+    assert shows_slow(log_ratios)
+    assert allowance(log_ratios) == 0.0
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("pairs", [4, 5, 6, 7, 8, 9, 10])
+@pytest.mark.parametrize("speedup", [1.05, 1.1, 1.2, 1.5])
+def test_a_pair_that_is_slower_never_makes_a_claim(pairs: int, speedup: float) -> None:
+    """The allowance goes where a pair is called slow; the bound must have grown by more."""
+    source = random.Random(pairs)
+    log_ratios = [-math.log(speedup) + source.gauss(0, 0.01) for _ in range(pairs)]
+    before = margin(log_ratios) - allowance(log_ratios)
+    for slower in range(1, 100):
+        changed = [*log_ratios[:-1], max(log_ratios) + slower / 100]
+        assert margin(changed) - allowance(changed) < before
+
+
+@given(log_ratios_of_pairs, times_alone)
+def test_no_claim_is_made_that_the_bound_alone_would_not(log_ratios: list[float], looks: list[float]) -> None:
+    assert not is_gain(log_ratios, looks) or margin(log_ratios) > 0
+
+
+@given(pairs_that_gain, times_alone)
+def test_as_many_as_are_needed_make_it_a_claim_and_fewer_do_not(
+    log_ratios: list[float], looks: list[float]
+) -> None:
+    needed = looks_needed(log_ratios, looks)
+    assert (needed == 0) == is_gain(log_ratios, looks)
+    assert (needed is None) == (margin(log_ratios) <= 0)
+    if needed is not None and 0 < needed < 10_000:
+        assert is_gain(log_ratios, [*looks, *[0.0] * (needed + 1)])
+        assert not is_gain(log_ratios, [*looks, *[0.0] * (needed - 1)])
+
+
+@given(log_ratios_of_pairs, times_alone, st.integers(0, 30))
+def test_none_is_started_where_it_decides_nothing(
+    log_ratios: list[float], looks: list[float], most: int
+) -> None:
+    if worth_looking(log_ratios, looks, most):
+        assert not is_gain(log_ratios, looks)
+        assert is_gain(log_ratios, [*looks, *[0.0] * (most - len(looks))])
+
+
+def test_the_usual_process_is_the_median_of_those_in_pairs() -> None:
+    """However many of those started besides are slow."""
+    assert looks_of([1.0, 1.0, 1.0, 2.0, 1.0], 3) == pytest.approx([math.log(2), 0.0])
+    assert looks_of([1.0, 1.0, 1.0, *[2.0] * 9], 3) == pytest.approx([math.log(2)] * 9)
+    assert looks_of([1.0, 2.0], 2) == []
+
+
+@pytest.mark.parametrize("pairs", [4, 6, 10])
+@pytest.mark.parametrize("looks", [0, 6, LOOKS_MOST])
+def test_the_least_gain_found_is_claimed_four_times_in_five(pairs: int, looks: int) -> None:
+    """Where no process is slow, all that may be started are looked at in the end."""
+    spread_exactly = [SPREAD / math.sqrt(2), -SPREAD / math.sqrt(2)]
+    gain = least_found(spread_exactly, pairs, looks)
+    times = 3000
+    drawn = simulated(1 / (1 + gain), pairs, times)
+    claims = sum(is_gain(log_ratios, [0.0] * looks) for log_ratios in drawn)
+    assert claims / times == pytest.approx(0.8, abs=0.022)  # three standard errors
+
+
+def test_how_far_pairs_lie_apart_decides_and_not_where_they_lie() -> None:
+    near, far = [0.0, 0.01, 0.02, 0.03], [0.0, 0.1, 0.2, 0.3]
+    assert least_found([0.5 + value for value in near], 4) == pytest.approx(least_found(near, 4))
+    assert least_found(near, 4) < least_found(far, 4)
+    assert least_found(near, 10) < least_found(near, 6) < least_found(near, 4)
+    assert least_found(near, 10, 20) < least_found(near, 10, 2) < least_found(near, 10)
+
+
+def test_pairs_that_agree_find_the_least_gain_and_what_may_be_unseen() -> None:
+    assert least_found([-0.1] * 4, 4) == pytest.approx(1.01 * math.exp(SLOW / 10) - 1)
+    assert least_found([-0.1] * 3 + [-0.1 + SLOW], 10**6) == pytest.approx(0.01, abs=1e-2)
+
+
+MOST = Effort(10, LOOKS_MOST)
+
+
+@pytest.mark.parametrize("effort", [*(Effort(n) for n in range(4, 11)), Effort(10, 1), Effort(10, 20)])
+def test_as_much_effort_as_a_gain_takes(effort: Effort) -> None:
+    log_ratios = [0.0, 0.05, -0.05, 0.02, -0.02, 0.0]
+    gain = least_found(log_ratios, effort.pairs, effort.looks)
+    assert effort_to_find(gain + 1e-9, log_ratios, MOST) == effort
+
+
+def test_a_claim_takes_four_pairs_and_some_gains_are_too_small() -> None:
+    log_ratios = [0.0, 0.05, -0.05, 0.02, -0.02, 0.0]
+    assert effort_to_find(1.0, log_ratios, MOST) == Effort(4)
+    assert effort_to_find(0.02, log_ratios, MOST) is None
+
+
+def test_two_processes_alone_take_as_long_as_a_pair() -> None:
+    assert Effort(4, 6).in_pairs == 7

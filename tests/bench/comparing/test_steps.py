@@ -1,0 +1,201 @@
+"""From single steps to the time of a block."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from hasten.bench.comparing.steps import (
+    GONE_THROUGH,
+    LOADED,
+    STEPS,
+    Rhythm,
+    in_unit,
+    measure,
+    regular_steps,
+    rhythm_of,
+    spoilt,
+)
+from hasten.inside.observing.observer import cycle_length
+from hasten.records.observation import Step
+from tests.bench.made_up import step
+
+PLAIN = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
+
+
+def test_the_rhythm_is_the_most_frequent_step() -> None:
+    steps = [step(0.02) for _ in range(9)] + [step(0.5, evaluations=30, restarts=2)]
+    assert rhythm_of(steps) == Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.02)
+
+
+def test_a_step_with_an_evaluation_in_it_is_not_regular() -> None:
+    usual, evaluating, restarting = step(), step(evaluations=1), step(restarts=1)
+    assert regular_steps([usual, evaluating, restarting, usual], PLAIN) == [usual, usual]
+
+
+def test_a_forward_pass_without_gradients_in_every_step_is_regular() -> None:
+    steps = [step(evaluations=2) for _ in range(20)]
+    rhythm = rhythm_of(steps)
+    assert rhythm.evaluations == 2
+    assert regular_steps([*steps, step(evaluations=3), step(evaluations=1)], rhythm) == [
+        *steps,
+        step(evaluations=1),
+    ]
+
+
+def test_a_loader_begun_anew_in_every_step_is_regular() -> None:
+    steps = [step(restarts=1) for _ in range(20)]
+    assert regular_steps(steps, rhythm_of(steps)) == steps
+
+
+TWO_OPTIMIZERS = [(0, 1, 1), (1, 2, 1)]
+FIVE_CRITICS = [(0, 2, 1)] * 5 + [(1, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("block", "length"), [([(0, 1, 1)], 1), (TWO_OPTIMIZERS, 2), ([(0, 4, 4)], 1), (FIVE_CRITICS, 6)]
+)
+def test_the_cycle_is_the_shortest_repeating_block(block: list[tuple[int, int, int]], length: int) -> None:
+    assert cycle_length(block * 6) == length
+
+
+def test_a_remainder_at_an_epochs_end_does_not_hide_the_cycle() -> None:
+    signatures = TWO_OPTIMIZERS * 15
+    signatures[11] = (1, 1, 1)
+    assert cycle_length(signatures) == 2
+
+
+def test_without_a_pattern_every_step_is_a_cycle() -> None:
+    assert cycle_length([(n * n % 7, n % 3 + 1, 1) for n in range(40)]) == 1
+
+
+def test_the_rhythm_of_two_optimizers_is_a_cycle_of_both() -> None:
+    generator = [step(0.03, signature=(1, 2, 1)) for _ in range(10)]
+    critic = [step(0.01, signature=(0, 1, 1)) for _ in range(10)]
+    steps = [s for pair in zip(critic, generator, strict=True) for s in pair]
+    rhythm = rhythm_of(steps)
+    assert rhythm.cycle == 2
+    assert rhythm.cycle_seconds == pytest.approx(0.04)
+
+
+def test_the_first_cycle_of_a_block_does_not_count() -> None:
+    block = measure([step(9.0), step(0.02), step(0.02)], PLAIN)
+    assert block is not None
+    assert block.step_seconds == pytest.approx(0.02)
+
+
+def test_as_many_cycles_are_discarded_as_asked() -> None:
+    steps = [step(9.0), step(9.0), step(0.02), step(0.02)]
+    block = measure(steps, PLAIN, discard=2)
+    assert block is not None
+    assert block.step_seconds == pytest.approx(0.02)
+
+
+def test_a_smaller_last_batch_is_not_taken_for_a_faster_step() -> None:
+    """Half the samples in half the time is the same speed."""
+    smaller = [step(), *(step(0.005, samples=4) for _ in range(3)), step(0.01), step(0.01)]
+    block = measure(smaller, PLAIN)
+    assert block is not None
+    assert block.sample_seconds == pytest.approx(0.01 / 8)
+
+
+# samples that a loader gave, and that went through the modules, by step; and what times are compared per
+UNITS = [
+    pytest.param([(8, None)], LOADED, 0.01 / 8, id="a loader"),
+    pytest.param([(8, 5)], LOADED, 0.01 / 8, id="a loader, whatever went through"),
+    pytest.param([(8, None)] * 9 + [(None, None)], LOADED, 0.01 / 8, id="a loader that is read ahead"),
+    pytest.param([(None, 32)], GONE_THROUGH, 0.01 / 32, id="no loader"),
+    pytest.param(
+        [(100, None)] + [(None, 32)] * 29, GONE_THROUGH, 0.01 / 32, id="a loader for something else"
+    ),
+    pytest.param([(None, 32)] * 15 + [(None, 31)], GONE_THROUGH, 0.01 / 32, id="a remainder"),
+    pytest.param([(None, None)], STEPS, 0.01, id="nobody knows"),
+    pytest.param([(None, 32), (None, None), (None, 32)], STEPS, 0.01, id="known of some"),
+    pytest.param([(8, None), (None, None), (None, None)], STEPS, 0.01, id="a loader now and then"),
+]
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(("counts", "unit", "seconds"), UNITS)
+def test_per_what_times_are_compared(
+    counts: list[tuple[int | None, int | None]], unit: str, seconds: float
+) -> None:
+    steps = [step(0.01, samples=loaded, inputs=inputs) for loaded, inputs in (counts * 30)[:30]]
+    rhythm = rhythm_of(steps)
+    assert rhythm.unit == unit
+    block = measure(steps, rhythm)
+    assert block is not None
+    assert block.sample_seconds == pytest.approx(seconds)
+    known = {step.samples for step in in_unit(steps, rhythm)}
+    assert (known == {None}) == (unit == STEPS)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("unit", "samples", "inputs"),
+    [(LOADED, None, None), (LOADED, None, 32), (GONE_THROUGH, None, None), (GONE_THROUGH, 8, None)],
+)
+def test_a_block_of_one_plan_is_never_compared_per_something_else(
+    unit: str, samples: int | None, inputs: int | None
+) -> None:
+    """Else a plan under which samples cannot be seen would be that many times slower, or faster."""
+    steps = [step(samples=samples, inputs=inputs) for _ in range(8)]
+    assert measure(steps, replace(PLAIN, unit=unit)) is None
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("samples", [None, 8, 16])
+@pytest.mark.parametrize("inputs", [None, 32])
+def test_compared_per_step_samples_do_not_matter(samples: int | None, inputs: int | None) -> None:
+    steps = [step(0.02, samples=samples, inputs=inputs) for _ in range(8)]
+    block = measure(steps, replace(PLAIN, unit=STEPS))
+    assert block is not None
+    assert block.sample_seconds == pytest.approx(0.02)
+
+
+def test_times_are_of_whole_cycles() -> None:
+    """A cycle of a slow and a fast step; the discarded one and the half one at the end do not count."""
+    rhythm = Rhythm(evaluations=0, restarts=0, cycle=2, cycle_seconds=0.04)
+    steps = [step(5.0), step(5.0), *[step(0.03), step(0.01)] * 3, step(5.0)]
+    block = measure(steps, rhythm)
+    assert block is not None
+    assert block.step_seconds == pytest.approx(0.02)
+    assert block.sample_seconds == pytest.approx(0.04 / 16)
+
+
+def test_a_cycle_with_an_evaluation_in_it_does_not_count() -> None:
+    steps = [step(), step(0.02), step(7.0, evaluations=1), step(0.02), step(0.02)]
+    rhythm = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.02)
+    block = measure(steps, rhythm)
+    assert block is not None
+    assert block.step_seconds == pytest.approx(0.02)
+    pairs = Rhythm(evaluations=0, restarts=0, cycle=2, cycle_seconds=0.04)
+    assert measure([step(), *steps], pairs) is None  # one whole cycle of the two is left
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [],
+        [step(), step()],
+        [step(), step(), step(evaluations=1)],
+        [step(restarts=1) for _ in range(9)],
+    ],
+)
+def test_fewer_than_two_regular_cycles_cannot_be_timed(steps: list[Step]) -> None:
+    assert measure(steps, PLAIN) is None
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_no_number_is_seen(bad: float) -> None:
+    rhythm = Rhythm(0, 0, 1, 0.01)
+    assert spoilt([step(), step(losses=()), step(losses=(0.5, 2.0))], rhythm) == ""
+    assert spoilt([step(), step(losses=(0.5, bad)), step()], rhythm) == "the loss is no longer a number"
+
+
+def test_a_loss_that_was_there_must_still_be() -> None:
+    unseen = [step(losses=())] * 3
+    assert spoilt(unseen, Rhythm(0, 0, 1, 0.01)) == "the loss can no longer be seen"
+    assert spoilt(unseen, rhythm_of(unseen)) == ""

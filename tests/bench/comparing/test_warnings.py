@@ -1,0 +1,104 @@
+"""What may spoil a measurement, told from made-up readings, steps and confirmations."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from hasten.bench.comparing.warnings import before_tuning, has_two_speeds, while_tuning
+from hasten.records.plan import Plan
+from hasten.records.trial import Trial
+from hasten.records.vitals import Vitals
+from tests.bench.made_up import observation, step, trial
+
+QUIET = Vitals(1000, 10_000, 100, 3, 50, 7, (1980,))
+
+
+def steps(times: Sequence[float]) -> Any:
+    return observation(steps=tuple(step(seconds) for seconds in times))
+
+
+def even(count: int = 60) -> list[float]:
+    noise = random.Random(0)
+    return [0.01 * noise.lognormvariate(0, 0.03) for _ in range(count)]
+
+
+def said(after: Vitals = QUIET, times: Sequence[float] = (), confirmation: Trial | None = None) -> list[str]:
+    return while_tuning(QUIET, after, steps(times or even()), confirmation)
+
+
+# ---- before
+@pytest.mark.parametrize(("busy", "share"), [(190, None), (420, "42%")])
+def test_a_busy_machine_is_told_with_its_share_and_advice(busy: int, share: str | None) -> None:
+    warnings = before_tuning(QUIET, Vitals(1000 + busy, 11_000))
+    assert len(warnings) == (share is not None)
+    assert all(str(share) in text and "measure when the machine is quiet" in text for text in warnings)
+
+
+def test_counters_that_stand_still_or_are_not_there_say_nothing() -> None:
+    assert before_tuning(QUIET, QUIET) == before_tuning(Vitals(), Vitals()) == []
+    assert while_tuning(Vitals(), Vitals(), steps(even()), None) == []
+
+
+# ---- the machine meanwhile
+def test_a_steady_machine_is_no_matter() -> None:
+    assert said(Vitals(1900, 11_000, 200, 5, 60, 7, (1995,))) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "text", "advice"),
+    [
+        (Vitals(quota_periods=200, quota_stops=13), "in 10% of its periods", "fewer threads"),
+        (Vitals(swapped_pages=5000), "swapped to disk", "Free memory"),
+        (Vitals(heat_stops=9), "slowed down 2 times because they were hot", "has cooled"),
+        (Vitals(gpu_clocks=(1400,)), "clock moved", "--lock-gpu-clocks"),
+    ],
+)
+def test_what_happened_to_the_machine_is_told_with_advice(after: Vitals, text: str, advice: str) -> None:
+    (warning,) = said(after)
+    assert text in warning
+    assert advice in warning
+
+
+# ---- the steps
+def test_few_steps_are_told() -> None:
+    (warning,) = said(times=even(12))
+    assert "only 12 blocks of steps could be watched" in warning
+
+
+def test_a_warm_up_that_is_not_over_is_told() -> None:
+    (warning,) = said(times=[0.02 - 0.0001 * n for n in range(60)])
+    assert "still getting faster" in warning
+    assert "--warmup" in warning
+
+
+def test_two_speeds_are_told() -> None:
+    (warning,) = said(times=[time * (1.5 if n // 5 % 2 else 1.0) for n, time in enumerate(even())])
+    assert "two speeds" in warning
+    assert "longer --budget" in warning
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_speed_with_noise_or_spikes_is_not_two(seed: int) -> None:
+    noise = random.Random(seed)
+    times = [0.01 * noise.lognormvariate(0, 0.1) for _ in range(60)]
+    spikes = [time * (4.0 if noise.random() < 0.05 else 1.0) for time in times]
+    assert not has_two_speeds(times)
+    assert not has_two_speeds(spikes)
+    assert not has_two_speeds([noise.uniform(0.01, 0.014) for _ in range(60)])
+
+
+def test_equal_times_have_one_speed() -> None:
+    assert not has_two_speeds([0.01] * 60)
+
+
+# ---- the confirmation
+@pytest.mark.parametrize(("seconds", "told"), [(0.011, False), (0.02, True)])
+def test_a_machine_that_became_slower_is_told(seconds: float, told: bool) -> None:
+    confirmation = trial((0.5,) * 4, Plan({"bf16": {}}), step_seconds_a=seconds)
+    warnings = said(confirmation=confirmation)
+    assert bool(warnings) == told
+    assert all("2.0 times as long" in text and "when it is steady" in text for text in warnings)

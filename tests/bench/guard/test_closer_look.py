@@ -1,0 +1,116 @@
+"""The guard's closer look, in real trainings: more perturbed baselines, one in float64, and each technique
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hasten.bench.guard import guard as guarding
+from hasten.bench.guard.checked_steps import watch
+from hasten.bench.guard.departures import departure, gradient_departures
+from hasten.bench.guard.guard import closer_look, each_alone, guard
+from hasten.bench.guard.judging import verdict_on
+from hasten.bench.stage import Stage
+from hasten.bench.workers.process import wait_all_started
+from hasten.inside.techniques.catalog import CATALOG
+from hasten.launch import local
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.verdict import GuardVerdict
+from tests.bench import faulty_techniques
+from tests.bench.faulty_techniques import SLIGHT, TRAINING, TRAININGS
+from tests.bench.real_workers import stage_for
+from tests.inside.distributed.forked import workers_forked
+
+STEPS = 30
+FAULTS = [Plan({"gradients_scaled": {}}), Plan({SLIGHT: {}})]
+HARMLESS = Plan({"channels_last": {}})
+IN_FLOAT32_ALONE = TRAINING.replace(
+    "loss = factor", "assert pictures.element_size() == 4\n        loss = factor"
+)
+
+
+@pytest.fixture(autouse=True)
+def _with_faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(local, "BOOTSTRAP", Path(faulty_techniques.__file__))
+    for name, fault in faulty_techniques.FAULTS.items():
+        monkeypatch.setitem(CATALOG, name, fault)
+    with workers_forked():
+        yield
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with stage_for(tmp_path, TRAINING, *TRAININGS["adam"]) as made:
+        yield made
+
+
+def alarmed(*_: object) -> GuardVerdict:
+    return GuardVerdict("not held", STEPS, reasons=("the loss departs",))
+
+
+def test_a_baseline_in_float64_tells_how_far_each_tensor_is_rounded(stage: Stage) -> None:
+    """From the same weights, batches and masks of dropout."""
+    with (
+        stage.worker(BASELINE, seed=1, witness=True) as plain,
+        stage.worker(BASELINE, seed=1, witness=True, doubled=True) as doubled,
+    ):
+        wait_all_started([plain, doubled])
+        _, (exact,) = watch(plain, [doubled], STEPS, stage.aside)
+    assert exact.failed == ""
+    assert [check.step for check in exact.checks] == [1, 2, 10, 21, 30]
+    assert all(1e-9 < departed.residual < 1e-4 for departed in gradient_departures(exact.checks))
+    before_a_norm = [departure(check.gradient["0.bias"]).residual for check in exact.checks]
+    assert before_a_norm == pytest.approx([1.0] * 5, abs=1e-3)  # it is nothing but rounding
+
+
+def test_a_false_alarm_does_not_survive_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Iterator[Callable[..., GuardVerdict]] = iter([alarmed, verdict_on])
+    monkeypatch.setattr(guarding, "verdict_on", lambda *args: next(calls)(*args))
+    found = guard(stage, HARMLESS, False, "float32", seed=1, steps=STEPS)
+    assert found.passed, found.reasons
+    assert found.numerics.worst_tensor is not None
+    assert found.numerics.worst_tensor.tensor != "0.bias"
+
+
+@pytest.mark.parametrize("plan", FAULTS, ids=lambda plan: plan.label)
+@pytest.mark.parametrize("shown", [1.0, pytest.param(1e4, marks=pytest.mark.thorough)])
+def test_a_fault_does(stage: Stage, plan: Plan, shown: float) -> None:
+    """However much noise the losses are allowed."""
+    (found,) = closer_look(stage, [plan], False, "float32", 1, STEPS, shown)
+    assert found.accuracy == "not held"
+    assert found.reasons[-1].startswith("the gradient of ")
+
+
+def test_a_script_that_needs_float32_is_looked_at_without(tmp_path: Path) -> None:
+    with stage_for(tmp_path, IN_FLOAT32_ALONE, *TRAININGS["adam"]) as stage:
+        harmless, fault = closer_look(stage, [HARMLESS, FAULTS[0]], False, "float32", 1, STEPS)
+    assert (harmless.passed, fault.accuracy) == (True, "not held")
+
+
+def test_where_it_fails_the_first_verdict_stands(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarding, "verdict_on", alarmed)
+    refused = replace(alarmed(), accuracy="not checked")
+    monkeypatch.setattr(guarding, "closer_look", lambda *_: [refused])
+    assert guard(stage, HARMLESS, False, "float32", seed=1, steps=STEPS) == alarmed()
+
+
+def test_each_technique_alone_names_the_culprit(stage: Stage) -> None:
+    plan = Plan({"dataset_in_ram": {}, "gradients_scaled": {}, "fused_optimizer": {}, "channels_last": {}})
+    found = each_alone(stage, plan, False, "float32", 1, STEPS)
+    assert {name: verdict.passed for name, verdict in found.items()} == {
+        name: name != "gradients_scaled" for name in plan.techniques
+    }
+    assert found["dataset_in_ram"].loss_curve.deviation == 0.0
+    assert (found["channels_last"].loss_curve.deviation or 0.0) > 0.0
+
+
+def test_what_cannot_be_checked_alone_is_left_out(stage: Stage) -> None:
+    plan = Plan({"batched_fetch": {}, "gradients_scaled": {}})
+    found = each_alone(stage, plan, False, "float32", 1, STEPS)
+    assert found.keys() >= {"gradients_scaled"}
+    assert not any(verdict.unchecked for verdict in found.values())

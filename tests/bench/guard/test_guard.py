@@ -1,0 +1,339 @@
+"""The guard's judgement on made-up testimonies, and its conduct when a training fails under its eyes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hasten.bench.guard.checked_steps import Watched
+from hasten.bench.guard.guard import guard
+from hasten.bench.guard.judging import LEAST_STEPS, judge
+from hasten.bench.guard.judging import verdict_on as watched_verdict
+from hasten.bench.guard.single_steps import ROUNDING
+from hasten.bench.workers.ending import (
+    Killed,
+    PlanRefused,
+    ScriptEnded,
+    ScriptOver,
+    Silence,
+)
+from hasten.errors import WorkerError
+from hasten.records.codec import to_json
+from hasten.records.plan import Plan
+from hasten.records.trace import BatchTrace, Mode, StepTrace
+from hasten.records.verdict import Difference, GuardVerdict
+from tests.bench.paper_workers import PaperStage, PaperWorker
+
+Testimony = list[StepTrace]
+FLOAT32 = 2.0**-20
+
+
+def training(steps: int = 60, noise: float = 0.0) -> Testimony:
+    """A training whose loss falls from 2 to 1, with rounding ``noise`` that alternates."""
+    return [
+        StepTrace(
+            optimizer=0,
+            batches=(f"batch {n}",),
+            samples=(BatchTrace(n // 20, 20, tuple(f"sample {n % 20 * 4 + k}" for k in range(4))),),
+            modes=(Mode(True),),
+            rates=((0.1 * 0.99**n,),),
+            streams=f"stream {n}",
+            losses=((1 + math.exp(-n / 20)) * (1 + (-1) ** n * noise),),
+        )
+        for n in range(steps)
+    ]
+
+
+def verdict_on(candidate: Testimony, draws: bool = False, noise: float = FLOAT32) -> GuardVerdict:
+    return judge(training(), training(noise=noise), candidate, draws, "float32")
+
+
+def changed(at: int, **values: Any) -> Testimony:
+    """The usual testimony, different in step ``at`` (counted from 1)."""
+    other = training()
+    other[at - 1] = replace(other[at - 1], **values)
+    return other
+
+
+def with_losses(factor: Callable[[int], float]) -> Testimony:
+    return [
+        replace(step, losses=tuple(loss * factor(n) for loss in step.losses))
+        for n, step in enumerate(training(), 1)
+    ]
+
+
+def test_the_same_training_passes() -> None:
+    verdict = verdict_on(training())
+    assert verdict.passed
+    assert verdict.reasons == ()
+    assert verdict.steps == 60
+    assert verdict.invariants.differing == ()
+    assert verdict.loss_curve.held
+    assert verdict.loss_curve.deviation == 0.0
+
+
+def test_rounding_as_large_as_the_perturbed_baselines_passes() -> None:
+    assert verdict_on(training(noise=-FLOAT32)).passed
+
+
+DIFFERENCES: dict[str, tuple[str, Any]] = {
+    "content": ("batches", ("another batch",)),
+    "number": ("batches", ("batch 6", "batch 7")),
+    "mode": ("modes", (Mode(False),)),
+    "rate": ("rates", ((0.05,),)),
+    "optimizer": ("optimizer", 1),
+    "random numbers": ("streams", "elsewhere"),
+}
+WORDS = {
+    "batches": "batches left the loader with other content or in another order",
+    "modes": "train/eval flags differ",
+    "rates": "learning rates differ",
+    "optimizer": "optimizers stepped in another order",
+    "streams": "other random numbers were drawn",
+}
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES)
+def test_what_must_be_equal_fails_with_the_first_step_at_which_it_is_not(difference: str) -> None:
+    key, value = DIFFERENCES[difference]
+    candidate = changed(7, **{key: value})
+    candidate[30] = replace(candidate[30], **{key: value})
+    verdict = verdict_on(candidate)
+    assert verdict.accuracy == "not held"
+    assert verdict.invariants.differing == (Difference(key, 7),)
+    assert verdict.reasons == (f"{WORDS[key]} (from step 7)",)
+    assert [what for what in WORDS if verdict.differs_in(what)] == [key]
+
+
+def test_batches_in_another_order_fail_unless_the_plan_may_draw() -> None:
+    candidate = training()
+    first, second = candidate[3:5]
+    candidate[3] = replace(first, batches=second.batches)
+    candidate[4] = replace(second, batches=first.batches)
+    assert not verdict_on(candidate).passed
+    assert verdict_on(candidate, draws=True).passed
+
+
+def with_sample(at: int, sample: str, made: Testimony | None = None) -> Testimony:
+    """Another first sample in step ``at``, counted from 1."""
+    other = made or training()
+    step = other[at - 1]
+    (batch,) = step.samples
+    samples = (replace(batch, digests=(sample, *batch.digests[1:])),)
+    other[at - 1] = replace(step, batches=(f"batch with {sample}",), samples=samples)
+    return other
+
+
+def test_samples_in_another_order_pass_where_the_plan_may_draw() -> None:
+    candidate = training()
+    candidate[20:40] = [
+        replace(step, batches=other.batches, samples=other.samples)
+        for step, other in zip(candidate[20:40], reversed(training()[20:40]), strict=True)
+    ]
+    assert verdict_on(candidate, draws=True).passed
+
+
+@pytest.mark.parametrize("sample", ["another", "sample 8"], ids=["not of the data", "drawn twice"])
+def test_other_samples_in_an_epoch_fail_even_where_the_plan_may_draw(sample: str) -> None:
+    verdict = verdict_on(with_sample(4, sample), draws=True)
+    assert verdict.reasons == ("an epoch had other samples",)
+
+
+def test_an_epoch_that_did_not_come_to_its_end_may_have_had_any() -> None:
+    candidate = with_sample(47, "sample 8")[:55]
+    assert judge(training(55), training(55, FLOAT32), candidate, True, "float32").passed
+
+
+def test_samples_that_are_random_themselves_cannot_be_compared() -> None:
+    """As with random augmentation: the baseline does not repeat them either when it draws anew."""
+    perturbed = with_sample(3, "augmented otherwise", training(noise=FLOAT32))
+    candidate = with_sample(3, "augmented yet otherwise")
+    assert judge(training(), perturbed, candidate, True, "float32").passed
+    assert not judge(training(), perturbed, candidate, False, "float32").passed
+
+
+def test_other_random_numbers_pass_where_the_plan_may_draw() -> None:
+    assert verdict_on(changed(3, streams="elsewhere"), draws=True).passed
+
+
+@pytest.mark.parametrize("key", ["modes", "rates", "optimizer"])
+def test_what_draws_does_not_excuse_fails_all_the_same(key: str) -> None:
+    value = next(value for known, value in DIFFERENCES.values() if known == key)
+    assert not verdict_on(changed(3, **{key: value}), draws=True).passed
+
+
+@pytest.mark.parametrize("losses", [[math.nan], [math.inf], [], [1.0, 1.0]])
+def test_losses_that_are_missing_or_no_numbers_fail(losses: list[float]) -> None:
+    verdict = verdict_on(changed(5, losses=tuple(losses)))
+    assert verdict.reasons == ("losses are missing, or no numbers",)
+    assert verdict.loss_curve.deviation is None
+
+
+@pytest.mark.parametrize("losses", [[math.nan], [math.inf], []])
+def test_a_baseline_that_rounding_alone_ruins_is_no_measure(losses: list[float]) -> None:
+    """Otherwise the tolerance would be without end."""
+    perturbed = training(noise=FLOAT32)
+    perturbed[9] = replace(perturbed[9], losses=tuple(losses))
+    verdict = judge(training(), perturbed, with_losses(lambda _: 3.0), False, "float32")
+    assert not verdict.passed
+    json.dumps(to_json(verdict), allow_nan=False)
+
+
+def test_a_script_without_losses_cannot_be_judged() -> None:
+    silent = [replace(step, losses=()) for step in training()]
+    assert not judge(silent, silent, silent, False, "float32").passed
+
+
+@pytest.mark.parametrize(("steps", "passed"), [(LEAST_STEPS - 1, False), (LEAST_STEPS, True), (0, False)])
+def test_too_few_steps_prove_nothing(steps: int, passed: bool) -> None:
+    verdict = judge(training(steps), training(steps, FLOAT32), training(steps), False, "float32")
+    assert verdict.passed is passed
+    if not passed:
+        assert f"only {steps} steps could be compared, and {LEAST_STEPS} are needed" in verdict.reasons
+
+
+def test_a_training_that_ends_sooner_fails() -> None:
+    verdict = verdict_on(training(40))
+    assert verdict.reasons == ("one training took 60 steps, the other 40",)
+
+
+def test_a_script_that_does_not_repeat_itself_cannot_be_judged() -> None:
+    verdict = judge(training(), changed(2, streams="elsewhere"), training(), False, "float32")
+    (reason,) = verdict.reasons
+    assert "does not repeat itself from one seed" in reason
+    assert "other random numbers were drawn (from step 2)" in reason
+
+
+@pytest.mark.parametrize("factor", [1.05, 0.95, 1.001])
+def test_a_loss_that_is_off_fails_whether_it_is_worse_or_better(factor: float) -> None:
+    verdict = verdict_on(with_losses(lambda _: factor))
+    (reason,) = verdict.reasons
+    assert "the loss departs from the baseline's" in reason
+    assert verdict.loss_curve.bias == pytest.approx(factor - 1, rel=0.1)
+
+
+def test_a_loss_that_departs_late_fails() -> None:
+    assert not verdict_on(with_losses(lambda n: 1.01 if n > 50 else 1.0)).passed
+
+
+def test_the_tolerance_is_four_times_what_the_perturbation_does() -> None:
+    noise = 2.0**-8
+    assert verdict_on(with_losses(lambda _: 1 + 3.5 * noise), noise=noise).passed
+    assert not verdict_on(with_losses(lambda _: 1 + 4.5 * noise), noise=noise).passed
+
+
+def test_differences_below_the_floor_pass() -> None:
+    assert verdict_on(with_losses(lambda _: 1 + 5e-7), noise=0.0).passed
+    assert not verdict_on(with_losses(lambda _: 1 + 5e-6), noise=0.0).passed
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        training(),
+        [],
+        changed(5, losses=(math.nan,)),
+        changed(5, losses=(-math.inf,)),
+        with_losses(lambda _: -3.0),
+        with_losses(lambda n: 0.0 if n > 5 else 1.0),
+    ],
+)
+def test_a_verdict_is_json(candidate: Testimony) -> None:
+    text = json.dumps(to_json(verdict_on(candidate)), allow_nan=False)
+    assert json.loads(text)["loss_curve"]["precision"] == "float32"
+
+
+def ended(how: str, detail: str = "") -> ScriptOver:
+    return ScriptOver(ScriptEnded(how, detail, (), ()))
+
+
+ERRORS = {
+    "refused": (PlanRefused("malloc", "not this one"), "malloc: not this one"),
+    "killed": (Killed("the script's process was killed by SIGKILL (out of memory?)"), "killed by SIGKILL"),
+    "silent": (Silence("the script was silent for 120 s"), "silent for 120 s"),
+    "ended": (WorkerError("the script's process ended with exit code 3"), "exit code 3"),
+    "script": (ended("raised", "Traceback ...\nRuntimeError: cannot view\n"), "RuntimeError: cannot view"),
+    "short": (ended("completed"), "the script came to its end"),
+}
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("why_not", ERRORS)
+@pytest.mark.parametrize("number", [0, 1, 2], ids=["baseline", "perturbed", "plan"])
+def test_a_training_that_could_not_be_watched_says_nothing_of_accuracy(why_not: str, number: int) -> None:
+    """Neither held nor lost, whichever of the three it was."""
+    error, said = ERRORS[why_not]
+
+    def fail(worker: PaperWorker) -> None:
+        if worker is stage.workers[number]:
+            raise error
+
+    stage = PaperStage(on_start=fail)
+    verdict = guard(stage.as_stage(), Plan({"malloc": {}}), False, "float32", seed=0)
+    assert (verdict.accuracy, verdict.why_not) == ("not checked", why_not)
+    assert verdict.refused == ("malloc" if why_not == "refused" else "")
+    assert not verdict.passed
+    assert said in verdict.reasons[0]
+    assert len(stage.workers) == 3
+    assert all(worker.stopped for worker in stage.workers)
+    json.dumps(to_json(verdict), allow_nan=False)
+
+
+SILENT = changed(9, losses=[])
+NAN = changed(9, losses=(math.nan,))
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("trainings", "draws", "accuracy", "why_not"),
+    [
+        ((training(), changed(2, streams="x"), training()), False, "not checked", "unrepeatable"),
+        ((training(), changed(2, modes=(Mode(False),)), training()), True, "not checked", "unrepeatable"),
+        ((training(9), training(9), training(9)), False, "not checked", "short"),
+        (([], [], []), False, "not checked", "short"),
+        ((training(9), training(9), training(7)), False, "not held", ""),
+        ((training(), training(), SILENT), False, "not held", ""),
+        ((training(), training(), NAN), False, "not held", ""),
+        ((training(), NAN, training()), False, "not checked", "no losses"),
+        ((SILENT, training(), training()), False, "not checked", "no losses"),
+        ((training(), training(), with_losses(lambda _: 2.0)), False, "not held", ""),
+    ],
+)
+def test_what_nothing_can_be_said_of_is_not_called_lost(
+    trainings: tuple[Testimony, Testimony, Testimony], draws: bool, accuracy: str, why_not: str
+) -> None:
+    verdict = judge(*trainings, draws, "float32")
+    assert (verdict.accuracy, verdict.why_not) == (accuracy, why_not)
+    assert verdict.reasons
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("perturbed", "candidate"), [("no room", ""), ("", "no room"), ("no room", "no room")]
+)
+def test_single_steps_that_could_not_be_compared_are_no_loss_of_accuracy(
+    perturbed: str, candidate: str
+) -> None:
+    trainings = (
+        Watched(training(), []),
+        Watched(training(noise=FLOAT32), [], perturbed),
+        Watched(training(), [], candidate),
+    )
+    verdict = watched_verdict(*trainings, False, "float32")
+    assert (verdict.accuracy, verdict.why_not) == ("not checked", "state")
+    assert verdict.reasons == ("single steps could not be compared: no room",)
+    lost = watched_verdict(
+        *trainings[:2], Watched(changed(3, modes=(Mode(False),)), [], candidate), False, "float32"
+    )
+    assert lost.accuracy == "not held"
+
+
+def test_every_precision_of_a_technique_has_its_rounding() -> None:
+    from hasten.inside.techniques.catalog import CATALOG
+
+    assert {technique.precision for technique in CATALOG.values()} <= set(ROUNDING)

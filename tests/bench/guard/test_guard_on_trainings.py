@@ -1,0 +1,170 @@
+"""The guard on real trainings: what is harmless passes, and every planted fault is caught."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import hasten
+from hasten.bench.guard.guard import STEPS, guard
+from hasten.bench.guard.judging import judge
+from hasten.bench.guard.single_steps import ROUNDING
+from hasten.bench.stage import Stage
+from hasten.bench.workers.process import wait_all_started
+from hasten.inside.job import Perturbation
+from hasten.machine import this_machine
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.trace import Testimony
+from hasten.records.verdict import GuardVerdict
+from tests.bench.made_up import PRECISIONS
+from tests.bench.real_workers import one_thread, stage_for
+from tests.inside.distributed.forked import workers_forked
+
+# The first argument plants a fault into an otherwise equal training.
+TRAINING = """
+    import sys
+    from ground import *
+
+    fault = sys.argv[1] if len(sys.argv) > 1 else ""
+    model = torch.nn.Sequential(Cnn(), torch.nn.Dropout(0.1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+    for step, (pictures, labels) in enumerate(batches(Pictures(240)), 1):
+        if fault == "dropped batch" and step == 30:
+            continue
+        if fault == "shifted labels":
+            labels = (labels + 1) % 4
+        if fault == "learning rate" and step == 30:
+            optimizer.param_groups[0]["lr"] *= 1.1
+        if fault == "left in eval mode" and step == 30:
+            model.eval()
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(pictures), labels)
+        loss.backward()
+        if fault == "gradients x 1.05":
+            for parameter in model.parameters():
+                parameter.grad *= 1.05
+        optimizer.step()
+"""
+FAULTS = {
+    "dropped batch": "batches left the loader with other content or in another order (from step 30)",
+    "learning rate": "learning rates differ (from step 30)",
+    "left in eval mode": "train/eval flags differ (from step 30)",
+    "shifted labels": "the loss departs",
+    "gradients x 1.05": "the loss departs",
+}
+Testimonies = dict[str, Testimony]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _workers_are_forks() -> Iterator[None]:
+    """What is tested comes after their start."""
+    with workers_forked():
+        yield
+
+
+@pytest.fixture(scope="module")
+def testimonies(tmp_path_factory: pytest.TempPathFactory) -> Testimonies:
+    """A training as it is, one perturbed for each precision, one under bf16, and one for each fault; all
+    from one seed.
+    """
+    folder = tmp_path_factory.mktemp("guard")
+    found: Testimonies = {}
+    noises = {f"perturbed {name}": Perturbation(relative, seed=3) for name, relative in ROUNDING.items()}
+    with stage_for(folder, TRAINING) as stage, ExitStack() as stack:
+        script = stage.argv
+        workers = {}
+        for name in ("plain", "bf16", *noises, *FAULTS):
+            stage.argv = (*script, name) if name in FAULTS else script
+            plan = Plan({"bf16": {}}) if name == "bf16" else BASELINE
+            worker = stage.worker(plan, seed=11, witness=True, perturbation=noises.get(name))
+            workers[name] = stack.enter_context(worker)
+        wait_all_started(list(workers.values()))
+        for name, worker in workers.items():
+            worker.steps(STEPS - 1)
+            found[name] = worker.testimony()
+    return found
+
+
+def verdict_on(testimonies: Testimonies, candidate: str, precision: str = "float32") -> GuardVerdict:
+    return judge(
+        testimonies["plain"],
+        testimonies[f"perturbed {precision}"],
+        testimonies[candidate],
+        False,
+        precision,
+    )
+
+
+@pytest.mark.thorough
+def test_bf16_passes_by_its_own_measure_and_not_by_that_of_float32(testimonies: Testimonies) -> None:
+    verdict = verdict_on(testimonies, "bf16", "bfloat16")
+    assert verdict.passed, verdict.reasons
+    assert verdict.steps == STEPS
+    assert not verdict_on(testimonies, "bf16", "float32").passed
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_caught(testimonies: Testimonies, fault: str, precision: str) -> None:
+    verdict = verdict_on(testimonies, fault, precision)
+    assert not verdict.passed
+    assert any(reason.startswith(FAULTS[fault]) for reason in verdict.reasons), verdict.reasons
+
+
+def test_a_technique_that_changes_nothing_but_time_passes(tmp_path: Path) -> None:
+    with stage_for(tmp_path, TRAINING) as stage:
+        verdict = guard(stage, Plan({"dataset_in_ram": {}}), draws=False, precision="float32", seed=5)
+    assert verdict.passed, verdict.reasons
+    assert verdict.steps == STEPS
+    assert verdict.invariants.differing == ()
+    assert verdict.loss_curve.deviation == 0.0
+    assert (verdict.loss_curve.tolerance or 0.0) > 0
+
+
+@pytest.mark.thorough
+def test_bf16_passes_on_the_fashion_example(tmp_path: Path) -> None:
+    source = Path(hasten.__file__).parent / "examples" / "fashion_cnn.py"
+    stage = Stage(
+        argv=(str(source), "--batch-size", "16"),
+        machine=this_machine(),
+        environment=one_thread(),
+        folders=(str(source.parent),),
+        trial_folder=tmp_path / "output",
+    )
+    with stage:
+        verdict = guard(stage, Plan({"bf16": {}}), draws=False, precision="bfloat16", seed=0, steps=60)
+    assert verdict.passed, verdict.reasons
+    assert verdict.numerics.steps == (1, 2, 20, 41, 60)
+    assert verdict.numerics.compared["gradient"].scale == pytest.approx(1.0, abs=0.02)
+
+
+NORMED = """
+    from ground import *
+
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
+        torch.nn.Conv2d(8, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Flatten(), torch.nn.Linear(128, 4),
+    )
+    optimizer = torch.optim.{optimizer}
+    for pictures, labels in batches(Pictures(240)):
+        train_step(model, optimizer, pictures, labels)
+"""
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        "Adam(model.parameters(), lr=1e-3)",
+        "SGD(model.parameters(), lr=0.02, weight_decay=1e-3, momentum=0.9)",
+    ],
+)
+def test_the_bias_before_a_batch_norm_is_not_missed(tmp_path: Path, optimizer: str) -> None:
+    """Adam moves such a bias by rounding alone, at full size: that must not count as a difference."""
+    with stage_for(tmp_path, NORMED.format(optimizer=optimizer)) as stage:
+        verdict = guard(stage, Plan({"drop_bias": {}}), draws=False, precision="float32", seed=5, steps=60)
+    assert verdict.passed, verdict.reasons
+    assert verdict.numerics.held

@@ -1,0 +1,154 @@
+"""The lines at which steps stand still."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import hasten
+from hasten.inside.observing.leftovers import Waits
+from hasten.inside.observing.observer import RawStep
+from hasten.inside.seams import Seams
+from hasten.inside.training import Training
+from hasten.inside.worker.control import _step_records
+
+
+@pytest.fixture
+def waits() -> Iterator[Waits]:
+    seams = Seams()
+    try:
+        yield Waits(Training(torch, seams, 0))
+    finally:
+        seams.undo_all()
+
+
+class Slow:
+    """Printing it takes a while, and fetches a value."""
+
+    def __str__(self) -> str:
+        time.sleep(0.02)
+        return str(torch.tensor(1.0).item())
+
+
+def test_each_line_counts_its_calls_and_seconds(waits: Waits) -> None:
+    loss = torch.tensor([2.0])
+    for _ in range(4):
+        loss.item()
+        print(Slow(), file=None)
+    first, *others = waits.found(steps=2)
+    assert (first.what, first.calls) == ("print", 2)
+    assert first.seconds > 0.04
+    assert [(other.what, other.calls) for other in others] == [(".item()", 2)]
+    places = [wait.where for wait in (first, *others)]
+    assert len(set(places)) == 2
+    assert all(place.split(":")[0].endswith("test_leftovers.py") for place in places)
+
+
+def test_fetches_by_conversion_count(waits: Waits) -> None:
+    values: list[Any] = [float(torch.tensor(1.5)), int(torch.tensor(2)), bool(torch.tensor(1))]
+    values.append(torch.ones(2).tolist())
+    assert values == [1.5, 2, True, [1.0, 1.0]]
+    assert {wait.what for wait in waits.found(1)} == {
+        ".__float__()",
+        ".__int__()",
+        ".__bool__()",
+        ".tolist()",
+    }
+
+
+def test_what_we_fetch_ourselves_does_not_count(waits: Waits) -> None:
+    _step_records([RawStep(losses=[torch.tensor(1.0)])])
+    assert waits.found(1) == ()
+
+
+def test_copies_to_a_device_count(waits: Waits) -> None:
+    batch = torch.ones(2)
+    batch.to("meta")
+    batch.to(torch.float64)
+    batch.to("cpu")
+    assert [(wait.what, wait.calls) for wait in waits.found(1)] == [(".to()", 1)]
+
+
+def test_a_fetch_that_fails_fails(waits: Waits) -> None:
+    with pytest.raises(RuntimeError):
+        torch.ones(2).item()
+    with pytest.raises(RuntimeError):
+        torch.ones(2).to("no such device")
+    assert [wait.what for wait in waits.found(1)] == [".item()"]
+
+
+def test_what_was_before_training_does_not_count(waits: Waits) -> None:
+    torch.tensor(1.0).item()
+    waits.training_begins()
+    assert waits.found(1) == ()
+
+
+def test_everything_is_put_back() -> None:
+    before = builtins.print, torch.Tensor.item, torch.Tensor.__float__
+    seams = Seams()
+    Waits(Training(torch, seams, 0))
+    assert builtins.print is not before[0]
+    seams.undo_all()
+    assert (builtins.print, torch.Tensor.item, torch.Tensor.__float__) == before
+
+
+# ---- whose line it is
+def place_of(filename: str, text: str = "print('here')") -> list[str]:
+    """Where what is printed by code of that name is said to be printed."""
+    seams = Seams()
+    try:
+        waits = Waits(Training(torch, seams, 0))
+        exec(compile(text, filename, "exec"), {})
+        return [wait.where for wait in waits.found(1)]
+    finally:
+        seams.undo_all()
+
+
+HERE = os.path.join(os.getcwd(), "")
+PACKAGE = os.path.dirname(os.path.abspath(hasten.__file__))
+
+
+@pytest.mark.attack("messages")
+@pytest.mark.parametrize(
+    ("filename", "said"),
+    [
+        (f"{HERE}train.py", "train.py:1"),
+        (f"{HERE}lib/data.py", "lib/data.py:1"),
+        (f"{HERE}lib/../train.py", "train.py:1"),
+        ("train.py", "train.py:1"),
+        ("./train.py", "train.py:1"),
+        ("/elsewhere/train.py", "/elsewhere/train.py:1"),
+        ("../train.py", "../train.py:1"),
+        (f"{HERE}train.ipynb, cell 3", "train.ipynb, cell 3:1"),
+        (f"{PACKAGE}/examples/fashion_cnn.py", f"{PACKAGE}/examples/fashion_cnn.py:1".removeprefix(HERE)),
+        (f"{PACKAGE}_mine/train.py", f"{PACKAGE}_mine/train.py:1".removeprefix(HERE)),
+    ],
+)
+def test_the_line_is_the_users(filename: str, said: str) -> None:
+    assert place_of(filename) == [said]
+
+
+@pytest.mark.attack("messages")
+def test_text_that_is_executed_belongs_to_who_executes_it() -> None:
+    assert place_of(f"{HERE}train.py", "\n\nexec('print(1)')") == ["train.py:3"]
+
+
+@pytest.mark.attack("messages")
+def test_a_folder_that_is_gone_fails_no_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert place_of("/elsewhere/train.py") == ["/elsewhere/train.py:1"]
+    assert place_of("train.py") == ["train.py:1"]
+
+
+def test_what_we_print_ourselves_is_nobodys() -> None:
+    assert place_of(f"{PACKAGE}/inside/worker/worker.py") == []

@@ -1,0 +1,192 @@
+"""Which loaders feed the training, and how large their batches are."""
+
+from __future__ import annotations
+
+from collections import UserDict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+from hasten.inside.observing.hooks import Hooks
+from hasten.inside.observing.loaders import (
+    Loaders,
+    batch_bytes,
+    batch_length,
+    tensors_in,
+)
+from hasten.inside.observing.observer import Observer
+from hasten.inside.seams import Seams
+from hasten.inside.training import Training
+
+ROWS = torch.zeros(6, 3)
+BATCHES = {
+    "a tensor": (ROWS, 6, 72),
+    "a pair": ((ROWS, torch.zeros(6, dtype=torch.int64)), 6, 120),
+    "a list": ([ROWS, ROWS], 6, 144),
+    "a dict": ({"inputs": ROWS, "labels": ROWS[:, 0]}, 6, 96),
+    "a mapping that is no dict": (UserDict(inputs=ROWS), 6, 72),
+    "nested": ([{"ids": ["a"] * 6}, ({"x": ROWS},)], 6, 72),
+    "a number before the rows": ((torch.tensor(0.5), ROWS), 6, 76),
+    "no tensor": (["a", "b"], 0, 0),
+    "numbers alone": (torch.tensor(1.0), 0, 4),
+}
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+def test_a_batchs_length_and_bytes(kind: str) -> None:
+    batch, length, size = BATCHES[kind]
+    assert batch_length(batch) == length
+    assert batch_bytes(batch) == size
+
+
+def test_tensors_are_found_depth_first() -> None:
+    a, b, c = torch.zeros(1), torch.zeros(2), torch.zeros(3)
+    found = tensors_in([{"a": (a, "text"), "b": [b]}, c, None])
+    assert [len(tensor) for tensor in found] == [1, 2, 3]
+
+
+@pytest.fixture
+def training() -> Training:
+    return Training(torch, Seams(), available_bytes=0)
+
+
+def pull(loaders: Loaders, loader: DataLoader[Any]) -> Any:
+    """A batch, as it comes through the seam."""
+    iterator = iter(loader)
+    batch = next(iterator)
+    loaders.batch_came(iterator, batch)
+    return batch
+
+
+def test_a_loader_is_described_at_its_first_batch(training: Training) -> None:
+    loaders = Loaders(training)
+    pull(loaders, DataLoader(TensorDataset(torch.zeros(10, 4)), batch_size=5))
+    (record,) = loaders.records()
+    assert (record.dataset, record.samples, record.batch_size) == ("TensorDataset", 10, 5)
+    assert record.sample_bytes == 16
+
+
+def test_only_the_loader_whose_batch_was_trained_on_is_for_training(training: Training) -> None:
+    train, validation = TensorDataset(torch.zeros(10, 4)), TensorDataset(torch.zeros(6, 4))
+    loaders = Loaders(training)
+    pull(loaders, DataLoader(train, batch_size=2))
+    loaders.batch_trained()
+    pull(loaders, DataLoader(validation, batch_size=2))
+    assert [(record.samples, record.training) for record in loaders.records()] == [(10, True), (6, False)]
+    assert list(training.training_datasets.values()) == [train]
+    assert list(training.datasets.values()) == [train, validation]
+
+
+def test_a_batch_is_trained_on_once(training: Training) -> None:
+    """A second forward pass on it tells nothing of the loader that is asked next."""
+    loaders = Loaders(training)
+    pull(loaders, DataLoader(TensorDataset(torch.zeros(10, 4)), batch_size=2))
+    loaders.batch_trained()
+    loaders.batch_trained()
+    assert len(training.training_datasets) == 1
+
+
+def test_training_without_a_loader_is_no_loaders(training: Training) -> None:
+    loaders = Loaders(training)
+    loaders.batch_trained()
+    assert loaders.records() == ()
+
+
+def test_a_loader_rebuilt_by_a_library_is_the_same_loader(training: Training) -> None:
+    dataset = TensorDataset(torch.zeros(10, 4))
+    loaders = Loaders(training)
+    for _ in range(3):
+        pull(loaders, DataLoader(dataset, batch_size=2))
+    assert len(loaders.records()) == 1
+
+
+def test_loaders_differ_by_length_and_batch_size(training: Training) -> None:
+    loaders = Loaders(training)
+    for length, size in ((10, 2), (10, 5), (20, 5)):
+        pull(loaders, DataLoader(TensorDataset(torch.zeros(length, 4)), batch_size=size))
+    assert [(r.samples, r.batch_size) for r in loaders.records()] == [(10, 2), (10, 5), (20, 5)]
+
+
+def test_a_dataset_without_length_is_noted(training: Training) -> None:
+    class Stream(IterableDataset[int]):
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(4))
+
+    loaders = Loaders(training)
+    pull(loaders, DataLoader(Stream(), batch_size=2))
+    loaders.batch_trained()
+    (record,) = loaders.records()
+    assert (record.samples, record.iterable, record.training) == (None, True, True)
+
+
+def pad(sequences: list[torch.Tensor]) -> torch.Tensor:
+    """Time first, as ``pad_sequence`` does it where nobody says otherwise."""
+    return torch.nn.utils.rnn.pad_sequence(sequences)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_batch_has_as_many_samples_as_were_asked_for(workers: int) -> None:
+    """Also where time comes first, in an epoch's short last batch, and after an epoch given up midway."""
+    seams = Seams()
+    samples: list[int] = []
+    observer = Observer(lambda step: None)
+    observer.data_waited = lambda seconds, count: samples.append(count)  # type: ignore[method-assign, assignment]
+    Hooks(Training(torch, seams, 2**32), observer, lambda: None).install()
+    data = [torch.zeros(7 + index) for index in range(10)]
+    loader: DataLoader[Any] = DataLoader(
+        data,  # type: ignore[arg-type]
+        batch_size=4,
+        collate_fn=pad,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+    )
+    try:
+        next(iter(loader))
+        for _ in loader:
+            pass
+    finally:
+        seams.undo_all()
+    assert samples == [4, 4, 4, 2]
+
+
+# ---- whether samples are the same each time
+class Noisy(Dataset[torch.Tensor]):
+    def __init__(self, noise: float) -> None:
+        self.noise = noise
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((2,), float(index)) + (self.noise * torch.rand(2) if self.noise else 0)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "trained", "found"),
+    [
+        (Noisy(0.0), True, ""),
+        (Noisy(1.0), True, "sample 0 of Noisy differs when it is drawn twice (random augmentation?)"),
+        (Noisy(1.0), False, None),
+        (TensorDataset(torch.zeros(8, 2)), True, ""),
+    ],
+)
+def test_samples_of_the_training_are_looked_at_when_asked_to(
+    dataset: Any, trained: bool, found: str | None
+) -> None:
+    seams = Seams()
+    hooks = Hooks(Training(torch, seams, 2**32), Observer(lambda step: None), lambda: None)
+    hooks.install()
+    try:
+        for _ in DataLoader(dataset, batch_size=4):
+            if trained:
+                hooks.loaders.batch_trained()
+    finally:
+        seams.undo_all()
+    stream = torch.get_rng_state()
+    assert [record.random for record in hooks.loaders.records()] == [None]
+    hooks.loaders.look_at_sampling()
+    assert [record.random for record in hooks.loaders.records()] == [found]
+    assert torch.equal(torch.get_rng_state(), stream)

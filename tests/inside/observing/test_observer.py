@@ -1,0 +1,246 @@
+"""Times of a step, on a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from hasten.inside.observing import observer as module
+from hasten.inside.observing.observer import Observer, RawStep, cycle_length
+
+
+class Clock:
+    """Stands still unless the test lets seconds pass."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def passes(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Script:
+    """What a training does, seen by an observer; each part takes the seconds it is given."""
+
+    def __init__(self, clock: Clock, on_step: Callable[[RawStep], None]) -> None:
+        self.clock = clock
+        self.observer = Observer(on_step)
+
+    def data(self, seconds: float, samples: int = 8) -> None:
+        self.clock.passes(seconds)
+        self.observer.data_waited(seconds, samples)
+
+    def forward(self, seconds: float, training: bool = True) -> None:
+        began = self.observer.forward_begins()
+        self.clock.passes(seconds)
+        self.observer.forward_ends(began, training)
+
+    def backward(self, seconds: float) -> None:
+        began = self.observer.backward_begins()
+        self.clock.passes(seconds)
+        self.observer.backward_ends(began, [])
+
+    def update(self, seconds: float, closure: Callable[[], None] | None = None) -> None:
+        self.observer.update_begins()
+        if closure is not None:
+            closure()
+        self.clock.passes(seconds)
+        self.observer.update_ends(0)
+
+    def step(self) -> None:
+        self.data(1)
+        self.forward(2)
+        self.clock.passes(0.5)
+        self.backward(4)
+        self.update(8)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "clock", clock)
+    return clock
+
+
+@pytest.fixture
+def steps() -> list[RawStep]:
+    return []
+
+
+@pytest.fixture
+def script(clock: Clock, steps: list[RawStep]) -> Script:
+    return Script(clock, steps.append)
+
+
+def test_each_part_of_a_step_has_its_phase(script: Script, steps: list[RawStep]) -> None:
+    script.clock.passes(16)
+    script.step()
+    (step,) = steps
+    assert step.phases() == {
+        "data": 1, "forward": 2, "loss": 0.5, "backward": 4, "optimizer": 8, "other": 16,
+    }  # fmt: skip
+    assert step.seconds == 31.5
+
+
+def test_a_batch_fetched_before_the_loss_is_no_time_of_the_loss(script: Script, steps: list[RawStep]) -> None:
+    script.forward(2)
+    script.clock.passes(0.25)
+    script.data(16)
+    script.observer.epoch_began(0)
+    script.clock.passes(0.25)
+    script.backward(4)
+    script.update(8)
+    phases = steps[0].phases()
+    assert (phases["data"], phases["loss"], phases["other"]) == (16, 0.5, 0)
+    assert sum(phases.values()) == steps[0].seconds
+
+
+def test_what_a_closure_does_is_not_the_updates_time(script: Script, steps: list[RawStep]) -> None:
+    def closure() -> None:
+        script.forward(2)
+        script.backward(4)
+
+    def several() -> None:
+        closure()
+        closure()
+
+    script.data(1)
+    script.update(8, several)
+    (step,) = steps
+    assert step.phases() == {"data": 1, "forward": 4, "loss": 0, "backward": 8, "optimizer": 8, "other": 0}
+    assert step.seconds == 21
+    assert (step.forwards, step.backwards) == (2, 2)
+
+
+def test_a_closure_does_not_hide_what_was_before_it(script: Script, steps: list[RawStep]) -> None:
+    script.forward(1)
+    script.backward(2)
+    script.update(8, lambda: script.forward(4))
+    assert steps[0].update == 8
+
+
+def test_time_that_the_coordinator_takes_is_in_no_step(clock: Clock) -> None:
+    steps: list[RawStep] = []
+
+    def conversation(step: RawStep) -> None:
+        clock.passes(1000)
+        steps.append(step)
+
+    script = Script(clock, conversation)
+    script.step()
+    script.step()
+    assert [step.seconds for step in steps] == [15.5, 15.5]
+
+
+def test_the_step_is_timed_after_the_device_has_finished(script: Script, steps: list[RawStep]) -> None:
+    script.observer.keep_pace = lambda: script.clock.passes(32)
+    script.step()
+    assert steps[0].seconds == 47.5
+
+
+def test_an_evaluation_is_counted_and_is_no_forward_of_training(script: Script, steps: list[RawStep]) -> None:
+    script.data(1, samples=64)
+    script.forward(32, training=False)
+    script.step()
+    (step,) = steps
+    assert (step.evaluations, step.forwards, step.samples) == (1, 1, 8)
+    assert step.forward == 2
+    assert step.phases()["other"] == 32
+
+
+def test_an_evaluation_between_forward_and_backward_keeps_the_sum(
+    script: Script, steps: list[RawStep]
+) -> None:
+    script.forward(2)
+    script.forward(32, training=False)
+    script.backward(4)
+    script.update(8)
+    assert sum(steps[0].phases().values()) == steps[0].seconds == 46
+
+
+def test_samples_of_accumulated_batches_add_up(script: Script, steps: list[RawStep]) -> None:
+    for samples in (8, 8, 5):
+        script.data(1, samples)
+        script.forward(2)
+        script.backward(4)
+    script.update(8)
+    assert steps[0].samples == 21
+
+
+def test_a_batch_used_by_two_forward_passes_is_counted_once(script: Script, steps: list[RawStep]) -> None:
+    script.data(1, samples=8)
+    script.forward(2)
+    script.forward(2)
+    script.backward(4)
+    script.update(8)
+    assert steps[0].samples == 8
+
+
+def test_a_loader_begun_anew_is_counted_where_it_falls(script: Script, steps: list[RawStep]) -> None:
+    script.step()
+    script.clock.passes(3)
+    script.observer.epoch_began(3)
+    script.step()
+    script.step()
+    assert [step.restarts for step in steps] == [0, 1, 0]
+    assert [step.data for step in steps] == [1, 4, 1]
+
+
+def test_a_step_of_one_update_leaves_nothing_for_the_next(script: Script, steps: list[RawStep]) -> None:
+    script.forward(2)
+    script.update(8)
+    script.clock.passes(64)
+    script.backward(4)
+    script.update(8)
+    assert steps[1].loss == 0
+    assert steps[1].phases()["other"] == 64
+
+
+def test_once_the_script_says_its_steps_nothing_else_ends_one(script: Script, steps: list[RawStep]) -> None:
+    script.step()
+    script.observer.step_said()
+    script.step()
+    script.step()
+    script.clock.passes(16)
+    script.observer.step_said()
+    assert [(step.optimizer, step.backwards) for step in steps] == [(0, 1), (-1, 0), (-1, 2)]
+    assert steps[2].phases()["optimizer"] == 16
+    assert sum(steps[2].phases().values()) == steps[2].seconds == 47
+
+
+Signature = tuple[int, int, int]
+PLAIN: Signature = (0, 1, 1)
+DISCRIMINATOR: Signature = (0, 2, 1)
+GENERATOR: Signature = (1, 1, 1)
+ACCUMULATED: Signature = (0, 4, 4)
+REMAINDER: Signature = (0, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("signatures", "cycle"),
+    [
+        pytest.param([PLAIN] * 30, 1, id="the same step again and again"),
+        pytest.param([DISCRIMINATOR, GENERATOR] * 15, 2, id="a GAN"),
+        pytest.param([DISCRIMINATOR, DISCRIMINATOR, GENERATOR] * 10, 3, id="a GAN, D D G"),
+        pytest.param([DISCRIMINATOR, GENERATOR, DISCRIMINATOR] * 10, 3, id="a GAN, seen from its middle"),
+        pytest.param([DISCRIMINATOR] * 5 + [GENERATOR], 1, id="too few to see a pattern twice"),
+        pytest.param(([DISCRIMINATOR] * 5 + [GENERATOR]) * 5, 6, id="a GAN with five inner steps"),
+        pytest.param([ACCUMULATED] * 14 + [REMAINDER] + [ACCUMULATED] * 15, 1, id="a remainder in an epoch"),
+        pytest.param(([ACCUMULATED] * 3 + [REMAINDER]) * 8, 4, id="a remainder every fourth step"),
+        pytest.param(
+            [DISCRIMINATOR, GENERATOR] * 7 + [DISCRIMINATOR, REMAINDER] + [DISCRIMINATOR, GENERATOR] * 7, 2,
+            id="a GAN with a remainder in an epoch",
+        ),
+        pytest.param([(0, n, n) for n in range(1, 31)], 1, id="no pattern"),
+        pytest.param(([PLAIN] * 19 + [GENERATOR]) * 3, 1, id="another step now and then"),
+        pytest.param([(0, n, n) for n in range(17)] * 3, 1, id="longer than is looked for"),
+        pytest.param([], 1, id="nothing"),
+        pytest.param([PLAIN], 1, id="one step"),
+    ],
+)  # fmt: skip
+def test_the_cycle_is_the_shortest_period(signatures: list[Signature], cycle: int) -> None:
+    assert cycle_length(signatures) == cycle

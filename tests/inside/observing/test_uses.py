@@ -1,0 +1,152 @@
+"""What the script does of its own is seen; what we do for it is not taken for its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+
+from hasten.inside.observing.uses import Uses
+from hasten.records.plan import Plan
+from hasten.testing.workbench import Workbench, workbench
+
+
+@pytest.fixture
+def bench() -> Iterator[Workbench]:
+    with workbench() as made:
+        yield made
+
+
+@pytest.fixture
+def uses(bench: Workbench) -> Uses:
+    seen = Uses()
+    seen.watch(bench.training)
+    return seen
+
+
+def test_a_plain_training_uses_nothing(bench: Workbench, uses: Uses) -> None:
+    bench.train(2)
+    assert uses.names() == ()
+
+
+def test_autocast_by_the_script_is_seen(uses: Uses) -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        pass
+    assert uses.names() == ("autocast",)
+
+
+def test_autocast_around_a_function_is_seen(uses: Uses) -> None:
+    @torch.autocast("cpu", dtype=torch.bfloat16)  # type: ignore[untyped-decorator]
+    def forward() -> bool:
+        return torch.is_autocast_enabled("cpu")
+
+    assert forward()
+    assert uses.names() == ("autocast",)
+
+
+def test_autocast_that_is_not_enabled_is_none(uses: Uses) -> None:
+    with torch.autocast("cpu", enabled=False):
+        pass
+    assert uses.names() == ()
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("precision", "gradients", "enabled", "found"),
+    [
+        (torch.bfloat16, True, True, ("bfloat16",)),
+        (torch.float16, True, True, ("float16",)),
+        (torch.bfloat16, False, True, ()),
+        (torch.bfloat16, True, False, ()),
+    ],
+    ids=["bf16", "fp16", "evaluations only", "switched off by an option"],
+)
+def test_what_training_passes_are_lowered_to(
+    precision: torch.dtype, gradients: bool, enabled: bool, found: tuple[str, ...], uses: Uses
+) -> None:
+    with torch.set_grad_enabled(gradients), torch.autocast("cpu", precision, enabled=enabled):
+        pass
+    assert uses.autocast() == found
+    assert uses.names() == (("autocast",) if found else ())
+    assert uses.names(evaluations=True) == (("autocast",) if enabled else ())
+
+
+def test_our_own_autocast_is_not_the_scripts(bench: Workbench, uses: Uses) -> None:
+    bench.train(1)
+    bench.switchboard.switch(Plan({"bf16": {}}))
+    bench.train(2)
+    (proof,) = bench.switchboard.proofs()
+    assert proof.effective
+    assert uses.names() == ()
+
+
+def test_a_gradient_scaler_is_seen(uses: Uses) -> None:
+    torch.amp.GradScaler("cpu")
+    assert uses.names() == ("GradScaler",)
+
+
+def test_a_gradient_scaler_that_is_not_enabled_is_none(uses: Uses) -> None:
+    torch.amp.GradScaler("cpu", enabled=False)
+    assert uses.names() == ()
+
+
+def test_each_use_is_named_once_in_the_order_seen(uses: Uses) -> None:
+    for _ in range(2):
+        torch.amp.GradScaler("cpu")
+        with torch.autocast("cpu"):
+            pass
+    assert uses.names() == ("GradScaler", "autocast")
+
+
+def test_what_is_watched_still_works(uses: Uses) -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert nn.Linear(2, 2)(torch.ones(1, 2)).dtype is torch.bfloat16
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    assert scaler.get_scale() == 4.0 or not scaler.is_enabled()
+
+
+def test_settings_of_the_process_by_the_script_are_seen(uses: Uses) -> None:
+    torch.set_flush_denormal(False)
+    assert uses.names() == ("set_flush_denormal",)
+
+
+def test_a_model_that_is_compiled_is_seen(bench: Workbench, uses: Uses) -> None:
+    bench.model = torch.compile(bench.model, backend="eager")  # type: ignore[assignment]
+    bench.train(1)
+    assert uses.names() == ("compile",)
+
+
+def test_a_model_that_is_compiled_in_place_is_seen(bench: Workbench, uses: Uses) -> None:
+    bench.model.compile(backend="eager")
+    bench.train(1)
+    assert uses.names() == ("compile",)
+
+
+def test_a_layer_of_it_that_is_compiled_is_seen(bench: Workbench, uses: Uses) -> None:
+    next(iter(bench.model.children())).compile(backend="eager")
+    bench.train(1)
+    assert uses.names() == ("compile",)
+
+
+def test_a_compiled_function_counts_once_it_is_called(bench: Workbench, uses: Uses) -> None:
+    torch._dynamo.utils.counters.clear()
+
+    @torch.compile(backend="eager")
+    def helper(number: torch.Tensor) -> torch.Tensor:
+        return number * 2
+
+    bench.train(1)
+    assert uses.names() == ()
+    helper(torch.ones(3))
+    assert uses.names() == ("compile",)
+
+
+def test_what_a_library_compiles_and_nobody_trains_does_not_count(bench: Workbench, uses: Uses) -> None:
+    torch._dynamo.utils.counters.clear()
+    unused = torch.compile(nn.Linear(2, 2), backend="eager")
+    torch.compile(torch.relu, backend="eager")
+    bench.train(1)
+    assert uses.names() == ()
+    del unused

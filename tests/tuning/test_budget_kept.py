@@ -1,0 +1,223 @@
+"""Whole tunes over paper workers with a clock: the budget is kept, whatever things cost, and what did not fit
+is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hasten.bench.comparing.quiet import Quiet
+from hasten.bench.comparing.steps import Rhythm
+from hasten.bench.guard.unchecked import not_checked
+from hasten.bench.workers.ending import BudgetOver
+from hasten.errors import Refusal
+from hasten.plans.files import read_plan
+from hasten.records.observation import Observation
+from hasten.records.plan import Plan
+from hasten.records.verdict import GuardVerdict, TuneResult
+from hasten.report.progress import Progress
+from hasten.scripts.workspace import find_script
+from hasten.tuning import accuracy, pipeline
+from hasten.tuning.pipeline import TuneRequest, tune
+from tests.bench.clocked_workers import ClockedStage
+from tests.bench.made_up import loader, machine, observation, root, step, verdict
+from tests.bench.real_workers import one_thread
+
+QUIET, BUSY = 1.05, 1.2  # times the budget, at most
+PLAN_PATH = Path(".hasten/train/plan.toml")
+
+Tuner = Callable[..., TuneResult]
+
+
+class Tuned:
+    """A tune whose stage is ``stage`` and whose guard takes ``guard`` times what is foreseen."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.stage = ClockedStage()
+        self.quiet = Quiet()
+        self.guard_times = 1.0
+        self.allowed: Callable[[Plan], bool] = lambda plan: True
+        monkeypatch.setattr(pipeline, "this_machine", machine)
+        monkeypatch.setattr(pipeline, "before_tuning", lambda *_: [])
+        monkeypatch.setattr(pipeline, "while_tuning", lambda *_: [])
+        monkeypatch.setattr(pipeline, "quiet_here", lambda *_: self.quiet)
+        monkeypatch.setattr(pipeline, "observe", self._observe)
+        monkeypatch.setattr(pipeline, "Stage", lambda **_: self.stage)
+        monkeypatch.setattr(accuracy, "guard", self._guard)
+        monkeypatch.setattr(accuracy, "each_alone", self._each_alone)
+
+    def _observe(self, stage: ClockedStage, seconds: float) -> tuple[Observation, Rhythm]:
+        seconds_a_step = self.stage.speeds[0] * self.stage.load(0.0)
+        with stage.worker() as worker:
+            worker.wait_started()
+            worker.steps(40)
+        watched = observation(
+            steps=(step(seconds_a_step),) * 30,
+            start_seconds=stage.start_seconds * stage.load(0.0),
+            roots=(root(batch_norm=True),),
+            loaders=(loader(),),
+        )
+        return watched, Rhythm(0, 0, 1, seconds_a_step)
+
+    def _guard(self, stage: ClockedStage, plan: Plan, *told: Any) -> GuardVerdict:
+        *_, steps = told
+        started = 3 * 0.8 * stage.start_seconds + stage.setup(plan)
+        try:
+            stage.spend(self.guard_times * (started + 3 * steps * stage.speeds[0]))
+        except BudgetOver as over:
+            return not_checked(over)
+        return verdict(self.allowed(plan))
+
+    def _each_alone(self, stage: ClockedStage, plan: Plan, *told: Any) -> dict[str, GuardVerdict]:
+        alone = {name: self._guard(stage, plan.only({name}), *told) for name in plan.techniques}
+        return {name: verdict for name, verdict in alone.items() if not verdict.unchecked}
+
+    def run(self, budget: float = 150.0) -> TuneResult:
+        request = TuneRequest(
+            find_script("train.py", []), one_thread(), budget, "close", 0, allow_writes=False
+        )
+        return tune(request, Progress(), self.stage.clock)
+
+
+@pytest.fixture
+def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tuned:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("print('training')")
+    return Tuned(monkeypatch)
+
+
+FAST = {"bf16": 0.6, "channels_last": 0.8, "malloc": 0.9, "fused_optimizer": 0.95, "threads": 1.3}
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("step_seconds", [0.002, 0.02, 0.1])
+@pytest.mark.parametrize("start_seconds", [1.0, 3.0])
+@pytest.mark.parametrize("setup_seconds", [0.0, 12.0])
+@pytest.mark.parametrize("budget", [150.0, 300.0])
+def test_on_a_quiet_machine_it_ends_in_time_and_finds_the_gain(
+    tuned: Tuned, step_seconds: float, start_seconds: float, setup_seconds: float, budget: float
+) -> None:
+    tuned.stage.speeds, tuned.stage.start_seconds = (step_seconds,), start_seconds
+    tuned.stage.effects, tuned.stage.setups = FAST, {"bf16": setup_seconds}
+    result = tuned.run(budget)
+    assert tuned.stage.now <= QUIET * budget
+    if step_seconds * setup_seconds > 1 and budget < 200:  # pairs of half a minute: it says what would do
+        longer = re.search(r"could be checked and then confirmed: try --budget (\d+)", result.reason)
+        assert longer is not None
+        tuned.stage.now = 0.0
+        result = tuned.run(float(longer[1]))
+        assert tuned.stage.now <= QUIET * float(longer[1])
+    assert result.outcome == "gain", result.reason
+    assert "bf16" in result.plan.techniques
+    named(result)
+
+
+def named(result: TuneResult) -> None:
+    """Whatever was not tried is named, with a reason."""
+    tried = {row.technique for row in result.tried}
+    refused = {row.technique for row in result.refused}
+    together = {name for row in result.tried for name in row.together.techniques}
+    assert {"bf16", "malloc", "threads", "channels_last", "fused_optimizer"} <= tried | refused | together
+    assert all(row.reasons for row in result.refused)
+
+
+LOADS: dict[str, Callable[[float], float]] = {
+    "from the start": lambda now: 2.5,
+    "in the search": lambda now: 2.0 if 40 < now < 80 else 1.0,
+    "from the middle on": lambda now: 2.0 if now > 70 else 1.0,
+    "at the end": lambda now: 2.5 if now > 110 else 1.0,
+    "at the very end": lambda now: 4.0 if now > 135 else 1.0,
+    "in bursts": lambda now: 3.0 if now % 30 < 10 else 1.0,
+    "ever more": lambda now: 1.0 + now / 75,
+}
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("load", LOADS)
+@pytest.mark.parametrize(("step_seconds", "start_seconds"), [(0.01, 2.0), (0.01, 5.0), (0.08, 3.0)])
+def test_beside_other_programs_it_is_hardly_late(
+    tuned: Tuned, load: str, step_seconds: float, start_seconds: float
+) -> None:
+    tuned.stage.speeds, tuned.stage.start_seconds = (step_seconds,), start_seconds
+    tuned.stage.effects, tuned.stage.load = FAST, LOADS[load]
+    try:
+        named(tuned.run(150.0))
+    except Refusal as refusal:
+        if "the budget is 150 s: try" not in str(refusal) or tuned.stage.now > 30:
+            raise
+    assert tuned.stage.now <= BUSY * 150.0
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("technique", ["bf16", "channels_last", "malloc", "threads", "fused_optimizer"])
+@pytest.mark.parametrize("times", [30.0, 1000.0, 1e6])
+def test_a_technique_that_takes_for_ever_is_stopped(tuned: Tuned, technique: str, times: float) -> None:
+    """What was found beside it counts."""
+    tuned.stage.effects = {**FAST, technique: times}
+    result = tuned.run()
+    assert tuned.stage.now <= QUIET * 150.0
+    assert technique not in result.plan.techniques
+    named(result)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("technique", ["bf16", "channels_last", "threads"])
+def test_a_set_up_that_takes_for_ever_is_stopped(tuned: Tuned, technique: str) -> None:
+    tuned.stage.effects, tuned.stage.setups = FAST, {technique: 1e6}
+    result = tuned.run()
+    assert tuned.stage.now <= QUIET * 150.0
+    assert technique not in result.plan.techniques
+    named(result)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("stopped", [1, 2])
+def test_a_guard_that_stops_one_after_the_other_leaves_time_to_confirm_or_says_that_it_did_not(
+    tuned: Tuned, stopped: int
+) -> None:
+    tuned.stage.effects = FAST
+    risky = ["bf16", "channels_last", "fused_optimizer"][:stopped]
+    tuned.allowed = lambda plan: not set(risky) & set(plan.techniques)
+    result = tuned.run()
+    assert tuned.stage.now <= QUIET * 150.0
+    assert result.outcome in ("gain", "not-checked")
+    if result.outcome == "not-checked":
+        assert "could be checked and then confirmed: try --budget" in result.reason
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("times", [2.0, 5.0, 100.0])
+def test_a_guard_that_takes_longer_than_foreseen_is_stopped(tuned: Tuned, times: float) -> None:
+    """The older plan stays where nothing could be said."""
+    tuned.stage.effects, tuned.guard_times = FAST, times
+    result = tuned.run()
+    assert tuned.stage.now <= BUSY * 150.0
+    assert result.outcome in ("gain", "not-checked")
+    assert (result.outcome == "gain") == PLAN_PATH.exists()
+
+
+@pytest.mark.attack("truth")
+def test_where_there_is_no_time_to_confirm_nothing_is_claimed_and_the_older_plan_stays(tuned: Tuned) -> None:
+    tuned.stage.effects = FAST
+    assert tuned.run().outcome == "gain"
+    older = read_plan(PLAN_PATH)
+    tuned.stage = ClockedStage(effects=FAST, load=lambda now: 30.0 if now > 100 else 1.0)
+    result = tuned.run()
+    assert tuned.stage.now <= BUSY * 150.0
+    assert result.outcome == "not-checked"
+    assert "--budget" in result.reason
+    assert result.speedup is None
+    assert read_plan(PLAN_PATH) == older
+
+
+@pytest.mark.attack("messages")
+def test_a_script_that_does_not_come_to_its_first_steps_within_the_budget_is_refused(tuned: Tuned) -> None:
+    tuned.stage.start_seconds = 1000.0
+    with pytest.raises(Refusal, match=r"the budget ended.*: try a longer --budget"):
+        tuned.run()
+    assert tuned.stage.now <= QUIET * 150.0

@@ -1,0 +1,178 @@
+"""Which techniques are worth trying, in what order, and which are refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from hasten.inside.techniques.base import RISKS, Risk
+from hasten.inside.techniques.catalog import CATALOG
+from hasten.records.cause import Cause
+from hasten.records.facts import Facts
+from hasten.records.plan import Plan
+from hasten.tuning.candidates import choose, list_for_script, with_remedies_here
+from tests.bench.made_up import facts, loader, optimizer, root
+
+INPUT = Cause("input", 0.7, "", ("dataset_in_ram",))
+COMPUTE = Cause("compute", 0.2, "", ("bf16", "channels_last", "malloc"))
+OPTIMIZER = Cause("optimizer", 0.5, "", ("fused_optimizer",))
+
+
+def names(found: Facts, causes: list[Cause], risk: Risk = "close") -> list[str]:
+    return [candidate.technique.name for candidate in choose(found, causes, risk)[0]]
+
+
+def refusals(found: Facts, risk: Risk) -> dict[str, tuple[str, ...]]:
+    return {row.technique: row.reasons for row in choose(found, [], risk)[1]}
+
+
+def test_what_the_costliest_cause_suggests_comes_first() -> None:
+    order = names(facts(), [COMPUTE, INPUT, OPTIMIZER])
+    assert order[:4] == ["dataset_in_ram", "fused_optimizer", "bf16", "channels_last"]
+    order = names(facts(), [Cause("compute", 0.9, "", COMPUTE.techniques), INPUT])
+    assert order[:4] == ["bf16", "channels_last", "malloc", "dataset_in_ram"]
+
+
+def test_without_causes_the_catalogues_order_stands() -> None:
+    live = [
+        name
+        for name, technique in CATALOG.items()
+        if technique.scope == "live" and technique.for_speed and not technique.refuse(facts())
+        if not technique.changes_training(technique.options(facts())[0])
+    ]
+    assert len(live) > 3
+    live.sort(key=lambda name: CATALOG[name].slow_to_set_up)
+    assert names(facts(), [])[: len(live)] == live
+
+
+def test_what_is_slow_to_set_up_comes_after_what_is_tried_at_little_cost() -> None:
+    compute = Cause("compute", 0.9, "", ("compile", "channels_last"))
+    order = names(facts({"cxx": "g++"}), [compute, OPTIMIZER])
+    assert order.index("channels_last") < order.index("fused_optimizer") < order.index("compile")
+    assert order.index("compile") < order.index("malloc")  # which needs new processes
+
+
+@pytest.mark.parametrize("threads", [0.5, 0.2])
+def test_what_needs_new_processes_comes_after_what_is_tried_live(threads: float) -> None:
+    cause = Cause("threads", threads, "", ("threads",))
+    scopes = [CATALOG[name].scope for name in names(facts(threads=16), [cause, INPUT])]
+    assert scopes == sorted(scopes, key=lambda scope: scope != "live")
+    assert {"process", "launch"} <= set(scopes)
+
+
+def test_but_not_where_it_answers_the_costliest_cause() -> None:
+    waiting = Cause("input", 0.56, "", ("dataset_in_ram", "loader_workers"))
+    order = names(facts(threads=16), [waiting, COMPUTE])
+    assert order[:3] == ["dataset_in_ram", "loader_workers", "bf16"]
+
+
+def test_worker_processes_are_tried_with_threads_that_leave_them_cores() -> None:
+    candidates, _ = choose(facts(threads=16), [], "close")
+    (workers,) = [one for one in candidates if one.technique.name == "loader_workers"]
+    plans = [workers.added_to(Plan({"bf16": {}}), number) for number in range(len(workers.options))]
+    assert [(plan.techniques["loader_workers"]["count"], plan.techniques["threads"]) for plan in plans] == [
+        (2, {"count": 2}),
+        (4, {"count": 1}),
+        (1, {"count": 3}),
+    ]
+    assert all("bf16" in plan.techniques for plan in plans)
+    kept = workers.added_to(Plan({"threads": {"count": 3}}), 0)
+    assert kept.techniques["threads"] == {"count": 3}  # what was found before stays
+
+
+def test_threads_that_the_user_has_set_are_left_alone() -> None:
+    found = facts(threads=16)
+    mine = replace(found, machine=replace(found.machine, environment={"OMP_NUM_THREADS": "16"}))
+    candidates, _ = choose(mine, [], "close")
+    (workers,) = [one for one in candidates if one.technique.name == "loader_workers"]
+    assert list(workers.added_to(Plan({}), 0).techniques) == ["loader_workers"]
+
+
+def test_every_technique_is_either_a_candidate_or_refused_with_a_reason() -> None:
+    candidates, refused = choose(facts(), [], "close")
+    told = [candidate.technique.name for candidate in candidates] + [row.technique for row in refused]
+    assert sorted(told) == sorted(CATALOG)
+    assert all(row.reasons for row in refused)
+    assert all(candidate.options for candidate in candidates)
+
+
+def test_what_does_not_apply_is_refused_with_its_own_reasons() -> None:
+    reasons = refusals(facts(roots=(root(convolutions=0, dtypes=("float64",)),), loaders=()), "close")
+    assert reasons["channels_last"] == ("the model has no 2-d convolutions",)
+    assert reasons["bf16"] == ("parameters are not all float32",)
+    assert reasons["dataset_in_ram"] == ("the training reads from no DataLoader",)
+
+
+@pytest.mark.parametrize(
+    ("risk", "allowed"), [("exact", False), ("draws", False), ("close", True), ("training", True)]
+)
+def test_a_risk_above_what_is_asked_for_is_refused(risk: Risk, allowed: bool) -> None:
+    assert ("bf16" in names(facts(), [], risk)) is allowed
+    if not allowed:
+        assert refusals(facts(), risk)["bf16"] == (f"its risk here is 'close', above --risk {risk}",)
+
+
+@pytest.mark.parametrize(("random", "allowed"), [("it is drawn anew", False), ("", True)])
+def test_it_is_the_risk_with_this_script_that_counts(random: str, allowed: bool) -> None:
+    """Worker processes are exact, but where samples are random other numbers are drawn."""
+    found = facts(loaders=(loader(random=random),))
+    assert ("loader_workers" in names(found, [], "exact")) is allowed
+    assert "loader_workers" in names(found, [], "draws")
+
+
+def test_a_refusal_tells_the_risk_beside_the_other_reasons() -> None:
+    reasons = refusals(facts(roots=(root(dtypes=("float64",)),)), "exact")["bf16"]
+    assert reasons == ("parameters are not all float32", "its risk here is 'close', above --risk exact")
+
+
+def test_what_cannot_be_tried_is_refused_with_its_reason() -> None:
+    candidates, refused = choose(facts(), [], "close", {"bf16": "not today"})
+    assert "bf16" not in [candidate.technique.name for candidate in candidates]
+    assert {row.technique: row.reasons for row in refused}["bf16"] == ("not today",)
+
+
+def test_a_higher_risk_only_adds_candidates() -> None:
+    allowed = [set(names(facts(), [], risk)) for risk in RISKS]
+    assert all(lower <= higher for lower, higher in pairwise(allowed))
+
+
+def test_a_cause_names_only_remedies_that_apply_here() -> None:
+    without_convolutions = facts(roots=(root(convolutions=0),))
+    (told,) = with_remedies_here([COMPUTE], without_convolutions)
+    assert told.techniques == ("bf16", "malloc")
+    (told,) = with_remedies_here([Cause("input", 0.7, "", ("made_up",))], facts())
+    assert told.techniques == ()
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("seen", "left"),
+    [
+        ({}, ("bf16", "channels_last", "malloc")),
+        ({"obstacles": ("it calls forward itself",)}, ()),
+        ({"roots": ()}, ("malloc",)),
+    ],
+    ids=["a model", "an obstacle", "no module"],
+)
+def test_what_cannot_be_switched_is_no_remedy(seen: dict[str, Any], left: tuple[str, ...]) -> None:
+    (told,) = with_remedies_here([COMPUTE], facts(**seen))
+    assert told.techniques == left
+
+
+@pytest.mark.parametrize(("device", "on_cpu"), [("cpu", True), ("cuda:0", False)])
+def test_without_a_module_the_optimizer_tells_where_it_trains(device: str, on_cpu: bool) -> None:
+    found = facts(roots=(), optimizers=(optimizer(devices=(device,)),))
+    assert found.on_cpu is on_cpu
+    assert refusals(found, "close")["compile"][0] == "no module is called in its training steps"
+
+
+def test_the_list_for_a_script_tells_what_cannot_be_tried() -> None:
+    reason = "t.py:7: Trainer(model) makes the script one of several ranks by itself"
+    listing = list_for_script("t.py", facts(), {"processes": reason})
+    entries = {entry.name: entry for entry in listing.entries}
+    assert entries["processes"].reasons[0] == reason
+    assert not entries["processes"].options
+    assert reason not in entries["threads"].reasons

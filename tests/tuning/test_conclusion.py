@@ -1,0 +1,309 @@
+"""From measurements to a result, and the plan that is written."""
+
+from __future__ import annotations
+
+import errno
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hasten.bench.comparing.statistics import interval
+from hasten.errors import OutputLost
+from hasten.plans.files import read_plan
+from hasten.records.cause import Cause
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.sources import SourceDigests
+from hasten.records.trial import Trial
+from hasten.records.verdict import GuardVerdict, Refused, Tried, TuneResult
+from hasten.scripts.workspace import Workspace, find_script
+from hasten.tuning.conclusion import conclude, save_plan
+from tests.bench.made_up import facts, step, trial, verdict
+
+PLAN = Plan({"dataset_in_ram": {}, "threads": {"count": 2}})
+CLEAR = [0.5, 0.51, 0.49, 0.5]
+NOISE = [0.9, 1.1, 0.95, 1.02]
+ROW = Tried("bf16", {}, None, BASELINE, False, "no gain found", "live")
+
+
+def concluded(
+    confirmation: Trial | None = None,
+    judged: GuardVerdict | None = None,
+    tried: tuple[Tried, ...] = (ROW,),
+    **more: Any,
+) -> TuneResult:
+    usual: dict[str, Any] = {"untried": (), "refused": (), "causes": (), "spent": 100.0}
+    return conclude(facts(), "overlay", confirmation, judged, tried, **{**usual, **more})
+
+
+def row_with(log_ratios: list[float]) -> Tried:
+    return replace(ROW, ratio=interval(log_ratios, "quads"))
+
+
+def test_a_confirmed_gain_is_claimed_with_its_interval() -> None:
+    result = concluded(trial(CLEAR, PLAN), verdict())
+    assert result.outcome == "gain"
+    assert result.plan == PLAN
+    assert result.speedup is not None
+    assert result.ratio is not None
+    assert result.speedup.value == pytest.approx(2.0, rel=0.01)
+    assert result.speedup.low == pytest.approx(1 / result.ratio.high)
+    assert result.speedup.count == 4
+    assert result.measured == result.ratio
+
+
+def test_what_is_within_the_noise_is_no_claim_but_is_told() -> None:
+    result = concluded(trial(NOISE, PLAN), verdict())
+    assert result.outcome == "no-gain"
+    assert result.reason.startswith(
+        "what looked faster was not confirmed in fresh processes: it is within the noise. "
+        "Cannot tell under 37%: 4 pairs that"
+    )
+    assert result.plan == BASELINE
+    assert result.speedup is None
+    assert result.ratio is None
+    assert result.measured is not None
+
+
+def reason_of(ratios: list[float], looks: Sequence[float] = (), **more: Any) -> str:
+    """Of a tune whose confirmation came out with these ratios, five seconds a pair."""
+    seconds = 5.0 * (len(ratios) + len(looks) / 2)
+    found = trial(ratios, PLAN, seconds=seconds, looks=tuple(looks), **more)
+    return concluded(found, verdict()).reason
+
+
+def test_what_would_have_been_found_is_told_with_a_budget_that_finds_less() -> None:
+    assert reason_of([0.97, 1.0, 1.03, 0.97, 1.0, 1.03]).endswith(
+        "6 pairs that lie as far apart as these find a gain of 11% four times in five, "
+        "smaller ones less often; "
+        "--budget 330 would find 6%"
+    )
+
+
+def test_a_search_that_found_nothing_tells_what_it_could_not_and_a_budget() -> None:
+    tried = (row_with([-0.01, 0.0, 0.01]), row_with([-0.06, 0.0, 0.06, 0.0, 0.0, 0.0]))
+    result = concluded(tried=tried, search_budget=lambda times: 100 * times)
+    assert result.reason.startswith(
+        "nothing that was tried is faster. Cannot tell under 7%: comparisons that"
+    )
+    assert " find a gain of 7% four times in five, " in result.reason
+    assert result.reason.endswith("; a search under --budget 400 would find 4%")
+    assert "--budget" not in concluded(tried=tried).reason
+
+
+def test_pairs_that_agree_find_the_least_gain_beyond_what_may_be_unseen() -> None:
+    assert "find a gain of 6% four times in five" in reason_of([0.995] * 6)
+
+
+def test_no_budget_is_named_where_none_finds_less() -> None:
+    reason = reason_of([0.97, 1.0, 1.03, 0.97, 1.0, 1.03, 0.97, 1.0, 1.03, 1.0], looks_most=20)
+    assert reason.endswith(
+        "10 pairs that lie as far apart as these find a gain of 6% four times in five, "
+        "smaller ones less often"
+    )
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("looks", "words"),
+    [
+        (
+            (),
+            "but a process may be slow from start to end (by 57% where memory falls badly), and 6 of the "
+            "plan are too few to rule that out for so small a gain; --budget 170 would start enough of them",
+        ),
+        (
+            (0.0, 0.0),
+            "but a process may be slow from start to end (by 57% where memory falls badly), and 8 of the "
+            "plan are too few to rule that out for so small a gain; --budget 170 would start enough of them",
+        ),
+        (
+            (0.0, 0.45, 0.0, 0.5),
+            "but 2 of 10 processes of the plan were slow, and more may be; --budget 330 would start enough "
+            "of them",
+        ),
+    ],
+)
+def test_what_is_not_claimed_for_what_may_be_unseen_says_so(looks: Sequence[float], words: str) -> None:
+    found = "none that is sure: 6 pairs of fresh processes measured 1.05 times faster"
+    assert reason_of([0.95] * 6, looks) == f"{found}, {words}"
+
+
+def test_a_gain_too_small_for_any_budget_names_none() -> None:
+    assert reason_of([0.98] * 6).endswith("for so small a gain; no --budget shows enough of them")
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("looks", "words", "speedup"),
+    [
+        ([], "", 2.0),
+        ([0.0, 0.0], "2 further processes under the plan, none of them slow", 2.0),
+        ([0.4, 0.0], "2 further processes under the plan, 1 of them slow", 2.0 * math.exp(-0.4 / 8)),
+        ([0.4, 0.4], "2 further processes under the plan, 2 of them slow", 2.0 * math.exp(-0.8 / 8)),
+    ],
+)
+def test_a_claim_says_what_processes_alone_have_shown(looks: list[float], words: str, speedup: float) -> None:
+    """Slow ones count in what is claimed, not only in whether it is."""
+    result = concluded(trial([0.5] * 6, PLAN, looks=tuple(looks)), verdict())
+    assert (result.outcome, result.alone) == ("gain", words)
+    assert result.speedup is not None
+    assert result.speedup.value == pytest.approx(speedup)
+    assert result.speedup.low <= result.speedup.value <= result.speedup.high == pytest.approx(2.0)
+
+
+def test_what_is_slower_is_not_called_noise() -> None:
+    assert reason_of([1.2, 1.21, 1.19, 1.2]) == "what looked faster is slower in fresh processes"
+
+
+def test_three_pairs_are_no_claim_however_clear() -> None:
+    assert concluded(trial(CLEAR[:3], PLAN), verdict()).outcome == "no-gain"
+
+
+def test_a_failed_confirmation_is_no_claim() -> None:
+    result = concluded(trial(CLEAR, PLAN, failure="out of memory"), verdict())
+    assert result.outcome == "no-gain"
+    assert result.plan == BASELINE
+    assert result.reason == "the plan failed in fresh processes: out of memory"
+
+
+@pytest.mark.parametrize(
+    ("judged", "tried", "reason"),
+    [
+        (verdict(passed=False), (ROW,), "what was faster did not hold accuracy"),
+        (None, (ROW,), "nothing that was tried is faster"),
+        (None, (), "no technique applies here"),
+    ],
+)
+def test_without_a_confirmation_the_reason_says_why(
+    judged: GuardVerdict | None, tried: tuple[Tried, ...], reason: str
+) -> None:
+    result = concluded(None, judged, tried)
+    assert (result.outcome, result.reason) == ("no-gain", reason)
+    assert result.measured is None
+
+
+def test_where_time_ran_out_before_anything_was_tried_that_is_the_reason() -> None:
+    result = concluded(None, None, (), untried=["bf16"])
+    assert result.reason == "the budget ended before anything could be tried"
+
+
+def test_what_was_not_tried_in_time_is_listed_among_the_refused() -> None:
+    refused = [Refused("bf16", ("no such instructions",))]
+    result = concluded(untried=["threads"], refused=refused)
+    assert result.refused == (
+        Refused("bf16", ("no such instructions",)),
+        Refused("threads", ("the budget ended before it could be tried",)),
+    )
+
+
+def test_the_baseline_is_told_as_it_was_observed() -> None:
+    result = concluded()
+    assert result.baseline_step_seconds == pytest.approx(0.01)
+    assert result.baseline_samples_per_second == pytest.approx(800)
+    unseen = facts(batch_size=None, steps=(step(samples=None),) * 30)
+    unknown = conclude(unseen, "off", None, None, (), (), (), (), 100.0)
+    assert unknown.baseline_samples_per_second is None
+
+
+@pytest.mark.parametrize(
+    ("setup_seconds", "b", "steps"),
+    [(1.0, 0.008, 500), (0.0, 0.008, None), (1.0, 0.01, None), (1.0, None, None)],
+)
+def test_the_set_up_has_paid_after_so_many_steps(
+    setup_seconds: float, b: float | None, steps: int | None
+) -> None:
+    found = trial(CLEAR, PLAN, step_seconds_a=0.01, step_seconds_b=b, setup_seconds=setup_seconds)
+    result = concluded(found, verdict())
+    assert result.breakeven_steps == (pytest.approx(steps, abs=1) if steps else None)
+    assert result.setup_seconds == setup_seconds
+
+
+def test_a_gain_that_is_not_claimed_has_no_set_up_to_pay() -> None:
+    result = concluded(trial(NOISE, PLAN, setup_seconds=1.0), verdict())
+    assert result.breakeven_steps is None
+    assert result.setup_seconds == 0.0
+
+
+def test_everything_that_was_found_out_is_handed_on() -> None:
+    cause = Cause("input", 0.5, "waiting", ("dataset_in_ram",))
+    judged = verdict()
+    result = concluded(trial(CLEAR, PLAN), judged, causes=[cause])
+    assert result.causes == (cause,)
+    assert result.guard == judged
+    assert result.tried == (ROW,)
+    assert result.protection == "overlay"
+    assert "Pencil and Paper" in result.machine
+    assert result.versions["torch"] == "2.13.0"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("print('training')")
+    made = Workspace(find_script("train.py", ["--epochs", "5"]))
+    made.make()
+    return made
+
+
+def measured(ratios: Sequence[float]) -> TuneResult:
+    made_of = SourceDigests("of the script", {"losses.py": "of the losses"})
+    return replace(concluded(trial(ratios, PLAN), verdict()), sources=made_of)
+
+
+def test_a_gain_is_written_as_a_plan_that_can_be_read_back(workspace: Workspace) -> None:
+    save_plan(workspace, measured(CLEAR))
+    saved = read_plan(workspace.plan_path)
+    assert saved.plan == PLAN
+    assert saved.measured["outcome"] == "gain"
+    assert saved.measured["speedup"] == pytest.approx(2.0, rel=0.01)
+    assert saved.measured["low"] < saved.measured["speedup"] < saved.measured["high"]
+    assert saved.measured["processes"] == 4
+    assert saved.made_for["script"] == "train.py"
+    assert saved.made_for["arguments"] == ["--epochs", "5"]
+    assert saved.made_for["digest"] == "of the script"
+    assert saved.made_for["modules"] == {"losses.py": "of the losses"}
+    assert saved.made_for["torch"] == "2.13.0"
+
+
+def test_a_plan_for_ranks_says_how_many(workspace: Workspace) -> None:
+    save_plan(workspace, replace(measured(CLEAR), nproc=2))
+    assert read_plan(workspace.plan_path).made_for["nproc_per_node"] == 2
+
+
+def test_no_gain_replaces_an_older_plan_by_the_empty_one(workspace: Workspace) -> None:
+    save_plan(workspace, measured(CLEAR))
+    save_plan(workspace, measured(NOISE))
+    saved = read_plan(workspace.plan_path)
+    assert saved.plan == BASELINE
+    assert saved.measured["outcome"] == "no-gain"
+    assert "speedup" not in saved.measured
+
+
+@pytest.mark.attack("together")
+def test_a_plan_whose_folder_was_cleared_away_is_written_all_the_same(workspace: Workspace) -> None:
+    shutil.rmtree(workspace.root)
+    save_plan(workspace, measured(CLEAR))
+    assert read_plan(workspace.plan_path).plan == PLAN
+
+
+@pytest.mark.attack("together")
+@pytest.mark.parametrize(("ratios", "gained"), [(CLEAR, True), (NOISE, False)])
+def test_a_plan_that_cannot_be_written_is_told_as_a_command(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, ratios: Sequence[float], gained: bool
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("hasten.tuning.conclusion.write_plan", full)
+    with pytest.raises(OutputLost) as told:
+        save_plan(workspace, measured(ratios))
+    said, command = str(told.value).partition(". Without it, ")[::2]
+    assert said == f"the plan could not be written to {workspace.plan_path}: the disk is full"
+    assert bool(command) == gained
+    assert not gained or "--use " in command
+    assert not gained or command.endswith(" train.py")

@@ -1,0 +1,165 @@
+"""A trial that is finished is on disk, whatever happens next."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hasten.errors import HastenError
+from hasten.records.codec import from_json
+from hasten.records.plan import Plan
+from hasten.records.trial import Trial
+from hasten.tuning.journal import Journal
+
+from ..bench.made_up import trial
+
+IDENTITY = {"argv": ["train.py"], "digest": "c0ffee", "machine": "this one"}
+FASTER = trial([0.8, 0.81, 0.79], Plan({"bf16": {}}))
+FAILED = trial([], Plan({"threads": {"count": 2}}), failure="the script raised ValueError")
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
+    """The answer to ``query`` by a connection of its own."""
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute(query).fetchall()
+
+
+def trials_in(path: Path) -> list[Trial]:
+    return [from_json(Trial, json.loads(text)) for (text,) in rows(path, "SELECT trial FROM trials")]
+
+
+def test_others_see_a_trial_while_the_tune_goes_on(path: Path) -> None:
+    journal = Journal(path, IDENTITY)
+    for count, finished in enumerate([FASTER, FAILED], 1):
+        journal.add(finished, "search")
+        assert trials_in(path) == [FASTER, FAILED][:count]
+    journal.close("finished")
+
+
+def test_a_trial_can_be_found_by_what_it_compared(path: Path) -> None:
+    journal = Journal(path, IDENTITY)
+    number = journal.add(FASTER, "confirm")
+    journal.close("finished")
+    assert rows(path, "SELECT id, tune, purpose, a, b FROM trials") == [
+        (number, journal.tune, "confirm", FASTER.a.key, FASTER.b.key)
+    ]
+
+
+def test_a_reader_does_not_hold_up_the_tune(path: Path) -> None:
+    """Write-ahead logging: without it the writer would wait for the reader, and fail after five seconds."""
+    journal = Journal(path, IDENTITY)
+    assert rows(path, "PRAGMA journal_mode") == [("wal",)]
+    with closing(sqlite3.connect(path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM trials").fetchall()
+        journal.add(FASTER, "search")
+    journal.close("finished")
+
+
+@pytest.mark.parametrize("state", ["finished", "failed", "interrupted"])
+def test_the_end_of_a_tune_is_written_down(path: Path, state: str) -> None:
+    journal = Journal(path, IDENTITY)
+    assert rows(path, "SELECT state FROM tunes") == [("open",)]
+    journal.close(state, {"outcome": "gain"})
+    ((found, identity, result),) = rows(path, "SELECT state, identity, result FROM tunes")
+    assert (found, json.loads(identity), json.loads(result)) == (state, IDENTITY, {"outcome": "gain"})
+
+
+def test_tunes_share_a_journal(path: Path) -> None:
+    tunes = []
+    for finished in (FASTER, FAILED):
+        journal = Journal(path, IDENTITY)
+        journal.add(finished, "search")
+        journal.close("finished")
+        tunes.append(journal.tune)
+    assert rows(path, "SELECT tune FROM trials") == [(tune,) for tune in tunes]
+    assert tunes[0] != tunes[1]
+    assert trials_in(path) == [FASTER, FAILED]
+
+
+def test_two_tunes_at_once(path: Path) -> None:
+    first, second = Journal(path, IDENTITY), Journal(path, IDENTITY)
+    first.add(FASTER, "search")
+    second.add(FAILED, "search")
+    first.add(FASTER, "search")
+    for journal in (first, second):
+        journal.close("finished")
+    assert len(trials_in(path)) == 3
+
+
+CRASHING = """
+import os, sys
+from tests.test_journal import FASTER, IDENTITY, Journal, Path
+journal = Journal(Path(sys.argv[1]), IDENTITY)
+journal.add(FASTER, "search")
+os._exit(9)
+"""
+
+
+def test_a_crash_loses_no_finished_trial(path: Path) -> None:
+    crashed = subprocess.run([sys.executable, "-c", CRASHING, str(path)], cwd=ROOT, check=False)
+    assert crashed.returncode == 9
+    assert trials_in(path) == [FASTER]
+    assert rows(path, "SELECT state FROM tunes") == [("open",)]
+    Journal(path, IDENTITY).close("finished")  # and the next tune takes it up
+
+
+@pytest.mark.parametrize(
+    "content", [b"this was never a database, " * 400, b"SQLite format 3\0" + b"\xff" * 9000]
+)
+def test_a_broken_file_is_named(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(
+        HastenError, match=rf"the journal {re.escape(str(path))} cannot be used .*move it away"
+    ):
+        Journal(path, IDENTITY)
+    assert path.read_bytes() == content
+
+
+def test_a_folder_in_its_place_is_named(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(HastenError, match=r"journal\.db is a folder, .*move it away"):
+        Journal(path, IDENTITY)
+
+
+def test_a_database_of_somebody_elses_is_named(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE tunes (melody TEXT)")
+    with pytest.raises(HastenError, match=r"cannot be used .*move it away"):
+        Journal(path, IDENTITY)
+
+
+@pytest.mark.attack("messages")
+def test_a_full_disk_is_not_blamed_on_the_journal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Journal, "_insert", fail)
+    with pytest.raises(HastenError, match=r"^the disk is full: ") as told:
+        Journal(path, IDENTITY)
+    assert "move it away" not in str(told.value)
+
+
+@pytest.mark.attack("together")
+def test_the_end_of_a_tune_outlives_its_journal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(path, IDENTITY)
+
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(Journal, "_insert", fail)
+    journal.close("finished")

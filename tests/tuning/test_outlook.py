@@ -1,0 +1,149 @@
+"""What the end of a tune will take, from what things cost so far, and what may be spent before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from hasten.bench.comparing.claims import Effort
+from hasten.records.plan import BASELINE, Plan
+from hasten.tuning.budget import Costs, Deadline
+from hasten.tuning.outlook import Outlook, SearchTime
+
+PLAN = Plan({"compile": {}, "malloc": {}})
+
+
+@dataclass
+class Known:
+    """What a bench has learnt."""
+
+    pair_seconds: float | None = None
+    setups: dict[str, float] = field(default_factory=dict)
+
+    def setup(self, plan: Plan) -> float:
+        return sum(self.setups.get(name, 0.0) for name in plan.techniques)
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def outlook(spent: float = 0.0, known: Known | None = None, budget: float = 150.0) -> Outlook:
+    """A guard is estimated to take ten seconds, and a pair five."""
+    clock = Clock()
+    made = Outlook(Deadline(budget, clock), Costs(10.0, 5.0, 120, Effort(10)), known or Known())
+    clock.now = spent
+    return made
+
+
+def test_what_is_not_known_is_as_estimated() -> None:
+    assert outlook().pair(PLAN) == 5.0
+    assert outlook().guard(PLAN) == 10.0
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(("pair_seconds", "slower"), [(2.5, 1.0), (5.0, 1.0), (10.0, 2.0), (50.0, 10.0)])
+def test_where_pairs_took_longer_so_will_the_guard(pair_seconds: float, slower: float) -> None:
+    seen = outlook(known=Known(pair_seconds))
+    assert seen.pair(PLAN) == pair_seconds
+    assert seen.guard(PLAN) == 10.0 * slower
+
+
+def test_set_ups_count_in_every_pair_and_in_the_guard() -> None:
+    seen = outlook(known=Known(5.0, {"compile": 20.0, "malloc": 1.0}))
+    assert (seen.pair(PLAN), seen.guard(PLAN)) == (26.0, 31.0)
+    assert (seen.pair(BASELINE), seen.guard(BASELINE)) == (5.0, 10.0)
+
+
+def test_the_next_guard_will_take_as_long_as_the_last() -> None:
+    seen = outlook()
+    seen.guarded(33.0)
+    assert seen.guard(PLAN) == 33.0
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("spent", "pair_seconds", "pairs"),
+    [
+        (0.0, 5.0, 10),  # never more than that
+        (98.0, 5.0, 10),
+        (100.0, 5.0, 9),
+        (128.0, 5.0, 4),
+        (145.0, 5.0, 4),  # a little too late
+        (151.5, 5.0, 0),  # much too late
+        (0.0, 30.0, 4),
+        (0.0, 40.0, 4),
+        (0.0, 50.0, 0),
+        (200.0, 0.1, 0),
+    ],
+)
+def test_as_many_pairs_as_fit_and_none_where_a_claim_would_come_too_late(
+    spent: float, pair_seconds: float, pairs: int
+) -> None:
+    effort = outlook(spent, Known(pair_seconds)).effort(PLAN)
+    assert (effort.pairs if effort else 0) == pairs
+
+
+@pytest.mark.parametrize(
+    ("spent", "pair_seconds", "setup", "looks"),
+    [
+        (0.0, 5.0, 0.0, 20),  # never more than that
+        (58.0, 5.0, 0.0, 16),
+        (98.0, 5.0, 0.0, 0),
+        (140.0, 5.0, 0.0, 0),
+        (0.0, 6.0, 5.0, 4),  # 38.5 s are left beside ten pairs of 11 s, and two processes take 14 s
+    ],
+)
+def test_what_pairs_leave_is_for_processes_of_the_plan_alone(
+    spent: float, pair_seconds: float, setup: float, looks: int
+) -> None:
+    effort = outlook(spent, Known(pair_seconds, {"malloc": setup})).effort(PLAN)
+    assert effort is not None
+    assert effort.looks == looks
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("spent", "affordable"), [(0.0, True), (124.0, True), (125.0, False), (150.0, False), (1e9, False)]
+)
+def test_a_guard_is_begun_only_where_a_claim_can_follow(spent: float, affordable: bool) -> None:
+    assert outlook(spent, Known(5.0)).affords_guard(PLAN) is affordable
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("spent", [0.0, 50.0, 120.0, 149.0, 300.0])
+@pytest.mark.parametrize("pair_seconds", [None, 0.5, 8.0, 60.0])
+def test_what_is_under_way_is_stopped_in_time(spent: float, pair_seconds: float | None) -> None:
+    """Each part, if it took all it may, leaves the next what that needs."""
+    seen = outlook(spent, Known(pair_seconds))
+    least = 4 * seen.pair(PLAN)
+    search = seen.search_most(PLAN)
+    assert search >= 0
+    assert search == 0 or spent + search + seen.guard(PLAN) + least <= 150.0
+    guard = seen.guard_most(PLAN)
+    assert guard == 0 or spent + guard + least <= 1.2 * 150.0
+    assert spent + seen.confirmation_most() <= max(spent, 1.2 * 150.0)
+    assert seen.search_left(PLAN) <= search or search == 0
+
+
+def test_the_search_has_less_where_what_it_found_is_slow_to_set_up() -> None:
+    seen = outlook(known=Known(5.0, {"compile": 5.0}))
+    found = [BASELINE]
+    left = SearchTime(seen, lambda: found[0])
+    before, most = left.left, left.most()
+    found[0] = PLAN
+    assert left.left < before
+    assert left.most() < most
+
+
+@pytest.mark.parametrize("spent", [20.0, 140.0, 170.0])
+def test_the_budget_that_would_do_lets_it_be_checked_and_confirmed(spent: float) -> None:
+    known = Known(12.0)
+    longer = outlook(spent, known).enough_budget(PLAN)
+    assert longer % 10 == 0
+    assert outlook(spent, known, longer).affords_guard(PLAN)

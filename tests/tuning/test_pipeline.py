@@ -1,0 +1,712 @@
+"""A whole tune: on paper, for every way it can end, and on real trainings."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hasten.bench.comparing.claims import Effort
+from hasten.bench.comparing.quiet import Quiet
+from hasten.bench.comparing.steps import Rhythm
+from hasten.bench.fake import ScriptedBench
+from hasten.bench.stage import Stage
+from hasten.errors import Refusal, ScriptError
+from hasten.inside.techniques.base import Risk
+from hasten.inside.techniques.catalog import CATALOG
+from hasten.launch import local
+from hasten.plans.files import read_plan
+from hasten.records.comparison import LossCurve
+from hasten.records.observation import Observation
+from hasten.records.plan import BASELINE, Plan, Value
+from hasten.records.trial import Trial
+from hasten.records.verdict import Difference, GuardVerdict, Invariants, TuneResult
+from hasten.report.machine_readable import tune_json
+from hasten.report.progress import Progress
+from hasten.scripts.sources import digest_of
+from hasten.scripts.workspace import find_script
+from hasten.tuning import accuracy, budget, pipeline
+from hasten.tuning.budget import Costs
+from hasten.tuning.pipeline import TuneRequest, tune
+from tests.bench import idle_technique
+from tests.bench.made_up import machine, observation, root, step, unchecked, verdict
+from tests.bench.real_workers import children, one_thread, write_script
+
+PLAN_PATH = Path(".hasten/train/plan.toml")
+
+
+@dataclass
+class Paper:
+    """What the parts of a paper tune will answer, and what they were asked."""
+
+    effects: Mapping[str, float] = field(default_factory=dict)
+    spread: float = 0.002
+    watched: Observation = field(default_factory=observation)
+    allowed: Callable[[Plan], bool] = lambda plan: True  # by the guard
+    pair_seconds: float | None = 5.0
+    late_pair_seconds: float | None = None  # of the confirmation's, where they are others
+    failure: Exception | None = None
+    draws_otherwise: bool = False
+    untouched: tuple[str, ...] = ()  # techniques that leave every loss as it was
+    alone: bool = True  # whether techniques can be checked by themselves
+    unseen: list[GuardVerdict] = field(default_factory=list)  # what the guard answers first
+    guarded: list[tuple[Plan, bool, str, int, int]] = field(default_factory=list)
+    seen_changing: list[tuple[Plan, list[str]]] = field(default_factory=list)
+    confirmed: list[tuple[Plan, Effort]] = field(default_factory=list)
+    granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
+
+    def observe(self, stage: Stage, seconds: float) -> tuple[Observation, Rhythm]:
+        if self.failure is not None:
+            raise self.failure
+        stage.protection = "overlay"
+        return self.watched, Rhythm(0, 0, 1, self.watched.steps[0].seconds)
+
+    def guard(
+        self, stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+    ) -> GuardVerdict:
+        self.guarded.append((plan, draws, precision, seed, steps))
+        if self.unseen:
+            return self.unseen.pop(0)
+        found = verdict(self.allowed(plan) and (draws or not self.draws_otherwise))
+        if self.draws_otherwise and not draws:
+            found = replace(found, invariants=Invariants((), (Difference("streams", 1),)))
+        return found
+
+    def each_alone(
+        self, stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+    ) -> dict[str, GuardVerdict]:
+        if not self.alone:
+            return {}
+        departs = {name: 0.0 if name in self.untouched else 1e-6 for name in plan.techniques}
+        return {
+            name: replace(verdict(self.allowed(plan.only({name}))), loss_curve=LossCurve(True, departs[name]))
+            for name in plan.techniques
+        }
+
+    def guard_change(
+        self, stage: Stage, plan: Plan, changing: list[str], seed: int, steps: int
+    ) -> GuardVerdict:
+        self.seen_changing.append((plan, list(changing)))
+        if self.unseen:
+            return replace(self.unseen.pop(0), changes=tuple(changing))
+        return replace(verdict(self.allowed(plan)), changes=tuple(changing))
+
+    def bench(self, stage: Stage, rhythm: Rhythm, start_seconds: float, quiet: Quiet) -> PaperBench:
+        return PaperBench(self)
+
+
+class PaperBench(ScriptedBench):
+    """In place of ``ScriptBench``."""
+
+    def __init__(self, paper: Paper) -> None:
+        super().__init__(paper.effects, spread=paper.spread)
+        self._paper = paper
+        self.pairs = self
+        self.pair_seconds = paper.pair_seconds
+        self.steps_needed = 75
+
+    def __enter__(self) -> PaperBench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        self._paper.granted.append(seconds)
+        return super().compare(a, b, seconds)
+
+    def setup(self, plan: Plan) -> float:
+        return 0.0
+
+    def confirm(self, plan: Plan, effort: Effort) -> Trial:
+        self._paper.confirmed.append((plan, effort))
+        if self._paper.late_pair_seconds is not None:
+            self.pair_seconds = self._paper.late_pair_seconds
+        return super().compare(BASELINE, plan, 0.0)
+
+
+@pytest.fixture
+def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paper:
+    """A tune in an empty folder with a script in it, all of whose parts are of paper."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("print('training')")
+    made = Paper()
+    monkeypatch.setattr(pipeline, "this_machine", machine)
+    monkeypatch.setattr(pipeline, "before_tuning", lambda *_: [])
+    monkeypatch.setattr(pipeline, "while_tuning", lambda *_: [])
+    monkeypatch.setattr(pipeline, "observe", made.observe)
+    monkeypatch.setattr(pipeline, "ScriptBench", made.bench)
+    monkeypatch.setattr(accuracy, "guard", made.guard)
+    monkeypatch.setattr(accuracy, "each_alone", made.each_alone)
+    monkeypatch.setattr(accuracy, "guard_change", made.guard_change)
+    return made
+
+
+def request(
+    budget: float = 150.0, risk: Risk = "close", seed: int = 7, script: str = "train.py"
+) -> TuneRequest:
+    return TuneRequest(find_script(script, []), one_thread(), budget, risk, seed, allow_writes=False)
+
+
+def journal() -> tuple[list[str], list[tuple[str, str]]]:
+    """The states of all tunes, and (purpose, b) of all trials."""
+    with closing(sqlite3.connect(".hasten/journal.db")) as database:
+        states = [state for (state,) in database.execute("SELECT state FROM tunes ORDER BY id")]
+        return states, database.execute("SELECT purpose, b FROM trials ORDER BY id").fetchall()
+
+
+def plan_of(*names: str) -> Plan:
+    return Plan({name: {} for name in names})
+
+
+def test_a_gain_is_found_guarded_confirmed_and_written(paper: Paper) -> None:
+    paper.effects = {"dataset_in_ram": 0.5, "malloc": 0.9}
+    result = tune(request(), Progress())
+    found = plan_of("malloc", "dataset_in_ram")
+    assert result.outcome == "gain"
+    assert result.plan == found
+    assert result.speedup is not None
+    assert result.speedup.value == pytest.approx(1 / 0.45, rel=1e-3)
+    assert result.tune_seconds > 0
+    assert [plan for plan, *_ in paper.guarded] == [found]
+    assert [plan for plan, _ in paper.confirmed] == [found]
+    assert read_plan(PLAN_PATH).plan == found
+    states, trials = journal()
+    assert states == ["finished"]
+    assert trials[-1] == ("confirm", found.key)
+    assert {purpose for purpose, _ in trials[:-1]} == {"search"}
+    assert len(trials) == len(result.tried) + 1
+
+
+def test_the_result_is_json(paper: Paper) -> None:
+    paper.effects = {"dataset_in_ram": 0.5}
+    content = json.loads(json.dumps(tune_json(tune(request(), Progress())), allow_nan=False))
+    assert content["outcome"] == "gain"
+    assert content["plan"] == {"dataset_in_ram": {}}
+    assert content["speedup"]["low"] <= content["speedup"]["value"] <= content["speedup"]["high"]
+
+
+def test_what_a_step_takes_by_threads_is_told(paper: Paper) -> None:
+    paper.effects = {"threads": 1.4}
+    curve = tune(request(), Progress()).threads
+    assert curve is not None
+    assert [(point.threads, round(ratio.value, 2)) for point, ratio in curve.measured] == [
+        *((1, 1.4), (2, 1.4), (4, 1.0)),
+    ]
+    assert curve.pays_up_to == 4
+
+
+@pytest.mark.parametrize(("pair_seconds", "missing"), [(0.01, []), (1e9, [2])])
+def test_a_point_that_the_search_leaves_out_is_measured_where_time_is_left(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch, pair_seconds: float, missing: list[int]
+) -> None:
+    paper.late_pair_seconds = pair_seconds
+    monkeypatch.setattr(pipeline, "this_machine", lambda: machine(logical_cpus=8, physical_cores=8))
+    paper.watched = observation(threads=8)
+    paper.effects = {"threads": 1.4, "bf16": 0.5}
+    result = tune(request(), Progress())
+    assert {row.settings["count"] for row in result.tried if row.technique == "threads"} == {4, 1}
+    assert result.threads is not None
+    assert [point.threads for point in result.threads.points] == [1, 2, 4, 8]
+    assert [point.threads for point in result.threads.missing] == missing
+
+
+def test_the_order_follows_the_causes(paper: Paper) -> None:
+    shares = {"optimizer": 0.9, "forward": 0.1}
+    paper.watched = observation(steps=tuple(step(shares=shares) for _ in range(30)))
+    result = tune(request(), Progress())
+    assert result.causes[0].name == "optimizer"
+    assert result.tried[0].technique == "fused_optimizer"
+
+
+def test_without_a_winner_there_is_nothing_to_confirm(paper: Paper) -> None:
+    result = tune(request(), Progress())
+    assert result.outcome == "no-gain"
+    assert result.reason.startswith("nothing that was tried is faster. Cannot tell under 2%: ")
+    assert not paper.guarded
+    assert not paper.confirmed
+    assert read_plan(PLAN_PATH).plan == BASELINE
+    assert journal()[0] == ["finished"]
+
+
+def test_what_is_not_confirmed_is_not_claimed(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What won in the search turns out to be as slow as the baseline in fresh processes."""
+    paper.effects = {"dataset_in_ram": 0.5}
+
+    def confirm(bench: PaperBench, plan: Plan, effort: Effort) -> Trial:
+        return ScriptedBench({}).compare(BASELINE, plan, 0.0)
+
+    monkeypatch.setattr(PaperBench, "confirm", confirm)
+    result = tune(request(), Progress())
+    assert result.outcome == "no-gain"
+    assert "within the noise" in result.reason
+    assert result.speedup is None
+    assert read_plan(PLAN_PATH).plan == BASELINE
+
+
+EFFECTS = {"dataset_in_ram": 0.5, "bf16": 0.7, "malloc": 0.9}
+
+
+@pytest.mark.parametrize("culprit", EFFECTS)
+def test_what_departs_by_itself_goes_and_nothing_else(paper: Paper, culprit: str) -> None:
+    paper.effects = EFFECTS
+    paper.allowed = lambda plan: culprit not in plan.techniques
+    result = tune(request(), Progress())
+    assert set(result.plan.techniques) == EFFECTS.keys() - {culprit}
+    assert [plan for plan, *_ in paper.guarded][1:] == [result.plan]
+    assert [plan for plan, _ in paper.confirmed] == [result.plan]
+    (row,) = [row for row in result.tried if row.method == "guard"]
+    assert (row.technique, row.kept) == (culprit, False)
+    assert row.reason == "the guard stopped it: the loss departs"
+
+
+@pytest.mark.parametrize(
+    ("alone", "untouched", "goes"),
+    [
+        (True, (), "bf16"),  # the riskiest
+        (True, ("bf16",), "dataset_in_ram"),  # what changes no loss is never to blame
+        (True, ("bf16", "dataset_in_ram"), "bf16"),
+        (False, ("bf16",), "bf16"),  # which nobody could see
+    ],
+)
+def test_where_all_hold_alone_one_of_those_goes_that_change_a_loss(
+    paper: Paper, alone: bool, untouched: tuple[str, ...], goes: str
+) -> None:
+    paper.effects = {"dataset_in_ram": 0.5, "bf16": 0.7}
+    paper.allowed = lambda plan: len(plan.techniques) < 2
+    paper.alone, paper.untouched = alone, untouched
+    result = tune(request(), Progress())
+    (row,) = [row for row in result.tried if row.method == "guard"]
+    assert row.technique == goes
+    assert len(result.plan.techniques) == 1
+
+
+@pytest.mark.parametrize(("risk", "judged"), [("close", [False, True]), ("exact", [False])])
+def test_a_plan_that_draws_otherwise_is_judged_as_such_where_that_may_be(
+    paper: Paper, risk: Risk, judged: list[bool]
+) -> None:
+    paper.effects = {"fused_optimizer": 0.5}
+    paper.draws_otherwise = True
+    result = tune(request(risk=risk), Progress())
+    assert [draws for _, draws, *_ in paper.guarded] == judged
+    assert (result.outcome == "gain") == (risk == "close")
+
+
+def test_where_the_guard_stops_everything_nothing_is_confirmed(paper: Paper) -> None:
+    paper.effects = {"dataset_in_ram": 0.5, "bf16": 0.7}
+    paper.allowed = lambda plan: False
+    result = tune(request(), Progress())
+    assert (result.outcome, result.reason) == ("no-gain", "what was faster did not hold accuracy")
+    assert result.guard is not None
+    assert not result.guard.passed
+    assert paper.confirmed == []
+    assert read_plan(PLAN_PATH).plan == BASELINE
+
+
+@pytest.mark.parametrize(
+    ("kept", "dropout", "draws", "precision"),
+    [
+        ("fused_optimizer", False, False, "float32"),
+        ("bf16", False, False, "bfloat16"),
+        ("channels_last", False, False, "float32"),
+        ("channels_last", True, False, "float32"),
+    ],
+)
+def test_the_guard_is_told_what_the_plan_may_do(
+    paper: Paper, kept: str, dropout: bool, draws: bool, precision: str
+) -> None:
+    paper.effects = {kept: 0.5}
+    paper.watched = observation(roots=(root(dropout=dropout),))
+    tune(request(seed=7), Progress())
+    ((plan, *told, steps),) = paper.guarded
+    assert plan == plan_of(kept)
+    assert told == [draws, precision, 7]
+    assert steps > 20
+
+
+def test_the_risk_bounds_what_is_tried(paper: Paper) -> None:
+    paper.effects = {"bf16": 0.1}
+    result = tune(request(risk="exact"), Progress())
+    assert result.outcome == "no-gain"
+    assert "bf16" not in {row.technique for row in result.tried}
+    assert "bf16" in {row.technique for row in result.refused}
+
+
+BATCHES: dict[str, Value] = {"factor": 2, "rate": "linear"}
+
+
+def test_what_changes_the_training_is_tried_only_where_that_was_asked_for(paper: Paper) -> None:
+    paper.effects = {"batch_size": 0.5, "prune": 0.5}
+    result = tune(request(risk="close"), Progress())
+    assert {"batch_size", "prune"} <= {row.technique for row in result.refused}
+    assert result.outcome == "no-gain"
+    assert paper.seen_changing == []
+
+
+def test_what_changes_the_training_is_guarded_apart_and_said_not_to_be_judged(paper: Paper) -> None:
+    paper.effects = {"dataset_in_ram": 0.5, "batch_size": 0.5}
+    result = tune(request(risk="training", budget=300.0), Progress())
+    whole = plan_of("dataset_in_ram").adding("batch_size", BATCHES)
+    assert result.plan == whole
+    assert [plan for plan, *_ in paper.guarded] == [plan_of("dataset_in_ram")]
+    assert paper.seen_changing == [(whole, ["batch_size"])]
+    assert result.guard is not None
+    assert result.guard.changes == ("batch_size",)
+    assert result.reason.endswith("was not judged: hasten verify does that")
+    assert "hasten verify" in read_plan(PLAN_PATH).measured["quality"]
+
+
+def test_what_breaks_the_training_goes_and_the_rest_keeps_its_verdict(paper: Paper) -> None:
+    paper.effects = {"dataset_in_ram": 0.5, "batch_size": 0.5}
+    paper.allowed = lambda plan: "batch_size" not in plan.techniques
+    result = tune(request(risk="training", budget=300.0), Progress())
+    assert result.plan == plan_of("dataset_in_ram")
+    assert result.guard is not None
+    assert (result.guard.passed, result.guard.changes) == (True, ())
+    (row,) = [row for row in result.tried if row.method == "guard"]
+    assert (row.technique, row.kept) == ("batch_size", False)
+    assert "quality" not in read_plan(PLAN_PATH).measured
+
+
+def test_where_nothing_else_is_left_the_verdict_is_that_of_what_went(paper: Paper) -> None:
+    paper.effects = {"batch_size": 0.5}
+    paper.allowed = lambda plan: False
+    result = tune(request(risk="training", budget=300.0), Progress())
+    assert (result.outcome, result.reason) == ("no-gain", "what was faster did not hold accuracy")
+    assert paper.guarded == []
+    assert paper.confirmed == []
+
+
+@pytest.mark.parametrize(("pair_seconds", "pairs"), [(13.0, 10), (1e-3, 10), (18.0, 8), (None, 10)])
+def test_pairs_are_fixed_by_the_time_that_is_left(
+    paper: Paper, pair_seconds: float | None, pairs: int
+) -> None:
+    paper.effects, paper.pair_seconds = {"dataset_in_ram": 0.5}, pair_seconds
+    tune(request(budget=150.0), Progress())
+    assert [effort.pairs for _, effort in paper.confirmed] == [pairs]
+
+
+def test_the_search_leaves_what_guard_and_confirmation_need(paper: Paper) -> None:
+    paper.pair_seconds = None
+    tune(request(budget=150.0), Progress())
+    costs = Costs.estimate(paper.watched, PaperBench(paper).steps_needed, 150.0)
+    assert costs.reserve > 20
+    assert max(paper.granted) == pytest.approx(150.0 - costs.reserve, abs=3.0)
+
+
+def slow(paper: Paper) -> None:
+    paper.watched = observation(steps=tuple(step(3.0) for _ in range(30)))
+    paper.effects = {"dataset_in_ram": 0.5}
+
+
+def test_a_script_too_slow_for_the_budget_is_refused_with_one_that_would_do(paper: Paper) -> None:
+    slow(paper)
+    with pytest.raises(Refusal, match=r"a step of train.py takes 3 s.*the budget is 150 s: try") as refusal:
+        tune(request(budget=150.0), Progress())
+    assert journal() == (["failed"], [])
+    assert not PLAN_PATH.exists()
+    advice = re.search(r"--budget (\d+)", str(refusal.value))
+    assert advice is not None
+    assert tune(request(budget=float(advice[1])), Progress()).outcome == "gain"
+    assert journal()[0] == ["failed", "finished"]
+
+
+def test_a_script_that_fails_leaves_the_older_plan_alone(paper: Paper) -> None:
+    paper.effects = {"dataset_in_ram": 0.5}
+    tune(request(), Progress())
+    paper.failure = ScriptError("train.py raised an error of its own")
+    with pytest.raises(ScriptError):
+        tune(request(), Progress())
+    assert journal()[0] == ["finished", "failed"]
+    assert read_plan(PLAN_PATH).plan == plan_of("dataset_in_ram")
+
+
+# ---- accuracy that could not be checked
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("why_not", ["killed", "ended", "script"])
+def test_what_may_be_chance_is_checked_once_more(paper: Paper, why_not: str) -> None:
+    paper.effects, paper.unseen = {"dataset_in_ram": 0.5, "bf16": 0.7}, [unchecked(why_not)]
+    result = tune(request(), Progress())
+    assert result.outcome == "gain"
+    assert len(paper.guarded) == 2
+    assert paper.guarded[0] == paper.guarded[1]
+    assert [row for row in result.tried if row.method == "guard"] == []
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("why_not", "times"),
+    [("killed", 2), ("ended", 2), ("script", 2), ("silent", 1), ("short", 1), ("unrepeatable", 1),
+     ("no losses", 1), ("state", 1)],
+)  # fmt: skip
+def test_what_could_not_be_checked_is_not_claimed_and_nothing_is_blamed(
+    paper: Paper, why_not: str, times: int
+) -> None:
+    """No technique is dropped for it, nothing is confirmed, and the older plan stays as it is."""
+    paper.effects = {"dataset_in_ram": 0.5}
+    tune(request(), Progress())
+    older = PLAN_PATH.read_text()
+    paper.guarded, paper.confirmed = [], []
+    paper.effects, paper.unseen = {"bf16": 0.5, "malloc": 0.9}, [unchecked(why_not)] * 5
+    result = tune(request(), Progress())
+    assert result.outcome == "not-checked"
+    assert result.reason == "accuracy could not be checked: the script's process was killed"
+    assert (result.plan, result.speedup, result.ratio) == (BASELINE, None, None)
+    assert len(paper.guarded) == times
+    assert paper.confirmed == []
+    assert [row for row in result.tried if row.method == "guard"] == []
+    assert PLAN_PATH.read_text() == older
+    assert journal()[0] == ["finished", "finished"]
+    json.dumps(tune_json(result), allow_nan=False)
+
+
+@pytest.mark.attack("truth")
+def test_a_technique_that_says_itself_that_it_does_not_apply_goes(paper: Paper) -> None:
+    """It, and not the riskiest."""
+    paper.effects = {"dataset_in_ram": 0.5, "bf16": 0.7, "malloc": 0.9}
+    paper.unseen = [unchecked("refused", "malloc: not here", refused="malloc")]
+    result = tune(request(), Progress())
+    assert result.plan == plan_of("dataset_in_ram").adding("bf16", {})
+    (row,) = [row for row in result.tried if row.method == "guard"]
+    assert (row.technique, row.kept) == ("malloc", False)
+    assert row.reason == "it did not apply where accuracy was checked: malloc: not here"
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("why_not", ["killed", "short"])
+def test_what_changes_the_training_and_could_not_be_checked_leaves_the_rest_its_verdict(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch, why_not: str
+) -> None:
+    paper.effects = {"dataset_in_ram": 0.5, "batch_size": 0.5}
+    monkeypatch.setattr(accuracy, "guard_change", lambda *_: unchecked(why_not, "out of memory"))
+    result = tune(request(risk="training", budget=300.0), Progress())
+    assert (result.outcome, result.plan) == ("gain", plan_of("dataset_in_ram"))
+    assert result.guard is not None
+    assert (result.guard.accuracy, result.guard.changes) == ("held", ())
+    (row,) = [row for row in result.tried if row.method == "guard"]
+    assert (row.technique, row.kept) == ("batch_size", False)
+    assert row.reason == "whether the training holds could not be checked: out of memory"
+
+
+@pytest.mark.attack("truth")
+def test_where_only_what_changes_the_training_is_left_and_unchecked_nothing_is_claimed(paper: Paper) -> None:
+    paper.effects, paper.unseen = {"batch_size": 0.5}, [unchecked("killed")] * 2
+    result = tune(request(risk="training", budget=300.0), Progress())
+    assert (result.outcome, result.plan, paper.confirmed) == ("not-checked", BASELINE, [])
+    assert not PLAN_PATH.exists()
+
+
+# ---- a script that is edited meanwhile
+def edited(name: str) -> None:
+    Path(name).write_text("print('another training')")
+
+
+@pytest.fixture
+def importing(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script imports a module, as a worker tells it at its first step."""
+    Path("losses.py").write_text("loss = 'mean'")
+    usual = paper.observe
+
+    def observe(stage: Stage, seconds: float) -> tuple[Observation, Rhythm]:
+        assert stage.sources is not None
+        stage.sources.imported([str(Path("losses.py").resolve())])
+        return usual(stage, seconds)
+
+    monkeypatch.setattr(pipeline, "observe", observe)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.usefixtures("importing")
+@pytest.mark.parametrize("name", ["train.py", "losses.py"])
+@pytest.mark.parametrize("during", ["observe", "compare", "guard", "confirm"])
+def test_a_script_edited_meanwhile_is_not_certified(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch, name: str, during: str
+) -> None:
+    """Nothing is claimed, in whatever part it happened, and the older plan stays."""
+    paper.effects = {"dataset_in_ram": 0.5}
+    tune(request(), Progress())
+    older = PLAN_PATH.read_text()
+    paper.effects = {"malloc": 0.5}
+    owners: dict[str, Any] = {"observe": pipeline, "guard": accuracy}
+    owner = owners.get(during, PaperBench)
+    usual = getattr(owner, during)
+
+    def editing(*told: Any, **more: Any) -> Any:
+        edited(name)
+        return usual(*told, **more)
+
+    monkeypatch.setattr(owner, during, editing)
+    with pytest.raises(
+        Refusal, match=rf"^{name} changed while .* was tuned: nothing is claimed; start again"
+    ):
+        tune(request(), Progress())
+    assert PLAN_PATH.read_text() == older
+    assert journal()[0] == ["finished", "failed"]
+
+
+@pytest.mark.attack("truth")
+def test_a_script_that_fails_because_it_was_edited_is_told_as_edited(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def observe(stage: Stage, seconds: float) -> None:
+        edited("train.py")
+        raise ScriptError("train.py raised an error of its own: SyntaxError")
+
+    monkeypatch.setattr(pipeline, "observe", observe)
+    with pytest.raises(Refusal, match=r"^train\.py changed while it was tuned"):
+        tune(request(), Progress())
+    assert not PLAN_PATH.exists()
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.usefixtures("importing")
+def test_the_plan_tells_what_it_was_measured_with(paper: Paper) -> None:
+    paper.effects = {"dataset_in_ram": 0.5}
+    result = tune(request(), Progress())
+    made_for = read_plan(PLAN_PATH).made_for
+    assert (made_for["digest"], made_for["modules"]) == (
+        digest_of("train.py"),
+        {"losses.py": digest_of("losses.py")},
+    )
+    assert tune_json(result)["sources"] == {"script": made_for["digest"], "modules": made_for["modules"]}
+
+
+def test_an_interruption_is_told_in_the_journal(paper: Paper) -> None:
+    paper.failure = KeyboardInterrupt()  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        tune(request(), Progress())
+    assert journal()[0] == ["interrupted"]
+
+
+def test_a_busy_machine_is_a_warning_in_the_result(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "before_tuning", lambda *_: ["others are busy"])
+    assert tune(request(), Progress()).warnings == ("others are busy",)
+
+
+def test_progress_is_told_of_every_part(paper: Paper) -> None:
+    said: list[str] = []
+
+    class Noting(Progress):
+        def stage(self, text: str) -> None:
+            said.append(text)
+
+        def observed(self, observation: Observation, causes: Any) -> None:
+            said.append("observed")
+
+        def tried(self, row: Any) -> None:
+            said.append(row.technique)
+
+    paper.effects = {"dataset_in_ram": 0.5}
+    result = tune(request(), Noting())
+    assert said == [
+        "observing train.py",
+        "observed",
+        *(row.technique for row in result.tried),
+        "checking that the training stays the same",
+        "confirming in fresh processes",
+    ]
+
+
+# ---- on real trainings
+
+needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protection is for Linux")
+
+# No convolution, and RMSprop has no fused form; {batches} says where the data comes from.
+REAL = """
+    from ground import *
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 64), torch.nn.Linear(64, 4))
+    optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-4, foreach=False)
+    {batches}
+        train_step(model, optimizer, pictures, labels)
+"""
+SLOW_DATA = "for pictures, labels in batches(Pictures(seconds=0.001)):"
+IN_MEMORY = (["dataset_in_ram"], ["batched_fetch"], ["dataset_in_ram", "batched_fetch"])
+NO_LOADER = "while True:\n        pictures, labels = torch.randn(8, 192), torch.randint(0, 4, (8,))"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder to tune in, with as few pairs as a claim needs. What a tune leaves is checked at the end."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(budget, "PAIRS_MOST", 4)
+    for name, value in {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "8", "CXX": "none"}.items():
+        monkeypatch.setenv(name, value)  # set by the user, so malloc, threads and compile are refused
+    for technique in CATALOG.values():
+        if technique.jointly:  # which of them apply is a matter of the machine
+            monkeypatch.setattr(technique, "refuse", classmethod(lambda cls, facts: ["not in this test"]))
+    before = children()
+    yield tmp_path
+    assert children() == before
+    assert {path.name for path in tmp_path.iterdir()} == {".hasten", "ground.py", "train.py"}
+
+
+def tune_real(folder: Path, batches: str) -> TuneResult:
+    write_script(folder, REAL.format(batches=batches))
+    return tune(request(budget=400.0, risk="exact"), Progress())
+
+
+@needs_linux
+def test_a_training_that_waits_for_its_data_is_made_faster(folder: Path) -> None:
+    """Each sample takes a millisecond to make and nothing to keep, so the outcome is certain."""
+    result = tune_real(folder, SLOW_DATA)
+    assert result.outcome == "gain", result.reason
+    assert result.plan in [plan_of(*names) for names in IN_MEMORY]
+    assert result.causes[0].name == "input"
+    assert result.guard is not None
+    assert result.guard.passed
+    assert result.speedup is not None
+    assert result.speedup.count == 4
+    assert result.protection == "overlay"
+    assert result.setup_seconds > 0
+    assert result.breakeven_steps is not None
+    assert read_plan(PLAN_PATH).plan == result.plan
+    states, trials = journal()
+    assert states == ["finished"]
+    assert trials[0] == ("search", plan_of("dataset_in_ram").key)
+    assert [plan for purpose, plan in trials if purpose == "confirm"] == [result.plan.key]
+    json.dumps(tune_json(result), allow_nan=False)
+
+
+@needs_linux
+def test_where_no_technique_applies_there_is_no_gain(folder: Path) -> None:
+    result = tune_real(folder, NO_LOADER)
+    assert (result.outcome, result.reason) == ("no-gain", "no technique applies here")
+    assert {row.technique for row in result.refused} == set(CATALOG)
+    assert result.tried == ()
+    assert read_plan(PLAN_PATH).plan == BASELINE
+    assert journal() == (["finished"], [])
+
+
+@pytest.fixture
+def idle_alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The technique that does nothing is the only one there is, here and, beside the others, in workers."""
+    monkeypatch.setattr(local, "BOOTSTRAP", Path(idle_technique.__file__))
+    catalogue = dict(CATALOG)
+    CATALOG.clear()
+    CATALOG["idle"] = idle_technique.Idle
+    yield
+    CATALOG.clear()
+    CATALOG.update(catalogue)
+
+
+@needs_linux
+@pytest.mark.usefixtures("idle_alone")
+def test_a_technique_that_does_nothing_is_found_to_give_no_gain(folder: Path) -> None:
+    result = tune_real(folder, NO_LOADER)
+    assert result.outcome == "no-gain"
+    assert result.speedup is None
+    assert [row.technique for row in result.tried][:1] == ["idle"]
+    assert result.tried[0].ratio is not None
+    assert result.tried[0].ratio.count >= 5
+    assert read_plan(PLAN_PATH).plan == BASELINE
+    assert journal()[0] == ["finished"]

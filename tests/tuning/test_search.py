@@ -1,0 +1,522 @@
+"""The search over a scripted bench: what it keeps, what it drops, and in what order it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hasten.bench.base import Bench
+from hasten.bench.fake import ScriptedBench
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.trial import Proof, Trial
+from hasten.records.verdict import Refused, Tried
+from hasten.tuning.budget import Deadline
+from hasten.tuning.candidate import Candidate
+from hasten.tuning.search import Search
+from tests.bench.made_up import candidate, technique
+
+
+def search_over(bench: Bench, deadline: Deadline | None = None) -> Search:
+    return Search(bench, deadline or Deadline(1e9), lambda *_: None, lambda _: None)
+
+
+def plan_of(*names: str) -> Plan:
+    return Plan({name: {} for name in names})
+
+
+def rows(search: Search) -> list[tuple[str, bool, str]]:
+    return [(row.technique, row.kept, row.reason) for row in search.tried]
+
+
+def test_what_wins_is_kept_and_what_does_not_is_dropped() -> None:
+    bench = ScriptedBench({"fast": 0.7, "idle": 1.0, "slow": 1.3})
+    search = search_over(bench)
+    plan = search.run([candidate("fast"), candidate("idle"), candidate("slow")])
+    assert plan == plan_of("fast")
+    assert rows(search) == [
+        ("fast", True, "a gain"),
+        ("idle", False, "no gain found (cannot tell under 2%)"),
+        ("slow", False, "slower"),
+    ]
+
+
+class WithSetUp(ScriptedBench):
+    """Every plan takes ten seconds to set up; steps take 20 ms without it."""
+
+    script_steps: int | None = None
+    proofs: tuple[Proof, ...] = ()
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        found = super().compare(a, b, seconds)
+        return replace(found, setup_seconds=10.0, script_steps=self.script_steps, proofs=self.proofs)
+
+
+def test_a_row_says_when_the_set_up_has_paid() -> None:
+    search = search_over(WithSetUp({"fast": 0.5, "idle": 1.0}))
+    assert search.run([candidate("idle"), candidate("fast")]) == plan_of("fast")
+    assert rows(search) == [
+        ("idle", False, "no gain found (cannot tell under 2%); its set-up took 10 s"),
+        ("fast", True, "a gain; its set-up of 10 s pays after 1000 steps"),
+    ]
+
+
+@pytest.mark.parametrize(("steps", "kept"), [(999, False), (1000, True)])
+def test_what_cannot_pay_before_the_script_ends_is_not_kept(steps: int, kept: bool) -> None:
+    bench = WithSetUp({"fast": 0.5})
+    bench.script_steps = steps
+    search = search_over(bench)
+    assert ("fast" in search.run([candidate("fast")]).techniques) is kept
+    assert search.tried[0].reason.endswith("and the script ends after 999") is not kept
+
+
+def test_a_row_says_what_a_proof_remarks() -> None:
+    bench = WithSetUp({"fast": 0.5})
+    bench.proofs = (Proof("fast", True, "", "2 graph breaks"), Proof("other", True, ""))
+    search = search_over(bench)
+    search.run([candidate("fast")])
+    assert search.tried[0].reason.endswith("pays after 1000 steps; 2 graph breaks")
+
+
+def test_each_is_tried_beside_what_was_kept_before() -> None:
+    bench = ScriptedBench({"first": 0.7, "second": 0.8, "third": 0.9})
+    plan = search_over(bench).run([candidate("first"), candidate("second"), candidate("third")])
+    assert list(plan.techniques) == ["first", "second", "third"]
+    assert bench.asked[:3] == [
+        (BASELINE, plan_of("first")),
+        (plan_of("first"), plan_of("first", "second")),
+        (plan_of("first", "second"), plan),
+    ]
+
+
+def test_what_was_kept_is_judged_again_in_its_final_company() -> None:
+    """All but the one kept last, which was measured in that company already."""
+    bench = ScriptedBench({"first": 0.7, "second": 0.8, "third": 0.9})
+    plan = search_over(bench).run([candidate("first"), candidate("second"), candidate("third")])
+    assert bench.asked[3:] == [(plan.without("first"), plan), (plan.without("second"), plan)]
+
+
+def test_what_no_longer_earns_its_place_is_removed() -> None:
+    """Alone the first gains; beside the second it gains nothing more, and fewer techniques win a tie."""
+    bench = ScriptedBench({"first": 0.8, "second": 0.7}, together={frozenset({"first", "second"}): 0.7})
+    search = search_over(bench)
+    assert search.run([candidate("first"), candidate("second")]) == plan_of("second")
+    assert rows(search)[-1] == ("first", False, "no gain found (cannot tell under 2%): not kept")
+
+
+def test_a_gain_within_the_noise_is_not_kept() -> None:
+    search = search_over(ScriptedBench({"a": 0.9}, spread=0.2))
+    assert search.run([candidate("a")]) == BASELINE
+    assert rows(search) == [("a", False, "no gain found (cannot tell under 39%)")]
+
+
+@pytest.mark.parametrize(("effect", "kept"), [(0.98, True), (0.992, False)])
+def test_a_gain_below_one_percent_is_a_tie(effect: float, kept: bool) -> None:
+    plan = search_over(ScriptedBench({"a": effect}, spread=1e-6)).run([candidate("a")])
+    assert plan == (plan_of("a") if kept else BASELINE)
+
+
+def test_the_best_of_several_settings_is_kept() -> None:
+    class ByCount:
+        def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+            factor = {1: 1.2, 2: 0.7, 4: 0.8}[int(b.techniques["threads"]["count"])]
+            return ScriptedBench({"threads": factor}).compare(a, b, seconds)
+
+        def foreseen(self, a: Plan, b: Plan) -> float:
+            return 0.0
+
+    search = search_over(ByCount())
+    options = [{"count": 4}, {"count": 2}, {"count": 1}]
+    plan = search.run([Candidate(technique("threads"), options)])
+    assert plan == Plan({"threads": {"count": 2}})
+    assert [row.settings for row in search.tried] == options
+
+
+def test_a_failing_technique_is_never_kept_and_the_others_go_on() -> None:
+    bench = ScriptedBench({"broken": 0.1, "fine": 0.8}, failures={"broken": "the script raised"})
+    search = search_over(bench)
+    assert search.run([candidate("broken"), candidate("fine")]) == plan_of("fine")
+    assert rows(search)[0] == ("broken", False, "the script raised")
+    assert search.tried[0].ratio is None
+
+
+def test_what_steadies_is_on_from_the_start_and_judged_last() -> None:
+    bench = ScriptedBench({"malloc": 0.8, "a": 0.7, "b": 0.9})
+    plan = search_over(bench).run([candidate("a"), candidate("malloc", steadies=True), candidate("b")])
+    assert plan == plan_of("malloc", "a", "b")
+    assert bench.asked[0] == (plan_of("malloc"), plan_of("malloc", "a"))
+    assert bench.asked[-1] == (plan_of("a", "b"), plan)
+
+
+@pytest.mark.parametrize("failures", [{}, {"malloc": "had no effect"}])
+def test_what_steadies_must_earn_its_place_too(failures: Mapping[str, str]) -> None:
+    bench = ScriptedBench({"malloc": 1.0}, failures=failures)
+    search = search_over(bench)
+    assert search.run([candidate("malloc", steadies=True)]) == BASELINE
+    assert [row.kept for row in search.tried] == [False]
+
+
+def test_what_conflicts_with_the_plan_is_skipped() -> None:
+    bench = ScriptedBench({"a": 0.7, "rival": 0.5, "b": 0.9})
+    search = search_over(bench)
+    plan = search.run([candidate("a"), candidate("rival", conflicts=["a"]), candidate("b")])
+    assert plan == plan_of("a", "b")
+    assert all("rival" not in b.techniques for _, b in bench.asked)
+
+
+def test_what_conflicts_with_something_that_was_dropped_is_tried() -> None:
+    bench = ScriptedBench({"a": 1.2, "rival": 0.5})
+    assert search_over(bench).run([candidate("a"), candidate("rival", conflicts=["a"])]) == plan_of("rival")
+
+
+class SlowBench(ScriptedBench):
+    """Every comparison takes ten seconds of a clock that nothing else moves."""
+
+    now = 0.0
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        self.now += 10.0
+        return super().compare(a, b, seconds)
+
+
+def test_what_the_budget_does_not_reach_is_untried() -> None:
+    bench = SlowBench({"a": 0.7, "b": 0.5, "c": 0.5})
+    search = search_over(bench, Deadline(15.0, clock=lambda: bench.now))
+    plan = search.run([candidate("a"), candidate("b"), candidate("c"), candidate("d")])
+    assert plan == plan_of("a", "b")
+    assert search.untried == ["c", "d"]
+
+
+def test_the_time_left_is_shared_among_what_is_still_to_do() -> None:
+    asked: list[float] = []
+
+    class Noting(SlowBench):
+        def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+            asked.append(seconds)
+            return super().compare(a, b, seconds)
+
+    bench = Noting({})
+    search = search_over(bench, Deadline(100.0, clock=lambda: bench.now))
+    search.run(
+        [
+            candidate("steady", steadies=True),
+            Candidate(technique("a"), [{"n": 1}, {"n": 2}]),
+            candidate("b"),
+        ]
+    )
+    assert asked == pytest.approx([100 / 3 / 2, 100 / 3 / 2, 80 / 2, 70.0])
+
+
+def test_what_needs_fresh_processes_gets_four_times_the_time() -> None:
+    asked: list[float] = []
+
+    class Noting(ScriptedBench):
+        def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+            asked.append(seconds)
+            return super().compare(a, b, seconds)
+
+    dear = Candidate(type("dear", (technique("dear"),), {"scope": "process"}), [{}])
+    search_over(Noting({}), Deadline(100.0, clock=lambda: 0.0)).run([dear, candidate("live")])
+    assert asked == pytest.approx([100 * 4 / 5, 100.0])
+
+
+def test_what_is_to_be_tried_beside_it_comes_and_is_judged_with_it() -> None:
+    """Both are named, and each must earn its place."""
+    bench = ScriptedBench({"workers": 0.7, "threads": 0.9})
+    search = search_over(bench)
+    workers = Candidate(technique("workers"), [{}], [plan_of("threads")])
+    plan = search.run([workers, candidate("threads")])
+    assert plan == plan_of("threads", "workers")
+    assert bench.asked == [
+        (BASELINE, plan_of("threads", "workers")),
+        (plan_of("workers"), plan_of("threads", "workers")),
+        (plan_of("threads"), plan_of("threads", "workers")),
+    ]
+    assert search.tried[0].reason == "a gain, with threads"
+
+
+def test_company_that_does_not_help_is_let_go() -> None:
+    bench = ScriptedBench({"workers": 0.7})
+    workers = Candidate(technique("workers"), [{}], [plan_of("threads")])
+    assert search_over(bench).run([workers]) == plan_of("workers")
+
+
+class NoisyAtTheEnd(ScriptedBench):
+    """Comparisons beside others cannot tell: as many as are ``noisy``."""
+
+    noisy = 10**9
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        self._spread = 1.0 if 2 <= len(self.asked) < 2 + self.noisy else 0.002
+        return super().compare(a, b, seconds)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("beside_b", [0.5, 0.8, 0.97, 1.0, 1.05])
+def test_a_comparison_that_cannot_tell_changes_nothing(beside_b: float) -> None:
+    both = frozenset({"a", "b"})
+    search = search_over(NoisyAtTheEnd({"a": 0.9, "b": 0.5}, together={both: 0.5 * beside_b}))
+    assert search.run([candidate("a"), candidate("b")]) == plan_of("a", "b")
+    assert search.tried[-1].reason.startswith("no gain found (cannot tell under ")
+    assert search.tried[-1].reason.endswith("that changes nothing, kept")
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(("beside_b", "stays"), [(0.8, True), (0.97, True), (0.995, False), (1.0, False)])
+def test_what_could_not_be_told_is_compared_once_more_if_there_is_time(beside_b: float, stays: bool) -> None:
+    """One noisy minute, and then a quiet one."""
+    both = frozenset({"a", "b"})
+    bench = NoisyAtTheEnd({"a": 0.9, "b": 0.5}, together={both: 0.5 * beside_b})
+    bench.noisy = 1
+    search = search_over(bench)
+    assert ("a" in search.run([candidate("a"), candidate("b")]).techniques) is stays
+    assert [row.technique for row in search.tried] == ["a", "b", "a", "a"]
+    ratio = search.tried[-1].ratio
+    assert ratio is not None
+    assert ratio.count == 12
+    assert ratio.value == pytest.approx(beside_b, rel=0.01)
+
+
+def test_every_comparison_is_announced_and_told() -> None:
+    said: list[tuple[str, Plan]] = []
+    told: list[Tried] = []
+    bench = ScriptedBench({"a": 0.7, "b": 0.8})
+    search = Search(bench, Deadline(1e9), lambda name, against: said.append((name, against)), told.append)
+    search.run([candidate("a"), candidate("b")])
+    assert said == [("a", BASELINE), ("b", plan_of("a")), ("a", plan_of("b"))]
+    assert told == search.tried
+    assert [row.against for row in told] == [against for _, against in said]
+
+
+# ---- together first
+def together(*names: str) -> list[Candidate]:
+    return [candidate(name, jointly=True) for name in names]
+
+
+def test_without_a_gain_together_none_is_tried_singly() -> None:
+    bench = ScriptedBench({"live": 0.8})
+    search = search_over(bench)
+    plan = search.run([candidate("live"), *together("a", "b", "c")])
+    assert plan == plan_of("live")
+    assert bench.asked == [
+        (BASELINE, plan_of("live")),
+        (plan_of("live"), plan_of("live", "a", "b", "c")),
+    ]
+    row = search.tried[1]
+    assert (row.technique, row.together, row.kept) == ("environment", plan_of("a", "b", "c"), False)
+    assert row.reason == "no gain found together (cannot tell under 2%), so none singly: a, b, c"
+    assert search.untried == []
+
+
+def test_what_gains_together_is_judged_singly() -> None:
+    bench = ScriptedBench({"a": 0.8})
+    search = search_over(bench)
+    assert search.run(together("a", "b", "c")) == plan_of("a")
+    assert rows(search) == [
+        ("environment", True, "a gain together: a, b, c"),
+        ("a", True, "a gain beside the others"),
+        ("b", False, "no gain found (cannot tell under 2%): not kept"),
+        ("c", False, "no gain found (cannot tell under 2%): not kept"),
+        ("a", True, "a gain beside the others"),  # beside all that was kept
+    ]
+
+
+def test_all_that_was_kept_before_is_judged_beside_what_gained_together() -> None:
+    bench = ScriptedBench(
+        {"live": 0.9, "a": 0.7, "b": 0.9},
+        together={frozenset({"live", "a", "b"}): 0.6, frozenset({"live", "a"}): 0.7},
+    )
+    plan = search_over(bench).run([candidate("live"), *together("a", "b")])
+    assert (plan.without("live"), plan.adding("live", {})) in bench.asked
+
+
+def test_one_alone_is_tried_as_any_other() -> None:
+    search = search_over(ScriptedBench({"a": 0.8}))
+    assert search.run(together("a")) == plan_of("a")
+    assert rows(search) == [("a", True, "a gain")]
+
+
+def test_where_the_whole_is_slower_each_is_tried_singly() -> None:
+    bench = ScriptedBench({"a": 0.8, "b": 1.5})
+    search = search_over(bench)
+    assert search.run(together("a", "b")) == plan_of("a")
+    assert [row.reason for row in search.tried[:3]] == [
+        "slower together, so each singly: a, b",
+        "a gain",
+        "slower",
+    ]
+
+
+def test_where_the_whole_fails_each_is_tried_singly() -> None:
+    search = search_over(ScriptedBench({"a": 0.8}, failures={"b": "killed by SIGSEGV"}))
+    assert search.run(together("a", "b")) == plan_of("a")
+    assert rows(search)[0] == ("environment", False, "killed by SIGSEGV; each singly")
+
+
+class Idle(ScriptedBench):
+    """A technique named "idle" has no effect, and its proof says so."""
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        trial = super().compare(a, b, seconds)
+        if "idle" not in b.techniques:
+            return trial
+        proofs = tuple(Proof(name, name != "idle", "counted") for name in b.techniques)
+        return replace(trial, ratio=None, failure="idle had no effect (counted)", proofs=proofs)
+
+
+def test_what_has_no_effect_is_left_out_and_the_rest_tried_again() -> None:
+    bench = Idle({"a": 0.8, "b": 0.9})
+    search = search_over(bench)
+    assert search.run(together("a", "idle", "b")) == plan_of("a", "b")
+    assert rows(search)[:2] == [
+        ("environment", False, "idle had no effect (counted); again without"),
+        ("environment", True, "a gain together: a, b"),
+    ]
+    assert bench.asked[1] == (BASELINE, plan_of("a", "b"))
+
+
+def test_what_cannot_be_in_one_plan_is_not_tried_together() -> None:
+    bench = ScriptedBench({})
+    search_over(bench).run([*together("a", "b"), candidate("rival", conflicts=["a"], jointly=True)])
+    assert bench.asked == [(BASELINE, plan_of("a", "b"))]
+
+
+class SlowPairs(SlowBench):
+    """Every comparison takes ten seconds, and says so, as one of processes does."""
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        return replace(super().compare(a, b, seconds), method="pairs", seconds=10.0)
+
+    def foreseen(self, a: Plan, b: Plan) -> float:
+        return 10.0
+
+
+def test_what_the_budget_does_not_let_be_judged_stays_and_it_is_said() -> None:
+    bench = SlowPairs({"a": 0.8, "b": 0.9})
+    search = search_over(bench, Deadline(25.0, clock=lambda: bench.now))
+    assert search.run(together("a", "b", "c")) == plan_of("a", "b", "c")
+    assert [row.technique for row in search.tried] == ["environment", "a"]
+    assert [row.technique for row in search.left_out] == ["b", "c"]
+    assert "before it could be judged beside the others" in search.left_out[0].reasons[0]
+
+
+def test_without_any_budget_left_they_are_untried() -> None:
+    bench = SlowPairs({"live": 0.8})
+    search = search_over(bench, Deadline(15.0, clock=lambda: bench.now))
+    search.run([candidate("live"), *together("a", "b")])
+    assert search.untried == ["a", "b"]
+
+
+# ---- other settings of what is on from the start
+class ByKind:
+    """An allocator has its effect by its kind; nothing else has any."""
+
+    def __init__(self, **factors: float) -> None:
+        self._factors = factors
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        ratio = self._factor(b) / self._factor(a)
+        trial = ScriptedBench({"x": ratio}).compare(BASELINE, plan_of("x"), seconds)
+        return replace(trial, a=a, b=b)
+
+    def foreseen(self, a: Plan, b: Plan) -> float:
+        return 0.0
+
+    def _factor(self, plan: Plan) -> float:
+        settings = plan.techniques.get("malloc")
+        return 1.0 if settings is None else self._factors[str(settings.get("kind", "first"))]
+
+
+MALLOC = Candidate(technique("malloc", steadies=True), [{}, {"kind": "second"}, {"kind": "third"}])
+
+
+@pytest.mark.parametrize(
+    ("factors", "kept", "last"),
+    [
+        ((0.8, 0.7, 0.9), {"kind": "second"}, "slower: the settings before stay"),
+        ((0.8, 0.8, 0.7), {"kind": "third"}, "a gain over the settings before"),
+        ((0.8, 0.8, 0.8), {}, "no gain found (cannot tell under 2%): the settings before stay"),
+        ((1.0, 1.0, 0.7), {"kind": "third"}, "a gain"),
+        ((1.0, 1.0, 1.0), None, "no gain found (cannot tell under 2%)"),
+    ],
+)
+def test_other_settings_of_what_steadies_are_tried_at_the_end(
+    factors: tuple[float, float, float], kept: dict[str, str] | None, last: str
+) -> None:
+    bench = ByKind(**dict(zip(("first", "second", "third"), factors, strict=True)))
+    search = search_over(bench)
+    plan = search.run([MALLOC])
+    assert plan == (BASELINE if kept is None else Plan({"malloc": kept}))
+    assert search.tried[-1].reason == last
+    assert [row.settings for row in search.tried] == [{}, {"kind": "second"}, {"kind": "third"}]
+
+
+def test_settings_that_the_budget_does_not_reach_are_said() -> None:
+    bench = SlowPairs({"malloc": 0.8})
+    search = search_over(bench, Deadline(15.0, clock=lambda: bench.now))
+    assert search.run([MALLOC]) == plan_of("malloc")
+    assert search.left_out == [
+        Refused("malloc", ("the budget ended before kind=second or kind=third could be tried",))
+    ]
+
+
+NAMES = ["a", "b", "c", "d", "e"]
+EFFECTS = st.fixed_dictionaries({name: st.floats(0.3, 2.0) for name in NAMES})
+GROUPS = st.dictionaries(
+    st.frozensets(st.sampled_from(NAMES), min_size=2, max_size=2), st.floats(0.3, 2.0), max_size=1
+)
+
+
+@given(
+    effects=EFFECTS,
+    order=st.permutations(NAMES),
+    steadying=st.sets(st.sampled_from(NAMES), max_size=1),
+    jointly=st.sets(st.sampled_from(NAMES)),
+    broken=st.sets(st.sampled_from(NAMES), max_size=2),
+    spread=st.floats(0.0, 0.05),
+)
+def test_only_what_gains_is_kept_or_what_noise_hides(
+    effects: dict[str, float],
+    order: Sequence[str],
+    steadying: set[str],
+    jointly: set[str],
+    broken: set[str],
+    spread: float,
+) -> None:
+    """What never gained by itself stays where no comparison can tell."""
+    bench = ScriptedBench(effects, dict.fromkeys(broken, "fails"), spread=spread)
+    plan = search_over(bench).run(
+        [candidate(name, steadies=name in steadying, jointly=name in jointly) for name in order]
+    )
+    hidden = 1 + 6 * spread
+    assert all(effects[name] < (hidden if name in steadying | jointly else 1) for name in plan.techniques)
+    assert not broken & set(plan.techniques)
+    assert bench.factor(plan) <= hidden
+
+
+@given(
+    effects=EFFECTS, together=GROUPS, order=st.permutations(NAMES), jointly=st.sets(st.sampled_from(NAMES))
+)
+def test_no_technique_of_the_plan_could_be_left_out(
+    effects: dict[str, float],
+    together: dict[frozenset[str], float],
+    order: Sequence[str],
+    jointly: set[str],
+) -> None:
+    """Also where two techniques help or hinder each other."""
+    bench = ScriptedBench(effects, together=together)
+    plan = search_over(bench).run([candidate(name, jointly=name in jointly) for name in order])
+    assert bench.factor(plan) <= 1
+    assert all(bench.factor(plan.without(name)) > bench.factor(plan) for name in plan.techniques)
+
+
+def test_the_deadline_counts_from_its_making() -> None:
+    now = [100.0]
+    deadline = Deadline(30.0, clock=lambda: now[0])
+    now[0] = 112.0
+    assert deadline.left == pytest.approx(18.0)
+    now[0] = 140.0
+    assert deadline.left < 0
