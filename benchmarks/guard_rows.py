@@ -24,7 +24,7 @@ def raw(watched: Watched) -> dict[str, Any]:
         {**asdict(check), "update": _together(check.update), "buffers": _together(check.buffers)}
         for check in watched.checks
     ]
-    losses = [step.losses for step in watched.testimony]
+    losses = [step.losses for step in watched.trace]
     return {"losses": _rounded(losses), "checks": _rounded(checks), "failed": watched.failed}
 
 
@@ -68,7 +68,7 @@ def judged_anew(row: dict[str, Any], commit: str) -> dict[str, Any]:
         [StepTrace(losses=tuple(_numbers(step))) for step in row["raw"][name]["losses"]]
         for name in ("reference", "perturbed", "candidate")
     ]
-    reference, perturbed, candidate = (testimony[: row["steps"]] for testimony in losses)
+    reference, perturbed, candidate = (trace[: row["steps"]] for trace in losses)
     curve = compare_losses(reference, [perturbed], candidate)
     steps = judge_steps(
         checks_in(row, "perturbed"), checks_in(row, "candidate"), row["draws"], row["precision"]

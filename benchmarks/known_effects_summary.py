@@ -41,7 +41,7 @@ class Known:
     pairs: int
     truth: float
     confirmations: tuple[tuple[float, ...], ...]  # log ratios of pairs
-    live: tuple[tuple[float, ...], ...]  # log ratios of quads, each of one process
+    live: tuple[tuple[float, ...], ...]  # log ratios of ABBA blocks, each of one process
     looks: tuple[tuple[float, ...], ...]  # of processes of the plan alone, for each confirmation
     looks_most: int  # how many of them there might have been in each
 
@@ -57,7 +57,7 @@ class Known:
     @property
     def live_bias(self) -> Estimate | None:
         """A process counts once."""
-        return Estimate.of([fmean(quads) - self.truth for quads in self.live]) if self.live else None
+        return Estimate.of([fmean(ratios) - self.truth for ratios in self.live]) if self.live else None
 
     @property
     def spread(self) -> float:

@@ -26,7 +26,7 @@ class Noise:
 
     - ``process_sd``: two processes differed by 3.6% (sd of the log ratio), six of one script took 13.3 to
       14.7 ms a step, which is 4% a process, drift included. The larger reading is taken.
-    - ``step_sd``, ``correlation``: in one process, nothing changed, 20 quads of blocks of 8 steps gave
+    - ``step_sd``, ``correlation``: in one process, nothing changed, 20 ABBA blocks of 4 x 8 steps gave
       intervals of +-0.5%, so that one block's time varies by 1.1%. Steps correlated by 0.5 vary by 2% then.
     - ``spike_share``, ``spike_size``: other work of a shared machine; chosen, not measured.
     - ``cold``: the first step after a process was stopped; chosen, since it is never timed.
@@ -52,7 +52,7 @@ class Noise:
 STEADY = Noise()
 
 # glibc's own thresholds. Of one script, steps took 14 to 22 ms, in two states; whole processes differed by
-# as much, and within one, nothing changed, 20 quads gave 0.99 to 1.05 with intervals up to +-10%. States
+# as much, and within one, 20 ABBA blocks gave 0.99 to 1.05 with intervals up to +-10%. States
 # that last 100 steps do both.
 TWO_STATES = Noise(
     process_sd=0.05, process_tails=4, slow_by=math.log(22 / 14), to_slow=1 / 100, to_fast=1 / 100

@@ -24,13 +24,13 @@ from hasten.examples import path
 from hasten.inside.job import Job
 from hasten.inside.observing.observer import RawStep
 from hasten.inside.seams import Seams
-from hasten.inside.worker.sight import Sight
+from hasten.inside.worker.instruments import Instruments
 from hasten.machine import this_machine
 
 from .results import write_result
 
 PROCESSES = 5
-QUADS = 24
+ABBA_BLOCKS = 24
 BLOCK_SECONDS = 0.15
 WIDTHS = {"small perceptron": 32, "perceptron": 256, "wide perceptron": 768}
 TRAININGS = (*WIDTHS, "convolutional", "fashion_cnn")
@@ -104,7 +104,7 @@ def loop(model: Any, loader: Any) -> tuple[Callable[[int], None], Any]:
 
 
 def one_process(kind: str) -> None:
-    """Print the quads of one process as JSON: seconds a step, watched and not."""
+    """Print the ABBA blocks of one process as JSON: seconds a step, watched and not."""
     import torch
 
     job = Job(("train.py",), this_machine())
@@ -118,8 +118,8 @@ def one_process(kind: str) -> None:
         seams = Seams()
         steps: list[RawStep] = []
         if watched:
-            sight = Sight(torch, job, seams, steps.append, lambda: None)
-            sight.training.add_optimizer(optimizer)  # as if its making had been watched
+            instruments = Instruments(torch, job, seams, steps.append, lambda: None)
+            instruments.training.add_optimizer(optimizer)  # as if its making had been watched
         try:
             train(2)  # in which roots are found
             began = time.perf_counter()
@@ -129,17 +129,17 @@ def one_process(kind: str) -> None:
             seams.undo_all()
             assert len(steps) == (block + 2 if watched else 0)
 
-    quads = []
-    for number in range(QUADS):
+    blocks = []
+    for number in range(ABBA_BLOCKS):
         order = (True, False, False, True) if number % 2 == 0 else (False, True, True, False)
         times = [seconds(watched) for watched in order]
-        quads.append(
+        blocks.append(
             {
                 "watched": fmean(t for t, w in zip(times, order, strict=True) if w),
                 "plain": fmean(t for t, w in zip(times, order, strict=True) if not w),
             }
         )
-    print(json.dumps(quads))
+    print(json.dumps(blocks))
 
 
 def main() -> None:
@@ -156,11 +156,13 @@ def main() -> None:
             command = [sys.executable, "-m", "benchmarks.observation", "--one-process", kind]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             processes.append(json.loads(done.stdout))
-        logs = [median(math.log(quad["watched"] / quad["plain"]) for quad in quads) for quads in processes]
+        logs = [
+            median(math.log(block["watched"] / block["plain"]) for block in blocks) for blocks in processes
+        ]
         ratio = interval(logs, "processes")
         assert ratio is not None
-        plain = median(quad["plain"] for quads in processes for quad in quads)
-        added = median(quad["watched"] - quad["plain"] for quads in processes for quad in quads)
+        plain = median(block["plain"] for blocks in processes for block in blocks)
+        added = median(block["watched"] - block["plain"] for blocks in processes for block in blocks)
         print(
             f"{kind}: a step of {1e3 * plain:.2f} ms takes {1e6 * added:.1f} us more when watched, "
             f"{ratio.value - 1:+.2%} ({ratio.low - 1:+.2%} to {ratio.high - 1:+.2%}, {PROCESSES} processes)",
@@ -170,7 +172,7 @@ def main() -> None:
             "ratio": {"value": ratio.value, "low": ratio.low, "high": ratio.high},
             "added_seconds": added,
             "step_seconds": plain,
-            "quads": processes,
+            "abba_blocks": processes,
         }
     write_result("observation", content)
 

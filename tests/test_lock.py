@@ -31,7 +31,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from hasten.lock import alone
-from hasten.workspace import Script, Workspace
+from hasten.scripts.workspace import Script, Workspace
 sys.argv = ["hasten", *sys.argv[1:]]
 with alone(Workspace(Script(Path("train.py"), ())), True, lambda text: print(text, flush=True)):
     print("held", flush=True)
@@ -237,7 +237,7 @@ def test_a_tune_stops_beside_a_profile() -> None:
 MAKES_TRIALS = """
 import sys
 from pathlib import Path
-from hasten.workspace import Script, Workspace
+from hasten.scripts.workspace import Script, Workspace
 for _ in range(100):
     print(Workspace(Script(Path("train.py"), ())).new_trial(), flush=True)
 """

@@ -131,7 +131,7 @@ ASKED: dict[str, tuple[Callable[[WorkerProcess], Any], Plan, str]] = {
     "for proofs": (lambda worker: worker.proofs(), BF16, "while bf16 was tried"),
     "for proofs of nothing": (lambda worker: worker.proofs(), BASELINE, "while it was watched"),
     "what was seen": (lambda worker: worker.observation(), BASELINE, "while it was watched"),
-    "what was witnessed": (lambda worker: worker.testimony(), BASELINE, "while its training was compared"),
+    "what was recorded": (lambda worker: worker.trace(), BASELINE, "while its training was compared"),
     "for numbers": (lambda worker: worker.numerics(TellShapes()), BF16, "while single steps were compared"),
     "to start": (lambda worker: worker.wait_started(), BASELINE, "while reaching its first training step"),
 }

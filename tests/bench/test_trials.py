@@ -89,7 +89,7 @@ def test_a_technique_with_an_effect_gets_its_ratio_and_proof(
     assert trial.failure is None
     assert trial.method == "live"
     assert trial.ratio is not None
-    assert trial.ratio.count == len(trial.log_ratios) >= live._LEAST_QUADS
+    assert trial.ratio.count == len(trial.log_ratios) >= live._LEAST_ABBA_BLOCKS
     (proof,) = trial.proofs
     assert (proof.technique, proof.effective) == ("dataset_in_ram", True)
     assert "came from memory" in proof.evidence
@@ -127,8 +127,8 @@ def test_after_failures_the_bench_goes_on(live_trials: tuple[list[Trial], Path])
 def test_a_script_that_ends_in_mid_trial_goes_on_in_the_next_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "_LEAST_QUADS", 2)
-    steps = 1 + 10 + 2 * 3 + 6 * BLOCK  # start, warm-up, settling of both, a quad and a half
+    monkeypatch.setattr(live, "_LEAST_ABBA_BLOCKS", 2)
+    steps = 1 + 10 + 2 * 3 + 6 * BLOCK  # start, warm-up, settling of both, an ABBA block and a half
     source = PLAIN.replace("Pictures()", f"Pictures(), steps={steps}")
     with stage_for(tmp_path, source) as stage, ScriptBench(stage, RHYTHM) as bench:
         trial = bench.compare(BASELINE, IN_RAM, 0.0)

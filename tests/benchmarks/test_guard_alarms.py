@@ -26,7 +26,7 @@ FAULT_CASES = sum(len(names) for names in PLANTED.values())
 
 def watched(noise: float = 0.0, loss: float = 0.0, scale: float = 1.0) -> Watched:
     """A training of 30 steps whose gradient is ``scale`` times what it should be, with noise."""
-    testimony = [
+    trace = [
         StepTrace(
             batches=(f"batch {n}",),
             modes=(Mode(True),),
@@ -41,7 +41,7 @@ def watched(noise: float = 0.0, loss: float = 0.0, scale: float = 1.0) -> Watche
         Check(step, {"a": gradient, "b": gradient}, {"a": [1.0, 1.0, 0.0], "b": [1.0, 1.0, 0.0]})
         for step in (1, 2, 20)
     ]
-    return Watched(testimony, checks)
+    return Watched(trace, checks)
 
 
 def row(candidate: Watched, kind: str = "harmless", plan: str = "bf16", **more: Any) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def test_a_verdict_can_be_had_again_from_what_is_kept() -> None:
         again = judged_anew(kept, "now")
         assert again["outcome"] == kept["outcome"]
         assert again["numerics"]["held"] == kept["numerics"]["held"]
-        assert again["reasons"] == kept["reasons"] or not candidate.testimony
+        assert again["reasons"] == kept["reasons"] or not candidate.trace
 
 
 def test_another_verdict_follows_from_other_tolerances(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_each_alarm_is_its_part_s() -> None:
     assert alarms(row(SCALED)) == ["numerics"]
     assert alarms(row(CURVED)) == ["loss curve"]
     usual = watched()
-    before, changed, *after = usual.testimony
+    before, changed, *after = usual.trace
     late = Watched([before, replace(changed, rates=((0.2,),)), *after], usual.checks)
     assert alarms(row(late)) == ["invariants"]
 

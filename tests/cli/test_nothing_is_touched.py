@@ -283,7 +283,7 @@ for step in range(100000):
 # A process that Landlock holds may mount nothing, whatever else it may.
 HELD = """
 import os, sys
-from hasten.inside.landlock import deny_writes
+from hasten.inside.sandbox.landlock import deny_writes
 deny_writes(["/"])
 os.execv(sys.executable, [sys.executable, "-m", "hasten.cli.main", *sys.argv[1:]])
 """

@@ -29,9 +29,9 @@ from .users import identity, python_for
 WORKER = """
 import ctypes, json, mmap, os, shutil, sqlite3, subprocess, sys, tempfile, threading
 from pathlib import Path
-from hasten.inside.layers import make_layers, remove_layers
-from hasten.inside.prelude import keep
-from hasten.inside.protect import protect
+from hasten.inside.sandbox.overlay_folders import make_layers, remove_layers
+from hasten.inside.sandbox.prelude import keep
+from hasten.inside.sandbox.protect import protect
 
 asked = json.loads(sys.argv[1])
 namespaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("mnt", "user")]

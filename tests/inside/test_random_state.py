@@ -14,8 +14,8 @@ from torch.utils.data import Dataset
 
 from hasten.inside.distributed.streams import Streams
 from hasten.inside.guarding.perturber import Perturber
+from hasten.inside.guarding.recorder import Recorder
 from hasten.inside.guarding.training_state import take_up, taken_down
-from hasten.inside.guarding.witness import Witness
 from hasten.inside.observing.hooks import Hooks
 from hasten.inside.observing.observer import Observer
 from hasten.inside.random_state import fingerprint, seed_streams, set_streams, state_of_streams
@@ -109,8 +109,8 @@ def test_the_witness_tells_of_it(draw: Callable[[], float]) -> None:
         seed_streams(torch, 3)
         seams = Seams()
         training = Training(torch, seams, available_bytes=2**32)
-        witness = Witness(training)
-        Hooks(training, Observer(witness.step_ended), lambda: None).install()
+        recorder = Recorder(training)
+        Hooks(training, Observer(recorder.step_ended), lambda: None).install()
         try:
             one_step()
             if extra:
@@ -118,7 +118,7 @@ def test_the_witness_tells_of_it(draw: Callable[[], float]) -> None:
             one_step()
         finally:
             seams.undo_all()
-        streams.append([step.streams for step in witness.testimony()])
+        streams.append([step.streams for step in recorder.trace()])
     assert streams[0] == streams[1]
     assert streams[0][0] == streams[2][0]
     assert streams[0][1] != streams[2][1]

@@ -146,10 +146,10 @@ def test_a_signal_that_ends_rank_0_is_in_the_exit_code(here: Project) -> None:
     assert process.returncode == 128 + signal.SIGTERM
 
 
-def test_ranks_in_a_shelter_go_with_rank_0(here: Project) -> None:
+def test_ranks_in_a_sandbox_go_with_rank_0(here: Project) -> None:
     """No signal comes through to them."""
     deaf = "if rank:\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-    process = started(here, deaf + WAIT, 2, "sheltered")
+    process = started(here, deaf + WAIT, 2, "sandboxed")
     process.terminate()
     process.communicate(timeout=20)  # sooner than patience would end
     assert process.returncode == 128 + signal.SIGTERM

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hasten.inside.job import Job, Perturbation, Shield
+from hasten.inside.job import Job, Perturbation, Sandbox
 from hasten.records.cause import Cause
 from hasten.records.codec import from_json, to_json
 from hasten.records.observation import PHASES, Observation, Step
@@ -69,7 +69,7 @@ RECORDS: dict[str, Any] = {
         machine=machine(),
         plan=PLAN,
         descriptor=5,
-        shield=Shield(("/home",), "/tmp/layers", {"/": "/tmp/prelude"}, required=False),
+        sandbox=Sandbox(("/home",), "/tmp/layers", {"/": "/tmp/prelude"}, required=False),
         seed=0,
         perturbation=Perturbation(1e-6, redraw=True),
     ),

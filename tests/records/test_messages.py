@@ -29,10 +29,10 @@ TESTIMONY = (
 SUMS = [1.0, 0.5, 0.25]
 
 MESSAGES: tuple[Message, ...] = (
-    messages.Shielded("overlay", "", True, {"/home": "/tmp/upper"}),
+    messages.Sandboxed("overlay", "", True, {"/home": "/tmp/upper"}),
     messages.ChildStarted("train.py"),
     messages.Refused("bf16", "no float layers"),
-    messages.LostSight("Traceback\n"),
+    messages.WatchingFailed("Traceback\n"),
     messages.Ended("completed", ""),
     messages.Ended("raised", "ValueError", (step(),), ("/model.py",), TESTIMONY, observation(), SUMMARY),
     messages.StepsDone((step(), step(samples=None, losses=(1.0, 2.0))), ("/model.py",)),
@@ -44,8 +44,8 @@ MESSAGES: tuple[Message, ...] = (
     messages.SwitchPlan(BASELINE),
     messages.Proofs((Proof("bf16", True, "4 calls"),), 1.5),
     messages.ShowProofs(),
-    messages.Testimony(TESTIMONY),
-    messages.Testify(),
+    messages.Trace(TESTIMONY),
+    messages.TellTrace(),
     messages.Rehearsed(FINDINGS),
     messages.TellFindings(),
     messages.Failed("no room"),

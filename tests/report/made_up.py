@@ -22,7 +22,7 @@ HELD = GuardVerdict(
 DEPARTED = replace(HELD, accuracy="not held", reasons=("the loss departs from the baseline's by 5.0%",))
 CURVE = ThreadCurve(
     usual=4,
-    beside=Plan({"bf16": {}}),
+    together_with=Plan({"bf16": {}}),
     points=(
         ThreadPoint(1, missing="the budget ended before"),
         ThreadPoint(2, RATIO),
@@ -41,7 +41,7 @@ GAIN = TuneResult(
     baseline_step_seconds=0.0142,
     baseline_samples_per_second=4507.0,
     tried=(
-        Tried("bf16", {}, Ratio(0.8, 0.78, 0.82, 9, "quads"), BASELINE, True, "a gain", "live"),
+        Tried("bf16", {}, Ratio(0.8, 0.78, 0.82, 9, "ABBA blocks"), BASELINE, True, "a gain", "live"),
         Tried("threads", {"count": 2}, RATIO, Plan({"bf16": {}}), True, "a gain", "pairs"),
         Tried("channels_last", {}, None, PLAN, False, "raised KeyError: '[/x]' [b]", "live", 0.5),
     ),

@@ -16,7 +16,7 @@ from hasten.report.progress import Lines, Progress, progress_for
 
 from ..bench.made_up import observation
 
-GAIN = Tried("bf16", {}, Ratio(0.8, 0.78, 0.82, 9, "quads"), BASELINE, True, "a gain", "live")
+GAIN = Tried("bf16", {}, Ratio(0.8, 0.78, 0.82, 9, "ABBA blocks"), BASELINE, True, "a gain", "live")
 CAUSE = Cause("input", 0.5, "50% of a step is waiting for data", ("dataset_in_ram",))
 
 
@@ -31,7 +31,7 @@ def a_tune(progress: Progress) -> None:
         progress.tried(replace(GAIN, technique="threads", ratio=None, kept=False, reason="no gain found"))
         beside_it = replace(GAIN, against=Plan({"bf16": {}}))
         progress.tried(replace(beside_it, technique="malloc", ratio=Ratio(0.5, 0.4, 0.6, 5, "pairs")))
-        progress.tried(replace(GAIN, reason="a gain beside the others", ablation=True))
+        progress.tried(replace(GAIN, reason="a gain in combination", ablation=True))
 
 
 def test_a_remark_is_made_once_in_each_part_of_the_work() -> None:
@@ -58,11 +58,11 @@ def test_plain_lines() -> None:
         "             50% of a step is waiting for data",
         "[.. s left] trying bf16",
         "             bf16: 1.25x (1.22 to 1.28): a gain (best so far about 1.25 times faster)",
-        "[.. s left] trying threads beside bf16",
+        "[.. s left] trying threads in combination with bf16",
         "             threads: no gain found (best so far about 1.25 times faster)",
         "             malloc: 2.00x (1.67 to 2.50): a gain (best so far about 2.50 times faster)",
-        # tried again beside all that was kept, bf16 is not counted twice
-        "             bf16: 1.25x (1.22 to 1.28): a gain beside the others "
+        # tried again with all that was kept, bf16 is not counted twice
+        "             bf16: 1.25x (1.22 to 1.28): a gain in combination "
         "(best so far about 2.50 times faster)",
     ]
 
@@ -89,7 +89,7 @@ def test_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     a_tune(progress_for(150, quiet=False))
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "trying threads beside bf16" in captured.err
+    assert "trying threads in combination with bf16" in captured.err
 
 
 def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:

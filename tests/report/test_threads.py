@@ -16,7 +16,7 @@ def exactly(ratio: float) -> Ratio:
 
 CURVE = ThreadCurve(
     usual=4,
-    beside=Plan({"bf16": {}}),
+    together_with=Plan({"bf16": {}}),
     points=(
         ThreadPoint(1, exactly(3.2)),
         ThreadPoint(2, exactly(1.6)),
@@ -30,7 +30,7 @@ CURVE = ThreadCurve(
 def test_a_whole_curve() -> None:
     assert thread_lines(CURVE) == [
         "",
-        "Time of a step by number of threads, beside bf16:",
+        "Time of a step by number of threads, with bf16:",
         "     1     32 ms  ########################################",
         "     2     16 ms  ####################",
         "     4     10 ms  ############  (as torch chooses)",
@@ -44,7 +44,7 @@ def test_what_is_missing_is_said_with_its_reason() -> None:
     why = "the budget ended before"
     some = replace(
         CURVE,
-        beside=BASELINE,
+        together_with=BASELINE,
         points=(
             replace(first, ratio=None, missing=why),
             replace(second, ratio=None, missing=why),

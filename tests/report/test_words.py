@@ -8,7 +8,6 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Ratio
 from hasten.records.verdict import Tried
 from hasten.report.words import (
-    company_words,
     number_words,
     percent_words,
     rate_words,
@@ -16,6 +15,7 @@ from hasten.report.words import (
     seconds_words,
     technique_words,
     tried_words,
+    with_words,
 )
 
 
@@ -92,10 +92,10 @@ def test_a_row() -> None:
     assert tried_words(joint) == "environment, 2 together"
 
 
-def test_company() -> None:
-    assert company_words(BASELINE) == "-"
-    assert company_words(Plan({"malloc": {}, "bf16": {}})) == "malloc + bf16"
-    assert company_words(Plan({"malloc": {}, "bf16": {}, "threads": {"count": 1}})) == "3 others"
+def test_what_it_was_tried_with() -> None:
+    assert with_words(BASELINE) == "-"
+    assert with_words(Plan({"malloc": {}, "bf16": {}})) == "malloc + bf16"
+    assert with_words(Plan({"malloc": {}, "bf16": {}, "threads": {"count": 1}})) == "3 others"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hasten.scripts.distribution import distribution_of
 from hasten.scripts.workspace import Script
 
 DIST = "import torch.distributed as dist\n"
-SHAPES = Path(__file__).parent / "scripts" / "shapes"
+SHAPES = Path(__file__).parent / "shapes"
 
 
 def found(folder: Path, text: str) -> Distribution:

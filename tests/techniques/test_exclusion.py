@@ -170,7 +170,7 @@ def test_no_search_asks_for_a_plan_whose_parts_exclude_each_other(
 def test_nothing_is_to_be_tried_beside_what_excludes_it(name: str) -> None:
     seen = facts(machine(logical_cpus=16), threads=16)
     for settings in CATALOG[name].options(seen):
-        assert exclusion.within(Plan({name: settings, **CATALOG[name].beside(settings, seen)})) is None
+        assert exclusion.within(Plan({name: settings, **CATALOG[name].together_with(settings, seen)})) is None
 
 
 # ---- where the settings decide

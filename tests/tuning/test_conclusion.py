@@ -41,7 +41,7 @@ def concluded(
 
 
 def row_with(log_ratios: list[float]) -> Tried:
-    return replace(ROW, ratio=interval(log_ratios, "quads"))
+    return replace(ROW, ratio=interval(log_ratios, "ABBA blocks"))
 
 
 def test_a_confirmed_gain_is_claimed_with_its_interval() -> None:

@@ -103,7 +103,7 @@ def test_two_tunes_at_once(path: Path) -> None:
 
 CRASHING = """
 import os, sys
-from tests.test_journal import FASTER, IDENTITY, Journal, Path
+from tests.tuning.test_journal import FASTER, IDENTITY, Journal, Path
 journal = Journal(Path(sys.argv[1]), IDENTITY)
 journal.add(FASTER, "search")
 os._exit(9)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hasten.bench.comparing.live import MOST_QUADS
+from hasten.bench.comparing.live import MOST_ABBA_BLOCKS
 from hasten.bench.comparing.statistics import interval, least_kept
 from hasten.bench.script_bench import SEARCH_PAIRS
 from hasten.records.plan import BASELINE
@@ -23,13 +23,13 @@ from tests.bench.made_up import trial
 WIDE = [-0.03, 0.0, 0.03, 0.0, 0.0, 0.0]
 
 
-def ratio_of(log_ratios: list[float], unit: str = "quads") -> Ratio:
+def ratio_of(log_ratios: list[float], unit: str = "ABBA blocks") -> Ratio:
     found = interval(log_ratios, unit)
     assert found is not None
     return found
 
 
-def row(log_ratios: list[float], unit: str = "quads", kept: bool = False) -> Tried:
+def row(log_ratios: list[float], unit: str = "ABBA blocks", kept: bool = False) -> Tried:
     return Tried("bf16", {}, ratio_of(log_ratios, unit), BASELINE, kept, "-", "live")
 
 
@@ -63,7 +63,7 @@ def test_the_least_steady_comparison_decides() -> None:
     assert search_words([row(near)], None).startswith(". Cannot tell under 2%: ")
 
 
-@pytest.mark.parametrize(("unit", "most"), [("quads", MOST_QUADS), ("pairs", SEARCH_PAIRS)])
+@pytest.mark.parametrize(("unit", "most"), [("ABBA blocks", MOST_ABBA_BLOCKS), ("pairs", SEARCH_PAIRS)])
 def test_no_more_is_promised_than_a_comparison_can_have(unit: str, most: int) -> None:
     """A hundred times as much time would not give more."""
     log_ratios = [-0.3, 0.0, 0.3]
@@ -81,7 +81,7 @@ def test_no_more_is_promised_than_a_comparison_can_have(unit: str, most: int) ->
 
 
 def test_no_budget_is_named_where_none_finds_less() -> None:
-    often = [0.03, -0.03] * (MOST_QUADS // 2)
+    often = [0.03, -0.03] * (MOST_ABBA_BLOCKS // 2)
     assert search_words([row(often)], lambda times: 600.0).endswith("smaller ones less often")
 
 

@@ -92,15 +92,15 @@ def test_each_is_tried_beside_what_was_kept_before() -> None:
     ]
 
 
-def test_what_was_kept_is_judged_again_in_its_final_company() -> None:
-    """All but the one kept last, which was measured in that company already."""
+def test_what_was_kept_is_judged_again_with_all_that_stayed() -> None:
+    """All but the one kept last, which was measured with these already."""
     bench = ScriptedBench({"first": 0.7, "second": 0.8, "third": 0.9})
     plan = search_over(bench).run([candidate("first"), candidate("second"), candidate("third")])
     assert bench.asked[3:] == [(plan.without("first"), plan), (plan.without("second"), plan)]
 
 
 def test_what_no_longer_earns_its_place_is_removed() -> None:
-    """Alone the first gains; beside the second it gains nothing more, and fewer techniques win a tie."""
+    """Alone the first gains; with the second it gains nothing more, and fewer techniques win a tie."""
     bench = ScriptedBench({"first": 0.8, "second": 0.7}, together={frozenset({"first", "second"}): 0.7})
     search = search_over(bench)
     assert search.run([candidate("first"), candidate("second")]) == plan_of("second")
@@ -238,14 +238,14 @@ def test_what_is_to_be_tried_beside_it_comes_and_is_judged_with_it() -> None:
     assert search.tried[0].reason == "a gain, with threads"
 
 
-def test_company_that_does_not_help_is_let_go() -> None:
+def test_what_is_tried_with_it_and_does_not_help_is_let_go() -> None:
     bench = ScriptedBench({"workers": 0.7})
     workers = Candidate(technique("workers"), [{}], [plan_of("threads")])
     assert search_over(bench).run([workers]) == plan_of("workers")
 
 
 class NoisyAtTheEnd(ScriptedBench):
-    """Comparisons beside others cannot tell: as many as are ``noisy``."""
+    """Comparisons in combination with others cannot tell: as many as are ``noisy``."""
 
     noisy = 10**9
 
@@ -317,10 +317,10 @@ def test_what_gains_together_is_judged_singly() -> None:
     assert search.run(together("a", "b", "c")) == plan_of("a")
     assert rows(search) == [
         ("environment", True, "a gain together: a, b, c"),
-        ("a", True, "a gain beside the others"),
+        ("a", True, "a gain in combination"),
         ("b", False, "no gain found (cannot tell under 2%): not kept"),
         ("c", False, "no gain found (cannot tell under 2%): not kept"),
-        ("a", True, "a gain beside the others"),  # beside all that was kept
+        ("a", True, "a gain in combination"),  # with all that was kept
     ]
 
 
@@ -400,7 +400,7 @@ def test_what_the_budget_does_not_let_be_judged_stays_and_it_is_said() -> None:
     assert search.run(together("a", "b", "c")) == plan_of("a", "b", "c")
     assert [row.technique for row in search.tried] == ["environment", "a"]
     assert [row.technique for row in search.left_out] == ["b", "c"]
-    assert "before it could be judged beside the others" in search.left_out[0].reasons[0]
+    assert "before it could be judged in combination with the others" in search.left_out[0].reasons[0]
 
 
 def test_without_any_budget_left_they_are_untried() -> None:

@@ -66,7 +66,7 @@ def test_the_searchs_comparisons_are_points_and_the_usual_number_is_one() -> Non
     curve = curve_of(eight_cores(), tried, BF16)
     assert drawn(curve) == [(1, 3.0), (2, None), (4, 1.2), (8, 1.0), (16, None)]
     assert curve is not None
-    assert (curve.usual, curve.beside, curve.usual_seconds) == (8, BF16, 0.025)
+    assert (curve.usual, curve.together_with, curve.usual_seconds) == (8, BF16, 0.025)
     assert [point.threads for point in curve.points if point.hyperthreads] == [16]
     assert {point.missing for point in curve.missing} == {NO_TIME}
 
@@ -99,7 +99,10 @@ def test_without_a_comparison_of_the_searchs_it_is_drawn_beside_what_was_kept() 
     )
     curve = curve_of(eight_cores(), [], kept)
     assert curve is not None
-    assert (curve.beside, drawn(curve)) == (BF16, [(1, None), (2, None), (4, None), (8, 1.0), (16, None)])
+    assert (curve.together_with, drawn(curve)) == (
+        BF16,
+        [(1, None), (2, None), (4, None), (8, 1.0), (16, None)],
+    )
 
 
 @pytest.mark.parametrize(

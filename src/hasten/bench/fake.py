@@ -44,7 +44,7 @@ class ScriptedBench:
             b=b,
             method="scripted",
             log_ratios=log_ratios,
-            ratio=None if failure else interval(log_ratios, "quads"),
+            ratio=None if failure else interval(log_ratios, "ABBA blocks"),
             step_seconds_a=self._step_seconds * self.factor(a),
             step_seconds_b=self._step_seconds * self.factor(b),
             seconds=0.0,

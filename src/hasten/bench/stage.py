@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .. import safe_files
-from ..inside.job import Job, Perturbation, Shield
+from ..inside.job import Job, Perturbation, Sandbox
 from ..launch.chosen import OwnRanks, ranks_of_ours, ranks_of_their_own
 from ..launch.ranks import Rank
 from ..launch.rendezvous import private_place
@@ -37,7 +37,7 @@ from .workers.limit import Limit
 from .workers.listening import Heard
 from .workers.output import Output
 from .workers.process import WorkerProcess
-from .workers.sheltered import start_sheltered
+from .workers.sandboxed import start_sandboxed
 from .workers.starting import signals_held
 from .workers.trial_files import TrialFiles
 from .workers.worker import Worker
@@ -106,9 +106,9 @@ class Stage:
         return shares(self.machine, self.own_ranks.count)[0].part_of(self.machine)
 
     @property
-    def shield(self) -> Shield:
+    def sandbox(self) -> Sandbox:
         """What keeps a worker from the user's files, with what earlier ones prepared."""
-        return self.files.shield(self.folders, self.protect)
+        return self.files.sandbox(self.folders, self.protect)
 
     def keep_preparations(self, worker: Worker) -> None:
         """What the worker's script wrote until now (downloads, caches) is there for all later workers.
@@ -122,7 +122,7 @@ class Stage:
         plan: Plan = BASELINE,
         *,
         seed: int | None = None,
-        witness: bool = False,
+        traced: bool = False,
         perturbation: Perturbation | None = None,
         doubled: bool = False,
         closely: bool = False,
@@ -141,9 +141,9 @@ class Stage:
             module=self.module,
             machine=self.machine,
             plan=plan,
-            shield=self.shield,
+            sandbox=self.sandbox,
             seed=seed,
-            witness=witness,
+            traced=traced,
             perturbation=perturbation,
             doubled=doubled,
             closely=closely,
@@ -165,7 +165,7 @@ class Stage:
             argv=self.argv,
             module=self.module,
             machine=self.machine,
-            shield=self.shield,
+            sandbox=self.sandbox,
             seed=SEED,
             rehearsal=folder,
         )
@@ -198,7 +198,7 @@ class Stage:
             environment["PYTHONHASHSEED"] = str(job.seed % 2**32)
         ranks = ranks_of_their_own(job, replace(wanted, in_trial=True), environment)
         output = replace(self._output(), heard=heard)
-        group = start_sheltered(ranks, job.shield, environment, output, self._imported)
+        group = start_sandboxed(ranks, job.sandbox, environment, output, self._imported)
         for member in group.ranks:
             member.limit = self.limit
         self.files.watch(group)

@@ -29,22 +29,22 @@ def train_whole(
     Raises Refusal where the script's files cannot be protected, UsageError where the pattern catches what
     is no number.
     """
-    ear = _Ear(pattern)
+    reader = _Reader(pattern)
     arm = "plan" if plan else "baseline"
     began = time.monotonic()
-    with stage.worker(plan, seed=seed, whole=True, heard=ear) as worker:
+    with stage.worker(plan, seed=seed, whole=True, heard=reader) as worker:
         try:
             ended, failure = worker.finish(timeout)
         except WorkerError as error:
             seconds = time.monotonic() - began
-            return WholeRun(arm, seed, seconds, last_line=ear.last_line, failure=str(error))
+            return WholeRun(arm, seed, seconds, last_line=reader.last_line, failure=str(error))
         seconds = time.monotonic() - began
     summary = ended.summary or RunSummary()
     ends = [end - began for end in summary.step_ends]
     courses = _told(summary.metrics, began)
-    if pattern is not None and ear.caught:
+    if pattern is not None and reader.caught:
         courses[name] = [
-            Point(_number(text), at - began, bisect_right(ends, at - began)) for at, text in ear.caught
+            Point(_number(text), at - began, bisect_right(ends, at - began)) for at, text in reader.caught
         ]
     return WholeRun(
         arm=arm,
@@ -54,7 +54,7 @@ def train_whole(
         courses={key: tuple(points) for key, points in courses.items()},
         losses=summary.losses,
         remarks=summary.remarks,
-        last_line=ear.last_line,
+        last_line=reader.last_line,
         failure=failure or _not_trained(len(ends), summary.losses),
     )
 
@@ -79,7 +79,7 @@ def _number(text: str) -> float:
         raise UsageError(f"the group of --metric caught {text!r}, which is no number") from None
 
 
-class _Ear:
+class _Reader:
     """Hears the script's lines; what the pattern's group catches is kept with its time."""
 
     def __init__(self, pattern: re.Pattern[str] | None) -> None:

@@ -132,8 +132,8 @@ def as_we_share(job: Job, script: Script) -> int:
             say(f"not as in one process: {remark}")
         say("compared with one process: the first steps, up to 400, and single ones of the later (on CPUs)")
         first, *others = ranks_of_ours(job, wish, os.environ, found, place)
-        shielded = [replace(rank, job=replace(rank.job, shield=stage.shield)) for rank in others]
-        ranks = [replace(rank, given=stage.rank_input()) for rank in (first, *shielded)]
+        sandboxed = [replace(rank, job=replace(rank.job, sandbox=stage.sandbox)) for rank in others]
+        ranks = [replace(rank, given=stage.rank_input()) for rank in (first, *sandboxed)]
         say_of_shared_memory(wish.count)
         say(f"{wish.count} ranks, each with its part of every batch")
         return run_ranks(ranks, say)

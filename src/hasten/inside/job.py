@@ -18,7 +18,7 @@ DIFFERENT = "different-*"  # what a rehearsal's ranks leave there where they are
 
 
 @dataclass(frozen=True)
-class Shield:
+class Sandbox:
     """Folders that must be protected, where to put layers, and layers kept from an earlier worker, by the
     place that they cover. ``through`` are folders that are written as they are; ``aside``, one of them,
     goes with the trials.
@@ -84,15 +84,15 @@ class Job:
     machine: Machine
     plan: Plan = BASELINE
     descriptor: int | None = None  # the worker's end of the conversation
-    shield: Shield | None = None
+    sandbox: Sandbox | None = None
     seed: int | None = None  # for torch, random and numpy, before the script starts
-    witness: bool = False  # record what the guard compares
+    traced: bool = False  # record what the guard compares
     perturbation: Perturbation | None = None
     doubled: bool = False  # compute in float64 what the script computes in float32
     strict: bool = False  # a technique that does not apply ends the run
     module: bool = False  # argv[0] names a module, as with python -m
     closely: bool = False  # time the lines at which steps stand still, and phases on the GPU itself
-    whole: bool = False  # train to the end as `hasten run` does, and give an account of it only then
+    whole: bool = False  # train to the end as `hasten run` does, and send a summary of it only then
     ranks: Ranks | None = None  # None: it trains alone, or knows of the others itself
     own_group: OwnGroup | None = None
     terminal: tuple[int, ...] = ()  # columns and lines of the user's, where our output goes into files

@@ -80,7 +80,7 @@ class _Launch:
         self._alive: dict[int, subprocess.Popen[bytes]] = {}
         self._tails: dict[int, Tail] = {}
         self._given: list[Given] = []  # and not attended to yet
-        self._sheltered: set[int] = set()  # signals do not reach these, and nothing of theirs is kept
+        self._sandboxed: set[int] = set()  # signals do not reach these, and nothing of theirs is kept
         self._failed: int | None = None  # the rank that failed first
         self._asked = False  # the user wants an end
         self._killed_before = killed_for_memory()
@@ -111,8 +111,8 @@ class _Launch:
                 f"rank {number} of {self._size} could not be started: {error}. Fewer ranks may fit"
             ) from None
         self._processes[number] = self._alive[number] = process
-        if rank.job.shield is not None:
-            self._sheltered.add(number)
+        if rank.job.sandbox is not None:
+            self._sandboxed.add(number)
         pipe = process.stderr if all_speak else process.stdout
         if pipe is not None:
             self._tails[number] = Tail(pipe, shown=all_speak)
@@ -166,7 +166,7 @@ class _Launch:
             self._failed = min(failed, key=lambda number: (self._processes[number].returncode > 0, number))
             self._send(signal.SIGTERM)
             self._signals.alarm(GRACE_SECONDS)
-        if self._asked and self._alive.keys() <= self._sheltered:
+        if self._asked and self._alive.keys() <= self._sandboxed:
             self._send(signal.SIGKILL)
 
     def _lose_patience(self) -> None:

@@ -20,12 +20,12 @@ class ThreadPoint:
 
 @dataclass(frozen=True)
 class ThreadCurve:
-    """``points`` from one thread upwards, all measured beside one plan. ``usual``: the number of threads that
-    torch chose itself, with which a step takes ``usual_seconds`` (None: nothing was measured).
+    """``points`` from one thread upwards, all measured in combination with one plan. ``usual``: the number of
+    threads that torch chose itself, with which a step takes ``usual_seconds`` (None: nothing was measured).
     """
 
     usual: int
-    beside: Plan
+    together_with: Plan
     points: tuple[ThreadPoint, ...]
     usual_seconds: float | None = None
 

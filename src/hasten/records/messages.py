@@ -1,8 +1,8 @@
 """Everything that the coordinator and a worker say to each other.
 
-A worker speaks unasked when its trial begins (``Shielded``, ``ChildStarted``, ``Refused``, the first
-``StepsDone``) and when it is over (``LostSight``, ``Ended``). Else it stands at the end of a step and waits
-for a request: ``Request[X]`` is answered with an X, unless the script ends or sight of it is lost meanwhile.
+A worker speaks unasked when its trial begins (``Sandboxed``, ``ChildStarted``, ``Refused``, the first
+``StepsDone``) and when it is over (``WatchingFailed``, ``Ended``). Else it stands at the end of a step and
+waits for a request: ``Request[X]`` is answered with an X, unless the script ends or watching fails meanwhile.
 On the wire a message is a JSON object: its class's name under ``message``, beside it its fields.
 """
 
@@ -48,7 +48,7 @@ class UnknownMessage(ValueError):
 
 # ---- a worker's life, told unasked
 @dataclass(frozen=True)
-class Shielded(Message):
+class Sandboxed(Message):
     """First of all, where files are to be protected: how they are. ``kind`` and ``uppers`` as in
     ``inside.protect``; ``contained``: the kernel will end with the worker what it starts.
     """
@@ -75,7 +75,7 @@ class Refused(Message):
 
 
 @dataclass(frozen=True)
-class LostSight(Message):
+class WatchingFailed(Message):
     """At any time, and then the worker ends: our watching failed, with this traceback. Where it is no
     ``bug`` of ours, ``detail`` says what is the matter.
     """
@@ -95,7 +95,7 @@ class Ended(Message):
     detail: str
     steps: tuple[Step, ...] = ()
     sources: tuple[str, ...] = ()
-    testimony: tuple[StepTrace, ...] = ()
+    trace: tuple[StepTrace, ...] = ()
     observation: Observation | None = None
     summary: RunSummary | None = None
 
@@ -159,14 +159,14 @@ class ShowProofs(Request[Proofs]):
 
 
 @dataclass(frozen=True)
-class Testimony(Message):
+class Trace(Message):
     """Of all steps so far."""
 
     steps: tuple[StepTrace, ...]
 
 
 @dataclass(frozen=True)
-class Testify(Request[Testimony]):
+class TellTrace(Request[Trace]):
     """Sent by the guard, to a worker that records what it compares."""
 
 
@@ -259,11 +259,11 @@ class TellShapes(Request[Shapes | Failed]):
 StepRequest = SaveState | RecordStep | LoadState | CompareStep | TellShapes
 
 _EVENTS: tuple[type[Message], ...] = (
-    Shielded, ChildStarted, Refused, LostSight, Ended, StepsDone, Observed, Switched, Proofs, Testimony,
+    Sandboxed, ChildStarted, Refused, WatchingFailed, Ended, StepsDone, Observed, Switched, Proofs, Trace,
     Rehearsed, Failed, Written, Departed, Compared, Shapes,
 )  # fmt: skip
 _REQUESTS: tuple[type[Message], ...] = (
-    TrainSteps, Observe, SwitchPlan, ShowProofs, Testify, TellFindings, SaveState, RecordStep, LoadState,
+    TrainSteps, Observe, SwitchPlan, ShowProofs, TellTrace, TellFindings, SaveState, RecordStep, LoadState,
     CompareStep, TellShapes,
 )  # fmt: skip
 _KINDS = {kind.__name__: kind for kind in (*_EVENTS, *_REQUESTS)}

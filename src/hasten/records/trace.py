@@ -41,4 +41,4 @@ class StepTrace:
     losses: tuple[float, ...] = ()
 
 
-Testimony = Sequence[StepTrace]
+Trace = Sequence[StepTrace]

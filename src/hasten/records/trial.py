@@ -20,7 +20,7 @@ class Ratio:
     low: float
     high: float
     count: int
-    unit: str  # "quads" (of one process) or "pairs" (of fresh processes)
+    unit: str  # "ABBA blocks" (of one process) or "pairs" (of fresh processes)
 
     def inverted(self) -> Ratio:
         """The same as a speedup: a's time over b's."""
@@ -41,7 +41,8 @@ class Proof:
 class Trial:
     """What came out of ``Bench.compare(a, b)``.
 
-    ``log_ratios`` are the raw values, one a quad or a pair: log(b's seconds a sample / a's). A trial with a
+    ``log_ratios`` are the raw values, one for each ABBA block or pair: log(b's
+    seconds a sample / a's). A trial with a
     ``failure`` has no ratio and can win nothing.
     """
 

@@ -84,7 +84,7 @@ class Tried:
     reason: str
     method: str
     setup_seconds: float = 0.0
-    ablation: bool = False  # judged at the end, beside the rest of the plan
+    ablation: bool = False  # judged at the end, in combination with the rest of the plan
     together: Plan = BASELINE  # techniques that were tried as one; ``technique`` then names their kind
     against_seconds: float | None = None  # what a step took under ``against``, median
 

@@ -73,7 +73,7 @@ def _curve(curve: ThreadCurve | None) -> dict[str, Any] | None:
     return {
         "usual": curve.usual,
         "usual_seconds": curve.usual_seconds,
-        "against": curve.beside.to_json(),
+        "against": curve.together_with.to_json(),
         "pays_up_to": curve.pays_up_to,
         "points": [
             {

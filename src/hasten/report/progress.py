@@ -13,7 +13,7 @@ from ..records.plan import Plan
 from ..records.verdict import Tried
 from ..saying import say
 from .console import open_console
-from .words import company_words, ratio_words
+from .words import ratio_words, with_words
 
 _COUNTABLE = 1e7  # seconds: what is more is not counted down
 
@@ -78,8 +78,8 @@ class Lines(Progress):
     def trying(self, technique: str, against: Plan) -> None:
         self._remark = ""
         against = against.without(technique)
-        company = f" beside {company_words(against)}" if against else ""
-        self._say(f"trying {technique}{company}")
+        others = f" in combination with {with_words(against)}" if against else ""
+        self._say(f"trying {technique}{others}")
 
     def tried(self, row: Tried) -> None:
         if row.kept and row.ratio is not None and not row.ablation:

@@ -13,8 +13,8 @@ from ..records.verdict import TuneResult
 from .guard import advice
 from .threads import thread_lines
 from .words import (
-    company_words,
     gpu_memory_words,
+    measured_words,
     parameters_words,
     percent_words,
     rate_words,
@@ -23,6 +23,7 @@ from .words import (
     step_words,
     technique_words,
     tried_words,
+    with_words,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
         console.print(line)
 
 
-_TRIED_WIDTH, _BESIDE_WIDTH = 24, 14  # characters: what is long is folded, so that results can be read
+_TRIED_WIDTH, _WITH_WIDTH = 24, 14  # characters: what is long is folded, so that results can be read
 
 
 def _tried_table(result: TuneResult) -> Table:
@@ -70,14 +71,14 @@ def _tried_table(result: TuneResult) -> Table:
     table.add_column("tried", overflow="fold", max_width=_TRIED_WIDTH)
     for heading in ("times faster (95%)", "measured"):
         table.add_column(heading, no_wrap=True)
-    table.add_column("beside", overflow="fold", max_width=_BESIDE_WIDTH)
+    table.add_column("with", overflow="fold", max_width=_WITH_WIDTH)
     table.add_column("result", overflow="fold")
     for row in result.tried:
         table.add_row(
             tried_words(row),
             ratio_words(row.ratio),
-            f"{row.ratio.count} {row.ratio.unit}" if row.ratio is not None else "-",
-            company_words(row.against.without(row.technique)),
+            measured_words(row.ratio),
+            with_words(row.against.without(row.technique)),
             f"kept: {row.reason}" if row.kept else row.reason,
         )
     return table

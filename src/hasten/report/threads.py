@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from ..records.curve import ThreadCurve, ThreadPoint
-from .words import company_words, seconds_words
+from .words import seconds_words, with_words
 
 _WIDTH = 40  # characters of the longest bar
 
@@ -18,8 +18,8 @@ def thread_lines(curve: ThreadCurve) -> list[str]:
     """
     if len(curve.points) < 2:
         return []
-    beside = f", beside {company_words(curve.beside)}" if curve.beside else ""
-    heading = f"Time of a step by number of threads{beside}:"
+    others = f", with {with_words(curve.together_with)}" if curve.together_with else ""
+    heading = f"Time of a step by number of threads{others}:"
     return ["", heading, *_bars(curve), *_missing(curve), *_verdict(curve)]
 
 

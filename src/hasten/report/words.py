@@ -35,8 +35,13 @@ def tried_words(row: Tried) -> str:
     return technique_words(row.technique, row.settings)
 
 
-def company_words(plan: Plan) -> str:
-    """What is on beside a technique, briefly: "malloc + bf16", "4 others", "-" for nothing."""
+def measured_words(ratio: Ratio | None) -> str:
+    """How often it was measured: "5 ABBA", "10 pairs", "-" for never."""
+    return f"{ratio.count} {ratio.unit.removesuffix(' blocks')}" if ratio is not None else "-"
+
+
+def with_words(plan: Plan) -> str:
+    """In combination with what a technique was tried: "malloc + bf16", "4 others", "-" for nothing."""
     if not plan:
         return "-"
     return plan.label if len(plan.techniques) < 3 else f"{len(plan.techniques)} others"

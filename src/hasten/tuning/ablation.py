@@ -1,4 +1,4 @@
-"""Each technique of a plan against the same plan without it: does it earn its place beside the others?
+"""Each technique of a plan against the same plan without it: does it earn its place?
 
 What is known is not thrown away for a comparison that cannot tell: such a one changes nothing. It is made
 once more, if there is time, and what both found counts.
@@ -18,7 +18,7 @@ from .reasons import reason_of
 LIKELY_BELOW = 0.95  # where a comparison cannot tell, a ratio this good is worth a confirmation
 EXCLUDED_BELOW = 0.97  # a comparison that excludes this much finds no gain in what never gained by itself
 
-_NO_TIME = "the budget ended before it could be judged beside the others"
+_NO_TIME = "the budget ended before it could be judged in combination with the others"
 
 
 class Ablation:
@@ -31,8 +31,8 @@ class Ablation:
         self._undecided: dict[str, Plan] = {}  # in which plan
 
     def settle(self, plan: Plan, names: Sequence[str]) -> Plan:
-        """``plan`` with those of ``names`` that earn their place; what did so beside one that has gone since
-        is judged again.
+        """``plan`` with those of ``names`` that earn their place; what was measured together with
+        one that has gone since is judged again.
         """
         waiting = list(names)
         stayed: list[str] = []
@@ -78,13 +78,13 @@ class Ablation:
         """Whether it stays, and why."""
         self._undecided.pop(name, None)
         if trial.never_pays or (trial.failure is not None and not trial.cut_short):
-            return False, f"{reason_of(trial, False, ' beside the others')}: not kept"
+            return False, f"{reason_of(trial, False, ' in combination')}: not kept"
         if trial.upper() < KEEP_BELOW:
-            return True, reason_of(trial, True, "" if alone else " beside the others")
+            return True, reason_of(trial, True, "" if alone else " in combination")
         if alone and trial.ratio is not None and trial.ratio.value < LIKELY_BELOW:
             return True, "faster, though few pairs cannot be sure"
         if alone or self._excludes(trial.ratio, name):
-            return False, f"{reason_of(trial, False, ' beside the others')}: not kept"
+            return False, f"{reason_of(trial, False, ' in combination')}: not kept"
         self._undecided[name] = trial.b
         return True, f"{reason_of(trial, False)}: that changes nothing, kept"
 

@@ -108,7 +108,7 @@ def budget_for(effort: Effort, done: Effort, pair_seconds: float, spent: float) 
 def budget_for_search(
     observation: Observation, pair_steps: int, used: float, seconds: float, at_least: float
 ) -> float:
-    """The budget that leaves ``seconds`` to the search, beside ``used`` ones before it; not under
+    """The budget that leaves ``seconds`` to the search, besides ``used`` ones before it; not under
     ``at_least``.
     """
     budget = 10 * math.ceil(max(at_least, used + seconds) / 10)

@@ -45,8 +45,8 @@ def choose(
     candidates = []
     for technique in sorted(accepted, key=lambda technique: _turn(technique, causes)):
         options = _within(risk, technique, facts)
-        beside = [Plan(technique.beside(settings, facts)).only(names) for settings in options]
-        candidates.append(Candidate(technique, options, beside))
+        together_with = [Plan(technique.together_with(settings, facts)).only(names) for settings in options]
+        candidates.append(Candidate(technique, options, together_with))
     return candidates, refused
 
 

@@ -30,7 +30,7 @@ class Known(Protocol):
         ...
 
     def setup(self, plan: Plan) -> float:
-        """Until a worker has all of ``plan`` in force, beside its start."""
+        """Until a worker has all of ``plan`` in force, its start not counted."""
         ...
 
 
@@ -50,8 +50,8 @@ class Outlook:
 
     def _takes(self, effort: Effort, plan: Plan) -> float:
         """Two processes of ``plan`` pay its set-up twice, at the same time."""
-        beside = effort.looks / 2 * max(0.0, START_OVERLAP - 1) * self.known.setup(plan)
-        return effort.in_pairs * self.pair(plan) + beside
+        overlap = effort.looks / 2 * max(0.0, START_OVERLAP - 1) * self.known.setup(plan)
+        return effort.in_pairs * self.pair(plan) + overlap
 
     def _confirmation(self, plan: Plan) -> float:
         """What is set aside for it."""

@@ -196,7 +196,7 @@ def _tune(
         spent = whole.spent
         curve = curve_of(facts, search.tried, plan)
         if curve is not None:
-            comparison = SEARCH_PAIRS * outlook.pair(curve.beside)
+            comparison = SEARCH_PAIRS * outlook.pair(curve.together_with)
             curve = complete(curve, logged, outlook.rest(), comparison, progress.trying)
 
     def search_budget(times: float) -> float:

@@ -15,7 +15,7 @@ from ..bench.comparing.claims import (
     is_slow,
     least_found,
 )
-from ..bench.comparing.live import MOST_QUADS
+from ..bench.comparing.live import MOST_ABBA_BLOCKS
 from ..bench.comparing.statistics import LEAST_TO_TELL, count_to_keep, least_kept
 from ..bench.script_bench import SEARCH_PAIRS
 from ..records.trial import Ratio, Trial
@@ -126,4 +126,4 @@ def _cannot_tell(found: float, what: str) -> str:
 
 def _most(ratio: Ratio) -> int:
     """Units that a comparison of the search has at most."""
-    return max(ratio.count, MOST_QUADS if ratio.unit == "quads" else SEARCH_PAIRS)
+    return max(ratio.count, MOST_ABBA_BLOCKS if ratio.unit == "ABBA blocks" else SEARCH_PAIRS)

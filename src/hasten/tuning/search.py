@@ -44,7 +44,7 @@ class Search:
 
     @property
     def left_out(self) -> list[Refused]:
-        """Settings of what was tried, and techniques that were not judged beside the others."""
+        """Settings of what was tried, and techniques that were not judged in combination."""
         return self._comparisons.left_out
 
     def record(self, row: Tried) -> None:
@@ -54,8 +54,8 @@ class Search:
     def run(self, candidates: Sequence[Candidate]) -> Plan:
         """The plan found. ``candidates`` come in the order to try them, the most promising first.
 
-        What steadies the steps is on from the start, because everything else is measured better beside it; it
-        must earn its place at the end, beside all the others.
+        What steadies the steps is on from the start, because everything else is measured better with it; it
+        must earn its place at the end, together with all the others.
         """
         self._catalog |= {candidate.technique.name: candidate.technique for candidate in candidates}
         steadying = [candidate for candidate in candidates if candidate.technique.steadies]
@@ -96,7 +96,7 @@ class Search:
         alone = not joined and (not adopted or len(adopted[-1]) == 1)
         ablation = Ablation(self._comparisons, {names[0] for names in adopted if len(names) == 1})
         self.found = ablation.settle(self.found, joined)
-        # the last one tried alone was measured beside all the others already
+        # the last one tried alone was measured together with all the others already
         self.found = ablation.settle(self.found, names[:-1] if alone else names)
         for candidate in steadying:
             if candidate.technique.name in self.found.techniques:
@@ -148,13 +148,13 @@ class Search:
             name = candidate.technique.name
             fitted = self._fitted(plan, candidate) if name not in plan.techniques else None
             if fitted is not None:
-                found.append(replace(fitted, beside=()))
+                found.append(replace(fitted, together_with=()))
                 plan = plan.adding(name, fitted.options[0])
         return found
 
     def _try_if_affordable(self, candidate: Candidate) -> list[list[str]]:
         """As ``_try``, the first settings only."""
-        first = replace(candidate, options=candidate.options[:1], beside=candidate.beside[:1])
+        first = replace(candidate, options=candidate.options[:1], together_with=candidate.together_with[:1])
         adopted = self._try(first, self._deadline.left)
         return [adopted] if adopted else []
 

@@ -34,24 +34,26 @@ def counts(machine: Machine) -> list[int]:
 
 
 def curve_of(facts: Facts, tried: Sequence[Tried], plan: Plan) -> ThreadCurve | None:
-    """The points that the search measured, all beside one plan, and which are missing.
+    """The points that the search measured, all in combination with one plan, and which are missing.
 
-    ``plan``: what was kept, beside which the missing ones are to be measured where the search measured none.
-    None where the number of threads is not ours to choose.
+    ``plan``: what was kept, in combination with which the missing ones are to be measured where the search
+    measured none. None where the number of threads is not ours to choose.
     """
     if Threads.refuse(facts):
         return None
     name = Threads.name
     rows = [row for row in tried if row.technique == name and row.ratio is not None and not row.ablation]
     plans = [row.against for row in rows if name not in row.against.techniques]
-    beside = max(plans, key=plans.count) if plans else plan.only(set(plan.techniques) - _DECIDE_THREADS)
-    alike = [row for row in rows if row.against == beside]
+    together_with = (
+        max(plans, key=plans.count) if plans else plan.only(set(plan.techniques) - _DECIDE_THREADS)
+    )
+    alike = [row for row in rows if row.against == together_with]
     usual = facts.observation.threads
     found = {int(row.settings["count"]): row.ratio for row in alike} | {usual: _ITSELF}
     failed = {
         int(row.settings["count"]): row.reason
         for row in tried
-        if row.technique == name and row.ratio is None and row.against == beside
+        if row.technique == name and row.ratio is None and row.against == together_with
     }
     seconds = [row.against_seconds for row in alike if row.against_seconds is not None]
     points = [
@@ -63,7 +65,7 @@ def curve_of(facts: Facts, tried: Sequence[Tried], plan: Plan) -> ThreadCurve | 
         )
         for count in sorted({*counts(facts.machine), *found, *failed})
     ]
-    return ThreadCurve(usual, beside, tuple(points), median(seconds) if seconds else None)
+    return ThreadCurve(usual, together_with, tuple(points), median(seconds) if seconds else None)
 
 
 def complete(
@@ -81,9 +83,9 @@ def complete(
     for number, point in enumerate(waiting):
         if deadline.left <= seconds:
             break
-        announce(Threads.name, curve.beside)
-        plan = curve.beside.adding(Threads.name, {"count": point.threads})
-        trial = bench.compare(curve.beside, plan, deadline.left / (len(waiting) - number))
+        announce(Threads.name, curve.together_with)
+        plan = curve.together_with.adding(Threads.name, {"count": point.threads})
+        trial = bench.compare(curve.together_with, plan, deadline.left / (len(waiting) - number))
         seconds = max(seconds, trial.seconds)
         measured = replace(point, ratio=trial.ratio, missing=trial.failure or "")
         points = tuple(measured if other is point else other for other in curve.points)

@@ -31,7 +31,7 @@ def test_the_ratio_is_the_effect() -> None:
     assert trial.method == "live"
     assert trial.ratio is not None
     assert trial.ratio.value == pytest.approx(0.8)
-    assert trial.ratio.unit == "quads"
+    assert trial.ratio.unit == "ABBA blocks"
     assert (trial.step_seconds_a, trial.step_seconds_b) == pytest.approx((0.01, 0.008))
     assert [proof.technique for proof in trial.proofs] == ["bf16"]
     assert trial.setup_seconds == 1.5
@@ -70,8 +70,8 @@ def test_a_block_is_made_of_whole_cycles() -> None:
     assert all(int(entry.split(" x ")[1]) % 6 == 0 for entry in stage.log[1:])
 
 
-def test_no_quad_spans_two_workers() -> None:
-    """Each worker has a speed of its own, and each script lasts for a quad and a half."""
+def test_no_abba_block_spans_two_workers() -> None:
+    """Each worker has a speed of its own, and each script lasts for an ABBA block and a half."""
     stage = PaperStage(
         speeds=(0.01, 0.02, 0.04, 0.08, 0.16, 0.32), effects={"bf16": 0.5}, length=17 + 6 * BLOCK + 5
     )
@@ -83,7 +83,7 @@ def test_no_quad_spans_two_workers() -> None:
     assert stage.log.count("baseline x 3") == stage.log.count("bf16 x 3") == 5, "each settles anew"
 
 
-def test_blocks_shrink_until_a_short_script_has_room_for_a_quad() -> None:
+def test_blocks_shrink_until_a_short_script_has_room_for_a_abba_block() -> None:
     """1 + 10 + 2 x 3 steps untimed leave 4 blocks of 1 + 7 steps."""
     stage = PaperStage(effects={"bf16": 0.5}, length=17 + 4 * 8 + 3)
     trial = bench_over(stage).compare(BASELINE, FAST, 0.0)
@@ -93,7 +93,7 @@ def test_blocks_shrink_until_a_short_script_has_room_for_a_quad() -> None:
     assert stage.log[-1] == "baseline x 8"
 
 
-def test_a_script_too_short_for_the_smallest_quad_fails() -> None:
+def test_a_script_too_short_for_the_smallest_abba_block_fails() -> None:
     stage = PaperStage(length=26)
     trial = bench_over(stage).compare(BASELINE, FAST, 1e9)
     assert trial.failure == "the script ends after 26 steps, and one comparison takes 29"
@@ -226,14 +226,14 @@ def noisy(spread: float) -> PaperStage:
 
 def test_a_clear_difference_ends_early_and_an_unclear_one_at_the_most() -> None:
     clear = bench_over(PaperStage(effects={"bf16": 0.8})).compare(BASELINE, FAST, 1e9)
-    assert len(clear.log_ratios) == live._LEAST_QUADS
+    assert len(clear.log_ratios) == live._LEAST_ABBA_BLOCKS
     unclear = bench_over(noisy(0.2)).compare(BASELINE, FAST, 1e9)
-    assert len(unclear.log_ratios) == live.MOST_QUADS
+    assert len(unclear.log_ratios) == live.MOST_ABBA_BLOCKS
 
 
 def test_the_time_given_ends_an_unclear_trial_but_not_before_the_least() -> None:
     trial = bench_over(noisy(0.2)).compare(BASELINE, FAST, 0.0)
-    assert len(trial.log_ratios) == live._LEAST_QUADS
+    assert len(trial.log_ratios) == live._LEAST_ABBA_BLOCKS
 
 
 # ---- what is far too slow

@@ -250,7 +250,7 @@ def test_a_script_that_ends_has_no_steps_for_another_turn() -> None:
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize("contended", range(20))
 def test_one_contended_block_does_not_spoil_a_live_comparison(contended: int) -> None:
-    """Though nobody tells that it was: whichever it is, of twenty in five quads."""
+    """Though nobody tells that it was: whichever it is, of twenty in five ABBA blocks."""
     blocks = [0]
     noise = random.Random(contended)
 

@@ -67,7 +67,7 @@ def test_an_inverted_interval_is_the_interval_of_the_inverses() -> None:
 
 @pytest.mark.parametrize("log_ratios", [[], [0.3]])
 def test_no_interval_from_fewer_than_two_values(log_ratios: list[float]) -> None:
-    assert interval(log_ratios, "quads") is None
+    assert interval(log_ratios, "ABBA blocks") is None
 
 
 def simulated(true_ratio: float, count: int, times: int) -> Iterator[list[float]]:
@@ -107,19 +107,19 @@ def test_the_chance_of_a_claim_is_that_of_the_noncentral_t(pairs: int) -> None:
 @pytest.mark.parametrize("count", [3, 5, 24])
 def test_the_least_gain_kept_is_kept_four_times_in_five(count: int) -> None:
     """By the search's own rule: the 95% interval ends below ``KEEP_BELOW``."""
-    ratio = interval([SPREAD / math.sqrt(2), -SPREAD / math.sqrt(2)], "quads")
+    ratio = interval([SPREAD / math.sqrt(2), -SPREAD / math.sqrt(2)], "ABBA blocks")
     assert ratio is not None
     gain = least_kept(ratio, count)
     times, kept = 3000, 0
     for log_ratios in simulated(1 / (1 + gain), count, times):
-        found = interval(log_ratios, "quads")
+        found = interval(log_ratios, "ABBA blocks")
         assert found is not None
         kept += found.high < KEEP_BELOW
     assert kept / times == pytest.approx(0.8, abs=0.022)  # three standard errors
 
 
 def test_as_many_units_as_it_takes_to_keep_a_gain() -> None:
-    ratio = interval([0.0, 0.05, -0.05, 0.02, -0.02, 0.0], "quads")
+    ratio = interval([0.0, 0.05, -0.05, 0.02, -0.02, 0.0], "ABBA blocks")
     assert ratio is not None
     assert least_kept(ratio) == least_kept(ratio, 6)
     for count in range(3, 25):
@@ -128,7 +128,7 @@ def test_as_many_units_as_it_takes_to_keep_a_gain() -> None:
 
 
 # ---- comparisons of the search
-def quads(source: random.Random, effect: float, disturbed: float, count: int = 24) -> list[float]:
+def abba_blocks(source: random.Random, effect: float, disturbed: float, count: int = 24) -> list[float]:
     """Of which this share is spoilt by one contended block, in either plan."""
 
     def spoilt() -> float:
@@ -142,7 +142,7 @@ def quads(source: random.Random, effect: float, disturbed: float, count: int = 2
 @pytest.mark.parametrize("count", [5, 8, 24])
 def test_what_does_nothing_is_hardly_ever_kept(disturbed: float, count: int) -> None:
     source = random.Random(7)
-    ratios = (robust_interval(quads(source, 1.0, disturbed, count), "quads") for _ in range(1000))
+    ratios = (robust_interval(abba_blocks(source, 1.0, disturbed, count), "ABBA blocks") for _ in range(1000))
     assert sum(ratio is not None and ratio.high < KEEP_BELOW for ratio in ratios) <= 20
 
 
@@ -150,12 +150,12 @@ def test_what_does_nothing_is_hardly_ever_kept(disturbed: float, count: int) -> 
 @pytest.mark.parametrize(
     ("disturbed", "usual", "robust"), [(0.0, 1.0, 1.0), (0.1, 0.5, 0.95), (0.25, 0.3, 0.6)]
 )
-def test_a_small_gain_is_kept_though_quads_are_spoilt(disturbed: float, usual: float, robust: float) -> None:
+def test_a_small_gain_is_kept_though_blocks_are_spoilt(disturbed: float, usual: float, robust: float) -> None:
     source = random.Random(7)
-    drawn = [quads(source, 0.97, disturbed) for _ in range(300)]
+    drawn = [abba_blocks(source, 0.97, disturbed) for _ in range(300)]
 
     def kept(how: Callable[[list[float], str], Ratio | None]) -> int:
-        ratios = (how(values, "quads") for values in drawn)
+        ratios = (how(values, "ABBA blocks") for values in drawn)
         return sum(ratio is not None and ratio.high < KEEP_BELOW for ratio in ratios)
 
     assert kept(interval) <= usual * 300
@@ -165,11 +165,11 @@ def test_a_small_gain_is_kept_though_quads_are_spoilt(disturbed: float, usual: f
 @pytest.mark.parametrize("count", [0, 1, 2, 4])
 def test_of_few_values_none_is_left_out(count: int) -> None:
     values = [0.1 * n for n in range(count)]
-    assert robust_interval(values, "quads") == interval(values, "quads")
+    assert robust_interval(values, "ABBA blocks") == interval(values, "ABBA blocks")
 
 
 def test_values_that_are_all_equal_are_one_point() -> None:
-    ratio = robust_interval([math.log(0.8)] * 6, "quads")
+    ratio = robust_interval([math.log(0.8)] * 6, "ABBA blocks")
     assert ratio is not None
     assert (ratio.low, ratio.high) == pytest.approx((0.8, 0.8))
 

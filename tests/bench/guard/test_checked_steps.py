@@ -43,9 +43,9 @@ class Paper:
         self.taken = min(self.length, self.taken + count)
         self.log.append(f"{self.name} at {self.taken}")
         if self.taken == self.length:
-            raise ScriptOver(ScriptEnded("completed", "", (), self.testimony()))
+            raise ScriptOver(ScriptEnded("completed", "", (), self.trace()))
 
-    def testimony(self) -> tuple[StepTrace, ...]:
+    def trace(self) -> tuple[StepTrace, ...]:
         return tuple(StepTrace(optimizer=n % 2) for n in range(self.taken))
 
     def numerics(self, request: messages.StepRequest) -> messages.Message:
@@ -84,15 +84,15 @@ def test_what_the_reference_made_is_of_the_optimizer_that_stepped(tmp_path: Path
 @pytest.mark.parametrize("length", [2, 9, 10, 15, 30])
 def test_a_script_that_ends_is_compared_until_then(tmp_path: Path, length: int) -> None:
     first, (other,) = watched(tmp_path, Paper("a", [], length), Paper("b", [], length))
-    assert len(first.testimony) == len(other.testimony) == length
+    assert len(first.trace) == len(other.trace) == length
     assert [check.step for check in other.checks] == [step for step in CHECKED if step < length]
 
 
 def test_one_that_ends_sooner_does_not_keep_the_others(tmp_path: Path) -> None:
     _, (short, whole) = watched(tmp_path, Paper("a", []), Paper("b", [], 12), Paper("c", []))
-    assert len(short.testimony) == 12
+    assert len(short.trace) == 12
     assert [check.step for check in short.checks] == [1, 2, 10]
-    assert len(whole.testimony) == STEPS
+    assert len(whole.trace) == STEPS
     assert [check.step for check in whole.checks] == CHECKED
 
 
@@ -102,7 +102,7 @@ def test_a_reference_that_fails_is_watched_to_the_end_all_the_same(
 ) -> None:
     first, (other,) = watched(tmp_path, Paper("a", [], failing=request_), Paper("b", []))
     assert first.failed == "no room"
-    assert len(first.testimony) == len(other.testimony) == STEPS
+    assert len(first.trace) == len(other.trace) == STEPS
 
 
 @pytest.mark.parametrize("request_", [messages.LoadState, messages.CompareStep])
@@ -111,4 +111,4 @@ def test_one_that_fails_is_asked_no_more(tmp_path: Path, request_: type[messages
     _, (other,) = watched(tmp_path, Paper("a", []), worker)
     assert other.failed == "no room"
     assert type(worker.requests[-1]) is request_
-    assert len(other.testimony) == STEPS
+    assert len(other.trace) == STEPS

@@ -56,8 +56,8 @@ def alarmed(*_: object) -> GuardVerdict:
 def test_a_baseline_in_float64_tells_how_far_each_tensor_is_rounded(stage: Stage) -> None:
     """From the same weights, batches and masks of dropout."""
     with (
-        stage.worker(BASELINE, seed=1, witness=True) as plain,
-        stage.worker(BASELINE, seed=1, witness=True, doubled=True) as doubled,
+        stage.worker(BASELINE, seed=1, traced=True) as plain,
+        stage.worker(BASELINE, seed=1, traced=True, doubled=True) as doubled,
     ):
         wait_all_started([plain, doubled])
         _, (exact,) = watch(plain, [doubled], STEPS, stage.aside)

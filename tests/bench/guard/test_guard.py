@@ -1,4 +1,4 @@
-"""The guard's judgement on made-up testimonies, and its conduct when a training fails under its eyes."""
+"""The guard's judgement on made-up traces, and its conduct when a training fails under its eyes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from hasten.records.trace import BatchTrace, Mode, StepTrace
 from hasten.records.verdict import Difference, GuardVerdict
 from tests.bench.paper_workers import PaperStage, PaperWorker
 
-Testimony = list[StepTrace]
+Trace = list[StepTrace]
 FLOAT32 = 2.0**-20
 
 
-def training(steps: int = 60, noise: float = 0.0) -> Testimony:
+def training(steps: int = 60, noise: float = 0.0) -> Trace:
     """A training whose loss falls from 2 to 1, with rounding ``noise`` that alternates."""
     return [
         StepTrace(
@@ -49,18 +49,18 @@ def training(steps: int = 60, noise: float = 0.0) -> Testimony:
     ]
 
 
-def verdict_on(candidate: Testimony, draws: bool = False, noise: float = FLOAT32) -> GuardVerdict:
+def verdict_on(candidate: Trace, draws: bool = False, noise: float = FLOAT32) -> GuardVerdict:
     return judge(training(), training(noise=noise), candidate, draws, "float32")
 
 
-def changed(at: int, **values: Any) -> Testimony:
-    """The usual testimony, different in step ``at`` (counted from 1)."""
+def changed(at: int, **values: Any) -> Trace:
+    """The usual trace, different in step ``at`` (counted from 1)."""
     other = training()
     other[at - 1] = replace(other[at - 1], **values)
     return other
 
 
-def with_losses(factor: Callable[[int], float]) -> Testimony:
+def with_losses(factor: Callable[[int], float]) -> Trace:
     return [
         replace(step, losses=tuple(loss * factor(n) for loss in step.losses))
         for n, step in enumerate(training(), 1)
@@ -119,7 +119,7 @@ def test_batches_in_another_order_fail_unless_the_plan_may_draw() -> None:
     assert verdict_on(candidate, draws=True).passed
 
 
-def with_sample(at: int, sample: str, made: Testimony | None = None) -> Testimony:
+def with_sample(at: int, sample: str, made: Trace | None = None) -> Trace:
     """Another first sample in step ``at``, counted from 1."""
     other = made or training()
     step = other[at - 1]
@@ -243,7 +243,7 @@ def test_differences_below_the_floor_pass() -> None:
         with_losses(lambda n: 0.0 if n > 5 else 1.0),
     ],
 )
-def test_a_verdict_is_json(candidate: Testimony) -> None:
+def test_a_verdict_is_json(candidate: Trace) -> None:
     text = json.dumps(to_json(verdict_on(candidate)), allow_nan=False)
     assert json.loads(text)["loss_curve"]["precision"] == "float32"
 
@@ -305,7 +305,7 @@ NAN = changed(9, losses=(math.nan,))
     ],
 )
 def test_what_nothing_can_be_said_of_is_not_called_lost(
-    trainings: tuple[Testimony, Testimony, Testimony], draws: bool, accuracy: str, why_not: str
+    trainings: tuple[Trace, Trace, Trace], draws: bool, accuracy: str, why_not: str
 ) -> None:
     verdict = judge(*trainings, draws, "float32")
     assert (verdict.accuracy, verdict.why_not) == (accuracy, why_not)

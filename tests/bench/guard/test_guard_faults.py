@@ -56,13 +56,13 @@ def trainings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainings]:
             folder = tmp_path_factory.mktemp("faults")
             with workers_forked(), stage_for(folder, TRAINING, *arguments) as stage, ExitStack() as stack:
                 workers = {
-                    "plain": stage.worker(BASELINE, seed=11, witness=True),
+                    "plain": stage.worker(BASELINE, seed=11, traced=True),
                     **{
-                        name: stage.worker(BASELINE, seed=11, witness=True, perturbation=noise)
+                        name: stage.worker(BASELINE, seed=11, traced=True, perturbation=noise)
                         for name, noise in NOISES.items()
                         if not name.startswith("redrawn") or kind == "adam"
                     },
-                    **{name: stage.worker(Plan({name: {}}), seed=11, witness=True) for name in names},
+                    **{name: stage.worker(Plan({name: {}}), seed=11, traced=True) for name in names},
                 }
                 for worker in workers.values():
                     stack.enter_context(worker)

@@ -17,7 +17,7 @@ from hasten.bench.workers.process import wait_all_started
 from hasten.inside.job import Perturbation
 from hasten.machine import this_machine
 from hasten.records.plan import BASELINE, Plan
-from hasten.records.trace import Testimony
+from hasten.records.trace import Trace
 from hasten.records.verdict import GuardVerdict
 from tests.bench.made_up import PRECISIONS
 from tests.bench.real_workers import one_thread, stage_for
@@ -55,7 +55,7 @@ FAULTS = {
     "shifted labels": "the loss departs",
     "gradients x 1.05": "the loss departs",
 }
-Testimonies = dict[str, Testimony]
+Traces = dict[str, Trace]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -66,12 +66,12 @@ def _workers_are_forks() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def testimonies(tmp_path_factory: pytest.TempPathFactory) -> Testimonies:
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
     """A training as it is, one perturbed for each precision, one under bf16, and one for each fault; all
     from one seed.
     """
     folder = tmp_path_factory.mktemp("guard")
-    found: Testimonies = {}
+    found: Traces = {}
     noises = {f"perturbed {name}": Perturbation(relative, seed=3) for name, relative in ROUNDING.items()}
     with stage_for(folder, TRAINING) as stage, ExitStack() as stack:
         script = stage.argv
@@ -79,38 +79,38 @@ def testimonies(tmp_path_factory: pytest.TempPathFactory) -> Testimonies:
         for name in ("plain", "bf16", *noises, *FAULTS):
             stage.argv = (*script, name) if name in FAULTS else script
             plan = Plan({"bf16": {}}) if name == "bf16" else BASELINE
-            worker = stage.worker(plan, seed=11, witness=True, perturbation=noises.get(name))
+            worker = stage.worker(plan, seed=11, traced=True, perturbation=noises.get(name))
             workers[name] = stack.enter_context(worker)
         wait_all_started(list(workers.values()))
         for name, worker in workers.items():
             worker.steps(STEPS - 1)
-            found[name] = worker.testimony()
+            found[name] = worker.trace()
     return found
 
 
-def verdict_on(testimonies: Testimonies, candidate: str, precision: str = "float32") -> GuardVerdict:
+def verdict_on(traces: Traces, candidate: str, precision: str = "float32") -> GuardVerdict:
     return judge(
-        testimonies["plain"],
-        testimonies[f"perturbed {precision}"],
-        testimonies[candidate],
+        traces["plain"],
+        traces[f"perturbed {precision}"],
+        traces[candidate],
         False,
         precision,
     )
 
 
 @pytest.mark.thorough
-def test_bf16_passes_by_its_own_measure_and_not_by_that_of_float32(testimonies: Testimonies) -> None:
-    verdict = verdict_on(testimonies, "bf16", "bfloat16")
+def test_bf16_passes_by_its_own_measure_and_not_by_that_of_float32(traces: Traces) -> None:
+    verdict = verdict_on(traces, "bf16", "bfloat16")
     assert verdict.passed, verdict.reasons
     assert verdict.steps == STEPS
-    assert not verdict_on(testimonies, "bf16", "float32").passed
+    assert not verdict_on(traces, "bf16", "float32").passed
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_caught(testimonies: Testimonies, fault: str, precision: str) -> None:
-    verdict = verdict_on(testimonies, fault, precision)
+def test_a_planted_fault_is_caught(traces: Traces, fault: str, precision: str) -> None:
+    verdict = verdict_on(traces, fault, precision)
     assert not verdict.passed
     assert any(reason.startswith(FAULTS[fault]) for reason in verdict.reasons), verdict.reasons
 

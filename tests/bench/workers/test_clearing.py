@@ -19,8 +19,8 @@ pytestmark = [
 
 BEGINS = """
 import os, signal, sys
-from hasten.bench import trial_files
-from hasten.inside import layers
+from hasten.bench.workers import trial_files
+from hasten.inside.sandbox import overlay_folders
 
 def kill(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -34,7 +34,12 @@ kill()
 
 @pytest.mark.parametrize(
     "where",
-    ["", "layers._can_hold_layers = kill", "layers._locked = kill", "trial_files.os.mkdir = kill"],
+    [
+        "",
+        "overlay_folders._can_hold_layers = kill",
+        "overlay_folders._locked = kill",
+        "trial_files.os.mkdir = kill",
+    ],
     ids=["with files in it", "when it is made", "before it is locked", "before it is made"],
 )
 def test_killed_anywhere_its_folder_goes(tmp_path: Path, where: str) -> None:

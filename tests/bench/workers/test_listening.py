@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hasten.bench.workers.listening import Tap
+from hasten.bench.workers.listening import Tee
 
 
 @pytest.mark.parametrize(
@@ -24,10 +24,10 @@ from hasten.bench.workers.listening import Tap
 def test_lines(tmp_path: Path, pieces: tuple[bytes, ...], lines: list[bytes]) -> None:
     reading, writing = os.pipe()
     heard: list[bytes] = []
-    tap = Tap(os.fdopen(reading, "rb"), tmp_path / "stdout", heard.append)
+    tee = Tee(os.fdopen(reading, "rb"), tmp_path / "stdout", heard.append)
     for piece in pieces:
         os.write(writing, piece)
     os.close(writing)
-    tap.join(60)
+    tee.join(60)
     assert heard == lines
     assert (tmp_path / "stdout").read_bytes() == b"".join(pieces)

@@ -167,7 +167,7 @@ def test_what_a_script_has_forked_ends_with_it(tmp_path: Path, then: str) -> Non
 COORDINATOR = """
 import sys, time
 from pathlib import Path
-from tests.bench.workers import descendants, first_output, stage_for
+from tests.bench.real_workers import descendants, first_output, stage_for
 import os
 
 folder = Path(sys.argv[1])

@@ -21,7 +21,7 @@ def through(base: Path) -> tuple[str, ...]:
     """What a trial would write as it is."""
     files = TrialFiles([str(base)], {"XDG_CACHE_HOME": str(base / "cache")})
     try:
-        return files.shield([str(base)], True).through
+        return files.sandbox([str(base)], True).through
     finally:
         files.remove()
 

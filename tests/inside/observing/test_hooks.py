@@ -17,7 +17,7 @@ from torch.nn.functional import mse_loss
 from torch.utils.data import DataLoader, Dataset, TensorDataset, dataloader
 
 from hasten.inside.guarding.perturber import Perturber
-from hasten.inside.guarding.witness import Witness
+from hasten.inside.guarding.recorder import Recorder
 from hasten.inside.observing.observer import cycle_length
 from hasten.inside.observing.slot import ForwardSlot
 from hasten.inside.observing.uses import Uses
@@ -240,7 +240,7 @@ def test_undoing_all_seams_restores_every_attribute() -> None:
     before = attributes()
     with workbench() as bench:
         Uses().watch(bench.training)
-        Witness(bench.training)
+        Recorder(bench.training)
         Perturber(bench.training, 1e-7, redraw=False, seed=0)
         bench.switchboard.switch(Plan({"fused_optimizer": {}}))
         assert differing(before, attributes()) >= REPLACED

@@ -28,14 +28,14 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="na
 STAND_OVER = """
 import os, signal, subprocess, sys, time
 sys.path.insert(0, {path!r})
-from hasten.inside.containment import stand_over
+from hasten.inside.sandbox.containment import stand_over
 stand_over()
 """
 MARK = "CONTAINED_BY_THIS_TEST"
 BEGIN = """
 import os, signal, subprocess, sys, time
 sys.path.insert(0, {path!r})
-from hasten.inside.containment import contain
+from hasten.inside.sandbox.containment import contain
 
 reason = contain()
 if reason:

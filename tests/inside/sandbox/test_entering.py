@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hasten.inside.job import Shield
+from hasten.inside.job import Sandbox
 from hasten.inside.sandbox import entering, mounts
 from hasten.inside.sandbox.protect import Protection
 
@@ -21,7 +21,7 @@ def test_on_another_system_nothing_of_linux_is_asked(tmp_path: Path, monkeypatch
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(mounts, "is_admin", fail)
     monkeypatch.setattr(entering, "contain", fail)
-    protection, _ = entering._protected(Shield((str(tmp_path),), ""))
+    protection, _ = entering._protected(Sandbox((str(tmp_path),), ""))
     assert (protection.kind, protection.reason) == ("off", "files can be protected on Linux only")
 
 
@@ -37,7 +37,7 @@ def test_without_overlays_temporary_files_lie_where_they_go_with_the_trials(
     monkeypatch.setattr(entering, "contain", lambda: "")
     monkeypatch.setattr(mounts, "is_admin", lambda: True)
     monkeypatch.setattr(entering, "protect", lambda *_, **__: Protection(kind, "", (), {}))
-    entering._protected(Shield((str(tmp_path),), "", aside=str(tmp_path), required=False))
+    entering._protected(Sandbox((str(tmp_path),), "", aside=str(tmp_path), required=False))
     assert os.environ["TMPDIR"] == (str(tmp_path / "temporary") if aside else "/elsewhere")
 
 

@@ -37,7 +37,7 @@ needs_landlock = pytest.mark.skipif(bool(why_no_landlock()), reason=why_no_landl
 WORKER = """
 import ctypes, mmap, os, pickle, shutil, socket, sqlite3, subprocess, sys, tempfile, threading
 from pathlib import Path
-from hasten.inside.protect import Protection, protect
+from hasten.inside.sandbox.protect import Protection, protect
 
 project, beside, body = sys.argv[1:]
 protection = protect([project], "", through=[beside], or_deny=True)

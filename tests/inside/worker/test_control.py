@@ -139,7 +139,7 @@ def test_the_end_carries_the_steps_that_were_not_reported(coordinator: Coordinat
     assert isinstance(message, Ended)
     assert (message.how, message.detail) == ("exit", "3")
     assert [told.losses for told in message.steps] == [(1.0,), (2.0,)]
-    assert message.testimony == (StepTrace(streams="a"),)
+    assert message.trace == (StepTrace(streams="a"),)
 
 
 def test_the_end_may_come_before_any_step(coordinator: Coordinator) -> None:

@@ -12,7 +12,7 @@ from hasten.inside.observing.observer import Observer, RawStep
 from hasten.inside.worker import script_side
 
 
-class Ear:
+class Listener:
     def __init__(self) -> None:
         self.heard: list[object] = []
 
@@ -29,11 +29,11 @@ def test_nobody_listens() -> None:
 
 
 def test_somebody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    ear = Ear()
-    monkeypatch.setattr(script_side, "listener", ear)
+    reader = Listener()
+    monkeypatch.setattr(script_side, "listener", reader)
     hasten.step()
     hasten.metric(accuracy=torch.tensor(0.5), loss=2)
-    assert ear.heard == ["step", {"accuracy": 0.5, "loss": 2.0}]
+    assert reader.heard == ["step", {"accuracy": 0.5, "loss": 2.0}]
 
 
 @pytest.mark.parametrize("variable", ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"])

@@ -203,8 +203,8 @@ train(4)
 
 @pytest.mark.usefixtures("forks")
 def test_a_seed_decides_all_random_numbers(stage: Stage) -> None:
-    endings = [stage.ending(SEEDED, seed=seed, witness=True) for seed in (3, 3, 4)]
-    first, again, other = (ended.testimony for ended in endings)
+    endings = [stage.ending(SEEDED, seed=seed, traced=True) for seed in (3, 3, 4)]
+    first, again, other = (ended.trace for ended in endings)
     assert len(first) == 4
     assert first == again
     assert all(a.streams != b.streams for a, b in zip(first, other, strict=True))
@@ -215,10 +215,10 @@ def test_a_seed_decides_all_random_numbers(stage: Stage) -> None:
 @pytest.mark.usefixtures("forks")
 def test_noise_is_put_into_a_baseline(stage: Stage) -> None:
     source = TRAIN + "train(4)"
-    plain = stage.ending(source, seed=1, witness=True)
-    noisy = stage.ending(source, seed=1, witness=True, perturbation=Perturbation(1e-5))
-    assert [step.streams for step in plain.testimony] == [step.streams for step in noisy.testimony]
-    assert [step.losses for step in plain.testimony] != [step.losses for step in noisy.testimony]
+    plain = stage.ending(source, seed=1, traced=True)
+    noisy = stage.ending(source, seed=1, traced=True, perturbation=Perturbation(1e-5))
+    assert [step.streams for step in plain.trace] == [step.streams for step in noisy.trace]
+    assert [step.losses for step in plain.trace] != [step.losses for step in noisy.trace]
 
 
 # ---- ends
@@ -532,7 +532,7 @@ def test_a_run_says_what_takes_no_effect(stage: Stage) -> None:
 
 # ---- our own failures
 SABOTAGE = """
-from hasten.inside.observer import Observer
+from hasten.inside.observing.observer import Observer
 
 def fail(*_):
     raise TypeError("a bug of hasten's")

@@ -1,7 +1,8 @@
 """Two plans compared inside one running training: blocks of steps in the order A B B A, then B A A B, and
 so on.
 
-Both share process, data, memory layout and moment. A quad lies within one worker; when the script ends, the
+Both share process, data, memory layout and moment. An ABBA block lies within one worker; when the script
+ends, the
 trial goes on in the next one.
 """
 
@@ -26,17 +27,17 @@ from .quiet import Quiet
 from .statistics import robust_interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
 
-_LEAST_QUADS = 5
-MOST_QUADS = 24
-_BLOCKS = 4  # of a quad
+_LEAST_ABBA_BLOCKS = 5
+MOST_ABBA_BLOCKS = 24
+_BLOCKS = 4  # of an ABBA block
 _SETTLING_CYCLES = 3  # untimed, the first time a worker trains under a plan
 _WARMUP_STEPS = 10
 HOPELESS = 10.0  # times slower
-_EMPTY_WORKERS = 3  # in a row that ended without one quad: the script is too short
+_EMPTY_WORKERS = 3  # in a row that ended without one ABBA block: the script is too short
 
 
 class _Disturbed(Exception):
-    """Other programs were at work in a block: its quad is set aside."""
+    """Other programs were at work in a block: its ABBA block is set aside."""
 
 
 class TrialFailed(Exception):
@@ -69,7 +70,7 @@ class LiveBench:
         try:
             while not comparison.decided and (clock() - began < seconds or comparison.too_few):
                 try:
-                    comparison.add(self._quad(a, b, comparison))
+                    comparison.add(self._abba_block(a, b, comparison))
                 except _Disturbed:
                     continue
                 except ScriptOver as over:
@@ -103,7 +104,7 @@ class LiveBench:
         """That a comparison with ``plan`` trains."""
         warmup = 0 if self.has_worker_for(plan) else 1 + self._warmup_steps
         settling = _SETTLING_CYCLES * self._rhythm.cycle
-        return warmup + settling + _LEAST_QUADS * _BLOCKS * self._block_steps
+        return warmup + settling + _LEAST_ABBA_BLOCKS * _BLOCKS * self._block_steps
 
     def close(self) -> None:
         """End the worker at hand."""
@@ -122,8 +123,8 @@ class LiveBench:
                 self._worker.steps(untimed)
         return self._worker
 
-    def _quad(self, a: Plan, b: Plan, comparison: _Comparison) -> float | None:
-        """log(b / a) of one quad; None where a block had too few regular steps to be timed."""
+    def _abba_block(self, a: Plan, b: Plan, comparison: _Comparison) -> float | None:
+        """log(b / a) of one ABBA block; None where a block had too few regular steps to be timed."""
         if not self._block_steps:
             raise TrialFailed(self._rhythm.too_short(_BLOCKS, self._untimed))
         worker = self._ready_worker(process_part(a))
@@ -207,30 +208,30 @@ class _Comparison:
             self._setup_a = max(self._setup_a, setup_seconds)
 
     def add(self, log_ratio: float | None) -> None:
-        """A quad; None is one that could not be timed. Raises TrialFailed where hardly any can."""
+        """An ABBA block; None is one that could not be timed. Raises TrialFailed where hardly any can."""
         if log_ratio is not None:
             self.log_ratios.append(log_ratio)
             return
         self._untimed += 1
-        if self.too_few and self._untimed >= MOST_QUADS:
+        if self.too_few and self._untimed >= MOST_ABBA_BLOCKS:
             raise TrialFailed(TOO_FEW_REGULAR)
 
     @property
     def too_few(self) -> bool:
-        return len(self.log_ratios) < _LEAST_QUADS
+        return len(self.log_ratios) < _LEAST_ABBA_BLOCKS
 
     @property
     def decided(self) -> bool:
-        """Clear either way, or known to half a percent, or as many quads as are worth it.
+        """Clear either way, or known to half a percent, or as many ABBA blocks as are worth it.
 
         Stopping early bends the interval a little: it steers the search and is never a claim.
         """
         count = len(self.log_ratios)
-        ratio = robust_interval(self.log_ratios, "quads", 0.99)
+        ratio = robust_interval(self.log_ratios, "ABBA blocks", 0.99)
         if self.too_few or ratio is None:
             return False
         clear = ratio.high < 0.97 or ratio.low > 1.0
-        return clear or count >= MOST_QUADS or ratio.high - ratio.low < 0.01
+        return clear or count >= MOST_ABBA_BLOCKS or ratio.high - ratio.low < 0.01
 
     def trial(self, a: Plan, b: Plan, seconds: float, failure: str | None) -> Trial:
         return Trial(
@@ -238,7 +239,7 @@ class _Comparison:
             b=b,
             method="live",
             log_ratios=tuple(self.log_ratios),
-            ratio=None if failure else robust_interval(self.log_ratios, "quads"),
+            ratio=None if failure else robust_interval(self.log_ratios, "ABBA blocks"),
             step_seconds_a=median(block.step_seconds for block in self.blocks_a) if self.blocks_a else None,
             step_seconds_b=median(block.step_seconds for block in self.blocks_b) if self.blocks_b else None,
             seconds=seconds,

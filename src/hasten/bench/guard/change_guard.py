@@ -15,7 +15,7 @@ from ...inside.guarding.one_step import MODEL
 from ...inside.techniques.catalog import starts_after
 from ...records.messages import Failed, TellShapes
 from ...records.plan import BASELINE, Plan
-from ...records.trace import Testimony
+from ...records.trace import Trace
 from ...records.verdict import Difference, GuardVerdict, Invariants
 from ...report.guard import shapes_words, too_few_words
 from ..stage import Stage
@@ -38,8 +38,8 @@ def guard_change(stage: Stage, plan: Plan, changing: Sequence[str], seed: int, s
     """
     try:
         with ExitStack() as stack:
-            reference = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True))
-            candidate = stack.enter_context(stage.worker(plan, seed=seed, witness=True))
+            reference = stack.enter_context(stage.worker(BASELINE, seed=seed, traced=True))
+            candidate = stack.enter_context(stage.worker(plan, seed=seed, traced=True))
             wait_all_started([reference, candidate])
             reference.steps(_SETTLED - 1)
             plain = _shapes_in(reference)
@@ -56,35 +56,33 @@ def _shapes_in(worker: Worker) -> Shapes:
     return answer.shapes
 
 
-def _trained(worker: Worker, steps: int) -> Testimony:
+def _trained(worker: Worker, steps: int) -> Trace:
     try:
         worker.steps(steps)
     except ScriptOver as over:
         if over.ended.how != "completed":
             raise
-        return over.ended.testimony
-    return worker.testimony()
+        return over.ended.trace
+    return worker.trace()
 
 
-def judge_change(
-    plain: Shapes, planned: Shapes, testimony: Testimony, changing: Sequence[str]
-) -> GuardVerdict:
+def judge_change(plain: Shapes, planned: Shapes, trace: Trace, changing: Sequence[str]) -> GuardVerdict:
     """The verdict on the shapes of both trainings' state and on what was seen of the plan's."""
     names = [name for name, shape in plain.items() if list(planned.get(name, ())) != list(shape)]
     names += [name for name in planned if name not in plain and name.startswith(MODEL)]
     differing = tuple(Difference("shape", name=name) for name in names)
     reasons = [shapes_words(differing)] if differing else []
-    if not all(step.losses for step in testimony):
+    if not all(step.losses for step in trace):
         reasons.append("losses are missing")
-    lost = next((n for n, step in enumerate(testimony, 1) if not all(map(math.isfinite, step.losses))), None)
+    lost = next((n for n, step in enumerate(trace, 1) if not all(map(math.isfinite, step.losses))), None)
     if lost is not None:
         reasons.append(f"the loss is no number in step {lost}")
-    short = len(testimony) < LEAST_STEPS and not reasons
+    short = len(trace) < LEAST_STEPS and not reasons
     if short:
-        reasons.append(too_few_words(len(testimony), LEAST_STEPS, "seen"))
+        reasons.append(too_few_words(len(trace), LEAST_STEPS, "seen"))
     return GuardVerdict(
         accuracy="not checked" if short else "not held" if reasons else "held",
-        steps=len(testimony),
+        steps=len(trace),
         invariants=Invariants(("shapes of checkpoints", "finite losses"), differing),
         reasons=tuple(reasons),
         changes=tuple(changing),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ...records import messages
-from ...records.trace import Testimony
+from ...records.trace import Trace
 from ..workers.ending import ScriptOver
 from ..workers.worker import Worker
 
@@ -36,7 +36,7 @@ class Check:
 class Watched:
     """What came of one worker. ``failed``: why steps could not be compared any further, or ""."""
 
-    testimony: Testimony = ()
+    trace: Trace = ()
     checks: list[Check] = field(default_factory=list)
     failed: str = ""
 
@@ -76,7 +76,7 @@ class _Led:
         self._worker = worker
         self._taken = 1
         self._checks: list[Check] = []
-        self.over: Testimony | None = None  # of a script that came to its end
+        self.over: Trace | None = None  # of a script that came to its end
         self.failed = ""
 
     def advance(self, step: int) -> None:
@@ -86,7 +86,7 @@ class _Led:
                 self._worker.steps(step - self._taken)
                 self._taken = step
             except ScriptOver as end:
-                self.over = end.ended.testimony
+                self.over = end.ended.trace
 
     def ask(self, request: messages.Request[Answer | messages.Failed]) -> Answer | None:
         """None where it failed, now or before, or its script has come to its end."""
@@ -99,7 +99,7 @@ class _Led:
         return answer
 
     def last_optimizer(self) -> int:
-        return self._worker.testimony()[-1].optimizer
+        return self._worker.trace()[-1].optimizer
 
     def check(self, step: int, state: str, made: str) -> None:
         """Take ``step`` from the reference's state, the first from this worker's own."""
@@ -114,8 +114,8 @@ class _Led:
             )
 
     def watched(self, steps: int) -> Watched:
-        testimony = self.over if self.over is not None else self._worker.testimony()
-        return Watched(testimony[:steps], self._checks, self.failed)
+        trace = self.over if self.over is not None else self._worker.trace()
+        return Watched(trace[:steps], self._checks, self.failed)
 
 
 def _check(ahead: _Led, behind: Sequence[_Led], step: int, state: str, made: str) -> None:

@@ -82,9 +82,9 @@ def three_trainings(
     """
     noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed)
     with ExitStack() as stack:
-        reference = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True))
-        perturbed = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True, perturbation=noise))
-        candidate = stack.enter_context(stage.worker(plan, seed=seed, witness=True))
+        reference = stack.enter_context(stage.worker(BASELINE, seed=seed, traced=True))
+        perturbed = stack.enter_context(stage.worker(BASELINE, seed=seed, traced=True, perturbation=noise))
+        candidate = stack.enter_context(stage.worker(plan, seed=seed, traced=True))
         wait_all_started([reference, perturbed, candidate])
         first, (second, third) = watch(reference, [perturbed, candidate], steps, stage.aside)
     return first, second, third
@@ -112,7 +112,7 @@ def closer_look(
 
         def worker(plan: Plan, noise: float = 0.0, seed_of_noise: int = 0) -> Worker:
             perturbation = Perturbation(noise, redraw=draws, seed=seed_of_noise) if noise else None
-            return stack.enter_context(stage.worker(plan, seed=seed, witness=True, perturbation=perturbation))
+            return stack.enter_context(stage.worker(plan, seed=seed, traced=True, perturbation=perturbation))
 
         baselines = [worker(BASELINE), worker(BASELINE, usual, seed + 1), worker(BASELINE, larger, seed + 2)]
         verdicts: list[GuardVerdict | None] = []
@@ -132,7 +132,7 @@ def closer_look(
     if larger > usual:
         grown.checks = [replace(check, gradient={}, update={}, buffers={}) for check in grown.checks]
     for one in exact:
-        one.testimony, one.checks = (), _comparable(one.checks)
+        one.trace, one.checks = (), _comparable(one.checks)
     found = (verdict_on(first, perturbed, one, draws, precision, [grown, *exact]) for one in candidates)
     return [verdict or next(found) for verdict in verdicts]
 
@@ -142,7 +142,7 @@ def _in_float64(stage: Stage, seed: int, stack: ExitStack) -> list[Worker]:
     if stage.own_ranks is not None:
         return []
     try:
-        exact = stack.enter_context(stage.worker(BASELINE, seed=seed, witness=True, doubled=True))
+        exact = stack.enter_context(stage.worker(BASELINE, seed=seed, traced=True, doubled=True))
         exact.wait_started()
     except (PlanRefused, ScriptOver, WorkerError):
         return []

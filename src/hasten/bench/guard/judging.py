@@ -14,7 +14,7 @@ from itertools import chain
 from statistics import fmean
 
 from ...records.comparison import LossCurve, SingleSteps
-from ...records.trace import Testimony
+from ...records.trace import Trace
 from ...records.verdict import Difference, GuardVerdict, Invariants
 from ...report.guard import (
     difference_words,
@@ -42,8 +42,8 @@ def verdict_on(
     """The verdict on watched trainings: all their steps one after the other, and single ones. ``others`` are
     further perturbed baselines, of which one may have only its checks.
     """
-    told = [other.testimony for other in others if other.testimony]
-    whole = judge(reference.testimony, perturbed.testimony, candidate.testimony, draws, precision, told)
+    told = [other.trace for other in others if other.trace]
+    whole = judge(reference.trace, perturbed.trace, candidate.trace, draws, precision, told)
     if reference.failed:  # there is no room for its state, say: what else was compared must do
         return replace(whole, numerics=SingleSteps(left_out=reference.failed))
     rounded = [check for one in (perturbed, *others) for check in one.checks]
@@ -61,14 +61,14 @@ def verdict_on(
 
 
 def judge(
-    reference: Testimony,
-    perturbed: Testimony,
-    candidate: Testimony,
+    reference: Trace,
+    perturbed: Trace,
+    candidate: Trace,
     draws: bool,
     precision: str,
-    others: Sequence[Testimony] = (),
+    others: Sequence[Trace] = (),
 ) -> GuardVerdict:
-    """The verdict on testimonies: a baseline's, a perturbed baseline's and a plan's, and of ``others`` that
+    """The verdict on traces: a baseline's, a perturbed baseline's and a plan's, and of ``others`` that
     were perturbed, whose losses alone are looked at.
     """
     if any(step.batches is None for step in candidate):
@@ -113,18 +113,16 @@ _WHY_NOT: Mapping[str, Callable[[int, Sequence[Difference]], list[str]]] = {
 }
 
 
-def _by_samples(testimony: Testimony) -> Testimony:
+def _by_samples(trace: Trace) -> Trace:
     """Batches told by their samples in order, as they are where no process sees a whole batch."""
-    return [
-        replace(step, batches=tuple(" ".join(batch.digests) for batch in step.samples)) for step in testimony
-    ]
+    return [replace(step, batches=tuple(" ".join(batch.digests) for batch in step.samples)) for step in trace]
 
 
 _COMPARED = ("batches", "modes", "rates", "optimizer", "streams")
 _DRAWN = ("batches", "streams")  # what a plan that draws other random numbers may change
 
 
-def differing(a: Testimony, b: Testimony, draws: bool) -> list[Difference]:
+def differing(a: Trace, b: Trace, draws: bool) -> list[Difference]:
     """Which invariants differ, each with the first step at which it does."""
     found = []
     if len(a) != len(b):
@@ -139,7 +137,7 @@ def differing(a: Testimony, b: Testimony, draws: bool) -> list[Difference]:
     return found
 
 
-def compare_losses(reference: Testimony, perturbed: Sequence[Testimony], candidate: Testimony) -> LossCurve:
+def compare_losses(reference: Trace, perturbed: Sequence[Trace], candidate: Trace) -> LossCurve:
     """The candidate's departure from the reference against the farthest of the perturbed baselines',
     relative and two-sided.
     """
@@ -151,7 +149,7 @@ def compare_losses(reference: Testimony, perturbed: Sequence[Testimony], candida
     return LossCurve(deviation <= tolerance, deviation, fmean(ours), tolerance)
 
 
-def _departures(a: Testimony, b: Testimony) -> list[float]:
+def _departures(a: Trace, b: Trace) -> list[float]:
     """Relative differences of the losses, step by step; infinite where one is not a number or one is
     missing.
     """
@@ -171,17 +169,17 @@ def _size(departures: Sequence[float]) -> float:
     return math.sqrt(fmean(d * d for d in departures)) if departures else 0.0
 
 
-def same_samples(a: Testimony, b: Testimony) -> bool:
+def same_samples(a: Trace, b: Trace) -> bool:
     """Whether each epoch that both came to the end of had the same samples, in whatever order."""
     ours, theirs = _whole_epochs(a), _whole_epochs(b)
     return all(ours[epoch] == theirs[epoch] for epoch in ours.keys() & theirs.keys())
 
 
-def _whole_epochs(testimony: Testimony) -> dict[int, Counter[str]]:
+def _whole_epochs(trace: Trace) -> dict[int, Counter[str]]:
     """The samples of every epoch whose batches all came, by its number."""
     samples: dict[int, Counter[str]] = {}
     left: dict[int, int | None] = {}
-    for step in testimony:
+    for step in trace:
         for batch in step.samples:
             samples.setdefault(batch.epoch, Counter()).update(batch.digests)
             known = left.get(batch.epoch, batch.batches)

@@ -31,7 +31,7 @@ _READING_SIGNS = ("EOFError", "stdin", "input(", "getpass", "termios", "Inapprop
 _READING_ADVICE = (
     "What the script asks for can come from a file, which each of its trials reads: hasten tune SCRIPT < FILE"
 )
-LOST_SIGHT = (
+WATCHING_FAILED = (
     "hasten's own watching failed, which is a bug in hasten and none of the script's: the script trains as "
     "ever without hasten, or with hasten run --no-plan. Please report this:\n"
 )
@@ -46,7 +46,7 @@ class ScriptEnded:
     how: str
     detail: str
     steps: tuple[Step, ...]
-    testimony: tuple[StepTrace, ...]
+    trace: tuple[StepTrace, ...]
     steps_in_all: int = 0
     observation: Observation | None = None  # None where it never trained
     denied: str = ""  # its writes were denied: why they could not be led elsewhere instead

@@ -13,7 +13,7 @@ from ... import safe_files
 Heard = Callable[[bytes], None]
 
 
-class Tap(threading.Thread):
+class Tee(threading.Thread):
     """Reads ``pipe`` to its end: everything goes into ``file``, each line also to ``heard``, in this thread.
 
     A carriage return ends a line, too: progress bars write nothing else.

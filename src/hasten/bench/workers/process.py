@@ -23,9 +23,9 @@ from ...records.plan import BASELINE, Plan
 from ...records.ranks import Findings
 from ...records.trace import StepTrace
 from ...records.trial import Proof
-from .ending import LOST_SIGHT, Killed, PlanRefused, ScriptEnded, ScriptOver, Silence, trains_elsewhere
+from .ending import WATCHING_FAILED, Killed, PlanRefused, ScriptEnded, ScriptOver, Silence, trains_elsewhere
 from .limit import Limit
-from .listening import Tap
+from .listening import Tee
 from .output import Output, keep_ends
 from .starting import start_process
 from .worker import Heard, Worker
@@ -80,14 +80,14 @@ class WorkerProcess:
         self._contained = False  # the kernel ends with it all that it started
         self._wire = Wire(ours)
         self._process = process
-        self._tap: Tap | None = None
+        self._tee: Tee | None = None
         if output.heard is not None and process.stdout is not None:
-            self._tap = Tap(process.stdout, output.stdout, output.heard)
+            self._tee = Tee(process.stdout, output.stdout, output.heard)
         self._files = [path for path in (output.stdout, output.stderr) if path is not None]
         self.who = "the script"  # whom messages blame
         self.occasion = ""  # "the rehearsal", where that says more than what it was asked for
-        self._shielded = job.shield is not None
-        self._must_be_shielded = job.shield is not None and job.shield.required
+        self._sandboxed = job.sandbox is not None
+        self._must_be_sandboxed = job.sandbox is not None and job.sandbox.required
 
     # ---- conversation
     def wait_started(self, timeout: float = START_SECONDS) -> None:
@@ -95,7 +95,7 @@ class WorkerProcess:
 
         Raises ScriptOver, PlanRefused, Refusal (no protection) or WorkerError.
         """
-        self._wait_shielded(timeout)
+        self._wait_sandboxed(timeout)
         doing = "reaching its first training step"
         message = self._receive(timeout, doing)
         if isinstance(message, messages.ChildStarted):
@@ -139,8 +139,8 @@ class WorkerProcess:
         self.setup_seconds = answer.setup_seconds
         return answer.proofs
 
-    def testimony(self) -> tuple[StepTrace, ...]:
-        return self._ask(messages.Testify(), "its training was compared").steps
+    def trace(self) -> tuple[StepTrace, ...]:
+        return self._ask(messages.TellTrace(), "its training was compared").steps
 
     def finish(self, timeout: float | None) -> tuple[ScriptEnded, str]:
         """Wait for the end of a whole training: how its script ended, and why that is a failure, or "".
@@ -149,7 +149,7 @@ class WorkerProcess:
         """
         doing = "training to its end"
         try:
-            self._wait_shielded(START_SECONDS)
+            self._wait_sandboxed(START_SECONDS)
             self._receive(timeout, doing)
         except ScriptOver as over:
             try:
@@ -195,16 +195,16 @@ class WorkerProcess:
         self.stop()
 
     # ---- inside
-    def _wait_shielded(self, timeout: float) -> None:
+    def _wait_sandboxed(self, timeout: float) -> None:
         """Take in how the worker is kept from writing; Refusal where it cannot be and must."""
-        if not self._shielded:
+        if not self._sandboxed:
             return
-        told = self._must_be(messages.Shielded, self._receive(timeout, "starting up"), "starting up")
+        told = self._must_be(messages.Sandboxed, self._receive(timeout, "starting up"), "starting up")
         self.protection = told.kind
         self._contained = told.contained
         self.uppers = told.uppers
         self._denied = told.reason if told.kind == "landlock" else ""
-        if told.kind == "off" and self._must_be_shielded:
+        if told.kind == "off" and self._must_be_sandboxed:
             raise Refusal(
                 f"trials cannot be kept from writing files here: {told.reason}. "
                 "Run again with --allow-writes if the script may write while it is measured."
@@ -212,8 +212,8 @@ class WorkerProcess:
 
     def _hear_out(self) -> None:
         """What was printed last is heard, too; somebody else may hold the pipe open for ever."""
-        if self._tap is not None:
-            self._tap.join(_LAST_WORDS_SECONDS)
+        if self._tee is not None:
+            self._tee.join(_LAST_WORDS_SECONDS)
 
     def _ask(self, request: messages.Request[Heard], doing: str, timeout: float = SILENCE_SECONDS) -> Heard:
         self._send(request, doing)
@@ -243,8 +243,8 @@ class WorkerProcess:
             raise self._not_understood(str(error), while_doing) from None
         if isinstance(message, (messages.StepsDone, messages.Ended)):
             self._imported(message.sources)
-        if isinstance(message, messages.LostSight):
-            raise WorkerError(f"{LOST_SIGHT if message.bug else ''}{message.detail.rstrip()}")
+        if isinstance(message, messages.WatchingFailed):
+            raise WorkerError(f"{WATCHING_FAILED if message.bug else ''}{message.detail.rstrip()}")
         if isinstance(message, messages.Ended):
             raise ScriptOver(self._ended(message))
         return message
@@ -257,7 +257,7 @@ class WorkerProcess:
             how=message.how,
             detail=message.detail,
             steps=message.steps,
-            testimony=message.testimony,
+            trace=message.trace,
             steps_in_all=len(self.history) + len(message.steps),
             observation=message.observation,
             denied=self._denied,

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from ...inside.job import Shield
+from ...inside.job import Sandbox
 from ...inside.sandbox.overlay_folders import make_layers, remove_layers
 from ...inside.sandbox.prelude import keep
 from .clearing import Clearing
@@ -37,10 +37,10 @@ class TrialFiles:
         self._workers: list[Worker] = []
         self._kept = 0
 
-    def shield(self, folders: Sequence[str], required: bool) -> Shield:
+    def sandbox(self, folders: Sequence[str], required: bool) -> Sandbox:
         """What keeps a worker from the user's files, with what earlier ones prepared."""
         through = (self.aside, *filter(None, [self._own_cache]))
-        return Shield(tuple(folders), self.layers, dict(self._prelude), through, self.aside, required)
+        return Sandbox(tuple(folders), self.layers, dict(self._prelude), through, self.aside, required)
 
     def watch(self, worker: Worker) -> None:
         """What this worker writes outside the folders is to be told at the end."""

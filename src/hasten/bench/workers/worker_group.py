@@ -18,7 +18,7 @@ from ...records.messages import (
 from ...records.observation import Observation, Step
 from ...records.plan import BASELINE, Plan
 from ...records.ranks import Findings
-from ...records.trace import StepTrace, Testimony
+from ...records.trace import StepTrace, Trace
 from ...records.trial import Proof
 from .ending import Killed, PlanRefused, ScriptEnded, ScriptOver
 from .process import START_SECONDS, WorkerProcess
@@ -85,8 +85,8 @@ class WorkerGroup:
     def proofs(self) -> tuple[Proof, ...]:
         return self._all(lambda rank: rank.proofs())
 
-    def testimony(self) -> tuple[StepTrace, ...]:
-        return together(self._of_all(lambda rank: rank.testimony()))
+    def trace(self) -> tuple[StepTrace, ...]:
+        return together(self._of_all(lambda rank: rank.trace()))
 
     def numerics(self, request: Request[Heard]) -> Heard:
         """All take up what one has written; each writes into a file of its own."""
@@ -149,8 +149,8 @@ class WorkerGroup:
             worst = min(failures, key=_rank_of_failure)
             overs = [error for error in failures if isinstance(error, ScriptOver)]
             if isinstance(worst, ScriptOver) and len(overs) == len(self.ranks):
-                testimony = together([over.ended.testimony for over in overs])
-                raise ScriptOver(replace(worst.ended, testimony=testimony))
+                trace = together([over.ended.trace for over in overs])
+                raise ScriptOver(replace(worst.ended, trace=trace))
             raise worst
         return answers
 
@@ -166,8 +166,8 @@ def _rank_of_failure(error: BaseException) -> int:
     return 1 if isinstance(error, (PlanRefused, Refusal)) else 3
 
 
-def together(ranks: Sequence[Testimony]) -> tuple[StepTrace, ...]:
-    """The testimony of all ranks as one: rank 0's, with the samples of all ranks' slices in each batch.
+def together(ranks: Sequence[Trace]) -> tuple[StepTrace, ...]:
+    """The trace of all ranks as one: rank 0's, with the samples of all ranks' slices in each batch.
 
     ``batches`` is None: of a whole batch no rank has seen more than its slice, so samples must tell.
     """

@@ -180,7 +180,7 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
         return self._done(act, outputs)
 
     def alltoall(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any = None) -> Any:
-        """Everything goes to everybody: simple, and dear for large tensors."""
+        """Everything goes to everybody: simple, and expensive for large tensors."""
 
         def act() -> None:
             for sender in range(self._size):

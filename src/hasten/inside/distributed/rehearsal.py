@@ -18,7 +18,7 @@ import torch
 from ...records.codec import from_json, to_json
 from ...records.ranks import Findings, LoaderKey
 from ..guarding.doubled import double_all, doubled
-from ..guarding.witness import feed
+from ..guarding.recorder import feed
 from ..internals import loaders, modules
 from ..job import COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SHORT, WITH_SUM, Ranks
 from ..observing.hooks import Hooks

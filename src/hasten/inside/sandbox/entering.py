@@ -8,43 +8,43 @@ import os
 import sys
 import tempfile
 
-from ...records.messages import Shielded
-from ..job import Shield
+from ...records.messages import Sandboxed
+from ..job import Sandbox
 from ..worker.wire import Hangup, Wire
 from . import mounts
 from .containment import contain, die_with_parent, stand_over
 from .protect import Protection, protect
 
 
-def take_shelter(shield: Shield | None, wire: Wire | None) -> None:
-    """As ``shield`` asks; tells the coordinator what came of it. Ends the process where it may not go on."""
-    protection, contained = _protected(shield) if shield is not None else (None, False)
+def enter_sandbox(sandbox: Sandbox | None, wire: Wire | None) -> None:
+    """As ``sandbox`` asks; tells the coordinator what came of it. Ends the process where it may not go on."""
+    protection, contained = _protected(sandbox) if sandbox is not None else (None, False)
     if wire is None:
         return
     die_with_parent()  # not before: a change of credentials takes it back
-    if shield is None or protection is None:
+    if sandbox is None or protection is None:
         return
     try:
-        wire.send(Shielded(protection.kind, protection.reason, contained, protection.uppers))
+        wire.send(Sandboxed(protection.kind, protection.reason, contained, protection.uppers))
     except Hangup:
         os._exit(0)  # the coordinator was gone before the kernel knew that we go with it
-    if protection.kind == "off" and shield.required:
+    if protection.kind == "off" and sandbox.required:
         raise SystemExit(0)
 
 
-def _protected(shield: Shield) -> tuple[Protection, bool]:
+def _protected(sandbox: Sandbox) -> tuple[Protection, bool]:
     """And whether the kernel will end all that is started from here on."""
     if not sys.platform.startswith("linux"):
-        return protect(shield.folders, shield.layers), False  # which says that it is for Linux
+        return protect(sandbox.folders, sandbox.layers), False  # which says that it is for Linux
     admin = mounts.is_admin()
     contained = not contain()
     if not contained:
         stand_over()
     protection = protect(
-        shield.folders, shield.layers, shield.prelude, shield.through, or_deny=shield.required
+        sandbox.folders, sandbox.layers, sandbox.prelude, sandbox.through, or_deny=sandbox.required
     )
-    if protection.kind != "overlay" and shield.aside:
-        _keep_temporary_files_in(os.path.join(shield.aside, "temporary"))
+    if protection.kind != "overlay" and sandbox.aside:
+        _keep_temporary_files_in(os.path.join(sandbox.aside, "temporary"))
     if contained and not admin:
         mounts.drop_capabilities()  # those that came with the namespace
     return protection, contained

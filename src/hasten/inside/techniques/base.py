@@ -70,7 +70,7 @@ class Technique:
         return "training" if cls.changes_training(settings) else cls.risk_for(facts)
 
     @classmethod
-    def beside(cls, settings: Settings, facts: Facts) -> dict[str, Settings]:
+    def together_with(cls, settings: Settings, facts: Facts) -> dict[str, Settings]:
         """Other techniques that these settings are to be tried with: without them they could not show what
         they are worth.
         """

@@ -101,7 +101,7 @@ class LoaderWorkers(Technique):
         return made
 
     @classmethod
-    def beside(cls, settings: Settings, facts: Facts) -> dict[str, Settings]:
+    def together_with(cls, settings: Settings, facts: Facts) -> dict[str, Settings]:
         """Cores that make samples are left to them: threads that wait for each other at every operator's end
         would take them.
         """

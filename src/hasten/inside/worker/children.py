@@ -1,4 +1,4 @@
-"""Processes that the script starts itself: what is trained there happens out of our sight."""
+"""Processes that the script starts itself: what is trained there happens out of our instruments."""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ from typing import NoReturn
 from ...records.messages import (
     ChildStarted,
     Ended,
-    LostSight,
     Message,
     StepsDone,
     TrainSteps,
+    WatchingFailed,
 )
 from ...records.observation import Observation, Step
 from ...records.quality import RunSummary
@@ -68,26 +68,26 @@ class Conversation:
         self,
         how: str,
         detail: str,
-        testimony: tuple[StepTrace, ...],
+        trace: tuple[StepTrace, ...],
         observation: Observation | None = None,
         summary: RunSummary | None = None,
     ) -> None:
-        """The script is over; steps that were not reported yet, what was witnessed and what was seen go with
+        """The script is over; steps that were not reported yet, what was recorded and what was seen go with
         the message.
         """
         steps, sources = _step_records(self._batch), tuple(self._sources())
         with contextlib.suppress(Hangup):
-            self._wire.send(Ended(how, detail, steps, sources, testimony, observation, summary))
+            self._wire.send(Ended(how, detail, steps, sources, trace, observation, summary))
 
     def child_came(self, name: str) -> None:
         """Say, while the first step is waited for, that the script started a process of its own."""
         if not self._started and threading.current_thread() is threading.main_thread():
             self._wire.send(ChildStarted(name))
 
-    def lost_sight(self, detail: str, bug: bool) -> None:
+    def watching_failed(self, detail: str, bug: bool) -> None:
         """Say that nothing can be told of the training any more; nobody wants it then."""
         with contextlib.suppress(Hangup):
-            self._wire.send(LostSight(detail, bug))
+            self._wire.send(WatchingFailed(detail, bug))
         stop_here()
 
     def _report(self) -> None:

@@ -17,7 +17,7 @@ from ..job import Job
 from ..techniques.catalog import CATALOG
 from ..training import NotApplicable
 from . import script_side
-from .account import Account
+from .run_summary import Summarizer
 
 if TYPE_CHECKING:
     from ..switch import Switchboard
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class UnderPlan:
-    """``account`` keeps what was said, for whoever waits for the end of the run."""
+    """``summarizer`` keeps what was said, for whoever waits for the end of the run."""
 
-    def __init__(self, job: Job, account: Account | None) -> None:
+    def __init__(self, job: Job, summarizer: Summarizer | None) -> None:
         self._is_over = False  # the script: there is nothing to stop any more
         self._missed = False  # something that --strict asked for
         self._job = job
-        self._account = account
+        self._summarizer = summarizer
 
     def put_in_force(self, plan: Plan, switchboard: Switchboard, observe: Callable[[], Observation]) -> None:
         """Take up what applies to the training before us."""
@@ -98,7 +98,7 @@ class UnderPlan:
             os._exit(2)
 
     def _note(self, text: str) -> None:
-        if self._account is not None:
-            self._account.remark(text)
+        if self._summarizer is not None:
+            self._summarizer.remark(text)
         if self._job.own_group is None or script_side.is_main():  # or each rank would say it
             say(f"hasten: {text}", lines=True)

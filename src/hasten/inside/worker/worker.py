@@ -21,18 +21,18 @@ from ..observing.obstacles import several_threads
 from ..random_state import seed_numpy
 from ..sandbox.containment import die_with_parent, dies_with_parent
 from ..sandbox.denied import naming_file
-from ..sandbox.entering import take_shelter
+from ..sandbox.entering import enter_sandbox
 from ..seams import ImportSeam, Seams
 from ..techniques.catalog import starts_after
 from ..training import NotApplicable, Training
 from . import bindings, script_side
-from .account import Account
 from .children import Children
 from .clocks import Clocks
 from .control import Conversation, stop_here
 from .exits import exit_of
+from .instruments import Instruments
 from .run_script import die_as_python_does, run, show_as_python_does, wait_for_threads
-from .sight import Sight
+from .run_summary import Summarizer
 from .source_files import SourceFiles
 from .under_plan import UnderPlan
 from .wire import Wire
@@ -48,14 +48,14 @@ class Worker:
         self._started = started
         self._first_step_seconds = 0.0
         self._steps = 0
-        self._seams = Seams(self._lost_sight)
-        self._sight: Sight | None = None
+        self._seams = Seams(self._watching_failed)
+        self._instruments: Instruments | None = None
         self._due = job.plan  # to be put in force as soon as there is something to train
         self._setup_seconds = 0.0
         self._delay = starts_after(job.plan)  # steps until all of the plan is in force
         self._metrics: dict[str, float] = {}
-        self._account = Account() if job.whole else None
-        self._under_plan = UnderPlan(job, self._account)
+        self._summarizer = Summarizer() if job.whole else None
+        self._under_plan = UnderPlan(job, self._summarizer)
         self._forking = 0  # the process that forked last
         self._clocks = Clocks()
         self._trainer: threading.Thread | None = None  # whose steps are followed
@@ -70,7 +70,7 @@ class Worker:
         """Run the script to its end, and end as it does."""
         if self._job.ranks is not None and self._job.ranks.cores:
             os.sched_setaffinity(0, self._job.ranks.cores)
-        take_shelter(self._job.shield, self._wire)
+        enter_sandbox(self._job.sandbox, self._wire)
         if self._wire is not None or dies_with_parent():
             os.register_at_fork(before=self._about_to_fork, after_in_child=self._in_forked_child)
         self._seed_at_import()
@@ -79,15 +79,15 @@ class Worker:
             bindings.stand_in()
         if self._job.rehearsal and os.path.exists(os.path.join(self._job.rehearsal, CLOCKS)):
             self._clocks.install(self._seams)
-        if self._conversation is not None and self._account is None:
+        if self._conversation is not None and self._summarizer is None:
             Children(self._seams, self._child_came).watch()
         ImportSeam("torch", self._torch_came).install()
         try:
             run(self._job.argv, self._job.module)
             wait_for_threads()
         except BaseException as error:
-            if self._sight is not None and self._sight.member is not None:
-                self._sight.member.script_failed(error)
+            if self._instruments is not None and self._instruments.member is not None:
+                self._instruments.member.script_failed(error)
             show_as_python_does(error)  # before we are stopped: who hears of the end has no patience
             as_asked = self._tell_what_the_plan_did(by_itself=isinstance(error, SystemExit))
             self._tell_failure(error)
@@ -100,11 +100,13 @@ class Worker:
 
     def _tell_what_the_plan_did(self, by_itself: bool) -> bool:
         """``by_itself``: the script came to an end of its own. False where ``--strict`` asked for more."""
-        alone = self._conversation is None or self._account is not None
-        if not alone or self._sight is None or not (self._steps or by_itself):
+        alone = self._conversation is None or self._summarizer is not None
+        if not alone or self._instruments is None or not (self._steps or by_itself):
             return True
-        sight = self._sight
-        return self._under_plan.ended(self._due, self._steps, self._delay, sight.training, sight.switchboard)
+        instruments = self._instruments
+        return self._under_plan.ended(
+            self._due, self._steps, self._delay, instruments.training, instruments.switchboard
+        )
 
     def _about_to_fork(self) -> None:
         self._forking = os.getpid()
@@ -116,8 +118,8 @@ class Worker:
             os._exit(1)
         if self._wire is not None:
             self._seams.undo_all()  # what a child trains is not the training that is measured
-            if self._sight is not None:
-                self._sight.training.forget()
+            if self._instruments is not None:
+                self._instruments.training.forget()
             self._wire.close()
 
     def _tell_failure(self, error: BaseException) -> None:
@@ -127,21 +129,21 @@ class Worker:
             self._tell_end("raised", naming_file("".join(traceback.format_exception(error)), error))
 
     def _tell_end(self, how: str, detail: str = "") -> None:
-        if how == "completed" and self._sight is not None and self._sight.member is not None:
+        if how == "completed" and self._instruments is not None and self._instruments.member is not None:
             sys.stdout.flush()
-            self._sight.member.training_ends()
+            self._instruments.member.training_ends()
         if self._conversation is not None:
             with suppress(Exception):  # the script may have closed it
                 sys.stdout.flush()  # who hears of the end need not wait for the interpreter's
             seen = None
             with suppress(Exception):  # the script may have left nothing to look at: its end is told still
                 seen = self._observed_to_the_end() if self._steps else None
-            summary = self._account.summary() if self._account is not None else None
-            self._conversation.ended(how, detail, self._testimony(), seen, summary)
+            summary = self._summarizer.summary() if self._summarizer is not None else None
+            self._conversation.ended(how, detail, self._trace(), seen, summary)
 
-    def _testimony(self) -> tuple[StepTrace, ...]:
-        witness = self._sight.witness if self._sight is not None else None
-        return witness.testimony() if witness is not None else ()
+    def _trace(self) -> tuple[StepTrace, ...]:
+        recorder = self._instruments.recorder if self._instruments is not None else None
+        return recorder.trace() if recorder is not None else ()
 
     def _seed_at_import(self) -> None:
         seed = self._job.seed
@@ -161,16 +163,16 @@ class Worker:
 
     def _watch(self, torch: ModuleType) -> None:
         check(torch.__version__)
-        self._sight = Sight(torch, self._job, self._seams, self._step_ended, self._root_found)
+        self._instruments = Instruments(torch, self._job, self._seams, self._step_ended, self._root_found)
 
-    def _lost_sight(self, error: BaseException) -> None:
+    def _watching_failed(self, error: BaseException) -> None:
         """Our own watching failed, and everything in torch is as it was again: the script runs on alone."""
-        if self._sight is not None:
-            self._sight.lose()
+        if self._instruments is not None:
+            self._instruments.lose()
         bug = not isinstance(error, TorchLacks)
         detail = "".join(traceback.format_exception(error)) if bug else str(error)
         if self._conversation is not None:
-            self._conversation.lost_sight(detail, bug)
+            self._conversation.watching_failed(detail, bug)
         elif self._job.ranks is not None:  # alone, each would train a model of its own
             from ..distributed.parting import fail_as
 
@@ -185,27 +187,27 @@ class Worker:
 
     # ---- what the script says
     def step_said(self) -> None:
-        if self._sight is not None:
-            self._seams.watching(self._sight.observer.step_said)()
+        if self._instruments is not None:
+            self._seams.watching(self._instruments.observer.step_said)()
 
     def metric_said(self, values: dict[str, float]) -> None:
         self._metrics.update(values)
-        if self._account is not None:
-            self._account.metric_said(values)
+        if self._summarizer is not None:
+            self._summarizer.metric_said(values)
 
     # ---- during training
     def _root_found(self) -> None:
-        sight = self._seen()
-        sight.hooks.loaders.batch_trained()  # the batch at hand is about to go into this root
+        instruments = self._seen()
+        instruments.hooks.loaders.batch_trained()  # the batch at hand is about to go into this root
         if self._due:
             plan, self._due = self._due, BASELINE
             self._put_in_force(plan)
         else:
-            sight.switchboard.refresh()
+            instruments.switchboard.refresh()
 
     def _put_in_force(self, plan: Plan) -> None:
         """Take up what applies to the training before us; in a run under a plan, say what does not."""
-        if self._wire is not None and self._account is None:
+        if self._wire is not None and self._summarizer is None:
             self._start_trial_under(plan, self._wire)
             return
         self._under_plan.put_in_force(plan, self._seen().switchboard, self._observe)
@@ -227,25 +229,25 @@ class Worker:
         return None
 
     def _step_ended(self, step: RawStep) -> None:
-        sight = self._sight
-        assert sight is not None
-        if not self._trains_here(sight.training):
+        instruments = self._instruments
+        assert instruments is not None
+        if not self._trains_here(instruments.training):
             return
         self._steps += 1
         if self._steps == 1:
             self._first_step_seconds = time.time() - self._started
-            sight.training_begins()
+            instruments.training_begins()
         if self._job.rehearsal and os.path.exists(os.path.join(self._job.rehearsal, AHEAD)):
             self._clocks.step_ended()
-        if sight.witness is not None:
-            sight.witness.step_ended(step)
-        if sight.training.changed:
-            sight.switchboard.refresh()
-        sight.training.step_ended()
-        sight.step_ended()
-        if self._account is not None:
-            self._account.step_ended(step)
-        if self._conversation is not None and self._account is None:
+        if instruments.recorder is not None:
+            instruments.recorder.step_ended(step)
+        if instruments.training.changed:
+            instruments.switchboard.refresh()
+        instruments.training.step_ended()
+        instruments.step_ended()
+        if self._summarizer is not None:
+            self._summarizer.step_ended(step)
+        if self._conversation is not None and self._summarizer is None:
             self._conversation.step_ended(step)
         elif self._steps == _PROOF_AFTER_STEPS + self._delay:
             self._under_plan.tell_proofs(self._seen().switchboard)
@@ -260,10 +262,10 @@ class Worker:
             training.obstacles[several_threads(names)] = None
         return self._trainer is thread
 
-    def _seen(self) -> Sight:
+    def _seen(self) -> Instruments:
         """Once torch was imported."""
-        assert self._sight is not None
-        return self._sight
+        assert self._instruments is not None
+        return self._instruments
 
     # ---- answers
     def _answer(self, request: messages.Message) -> messages.Message:
@@ -280,8 +282,8 @@ class Worker:
                 return self._switch(request.plan) or messages.Switched(self._setup_seconds)
             case messages.ShowProofs():
                 return self._proofs()
-            case messages.Testify():
-                return messages.Testimony(self._testimony())
+            case messages.TellTrace():
+                return messages.Trace(self._trace())
             case messages.TellFindings():
                 return messages.Rehearsed(self._seen().rehearsed())
         raise messages.UnknownMessage(f"a worker is not asked for {type(request).__name__}")

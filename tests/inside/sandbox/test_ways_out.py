@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from .ground import Ground, as_root, fingerprint
+from ..ground import Ground, as_root, fingerprint
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protection is for Linux"),
@@ -16,8 +16,8 @@ pytestmark = [
 # As a worker starts: in a process namespace where there is one, then protected.
 CONTAINED = """
 import signal
-from hasten.inside import mounts
-from hasten.inside.containment import contain
+from hasten.inside.sandbox import mounts
+from hasten.inside.sandbox.containment import contain
 admin = mounts.is_admin()
 contained = not contain()
 protection = protect(asked["folders"], asked["layers"], asked["prelude"], asked["through"])

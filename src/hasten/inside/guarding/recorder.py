@@ -19,7 +19,7 @@ from ..random_state import fingerprint
 from ..training import Call, Training
 
 
-class Witness:
+class Recorder:
     """Writes down one line a step. Reads only; noise is ``perturber.Perturber``'s."""
 
     def __init__(self, training: Training) -> None:
@@ -30,7 +30,7 @@ class Witness:
         self._epochs_begun = 0
         self._modes: list[Mode] = []
         self._steps: list[StepTrace] = []
-        training.forward_wrappers["witness"] = self._forward
+        training.forward_wrappers["recorder"] = self._forward
 
     def batch_came(self, batch: Any, iterator: Any = None) -> None:
         digest = hashlib.blake2b(digest_size=12)
@@ -72,7 +72,7 @@ class Witness:
         with member.streams.shared() if member is not None else nullcontext():
             return fingerprint(self._training.torch)
 
-    def testimony(self) -> tuple[StepTrace, ...]:
+    def trace(self) -> tuple[StepTrace, ...]:
         return tuple(self._steps)
 
 

@@ -1,4 +1,4 @@
-"""Ranks of a trial share one shelter: each sees what another writes, and nobody else does."""
+"""Ranks of a trial share one sandbox: each sees what another writes, and nobody else does."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from hasten.inside.job import Job, Shield
+from hasten.inside.job import Job, Sandbox
 from hasten.inside.sandbox.overlay_folders import make_layers, remove_layers
 from hasten.inside.worker.wire import Wire
 from hasten.launch.ranks import Rank
-from hasten.launch.sheltered import render
+from hasten.launch.sandboxed import render
 from hasten.machine import this_machine
-from hasten.records.messages import Ended, Shielded
+from hasten.records.messages import Ended, Sandboxed
 
 from ..cli.conftest import Project, wait_until
 from ..patience import PATIENCE_SECONDS
@@ -46,7 +46,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
 
 @contextmanager
 def started(
-    project: Project, source: str, shielded: bool = True
+    project: Project, source: str, sandboxed: bool = True
 ) -> Iterator[tuple[subprocess.Popen[str], Wire]]:
     """Two ranks, of which rank 0 is spoken with."""
     script = project.write("train.py", source)
@@ -58,7 +58,9 @@ def started(
         Rank(replace(job, descriptor=theirs.fileno()), {**project.environment, "RANK": "0"}),
         Rank(job, {**project.environment, "RANK": "1"}),
     ]
-    start = render(ranks, Shield(folders, layers, required=False) if shielded else None, project.environment)
+    start = render(
+        ranks, Sandbox(folders, layers, required=False) if sandboxed else None, project.environment
+    )
     process = subprocess.Popen(
         start.argv, env=start.environment, pass_fds=start.descriptors, cwd=project.folder,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -76,15 +78,15 @@ def started(
             remove_layers(layers)
 
 
-def shielded(wire: Wire) -> Shielded:
+def sandboxed(wire: Wire) -> Sandboxed:
     told = wire.receive(SECONDS)
-    assert isinstance(told, Shielded)
+    assert isinstance(told, Sandboxed)
     return told
 
 
 def test_they_see_what_one_of_them_writes_and_nobody_else_does(project: Project) -> None:
     with started(project, WRITES) as (process, wire):
-        if shielded(wire).kind != "overlay":
+        if sandboxed(wire).kind != "overlay":
             pytest.skip("no overlay can be had here, so nothing can be written aside")
         assert isinstance(wire.receive(SECONDS), Ended)
         printed, errors = process.communicate(timeout=SECONDS)
@@ -93,8 +95,8 @@ def test_they_see_what_one_of_them_writes_and_nobody_else_does(project: Project)
     assert sorted(path.name for path in project.folder.iterdir()) == ["train.py"]
 
 
-def test_without_a_shield_nothing_is_kept_aside(project: Project) -> None:
-    with started(project, WRITES, shielded=False) as (process, wire):
+def test_without_a_sandbox_nothing_is_kept_aside(project: Project) -> None:
+    with started(project, WRITES, sandboxed=False) as (process, wire):
         assert isinstance(wire.receive(SECONDS), Ended)
         process.communicate(timeout=SECONDS)
     assert (project.folder / "ready" / "part").exists()
@@ -103,7 +105,7 @@ def test_without_a_shield_nothing_is_kept_aside(project: Project) -> None:
 def test_a_rank_that_dies_ends_all_and_is_named(project: Project) -> None:
     source = "import os, time\nif os.environ['RANK'] == '1':\n    os.kill(os.getpid(), 11)\ntime.sleep(600)\n"
     with started(project, source) as (process, wire):
-        shielded(wire)
+        sandboxed(wire)
         _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 139
     assert "rank 1 of 2 was killed by SIGSEGV" in errors
@@ -112,7 +114,7 @@ def test_a_rank_that_dies_ends_all_and_is_named(project: Project) -> None:
 
 def test_they_end_with_whoever_started_them(project: Project) -> None:
     source = "import os, time\nopen(f\"up-{os.environ['RANK']}\", 'w').close()\ntime.sleep(600)\n"
-    with started(project, source, shielded=False) as (process, _):
+    with started(project, source, sandboxed=False) as (process, _):
         wait_until(lambda: len(list(project.folder.glob("up-*"))) == 2)
         process.kill()
         wait_until(lambda: project.processes() == [])

@@ -1,4 +1,4 @@
-"""Ranks of a script that is distributed itself, in one trial: all in one shelter, each spoken with."""
+"""Ranks of a script that is distributed itself, in one trial: all in one sandbox, each spoken with."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from ...inside.job import Job, Shield
+from ...inside.job import Job, Sandbox
 from ...launch.ranks import Rank
-from ...launch.sheltered import render
+from ...launch.sandboxed import render
 from .output import Output
 from .process import Imported, WorkerProcess
 from .starting import start_process
@@ -45,9 +45,9 @@ class _Member(WorkerProcess):
             super()._signal(number)
 
 
-def start_sheltered(
+def start_sandboxed(
     ranks: Sequence[Rank],
-    shield: Shield | None,
+    sandbox: Sandbox | None,
     environment: Mapping[str, str],
     output: Output,
     imported: Imported = lambda paths: None,
@@ -64,13 +64,13 @@ def start_sheltered(
             end, other = socket.socketpair()
             theirs.enter_context(other)
             ours.append(end)
-            told.append(replace(rank, job=replace(rank.job, descriptor=other.fileno(), shield=None)))
-        start = render(told, shield, environment)
+            told.append(replace(rank, job=replace(rank.job, descriptor=other.fileno(), sandbox=None)))
+        start = render(told, sandbox, environment)
         theirs.enter_context(start.told)
         process = start_process(start.argv, start.environment, start.descriptors, output)
     members = []
     for number, (rank, end) in enumerate(zip(ranks, ours, strict=True)):
-        first = number == 0  # by whom the shelter is told of, and who is heard
-        job = replace(rank.job, shield=shield if first else None)
+        first = number == 0  # by whom the sandbox is told of, and who is heard
+        job = replace(rank.job, sandbox=sandbox if first else None)
         members.append(_Member(number, job, end, process, output if first else Output(), imported))
     return WorkerGroup(members, ExitStack())

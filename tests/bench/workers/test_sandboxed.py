@@ -28,7 +28,7 @@ from hasten.scripts.workspace import Script
 
 pytestmark = [
     pytest.mark.skipif(this_machine().usable_cpus < 2, reason="two ranks need two CPUs"),
-    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="trials' shelter is for Linux"),
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="trials' sandbox is for Linux"),
 ]
 SHAPE = Path(__file__).parents[2] / "scripts" / "shapes" / "ddp_torchrun.py"
 GROUP = 'dist.init_process_group("gloo")'

@@ -8,19 +8,19 @@ import time
 import torch
 
 from hasten.inside.observing.observer import RawStep
-from hasten.inside.worker.account import Account
+from hasten.inside.worker.run_summary import Summarizer
 from hasten.records.codec import from_json, to_json
 from hasten.records.quality import RunSummary
 
 
 def test_metrics_come_with_their_time_and_the_steps_done_until_then() -> None:
-    account = Account()
+    summarizer = Summarizer()
     before = time.monotonic()
-    account.metric_said({"accuracy": 0.1})
-    account.step_ended(RawStep())
-    account.step_ended(RawStep())
-    account.metric_said({"accuracy": 0.5, "loss": 2.0})
-    told = account.summary()
+    summarizer.metric_said({"accuracy": 0.1})
+    summarizer.step_ended(RawStep())
+    summarizer.step_ended(RawStep())
+    summarizer.metric_said({"accuracy": 0.5, "loss": 2.0})
+    told = summarizer.summary()
     assert [(one.name, one.value, one.step) for one in told.metrics] == [
         ("accuracy", 0.1, 0), ("accuracy", 0.5, 2), ("loss", 2.0, 2),
     ]  # fmt: skip
@@ -31,15 +31,17 @@ def test_metrics_come_with_their_time_and_the_steps_done_until_then() -> None:
 
 
 def test_the_losses_are_those_of_the_last_step_that_had_any() -> None:
-    account = Account()
+    summarizer = Summarizer()
     for losses in ([torch.tensor(2.0)], [torch.tensor(1.0), torch.tensor(0.5)], []):
-        account.step_ended(RawStep(losses=losses))
-    assert account.summary().losses == (1.0, 0.5)
+        summarizer.step_ended(RawStep(losses=losses))
+    assert summarizer.summary().losses == (1.0, 0.5)
 
 
 def test_it_can_be_sent() -> None:
-    account = Account()
-    account.step_ended(RawStep(losses=[torch.tensor(2.0)]))
-    account.remark("bf16 has no effect here")
-    assert from_json(RunSummary, json.loads(json.dumps(to_json(account.summary())))) == account.summary()
-    assert account.summary().remarks == ("bf16 has no effect here",)
+    summarizer = Summarizer()
+    summarizer.step_ended(RawStep(losses=[torch.tensor(2.0)]))
+    summarizer.remark("bf16 has no effect here")
+    assert (
+        from_json(RunSummary, json.loads(json.dumps(to_json(summarizer.summary())))) == summarizer.summary()
+    )
+    assert summarizer.summary().remarks == ("bf16 has no effect here",)

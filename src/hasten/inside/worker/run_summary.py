@@ -10,7 +10,7 @@ from ...records.quality import MetricValue, RunSummary
 from ..observing.observer import RawStep
 
 
-class Account:
+class Summarizer:
     """Kept while the script trains from start to end without a word to the coordinator."""
 
     def __init__(self) -> None:

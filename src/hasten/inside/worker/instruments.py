@@ -11,7 +11,7 @@ from ...records.plan import BASELINE
 from ...records.ranks import Findings
 from ..guarding.one_step import Numerics
 from ..guarding.perturber import Perturber
-from ..guarding.witness import Witness
+from ..guarding.recorder import Recorder
 from ..job import Job
 from ..observing.gpu_memory import gpu_memory
 from ..observing.hooks import Hooks
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LOOK_AFTER = 1  # steps; later twice as many each time
 
 
-class Sight:
+class Instruments:
     """Made as soon as the script has imported torch, before it goes on. ``on_root`` is called when a root was
     found, before its first forward pass runs; ``on_step`` at the end of each step.
     """
@@ -59,11 +59,11 @@ class Sight:
         self._steps, self._look_at, self._looked_at_parts = 0, _LOOK_AFTER, 0
         self._leftovers = Leftovers(training)
         self._waits = Waits(training) if job.closely else None
-        self.witness: Witness | None = None
+        self.recorder: Recorder | None = None
         self.numerics: Numerics | None = None
-        if job.witness:
-            self.witness = Witness(training)
-            self.hooks.on_batch.append(self.witness.batch_came)
+        if job.traced:
+            self.recorder = Recorder(training)
+            self.hooks.on_batch.append(self.recorder.batch_came)
             self.numerics = Numerics(training)
         if job.perturbation is not None:
             noise = job.perturbation

@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.inside.guarding.perturber import Perturber
-from hasten.inside.guarding.witness import Witness
+from hasten.inside.guarding.recorder import Recorder
 from hasten.inside.observing.hooks import Hooks
 from hasten.inside.observing.observer import Observer, RawStep
 from hasten.inside.random_state import fingerprint
@@ -25,17 +25,17 @@ from hasten.records.trace import Mode
 
 
 class Session:
-    """A small script under the seams of a worker, with a witness and perhaps a perturber."""
+    """A small script under the seams of a worker, with a recorder and perhaps a perturber."""
 
     def __init__(self, seams: Seams) -> None:
         self.training = Training(torch, seams, available_bytes=0)
         self.hooks = Hooks(self.training, Observer(self._step_ended), lambda: None)
         self.hooks.install()
-        self.witness = Witness(self.training)
-        self.hooks.on_batch.append(self.witness.batch_came)
+        self.recorder = Recorder(self.training)
+        self.hooks.on_batch.append(self.recorder.batch_came)
 
     def _step_ended(self, step: RawStep) -> None:
-        self.witness.step_ended(step)
+        self.recorder.step_ended(step)
 
     def perturb(self, relative: float, redraw: bool = False, seed: int = 0) -> None:
         Perturber(self.training, relative, redraw, seed)
@@ -80,9 +80,9 @@ def train(
 
 # ---- digests
 def digest(batch: Any) -> str:
-    witness = Witness(Training(torch, Seams(), 0))
-    witness.batch_came(batch)
-    (found,) = witness._batches
+    recorder = Recorder(Training(torch, Seams(), 0))
+    recorder.batch_came(batch)
+    (found,) = recorder._batches
     return found
 
 
@@ -143,11 +143,11 @@ def test_any_tensor_has_a_digest(batch: torch.Tensor) -> None:
 # ---- a step
 def test_a_step_is_written_down(session: Session) -> None:
     model, losses = train(3)
-    testimony = session.witness.testimony()
-    assert [step.losses for step in testimony] == [(loss,) for loss in losses]
-    assert [step.rates for step in testimony] == [((0.1,),)] * 3
-    assert [step.optimizer for step in testimony] == [0, 0, 0]
-    assert [step.modes for step in testimony] == [(Mode(True),)] * 3
+    trace = session.recorder.trace()
+    assert [step.losses for step in trace] == [(loss,) for loss in losses]
+    assert [step.rates for step in trace] == [((0.1,),)] * 3
+    assert [step.optimizer for step in trace] == [0, 0, 0]
+    assert [step.modes for step in trace] == [(Mode(True),)] * 3
     assert model.training
 
 
@@ -163,7 +163,7 @@ def test_samples_are_told_apart_by_epoch_whatever_the_order(session: Session) ->
             torch.autograd.backward(model(batch).sum())
             optimizer.step()
     epochs: dict[int, list[str]] = {}
-    for step in session.witness.testimony():
+    for step in session.recorder.trace():
         for came in step.samples:
             assert came.batches == (2 if len(came.digests) == 3 else 3)
             epochs.setdefault(came.epoch, []).extend(came.digests)
@@ -196,10 +196,10 @@ def test_batches_belong_to_the_step_that_they_came_for(session: Session) -> None
 
     def pull() -> None:
         for batch in next(batches):
-            session.witness.batch_came(batch)
+            session.recorder.batch_came(batch)
 
     train(3, pull)
-    first, second, third = (step.batches or () for step in session.witness.testimony())
+    first, second, third = (step.batches or () for step in session.recorder.trace())
     assert first == second[:1]
     assert len(second) == len(set(second)) == 2
     assert third == ()
@@ -212,7 +212,7 @@ def test_train_and_eval_flags_are_told_apart(session: Session) -> None:
     loss: Any = model(torch.ones(2, 4)).sum()
     loss.backward()
     optimizer.step()
-    assert session.witness.testimony()[-1].modes == (Mode(False),)
+    assert session.recorder.trace()[-1].modes == (Mode(False),)
 
 
 DRAWS: dict[str, Callable[[], Any]] = {
@@ -231,11 +231,11 @@ def test_one_number_drawn_more_is_seen(session: Session, by: str) -> None:
             DRAWS[by]()
 
     train(3, now_and_then)
-    first, second, third = (step.streams for step in session.witness.testimony())
+    first, second, third = (step.streams for step in session.recorder.trace())
     assert first != second == third
 
 
-def test_witnessing_changes_nothing(session: Session) -> None:
+def test_recording_changes_nothing(session: Session) -> None:
     model, losses = train(4, dropout=0.5)
     streams = fingerprint(torch)
     session.training.seams.undo_all()
@@ -249,12 +249,12 @@ def test_witnessing_changes_nothing(session: Session) -> None:
 def test_noise_draws_nothing_from_the_scripts_streams(session: Session) -> None:
     session.perturb(1e-3)
     train(3, dropout=0.5)
-    with_noise = [step.streams for step in session.witness.testimony()]
+    with_noise = [step.streams for step in session.recorder.trace()]
     session.training.seams.undo_all()
     with_none = Session(Seams())
     try:
         train(3, dropout=0.5)
-        assert [step.streams for step in with_none.witness.testimony()] == with_noise
+        assert [step.streams for step in with_none.recorder.trace()] == with_noise
     finally:
         with_none.training.seams.undo_all()
 

@@ -1,7 +1,7 @@
-"""Ranks of a trial in one shelter: what one of them writes, the others see, and nobody else.
+"""Ranks of a trial in one sandbox: what one of them writes, the others see, and nobody else.
 
-A process of its own, run by path as a worker is: it takes shelter and then starts the ranks, which need none
-themselves. Ranks in shelters of their own would not see the data that rank 0 loads down for all.
+A process of its own, run by path as a worker is: it takes sandbox and then starts the ranks, which need none
+themselves. Ranks in sandboxs of their own would not see the data that rank 0 loads down for all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..inside.job import Shield
+    from ..inside.job import Sandbox
     from .ranks import Rank
 
 _VARIABLE = "HASTEN_RANKS"  # the descriptor of a file that says which
@@ -34,9 +34,9 @@ class Start:
 
 
 def render(
-    ranks: Sequence[Rank], shield: Shield | None, base: Mapping[str, str], python: str = sys.executable
+    ranks: Sequence[Rank], sandbox: Sandbox | None, base: Mapping[str, str], python: str = sys.executable
 ) -> Start:
-    """The process that starts ``ranks`` in the shelter of ``shield``, of which it tells by rank 0's
+    """The process that starts ``ranks`` in the sandbox of ``sandbox``, of which it tells by rank 0's
     conversation. ``base``: the environment of that process.
     """
     from ..records.codec import to_json
@@ -51,7 +51,7 @@ def render(
         for rank in ranks
     ]
     file = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
-    file.write(json.dumps({"shield": to_json(shield), "ranks": told}).encode())
+    file.write(json.dumps({"sandbox": to_json(sandbox), "ranks": told}).encode())
     file.seek(0)
     own = [rank.job.descriptor for rank in ranks if rank.job.descriptor is not None]
     descriptors = dict.fromkeys([file.fileno(), *own, *(n for rank in ranks for n in rank.inherits)])
@@ -61,8 +61,8 @@ def render(
 
 def main() -> int:
     """The exit code of all ranks together."""
-    from hasten.inside.job import Job, Shield
-    from hasten.inside.sandbox.entering import take_shelter
+    from hasten.inside.job import Job, Sandbox
+    from hasten.inside.sandbox.entering import enter_sandbox
     from hasten.inside.worker.wire import Wire
     from hasten.launch.ranks import Rank, run_ranks
     from hasten.records.codec import from_json
@@ -79,9 +79,9 @@ def main() -> int:
         )
         for one in told["ranks"]
     ]
-    shield = from_json(Shield, told["shield"]) if told["shield"] is not None else None
+    sandbox = from_json(Sandbox, told["sandbox"]) if told["sandbox"] is not None else None
     first = ranks[0].job.descriptor
-    take_shelter(shield, Wire.from_descriptor(os.dup(first)) if first is not None else None)
+    enter_sandbox(sandbox, Wire.from_descriptor(os.dup(first)) if first is not None else None)
     return run_ranks(ranks, lambda text: say(f"hasten: {text}"))
 
 
