@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hasten.bench.comparing.claims import (
+from hasten.bench.comparing.decisions import (
     LOOKS_MOST,
     is_gain,
     looks_of,

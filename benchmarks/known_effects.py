@@ -32,7 +32,7 @@ from tests.bench.busy_techniques import (
 )
 from tests.bench.real_workers import first_output, stage_for
 
-from hasten.bench.comparing.claims import LOOKS_MOST, Effort
+from hasten.bench.comparing.decisions import LOOKS_MOST, Effort
 from hasten.bench.observe import observe
 from hasten.bench.script_bench import ScriptBench
 from hasten.machine import this_machine

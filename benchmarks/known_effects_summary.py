@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.bench.busy_techniques import true_log_ratio
 
-from hasten.bench.comparing.claims import CLAIM_LEAST_PROCESSES, is_gain, least_found
+from hasten.bench.comparing.decisions import CLAIM_LEAST_PROCESSES, is_gain, least_found
 from hasten.bench.comparing.statistics import interval
 
 Rows = Sequence[dict[str, Any]]

@@ -16,7 +16,7 @@ import numpy as np
 from tests.bench.made_up import step
 from tests.bench.paper_workers import PaperStage, PaperWorker
 
-from hasten.bench.comparing.claims import LOOKS_MOST
+from hasten.bench.comparing.decisions import LOOKS_MOST
 from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.comparing.steps import Rhythm
 from hasten.records.observation import Step

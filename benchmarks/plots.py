@@ -9,7 +9,7 @@ from statistics import fmean
 from textwrap import fill
 from typing import Any
 
-from hasten.bench.comparing.claims import (
+from hasten.bench.comparing.decisions import (
     CLAIM_LEAST_PROCESSES,
     CLAIM_LEAST_SPEEDUP,
     SLOW,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hasten.bench.comparing.claims import LOOKS_MOST, Effort, is_gain
 from hasten.bench.comparing.confirmation import confirm
+from hasten.bench.comparing.decisions import LOOKS_MOST, Effort, is_gain
 from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.observe import observe
 from hasten.inside.techniques.catalog import CATALOG

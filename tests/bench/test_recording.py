@@ -14,7 +14,7 @@ from typing import cast
 
 import pytest
 
-from hasten.bench.comparing.claims import Effort
+from hasten.bench.comparing.decisions import Effort
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.stage import Stage
 from hasten.bench.workers.ending import ScriptOver

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from hasten.bench.comparing.claims import Effort
+from hasten.bench.comparing.decisions import Effort
 from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.workers.limit import Limit

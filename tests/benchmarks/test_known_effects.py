@@ -24,7 +24,7 @@ from benchmarks.measuring import known_effects_words
 from benchmarks.plots import wilson
 from scipy import stats  # type: ignore[import-untyped]
 
-from hasten.bench.comparing.claims import is_gain, least_found
+from hasten.bench.comparing.decisions import is_gain, least_found
 from hasten.bench.comparing.statistics import interval
 
 ROUNDS = 1000

@@ -26,7 +26,7 @@ from benchmarks.paired import (
     seconds_of,
 )
 
-from hasten.bench.comparing.claims import LOOKS_MOST
+from hasten.bench.comparing.decisions import LOOKS_MOST
 from hasten.bench.comparing.pairs import PairsBench
 from hasten.records.plan import BASELINE
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hasten.bench.comparing.claims import CLAIM_LEAST_PROCESSES, Effort
+from hasten.bench.comparing.decisions import CLAIM_LEAST_PROCESSES, Effort
 from hasten.bench.guard.guard import STEPS
 from hasten.bench.guard.judging import LEAST_STEPS
 from hasten.tuning.budget import Costs, budget_for, budget_for_search

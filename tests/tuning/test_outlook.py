@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hasten.bench.comparing.claims import Effort
+from hasten.bench.comparing.decisions import Effort
 from hasten.records.plan import BASELINE, Plan
 from hasten.tuning.budget import Costs, Deadline
 from hasten.tuning.outlook import Outlook, SearchTime

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hasten.bench.comparing.claims import Effort
+from hasten.bench.comparing.decisions import Effort
 from hasten.bench.comparing.quiet import Quiet
 from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.fake import ScriptedBench

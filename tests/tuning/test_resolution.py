@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from hasten.bench.comparing.decisions import least_kept
 from hasten.bench.comparing.live import MOST_ABBA_BLOCKS
-from hasten.bench.comparing.statistics import interval, least_kept
+from hasten.bench.comparing.statistics import interval
 from hasten.bench.script_bench import SEARCH_PAIRS
 from hasten.records.plan import BASELINE
 from hasten.records.trial import Ratio

@@ -7,8 +7,8 @@ from __future__ import annotations
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Trial
 from .base import process_part
-from .comparing.claims import Effort
 from .comparing.confirmation import confirm
+from .comparing.decisions import Effort, all_much_slower, is_clear
 from .comparing.live import LiveBench
 from .comparing.pairs import PairsBench
 from .comparing.quiet import Quiet
@@ -101,4 +101,4 @@ def _clear(log_ratios: list[float]) -> bool:
     ratio = interval(log_ratios, "pairs")
     if ratio is None:
         return False
-    return ratio.high < 0.97 or ratio.low > 1.0 or min(log_ratios) > 0.05
+    return is_clear(ratio) or all_much_slower(log_ratios)

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ..bench.comparing.statistics import KEEP_BELOW, combined
+from ..bench.comparing.decisions import excludes_gain, gains, likely
+from ..bench.comparing.statistics import combined
 from ..records.plan import Plan
 from ..records.trial import Ratio, Trial
 from .comparisons import Comparisons
 from .reasons import reason_of
-
-LIKELY_BELOW = 0.95  # where a comparison cannot tell, a ratio this good is worth a confirmation
-EXCLUDED_BELOW = 0.97  # a comparison that excludes this much finds no gain in what never gained by itself
 
 _NO_TIME = "the budget ended before it could be judged in combination with the others"
 
@@ -79,18 +77,14 @@ class Ablation:
         self._undecided.pop(name, None)
         if trial.never_pays or (trial.failure is not None and not trial.cut_short):
             return False, f"{reason_of(trial, False, ' in combination')}: not kept"
-        if trial.upper() < KEEP_BELOW:
+        if gains(trial.ratio):
             return True, reason_of(trial, True, "" if alone else " in combination")
-        if alone and trial.ratio is not None and trial.ratio.value < LIKELY_BELOW:
+        if alone and likely(trial.ratio):
             return True, "faster, though few pairs cannot be sure"
-        if alone or self._excludes(trial.ratio, name):
+        if alone or excludes_gain(trial.ratio, name in self._proven):
             return False, f"{reason_of(trial, False, ' in combination')}: not kept"
         self._undecided[name] = trial.b
         return True, f"{reason_of(trial, False)}: that changes nothing, kept"
-
-    def _excludes(self, ratio: Ratio | None, name: str) -> bool:
-        """Whether a comparison says that there is no gain, rather than that it cannot tell."""
-        return ratio is not None and ratio.low >= (KEEP_BELOW if name in self._proven else EXCLUDED_BELOW)
 
     def _with_what_is_known(self, trial: Trial) -> Trial:
         """``trial`` with what earlier comparisons of the same two plans have found."""

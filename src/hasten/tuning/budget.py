@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
 
-from ..bench.comparing.claims import CLAIM_LEAST_PROCESSES, LOOKS_MOST, Effort
+from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, LOOKS_MOST, Effort
 from ..bench.guard.guard import STEPS
 from ..bench.guard.judging import LEAST_STEPS
 from ..bench.workers.starting import START_OVERLAP

@@ -10,9 +10,10 @@ from dataclasses import replace
 from datetime import date
 
 from .. import __version__
-from ..bench.comparing.claims import (
+from ..bench.comparing.decisions import (
     CLAIM_LEAST_PROCESSES,
     is_gain,
+    is_slower,
     margin,
     with_slow,
 )
@@ -128,7 +129,7 @@ def _reason(
         return f"the plan failed in fresh processes: {trial.failure}"
     if verdict is None or not verdict.passed:
         return "whether the plan holds accuracy was not seen"
-    if trial.ratio is not None and trial.ratio.low > 1:
+    if is_slower(trial.ratio):
         return "what looked faster is slower in fresh processes"
     if margin(trial.log_ratios) > 0:
         return unseen_words(trial, spent)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..bench.comparing.claims import CLAIM_LEAST_PROCESSES, Effort
+from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, Effort
 from ..bench.workers.starting import START_OVERLAP
 from ..records.plan import Plan
 from .budget import Costs, Deadline, effort_wanted, effort_within

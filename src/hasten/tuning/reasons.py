@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..bench.comparing.statistics import KEEP_BELOW
+from ..bench.comparing.decisions import gains, is_slower
 from ..records.plan import Plan
 from ..records.trial import Trial
 from ..report.words import seconds_words
@@ -15,24 +15,24 @@ def reason_of(trial: Trial, kept: bool, where: str = "") -> str:
     """In words, with what a reader of the number should know. ``where`` a kept one is a gain."""
     if trial.failure is not None:
         return trial.failure
-    gains = kept or (trial.never_pays and trial.ratio is not None and trial.ratio.high < KEEP_BELOW)
-    if gains:
+    gained = kept or (trial.never_pays and gains(trial.ratio))
+    if gained:
         said = f"a gain{where}"
     elif trial.ratio is None:
         said = "could not be measured"
-    elif trial.ratio.low > 1:
+    elif is_slower(trial.ratio):
         said = "slower"
     else:
         said = f"no gain found{trial_words(trial.ratio)}"
     remarks = [proof.remark for proof in trial.proofs if proof.remark]
-    return "; ".join([said, *_set_up(trial, gains), *remarks])
+    return "; ".join([said, *_set_up(trial, gained), *remarks])
 
 
-def _set_up(trial: Trial, gains: bool) -> list[str]:
+def _set_up(trial: Trial, gained: bool) -> list[str]:
     """What the set-up takes and when it has paid, where it is worth a word."""
-    if trial.setup_seconds < _SETUP_WORTH_A_WORD and not (gains and trial.never_pays):
+    if trial.setup_seconds < _SETUP_WORTH_A_WORD and not (gained and trial.never_pays):
         return []
-    if not gains or trial.breakeven_steps is None:
+    if not gained or trial.breakeven_steps is None:
         return [f"its set-up took {seconds_words(trial.setup_seconds)}"]
     text = f"its set-up of {seconds_words(trial.setup_seconds)} pays after {trial.breakeven_steps} steps"
     return [f"{text}, and the script ends after {trial.script_steps}" if trial.never_pays else text]
@@ -45,7 +45,7 @@ def reason_together(trial: Trial, together: Plan, kept: bool, again: bool) -> st
         return f"a gain together: {names}"
     if trial.failure is not None:
         return trial.failure + ("; again without" if again else "; each singly")
-    if trial.ratio is not None and trial.ratio.low > 1:
+    if is_slower(trial.ratio):
         return f"slower together, so each singly: {names}"
     cannot_tell = trial_words(trial.ratio) if trial.ratio is not None else ""
     return f"no gain found together{cannot_tell}, so none singly: {names}"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .. import safe_files
-from ..bench.comparing.claims import Effort
+from ..bench.comparing.decisions import Effort
 from ..bench.script_bench import ScriptBench
 from ..bench.stage import Stage
 from ..lost_writes import why_lost

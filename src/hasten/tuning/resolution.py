@@ -7,16 +7,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ..bench.comparing.claims import (
+from ..bench.comparing.decisions import (
     CLAIM_LEAST_PROCESSES,
     SLOW,
     Effort,
+    cannot_tell,
+    count_to_keep,
     effort_to_find,
     is_slow,
     least_found,
+    least_kept,
 )
 from ..bench.comparing.live import MOST_ABBA_BLOCKS
-from ..bench.comparing.statistics import LEAST_TO_TELL, count_to_keep, least_kept
 from ..bench.script_bench import SEARCH_PAIRS
 from ..records.trial import Ratio, Trial
 from ..records.verdict import Tried
@@ -35,7 +37,7 @@ def confirmation_words(trial: Trial, spent: float) -> str:
     if pairs < CLAIM_LEAST_PROCESSES:
         return ""
     found = least_found(trial.log_ratios, pairs, trial.looks_most)
-    text = _cannot_tell(found, f"{pairs} pairs that lie as far apart as these")
+    text = _too_small(found, f"{pairs} pairs that lie as far apart as these")
     wanted = max(found / 2, least_found(trial.log_ratios, EFFORT_MOST.pairs, EFFORT_MOST.looks))
     if percent_up(wanted) == percent_up(found):
         return text
@@ -89,11 +91,11 @@ def _budget(trial: Trial, needed: Effort, spent: float) -> float:
 
 def search_words(tried: Sequence[Tried], budget: SearchBudget | None) -> str:
     """The same of a search that found nothing: of the technique that it could tell least about."""
-    ratios = [row.ratio for row in tried if not row.kept and row.ratio is not None and undecided(row.ratio)]
+    ratios = [row.ratio for row in tried if not row.kept and row.ratio is not None and cannot_tell(row.ratio)]
     if not ratios:
         return ""
     found = max(least_kept(ratio) for ratio in ratios)
-    text = _cannot_tell(found, "comparisons that vary as the least steady of these")
+    text = _too_small(found, "comparisons that vary as the least steady of these")
     wanted = max(found / 2, *(least_kept(ratio, _most(ratio)) for ratio in ratios))
     counts = [(count_to_keep(wanted, ratio, _most(ratio)), ratio.count) for ratio in ratios]
     times = max(needed / count for needed, count in counts if needed is not None)
@@ -104,12 +106,7 @@ def search_words(tried: Sequence[Tried], budget: SearchBudget | None) -> str:
 
 def trial_words(ratio: Ratio) -> str:
     """Of one comparison of the search in which no gain was found; "" where it says slower."""
-    return f" (cannot tell under {percent_up(least_kept(ratio))})" if undecided(ratio) else ""
-
-
-def undecided(ratio: Ratio) -> bool:
-    """Whether a gain could have been missed, and what is too small can be said."""
-    return ratio.low <= 1 and ratio.count >= LEAST_TO_TELL
+    return f" (cannot tell under {percent_up(least_kept(ratio))})" if cannot_tell(ratio) else ""
 
 
 def percent_up(gain: float) -> str:
@@ -117,7 +114,7 @@ def percent_up(gain: float) -> str:
     return f"{math.ceil(round(100 * gain, 6))}%"
 
 
-def _cannot_tell(found: float, what: str) -> str:
+def _too_small(found: float, what: str) -> str:
     return (
         f". Cannot tell under {percent_up(found)}: {what} find a gain of {percent_up(found)} four times in "
         "five, smaller ones less often"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..bench.base import Bench
-from ..bench.comparing.statistics import KEEP_BELOW
+from ..bench.comparing.decisions import KEEP_BELOW, gains, is_slower
 from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
 from ..inside.techniques.exclusion import Exclusion
@@ -119,14 +119,14 @@ class Search:
             if not self._comparisons.affords(plan, whole):
                 break
             trial = self._comparisons.compare(TOGETHER, plan, whole, self._deadline.left / still_to_do)
-            kept = trial.upper() < KEEP_BELOW
+            kept = gains(trial.ratio)
             names = {candidate.technique.name for candidate in group}
             idle = {proof.technique for proof in trial.proofs if not proof.effective} & names
             self._comparisons.record_together(trial, whole.only(names), kept, bool(idle))
             if kept:
                 self.found = whole
                 return []
-            if trial.failure is None and (trial.ratio is None or trial.ratio.low <= 1):
+            if trial.failure is None and not is_slower(trial.ratio):
                 return []
             if not idle:
                 break
@@ -172,7 +172,7 @@ class Search:
                 break
             seconds = self._deadline.left / (len(others) - position)
             trial = self._comparisons.compare(name, self.found, wanted, seconds)
-            kept = trial.upper() < KEEP_BELOW
+            kept = gains(trial.ratio)
             reason = reason_of(trial, kept)
             if name in self.found.techniques:
                 reason = "a gain over the settings before" if kept else f"{reason}: the settings before stay"

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from hasten.bench.comparing.claims import SLOW, Effort, is_gain
 from hasten.bench.comparing.confirmation import confirm
+from hasten.bench.comparing.decisions import SLOW, Effort, is_gain
 from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.workers.ending import BudgetOver

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hasten.bench.comparing.claims import is_gain
+from hasten.bench.comparing.decisions import is_gain
 from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.comparing.statistics import interval
 from hasten.bench.comparing.steps import Rhythm

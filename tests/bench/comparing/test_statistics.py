@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
+from hasten.bench.comparing.decisions import KEEP_BELOW, count_to_keep, least_kept
 from hasten.bench.comparing.statistics import (
-    KEEP_BELOW,
     claim_probability,
     combined,
-    count_to_keep,
     interval,
-    least_kept,
     mean_interval,
     robust_interval,
     t_probability,

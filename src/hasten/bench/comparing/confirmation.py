@@ -12,7 +12,7 @@ from ...errors import WorkerError
 from ...records.plan import Plan
 from ...records.trial import Trial
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
-from .claims import Effort, looks_of, worth_looking
+from .decisions import Effort, looks_of, worth_looking
 from .pairs import MeasureFailed, PairsBench
 
 Clock = Callable[[], float]

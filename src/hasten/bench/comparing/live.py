@@ -23,6 +23,7 @@ from ..stage import Stage
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.process import START_SECONDS
 from ..workers.worker import Worker
+from .decisions import is_clear, known_well
 from .quiet import Quiet
 from .statistics import robust_interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
@@ -230,8 +231,7 @@ class _Comparison:
         ratio = robust_interval(self.log_ratios, "ABBA blocks", 0.99)
         if self.too_few or ratio is None:
             return False
-        clear = ratio.high < 0.97 or ratio.low > 1.0
-        return clear or count >= MOST_ABBA_BLOCKS or ratio.high - ratio.low < 0.01
+        return is_clear(ratio) or known_well(ratio) or count >= MOST_ABBA_BLOCKS
 
     def trial(self, a: Plan, b: Plan, seconds: float, failure: str | None) -> Trial:
         return Trial(

@@ -148,25 +148,3 @@ def excess_found(count: int, confidence: float = 2 * CLAIM_CONFIDENCE - 1) -> fl
             (middle, high) if claim_probability(middle, count, confidence) < FOUND_SHARE else (low, middle)
         )
     return (low + high) / 2
-
-
-KEEP_BELOW = 0.99  # the search keeps a technique where the 95% interval of its ratio ends below this
-LEAST_TO_TELL = 3  # two values may agree by chance: what they find is not told from them
-
-
-def least_kept(ratio: Ratio, count: int | None = None) -> float:
-    """The smallest gain that the search would keep, in four of five comparisons of ``count`` units (None: as
-    many) that scatter like those of ``ratio``. Both: at least ``LEAST_TO_TELL``.
-
-    That a comparison may stop early is left out: it then finds a little more.
-    """
-    count = count or ratio.count
-    half = math.log(ratio.high / ratio.low) / 2
-    error = half / t_quantile(0.95, ratio.count - 1) * math.sqrt(ratio.count / count)
-    return math.exp(excess_found(count, 0.95) * error) / KEEP_BELOW - 1
-
-
-def count_to_keep(gain: float, ratio: Ratio, most: int) -> int | None:
-    """How many units that scatter like those of ``ratio`` would keep ``gain``; None where ``most`` do not."""
-    enough = range(LEAST_TO_TELL, most + 1)
-    return next((count for count in enough if least_kept(ratio, count) <= gain), None)

@@ -10,21 +10,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hasten.bench.comparing.claims import (
+from hasten.bench.comparing.decisions import (
+    CLEAR_BELOW,
+    KEEP_BELOW,
     LOOKS_MOST,
     SLOW,
     Effort,
+    all_much_slower,
     allowance,
+    cannot_tell,
     effort_to_find,
+    excludes_gain,
+    gains,
+    is_clear,
     is_gain,
     is_slow,
+    is_slower,
+    known_well,
     least_found,
+    likely,
     looks_needed,
     looks_of,
     margin,
     shows_slow,
     worth_looking,
 )
+from hasten.records.trial import Ratio
 
 SPREAD = 0.036  # of the log ratio of two processes, as measured on a real machine
 log_ratios_of_pairs = st.lists(st.floats(-0.5, 0.2), min_size=4, max_size=10)
@@ -206,3 +217,42 @@ def test_a_claim_takes_four_pairs_and_some_gains_are_too_small() -> None:
 
 def test_two_processes_alone_take_as_long_as_a_pair() -> None:
     assert Effort(4, 6).in_pairs == 7
+
+
+# ---- the search
+@pytest.mark.parametrize(
+    ("low", "high", "kept", "slower", "clear"),
+    [
+        (0.90, 0.96, True, False, True),
+        (0.90, 0.98, True, False, False),  # kept, were it to end here, and worth going on
+        (0.90, 0.995, False, False, False),
+        (0.98, 1.02, False, False, False),
+        (1.001, 1.3, False, True, True),
+    ],
+)
+def test_what_an_interval_decides(low: float, high: float, kept: bool, slower: bool, clear: bool) -> None:
+    ratio = Ratio(math.sqrt(low * high), low, high, 5, "ABBA blocks")
+    assert (gains(ratio), is_slower(ratio), is_clear(ratio)) == (kept, slower, clear)
+    assert cannot_tell(ratio) != slower
+
+
+def test_what_failed_decides_nothing() -> None:
+    assert not any((gains(None), is_slower(None), likely(None), excludes_gain(None, True)))
+
+
+def test_an_interval_that_is_narrow_tells_enough() -> None:
+    assert known_well(Ratio(1.0, 0.996, 1.004, 5, "ABBA blocks"))
+    assert not known_well(Ratio(1.0, 0.994, 1.006, 5, "ABBA blocks"))
+
+
+def test_two_pairs_may_leave_no_doubt() -> None:
+    assert all_much_slower([0.06, 0.4])
+    assert not all_much_slower([0.04, 0.4])
+    assert not cannot_tell(Ratio(0.98, 0.5, 1.9, 2, "pairs"))  # of two, nobody knows how far they scatter
+
+
+@pytest.mark.parametrize("low", [0.5, 0.969, 0.971, 0.989, 0.991, 1.1])
+def test_what_gained_once_is_given_up_less_easily(low: float) -> None:
+    ratio = Ratio(low * 1.1, low, low * 1.2, 5, "pairs")
+    assert excludes_gain(ratio, proven=False) == (low >= CLEAR_BELOW)
+    assert excludes_gain(ratio, proven=True) == (low >= KEEP_BELOW)

@@ -1,8 +1,15 @@
-"""When a gain may be claimed, and how small a gain would have been.
+"""Every rule by which a comparison of two plans is decided: what the search keeps and what a tune may claim,
+and how small a gain each would have found.
 
-Two things can be wrong with what pairs of fresh processes say: that they scatter, which the bound of
-Student's t covers, and that some processes of the plan are slow and the pairs show none of them, which no
-interval covers. So what such processes would cost, were one in ten of them slow, is taken off.
+The search decides on 95% intervals, of comparisons that may stop early (by a 99% interval where they are
+live); it steers, and claims nothing. How
+often it keeps what gains nothing, and loses what gains, is simulated in tests and measured by ``python -m
+benchmarks.known_effects``; how often a claim is false, by ``python -m benchmarks.coverage``
+(docs/measuring.md). Ratios are b's time over a's: below 1, b is faster.
+
+For a claim, two things can be wrong with what pairs of fresh processes say: that they scatter, which the
+bound of Student's t covers, and that some processes of the plan are slow and the pairs show none of them,
+which no interval covers. So what such processes would cost, were one in ten of them slow, is taken off.
 """
 
 from __future__ import annotations
@@ -12,8 +19,81 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
+from ...records.trial import Ratio
 from .statistics import CLAIM_CONFIDENCE, excess_found, t_quantile
 
+# ---- the search
+KEEP_BELOW = 0.99  # the 95% interval ends below this: kept
+CLEAR_BELOW = 0.97  # it ends below this: a gain so clear that more of the comparison would not change it
+LIKELY_BELOW = 0.95  # of the value, where few pairs cannot be sure: worth a confirmation
+KNOWN_WITHIN = 0.01  # an interval so narrow tells all that the search needs
+SLOWER_ABOVE = 0.05  # of every log ratio, where there are two: both say slower, and by much
+LEAST_TO_TELL = 3  # two values may agree by chance: what they find is not told from them
+
+
+def gains(ratio: Ratio | None) -> bool:
+    """Whether the search keeps b."""
+    return ratio is not None and ratio.high < KEEP_BELOW
+
+
+def is_slower(ratio: Ratio | None) -> bool:
+    """Whether b is slower than a."""
+    return ratio is not None and ratio.low > 1
+
+
+def likely(ratio: Ratio | None) -> bool:
+    """Whether b, for which few pairs cannot be sure, is worth the confirmation that follows."""
+    return ratio is not None and ratio.value < LIKELY_BELOW
+
+
+def is_clear(ratio: Ratio) -> bool:
+    """Whether more of the same comparison would not change what is decided."""
+    return ratio.high < CLEAR_BELOW or is_slower(ratio)
+
+
+def known_well(ratio: Ratio) -> bool:
+    """Whether more would tell nothing that the search needs, clear or not."""
+    return ratio.high - ratio.low < KNOWN_WITHIN
+
+
+def all_much_slower(log_ratios: Sequence[float]) -> bool:
+    """Whether even two pairs leave no doubt that b is slower."""
+    return min(log_ratios) > SLOWER_ABOVE
+
+
+def excludes_gain(ratio: Ratio | None, proven: bool) -> bool:
+    """Whether a comparison says that there is no gain, rather than that it cannot tell.
+
+    ``proven``: b's technique has gained by itself once; of one that never has, a smaller gain is enough to
+    have been excluded.
+    """
+    return ratio is not None and ratio.low >= (KEEP_BELOW if proven else CLEAR_BELOW)
+
+
+def cannot_tell(ratio: Ratio) -> bool:
+    """Of a comparison that found no gain: whether one could have been missed, of a size that can be said."""
+    return not is_slower(ratio) and ratio.count >= LEAST_TO_TELL
+
+
+def least_kept(ratio: Ratio, count: int | None = None) -> float:
+    """The smallest gain that the search would keep, in four of five comparisons of ``count`` units (None: as
+    many) that scatter like those of ``ratio``. Both: at least ``LEAST_TO_TELL``.
+
+    That a comparison may stop early is left out: it then finds a little more.
+    """
+    count = count or ratio.count
+    half = math.log(ratio.high / ratio.low) / 2
+    error = half / t_quantile(0.95, ratio.count - 1) * math.sqrt(ratio.count / count)
+    return math.exp(excess_found(count, 0.95) * error) / KEEP_BELOW - 1
+
+
+def count_to_keep(gain: float, ratio: Ratio, most: int) -> int | None:
+    """How many units that scatter like those of ``ratio`` would keep ``gain``; None where ``most`` do not."""
+    enough = range(LEAST_TO_TELL, most + 1)
+    return next((count for count in enough if least_kept(ratio, count) <= gain), None)
+
+
+# ---- claims
 CLAIM_LEAST_SPEEDUP = 1.01
 CLAIM_LEAST_PROCESSES = 4
 
