@@ -101,7 +101,9 @@ if watch:
     for name in ("told", "heard", "finish"):
         setattr(checks.SpotChecks, name, timed(getattr(checks.SpotChecks, name), 0))
 began = time.perf_counter()
-runpy.run_path(%r, run_name="__main__")
+script = %r
+sys.path.insert(0, os.path.dirname(script))
+runpy.run_path(script, run_name="__main__")
 took, steps = time.perf_counter() - began, max(1, counted[0])
 print("inside", f"{spent[0] / steps:.9f} {took / steps:.6f} {steps}", file=sys.stderr, flush=True)
 spent = [one._spent for one in __import__("gc").get_objects() if type(one).__name__ == "SpotChecks"]

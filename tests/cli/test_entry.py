@@ -76,6 +76,7 @@ def test_a_broken_notebook(project: Project) -> None:
     assert "train.ipynb is not a notebook: it has no list of cells" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_technique_by_hand_takes_effect(project: Project) -> None:
     project.write("train.py", TRAINS + "print(optimizer.param_groups[0]['fused'], torch.get_num_threads())\n")
     done = project.hasten("run", "--use", "fused_optimizer", "--use", "threads:count=1", "train.py")

@@ -91,6 +91,7 @@ def test_a_plan_that_spoils_the_model_has_lost(project: Project) -> None:
     assert plan["courses"]["accuracy"][-1]["value"] < 0.7 < baseline["courses"]["accuracy"][-1]["value"]
 
 
+@pytest.mark.thorough
 def test_a_script_that_fails_under_the_plan(project: Project) -> None:
     project.write("train.py", PRINTS + "assert not fused, 'boom'\n")
     done, result = verify(

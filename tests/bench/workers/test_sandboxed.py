@@ -70,6 +70,7 @@ def test_a_switch_comes_to_all_ranks_at_the_same_step(tmp_path: Path) -> None:
     assert [line.split()[1] for line in printed] == [str(step) for step in range(1, 13)], "rank 0's alone"
 
 
+@pytest.mark.thorough
 def test_ranks_are_watched_as_one_process_is(tmp_path: Path) -> None:
     with stage_of(tmp_path) as stage:
         observation, rhythm = observe(stage, steps=8, warmup_steps=2)
@@ -156,6 +157,7 @@ def test_a_pair_is_two_launches_side_by_side(tmp_path: Path, group: str) -> None
     assert len(trial.log_ratios) == 1
 
 
+@pytest.mark.thorough
 def test_the_guard_judges_all_ranks(tmp_path: Path) -> None:
     with stage_of(tmp_path) as stage:
         verdict = guard(stage, FUSED, False, "float32", seed=0, steps=20)

@@ -33,6 +33,7 @@ def _workers_are_forks() -> Iterator[None]:
         yield
 
 
+@pytest.mark.thorough
 def test_a_group_trains_the_steps_it_is_told_and_switches_as_one(tmp_path: Path) -> None:
     with stage_for(tmp_path, PLAIN) as stage, stage.worker(TWO) as worker:
         worker.wait_started()

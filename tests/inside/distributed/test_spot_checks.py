@@ -91,6 +91,11 @@ STAYS = {
     "dropout": loop(PLAIN, model="nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 1))"),
     "noise for each sample": loop("((model(x + 0.1 * torch.randn_like(x)) - y) ** 2).mean().backward()"),
     "batch norm": loop(PLAIN, model="nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Linear(16, 1))"),
+    "batch norm of float32": loop(
+        PLAIN,
+        before="torch.set_default_dtype(torch.float32)",
+        model="nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Linear(16, 1))",
+    ),
     "a loss in float32": loop("(model(x).float() - y.float()).square().mean().backward()"),
     "a step's number in the loss": loop("((model(x) - y) ** 2).mean().mul(1 + 1 / (steps + 1)).backward()"),
     "a file is written after each step": loop(
@@ -107,6 +112,7 @@ RANDOM = {
     "dropout",
     "noise for each sample",
     "batch norm",
+    "batch norm of float32",
     "a number of the script's own",
 }  # not one process's
 CHANGES = {
@@ -117,7 +123,7 @@ CHANGES = {
     "a sum with a mean": "((model(x) - y) ** 2).sum() + sum(p.square().sum() for p in model.parameters())",
     "weights of the batch": "((model(x) - y) ** 2 * torch.softmax(y, 0)).sum()",
 }
-OFTEN = {"layers as wide as a slice in 2", "batch norm in 2"}
+OFTEN = {"layers as wide as a slice in 2", "batch norm of float32 in 2"}
 SIZES = [2, pytest.param(3, marks=pytest.mark.thorough)]
 LATE = 70  # step from which the loss is another
 

@@ -497,7 +497,7 @@ def test_a_run_in_which_nothing_trained_says_so(stage: Stage) -> None:
 
 
 @pytest.mark.attack("messages")
-@pytest.mark.parametrize("ending", ["", "raise SystemExit(0)"])
+@pytest.mark.parametrize("ending", [pytest.param("", marks=pytest.mark.thorough), "raise SystemExit(0)"])
 def test_a_strict_run_that_missed_something_cleans_up_and_ends_with_2(stage: Stage, ending: str) -> None:
     """Whatever the script saves at its end is saved."""
     source = f"import atexit\natexit.register(print, 'saved')\n{BY_HAND}\n{ending}"

@@ -75,11 +75,11 @@ class StepApart:
         for optimizer in training.optimizers:
             optimizer.step = lambda closure=None, **_: closure() if closure is not None else None
         seams.replace(torch, "save", lambda _: lambda *args, **kwargs: self.end("the script saves a file"))
+        for buffer, value in alike.statistics:  # before they are doubled, which makes other buffers of them
+            buffer.data = value.to(buffer.dtype)  # in memory of its own
         if self._in_float64:
             _double(roots, parameters)
             double_all(seams)
-        for buffer, value in alike.statistics:
-            buffer.data = value.to(buffer.dtype)  # in memory of its own
         without_dropout(seams)
         seams.replace(torch.nn.functional, "batch_norm", self._around_batch_norm)
         for root in roots:
