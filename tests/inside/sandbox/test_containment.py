@@ -193,18 +193,18 @@ def test_proc_shows_the_namespace_and_itself(place: Place) -> None:
 def test_shared_memory_that_was_there_is_the_same_and_what_is_new_vanishes(place: Place) -> None:
     with tempfile.NamedTemporaryFile(dir="/dev/shm") as there:
         Path(there.name).chmod(0o666)
-        before = set(os.listdir("/dev/shm"))
         said = place.says(
             f"path = {there.name!r}\n"
             "open(path, 'w').write('from inside')\n"
             "from multiprocessing.shared_memory import SharedMemory\n"
             "memory = SharedMemory(create=True, size=4096)\n"
-            "print(os.path.exists('/dev/shm/' + memory.name.lstrip('/')), flush=True)\n"
+            "name = memory.name.lstrip('/')\n"
+            "print(name if os.path.exists('/dev/shm/' + name) else 'not there', flush=True)\n"
             "os._exit(0)\n"
         )
-        assert said == "True\n"
+        assert said != "not there\n"
         assert Path(there.name).read_text() == "from inside"
-        assert set(os.listdir("/dev/shm")) == before
+        assert said.strip() not in os.listdir("/dev/shm")
 
 
 def test_where_the_kernel_refuses_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
