@@ -104,8 +104,8 @@ began = time.perf_counter()
 script = %r
 sys.path.insert(0, os.path.dirname(script))
 runpy.run_path(script, run_name="__main__")
-took, steps = time.perf_counter() - began, max(1, counted[0])
-print("inside", f"{spent[0] / steps:.9f} {took / steps:.6f} {steps}", file=sys.stderr, flush=True)
+took, steps = time.perf_counter() - began, counted[0]
+if steps: print("inside", f"{spent[0] / steps:.9f} {took / steps:.6f} {steps}", file=sys.stderr, flush=True)
 spent = [one._spent for one in __import__("gc").get_objects() if type(one).__name__ == "SpotChecks"]
 took = os.times()
 print("forks", sum(spent), took.user + took.system, file=sys.stderr, flush=True)
@@ -143,6 +143,8 @@ def _run(source: str, arguments: Sequence[str] = ()) -> list[list[str]]:
 def _of_example(name: str, arguments: Sequence[str]) -> None:
     lines = _run(EXAMPLE % str(Path(examples.__file__).with_name(f"{name}.py")), arguments)
     inside = [[float(word) for word in words[1:]] for words in lines if words[0] == "inside"]
+    if not inside:
+        raise SystemExit(f"{name}: no step was watched, so nothing was measured")
     per_step, step, steps = max(inside)
     print(
         f"{name}, {steps:.0f} steps: all that a rank does to watch takes {1e6 * per_step:.0f} us a step, "
@@ -157,6 +159,8 @@ def _of_example(name: str, arguments: Sequence[str]) -> None:
 def _forks(lines: Sequence[Sequence[str]]) -> tuple[float, float]:
     """Processor seconds of the steps done once more, and of all ranks."""
     forks = [(float(words[1]), float(words[2])) for words in lines if words[0] == "forks"]
+    if not forks or not forks[0][0]:
+        raise SystemExit("no step was done once more, so that was not measured: train for longer")
     spent, taken = forks[0][0], sum(took for _, took in forks) * 2 / len(forks)
     print(f"steps done once more took {spent:.2f} s of processor time, {spent / taken:.2%} of {taken:.1f} s")
     return spent, taken
@@ -174,6 +178,8 @@ def _of_both_arms(steps: int, rounds: int) -> None:
         what: [float(words[1]) for words in lines if words[0] == what] for what in ("step", "processor")
     }
     inside = [float(words[1]) for words in lines if words[0] == "inside"]
+    if not any(inside):
+        raise SystemExit("no step was watched, so nothing was measured")
     plain = statistics.median(float(words[2]) / 1e3 for words in lines if words[0] == "step")
     print(
         f"all that a rank does to watch takes {1e6 * max(inside):.0f} us a step, "

@@ -103,7 +103,7 @@ def one_step(loss_of: Callable[[Any], Any] = lambda out: out.sum()) -> None:
 
 @pytest.mark.attack("truth")
 @everywhere
-def test_the_witness_tells_of_it(draw: Callable[[], float]) -> None:
+def test_the_recorder_tells_of_it(draw: Callable[[], float]) -> None:
     streams = []
     for extra in (False, False, True):
         seed_streams(torch, 3)

@@ -1,7 +1,7 @@
 """Ranks of a trial in one sandbox: what one of them writes, the others see, and nobody else.
 
-A process of its own, run by path as a worker is: it takes sandbox and then starts the ranks, which need none
-themselves. Ranks in sandboxs of their own would not see the data that rank 0 loads down for all.
+A process of its own, run by path as a worker is: it enters the sandbox and then starts the ranks, which need
+none themselves. Ranks in sandboxes of their own would not see the data that rank 0 downloads for all.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Start:
 def render(
     ranks: Sequence[Rank], sandbox: Sandbox | None, base: Mapping[str, str], python: str = sys.executable
 ) -> Start:
-    """The process that starts ``ranks`` in the sandbox of ``sandbox``, of which it tells by rank 0's
+    """The process that starts ``ranks`` in ``sandbox``, of which it tells by rank 0's
     conversation. ``base``: the environment of that process.
     """
     from ..records.codec import to_json

@@ -41,9 +41,8 @@ class Proof:
 class Trial:
     """What came out of ``Bench.compare(a, b)``.
 
-    ``log_ratios`` are the raw values, one for each ABBA block or pair: log(b's
-    seconds a sample / a's). A trial with a
-    ``failure`` has no ratio and can win nothing.
+    ``log_ratios`` are the raw values, one for each ABBA block or pair: log(b's seconds a sample / a's). A
+    trial with a ``failure`` has no ratio and can win nothing.
     """
 
     a: Plan

@@ -29,8 +29,8 @@ class Ablation:
         self._undecided: dict[str, Plan] = {}  # in which plan
 
     def settle(self, plan: Plan, names: Sequence[str]) -> Plan:
-        """``plan`` with those of ``names`` that earn their place; what was measured together with
-        one that has gone since is judged again.
+        """``plan`` with those of ``names`` that earn their place; what was measured together with one
+        that has gone since is judged again.
         """
         waiting = list(names)
         stayed: list[str] = []

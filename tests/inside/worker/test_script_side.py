@@ -29,11 +29,11 @@ def test_nobody_listens() -> None:
 
 
 def test_somebody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = Listener()
-    monkeypatch.setattr(script_side, "listener", reader)
+    listener = Listener()
+    monkeypatch.setattr(script_side, "listener", listener)
     hasten.step()
     hasten.metric(accuracy=torch.tensor(0.5), loss=2)
-    assert reader.heard == ["step", {"accuracy": 0.5, "loss": 2.0}]
+    assert listener.heard == ["step", {"accuracy": 0.5, "loss": 2.0}]
 
 
 @pytest.mark.parametrize("variable", ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"])

@@ -2,10 +2,9 @@
 and how small a gain each would have found.
 
 The search decides on 95% intervals, of comparisons that may stop early (by a 99% interval where they are
-live); it steers, and claims nothing. How
-often it keeps what gains nothing, and loses what gains, is simulated in tests and measured by ``python -m
-benchmarks.known_effects``; how often a claim is false, by ``python -m benchmarks.coverage``
-(docs/measuring.md). Ratios are b's time over a's: below 1, b is faster.
+live); it steers, and claims nothing. How often it keeps what gains nothing, and loses what gains, is
+simulated in tests and measured by ``python -m benchmarks.known_effects``; how often a claim is false, by
+``python -m benchmarks.coverage`` (docs/measuring.md). Ratios are b's time over a's: below 1, b is faster.
 
 For a claim, two things can be wrong with what pairs of fresh processes say: that they scatter, which the
 bound of Student's t covers, and that some processes of the plan are slow and the pairs show none of them,

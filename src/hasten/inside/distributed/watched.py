@@ -29,7 +29,7 @@ KINDS = (RATES, *LIGHT, *FULL)
 _SAMPLED = 8  # elements of each parameter that are looked at between two full comparisons
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
 _LONG = 8  # bytes of an int64
-MOST = 2**52 - 1  # exact as a float; every bit of a sum counts in what remains when divided by it
+_MOST = 2**52 - 1  # exact as a float; every bit of a sum counts in what remains when divided by it
 
 
 class Watched:
@@ -127,7 +127,7 @@ class Watched:
             for view in views:
                 by_kind.setdefault((view.dtype, view.device), []).append(view)
             self._sampled = (key, list(by_kind.values()))
-        return [("parameters", float(bits_of(torch.cat(views)).item() % MOST)) for views in self._sampled[1]]
+        return [("parameters", number_of(bits_of(torch.cat(views)).item())) for views in self._sampled[1]]
 
     def _randomness(self) -> Numbers:
         return [(f"{name}'s random stream", digest) for name, digest in self._streams.shared_digests()]
@@ -161,7 +161,7 @@ class Watched:
             found = torch.stack([bits_of(tensors[number][1]) for number in numbers]).tolist()
             for number, bits in zip(numbers, found, strict=True):
                 sums[number] = bits
-        return [(name, float(bits % MOST)) for (name, _), bits in zip(tensors, sums, strict=True)]
+        return [(name, number_of(bits)) for (name, _), bits in zip(tensors, sums, strict=True)]
 
     def _name(self, parameter: Any) -> str:
         roots = self._training.roots
@@ -188,6 +188,11 @@ def bits_of(tensor: Any) -> Any:
     if whole < len(flat):
         found = found + flat[whole:].view(_WORDS[size]).sum(dtype=torch.int64)
     return found
+
+
+def number_of(bits: int) -> float:
+    """What tells one sum of bits from another, as a float."""
+    return float(bits % _MOST)
 
 
 def fingerprint(values: Iterable[float]) -> int:

@@ -9,7 +9,7 @@ outlive a coordinator that was killed.
 
 All are forks of the one process that calls ``contain``, which returns in S only. In there /proc shows the
 namespace, and what is newly put into /dev/shm is seen nowhere else and vanishes at the end; what lies there
-already stays in instruments.
+already stays visible.
 
 Where the kernel refuses that, ``stand_over`` leaves W between the coordinator and the worker: it adopts what
 the worker's children leave, and ends it when the worker or the coordinator has ended. What ends W itself with

@@ -1,4 +1,4 @@
-"""Processes that the script starts itself: what is trained there happens out of our instruments."""
+"""Processes that the script starts itself: what is trained there is not seen by us."""
 
 from __future__ import annotations
 

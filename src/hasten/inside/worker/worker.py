@@ -103,10 +103,8 @@ class Worker:
         alone = self._conversation is None or self._summarizer is not None
         if not alone or self._instruments is None or not (self._steps or by_itself):
             return True
-        instruments = self._instruments
-        return self._under_plan.ended(
-            self._due, self._steps, self._delay, instruments.training, instruments.switchboard
-        )
+        seen = self._instruments
+        return self._under_plan.ended(self._due, self._steps, self._delay, seen.training, seen.switchboard)
 
     def _about_to_fork(self) -> None:
         self._forking = os.getpid()
