@@ -44,7 +44,7 @@ MESSAGES: tuple[Message, ...] = (
     messages.SwitchPlan(BASELINE),
     messages.Proofs((Proof("bf16", True, "4 calls"),), 1.5),
     messages.ShowProofs(),
-    messages.Trace(TESTIMONY),
+    messages.Traced(TESTIMONY),
     messages.TellTrace(),
     messages.Rehearsed(FINDINGS),
     messages.TellFindings(),

@@ -199,8 +199,8 @@ class Stage:
         ranks = ranks_of_their_own(job, replace(wanted, in_trial=True), environment)
         output = replace(self._output(), heard=heard)
         group = start_sandboxed(ranks, job.sandbox, environment, output, self._imported)
-        for member in group.ranks:
-            member.limit = self.limit
+        for rank in group.ranks:
+            rank.limit = self.limit
         self.files.watch(group)
         return group
 

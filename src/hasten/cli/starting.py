@@ -25,7 +25,7 @@ def start(job: Job, script: Script, arguments: Namespace) -> int:
     from ..doctor import BY_HAND
     from ..errors import UsageError
     from ..launch.chosen import by_mpirun, check_backends, check_processes
-    from ..launch.membership import membership
+    from ..launch.launched_rank import launched_rank
     from ..launch.together import wish_of
     from ..scripts.distribution import distribution_of
 
@@ -35,10 +35,10 @@ def start(job: Job, script: Script, arguments: Namespace) -> int:
             f"{found.data_parallel} copies the model in every step; hasten run --nproc-per-node N trains in "
             f"N processes instead, without a change; {BY_HAND}"
         )
-    count, member = arguments.nproc_per_node, membership(os.environ)
-    if member is not None and member.size > 1 and count is not None:
+    count, launched = arguments.nproc_per_node, launched_rank(os.environ)
+    if launched is not None and launched.size > 1 and count is not None:
         raise UsageError(
-            f"{member.launcher} started this as rank {member.rank} of {member.size} already: leave out "
+            f"{launched.launcher} started this as rank {launched.rank} of {launched.size} already: leave out "
             "--nproc-per-node, or start hasten without it"
         )
     check_processes(job.plan, found, arguments.ranks or "")
@@ -143,21 +143,21 @@ def alone(job: Job, script: Script, found: Distribution, instead: str) -> NoRetu
     """One process: this one becomes the script's, also where another launcher started it."""
     from ..inside.job import OwnGroup
     from ..launch.chosen import as_a_rank_of_mpirun
+    from ..launch.launched_rank import launched_rank
     from ..launch.local import render
-    from ..launch.membership import membership
 
     environment = {name: value for name, value in os.environ.items() if name != _SAID}
-    member = membership(os.environ)
-    if member is not None:
-        environment |= member.variables(os.environ)
+    launched = launched_rank(os.environ)
+    if launched is not None:
+        environment |= launched.variables(os.environ)
         if _SAID in os.environ:
-            job, cpus = as_a_rank_of_mpirun(job, member.local_rank, member.local_size)
+            job, cpus = as_a_rank_of_mpirun(job, launched.local_rank, launched.local_size)
             if cpus:
                 os.sched_setaffinity(0, cpus)
-        if member.size > 1 and member.rank == 0 and not found.kind:
+        if launched.size > 1 and launched.rank == 0 and not found.kind:
             say(
-                f"the script is not distributed, so each of {member.launcher}'s {member.size} ranks trains "
-                f"all of it; one training is shared by: hasten run --nproc-per-node {member.size}"
+                f"the script is not distributed, so each of {launched.launcher}'s {launched.size} ranks "
+                f"trains all of it; one training is shared by: hasten run --nproc-per-node {launched.size}"
             )
     if found.kind and (instead or _OWN_NAMES & set(found.backends) or job.plan):
         job = replace(job, own_group=OwnGroup(instead))
@@ -219,8 +219,8 @@ def become(argv: list[str], environment: dict[str, str]) -> NoReturn:
 
 def say(text: str) -> None:
     """Once for all ranks of a launcher."""
-    from ..launch.membership import membership
+    from ..launch.launched_rank import launched_rank
 
-    member = membership(os.environ)
-    if _SAID not in os.environ and (member is None or member.rank == 0):
+    launched = launched_rank(os.environ)
+    if _SAID not in os.environ and (launched is None or launched.rank == 0):
         saying.say(f"hasten: {text}")

@@ -47,7 +47,7 @@ class Training:
         self.obstacles: dict[str, None] = {}  # why what is trained cannot be followed
         # over ranks, after a backward pass: the script wraps a model for that
         self.averages_gradients = False
-        self.member: Any = None  # what makes this process one of several ranks
+        self.this_rank: Any = None  # what makes this process one of several ranks
         self.changed = False  # a root or an optimizer came since this was cleared
         self.parts_added = 0  # roots and optimizers, in all
         self._roots: list[weakref.ref[Any]] = []

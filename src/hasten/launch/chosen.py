@@ -21,7 +21,7 @@ from ..scripts.distribution import distribution_of, why_not_shared
 from ..scripts.workspace import Script
 from . import openmpi
 from .gpus import gpu_of, visible_gpus
-from .membership import as_launchers
+from .launched_rank import as_launchers
 from .ranks import Rank
 from .rendezvous import Place, as_torchrun, meeting_place
 from .shares import Share, shares, shares_of

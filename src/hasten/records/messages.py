@@ -159,14 +159,14 @@ class ShowProofs(Request[Proofs]):
 
 
 @dataclass(frozen=True)
-class Trace(Message):
+class Traced(Message):
     """Of all steps so far."""
 
     steps: tuple[StepTrace, ...]
 
 
 @dataclass(frozen=True)
-class TellTrace(Request[Trace]):
+class TellTrace(Request[Traced]):
     """Sent by the guard, to a worker that records what it compares."""
 
 
@@ -259,7 +259,7 @@ class TellShapes(Request[Shapes | Failed]):
 StepRequest = SaveState | RecordStep | LoadState | CompareStep | TellShapes
 
 _EVENTS: tuple[type[Message], ...] = (
-    Sandboxed, ChildStarted, Refused, WatchingFailed, Ended, StepsDone, Observed, Switched, Proofs, Trace,
+    Sandboxed, ChildStarted, Refused, WatchingFailed, Ended, StepsDone, Observed, Switched, Proofs, Traced,
     Rehearsed, Failed, Written, Departed, Compared, Shapes,
 )  # fmt: skip
 _REQUESTS: tuple[type[Message], ...] = (

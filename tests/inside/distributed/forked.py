@@ -178,8 +178,8 @@ def _import_once() -> None:
     import torch._dynamo
     import torch.utils.data
 
-    import hasten.inside.distributed.member
     import hasten.inside.distributed.rehearsal
+    import hasten.inside.distributed.this_rank
     import hasten.inside.worker.worker  # noqa: F401
 
     torch.set_num_threads(1)

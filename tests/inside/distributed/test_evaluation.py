@@ -7,7 +7,7 @@ from pathlib import Path
 from hasten.records.ranks import Findings
 
 from .forked import train_well
-from .test_member import BATCHES
+from .test_this_rank import BATCHES
 from .trainings import LOADER, apart, told
 
 FINDINGS = Findings(LOADER, least=2)

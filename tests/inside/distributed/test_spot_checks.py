@@ -223,14 +223,16 @@ def test_in_float32_a_loss_that_changes_late_is_found_by_two_checks(tmp_path: Pa
 
 def test_where_no_gradient_is_left_nothing_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     part = Slice(0, 4, 8)
-    member = MagicMock(parameters=lambda: [torch.ones(2, requires_grad=True)], slicer=MagicMock(current=part))
+    this_rank = MagicMock(
+        parameters=lambda: [torch.ones(2, requires_grad=True)], slicer=MagicMock(current=part)
+    )
 
     def ended(apart: StepApart, why: str) -> None:
         raise RuntimeError(why)
 
     monkeypatch.setattr(StepApart, "end", ended)
     with pytest.raises(RuntimeError, match="a backward pass leaves no gradient"):
-        StepApart(member, part, 1, True, -1).backward(lambda: None)
+        StepApart(this_rank, part, 1, True, -1).backward(lambda: None)
 
 
 WRITES = {

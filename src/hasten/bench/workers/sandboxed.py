@@ -18,7 +18,7 @@ from .starting import start_process
 from .worker_group import WorkerGroup
 
 
-class _Member(WorkerProcess):
+class _SandboxedRank(WorkerProcess):
     """A rank that ``process`` has started. Rank 0 answers for the process."""
 
     def __init__(
@@ -68,9 +68,9 @@ def start_sandboxed(
         start = render(told, sandbox, environment)
         theirs.enter_context(start.told)
         process = start_process(start.argv, start.environment, start.descriptors, output)
-    members = []
+    workers = []
     for number, (rank, end) in enumerate(zip(ranks, ours, strict=True)):
         first = number == 0  # by whom the sandbox is told of, and who is heard
         job = replace(rank.job, sandbox=sandbox if first else None)
-        members.append(_Member(number, job, end, process, output if first else Output(), imported))
-    return WorkerGroup(members, ExitStack())
+        workers.append(_SandboxedRank(number, job, end, process, output if first else Output(), imported))
+    return WorkerGroup(workers, ExitStack())

@@ -1,8 +1,8 @@
 """A rehearsal of the first training steps: one process first, then the ranks, on the same batches.
 
-The one process leaves what it found in files; the ranks read them and compare what they make together of the
-same data: the first backward passes gradient by gradient, and all steps by their trace. What is random by its
-nature is taken out (dropout) or aligned (noise), batch norm is shared: all that is left must be equal.
+The one process writes what it found to files. The ranks read them and compare what they compute together
+from the same data: the first backward passes gradient by gradient, all steps by their course. Randomness is
+switched off (dropout) or aligned (noise) and batch norm is shared: everything else must be equal.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ..worker import own_files
 from .agreement import Agreement, plain
 from .aligned import AlignedDraws, quiet_recurrent, without_dropout
 from .averaging import OutOfStep
-from .member import Member
+from .reference_course import ReferenceCourse
 from .slicing import key_of, slice_of
-from .trace import Trace
+from .this_rank import ThisRank
 
 _MOST_PASSES = 8  # backward passes that are compared
 _FILE = "one-process.pt"
@@ -42,8 +42,8 @@ _SHORT_BATCHES = 3
 _NAME = "rehearsal"
 
 
-class Rehearsal(Member):
-    """A rank, or the one process that goes before them as a world of one. Nothing is trained on after it."""
+class Rehearsal(ThisRank):
+    """A rank, or the one process that runs before them as a world of one. The training ends with it."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Rehearsal(Member):
         fail: Callable[[str], NoReturn],
     ) -> None:
         self._fallen_out = ""  # why the ranks could not add up their gradients
-        self._different = ""  # what they came to later on that one process does not come to
+        self._different = ""  # the first thing in which they differ from one process
         self._file = Path(folder, _FILE)
         self._alone = ranks.world_size == 1
         self._expected: dict[str, Any] = {} if self._alone else own_files.load(torch, self._file)
@@ -70,15 +70,15 @@ class Rehearsal(Member):
         self._augments = self._cutting = False
         self._draws = AlignedDraws(lambda: self.slicer.latest)
         self._doubled = Path(folder, IN_FLOAT64).exists()
-        self._trace = Trace(training, Path(folder, COURSE), self._alone, self._came_to_something_else)
-        self._trace.precision = "float64" if self._doubled else ""
+        self._course = ReferenceCourse(training, Path(folder, COURSE), self._alone, self._tell_difference)
+        self._course.precision = "float64" if self._doubled else ""
         self._entered, self._short = False, Path(folder, SHORT).exists()
 
     def install(self) -> None:
         if self._doubled:
             double_all(self.training.seams)
         super().install()
-        self._trace.install()
+        self._course.install()
         training = self.training
         training.fetch_providers[_NAME] = self._samples
         LoaderOverride(training, lambda loader: workers(0, 2, False, None) if loader.num_workers else None)
@@ -138,7 +138,7 @@ class Rehearsal(Member):
 
     # ---- the passes
     def _training_begins(self) -> None:
-        """All goes on drawing from one stream, as in one process."""
+        """Everything keeps drawing from one stream, as in one process."""
 
     def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         undo = quiet_recurrent(root)
@@ -148,7 +148,7 @@ class Rehearsal(Member):
             undo()
 
     def _evaluate(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._trace.evaluated()
+        self._course.evaluated()
         return call(*args, **kwargs)
 
     def _pass_ended(self) -> None:
@@ -162,7 +162,7 @@ class Rehearsal(Member):
             super()._end_pass(losses, kept)
         except OutOfStep as error:
             self._fallen_out = str(error)
-            self._came_to_something_else(self._fallen_out)
+            self._tell_difference(self._fallen_out)
         if self._fallen_out:
             return
         expected = self._expected.get("passes", [])
@@ -186,9 +186,9 @@ class Rehearsal(Member):
         super()._cannot_end(error)
 
     def _came_apart(self, why: str) -> None:
-        self._came_to_something_else(f"{why}: it is computed from a rank's own part of a batch")
+        self._tell_difference(f"{why}: it is computed from a rank's own part of a batch")
 
-    def _came_to_something_else(self, why: str) -> None:
+    def _tell_difference(self, why: str) -> None:
         if not self._different:
             self._different = why
             self._file.with_name(DIFFERENT.replace("*", str(self.ranks.rank))).write_text(
@@ -196,15 +196,15 @@ class Rehearsal(Member):
             )
 
     def training_ends(self) -> None:
-        self._trace.script_ended()
+        self._course.script_ended()
 
     # ---- what was found
     def found(self, uses: Sequence[str]) -> Findings:
-        """``uses``: what the script uses, as observed. At the end of the first optimizer step."""
+        """To be called at the end of the first optimizer step. ``uses``: what the script was seen to use."""
         return self._found_alone() if self._alone else self._found_together(uses)
 
     def _found_alone(self) -> Findings:
-        """Why it cannot even be tried, and the file for the ranks."""
+        """Reasons not to try it with ranks; where there are none, writes the file for them."""
         refusals = [*self.training.obstacles, *self._unfit()]
         normed = any(isinstance(part, modules.batch_norm_kind(torch)) for part in self._parts())
         findings = Findings(
@@ -243,7 +243,7 @@ class Rehearsal(Member):
 
     def _found_together(self, uses: Sequence[str]) -> Findings:
         expected = self._expected
-        precision = self._trace.precision = self._precision(uses)
+        precision = self._course.precision = self._precision(uses)
         refusals: list[str] = []
         kinds = {"mean", "sum"}
         if self._digests[: len(expected["digests"])] != expected["digests"][: len(self._digests)]:
@@ -283,7 +283,7 @@ class Rehearsal(Member):
         return "lower" if lower else "float32"
 
     def _remarks(self) -> list[str]:
-        """What will not be as in one process, to the last bit of its randomness."""
+        """What will differ from one process all the same: batch norm's statistics, random numbers."""
         remarks = []
         if self.findings.least > 1 and not self.ranks.sync_batch_norm:
             remarks.append(

@@ -27,7 +27,7 @@ from .slicing import Slice
 from .step_apart import WIDTH, Alike, StepApart
 
 if TYPE_CHECKING:
-    from .member import Member
+    from .this_rank import ThisRank
 
 SHARE = 0.004  # of the time that all ranks have, for all checks but the first
 _FIRST = 50  # passes before the first; the rehearsal looked at what is there at once
@@ -54,9 +54,9 @@ class SpotChecks:
     iterators.
     """
 
-    def __init__(self, member: Member) -> None:
-        self._member = member
-        self._rank, self._size = member.ranks.rank, member.ranks.world_size
+    def __init__(self, this_rank: ThisRank) -> None:
+        self._this_rank = this_rank
+        self._rank, self._size = this_rank.ranks.rank, this_rank.ranks.world_size
         self._given_up = False
         self._under_way: _Check | None = None
         self._due = 0  # backward passes to look at with the next batch; the same in all ranks
@@ -105,12 +105,12 @@ class SpotChecks:
         elapsed = time.perf_counter() - self._began
         if self.done and self._spent + self._last_cost > SHARE * elapsed * self._size:
             return False
-        if not have_memory(self._size + 1, self._member.training.available_bytes):
+        if not have_memory(self._size + 1, self._this_rank.training.available_bytes):
             self._next = int(self._passes * _GROWTH) + 1
             if not self._told_of_memory:
                 self._told_of_memory = True
                 say(
-                    f"hasten: at step {self._member.steps + 1} there is too little memory to hold a step "
+                    f"hasten: at step {self._this_rank.steps + 1} there is too little memory to hold a step "
                     "against one process's; it will be tried again"
                 )
             return False
@@ -130,7 +130,7 @@ class SpotChecks:
         """Of a loader's iterator, of which the script wants a batch."""
 
         def __next__(iterator: Any) -> Any:
-            cut = self._member.slicer.is_cut
+            cut = self._this_rank.slicer.is_cut
             if self.apart is not None:  # there is no other batch
                 if cut(iterator):
                     self.apart.batch_asked()
@@ -154,13 +154,13 @@ class SpotChecks:
         return self._forked(iterator, batch, passes)
 
     def _forked(self, iterator: Any, batch: Any, passes: int) -> Any:
-        member, began = self._member, time.perf_counter()
-        part, indices = member.slicer.latest, member.slicer.indices
+        this_rank, began = self._this_rank, time.perf_counter()
+        part, indices = this_rank.slicer.latest, this_rank.slicer.indices
         assert part is not None
         parts = [part] if self._rank else [part, Slice(0, part.whole, part.whole)]
         alike = Alike(
-            member.streams.shared_state(),
-            averaged_running_statistics(member.communication, member.training.roots),
+            this_rank.streams.shared_state(),
+            averaged_running_statistics(this_rank.communication, this_rank.training.roots),
         )
         per_pass = (began - self._began) / max(1, self._passes)
         seconds = int(min(_MOST_SECONDS, _LEAST_SECONDS + _TIMES_SLOWER * self._size * passes * per_pass))
@@ -173,10 +173,10 @@ class SpotChecks:
                 children.append(Fork(0, result, seconds=0.0))
                 continue
             if not child:
-                self.apart = StepApart(member, one, passes, self._in_float64, result)
+                self.apart = StepApart(this_rank, one, passes, self._in_float64, result)
                 return self.apart.begin(iterator, indices, alike, seconds)
             children.append(Fork(child, result))
-        self._under_way = _Check(member.steps + 1, part, passes, self._in_float64, children)
+        self._under_way = _Check(this_rank.steps + 1, part, passes, self._in_float64, children)
         self._last_cost = (time.perf_counter() - began) * self._size
         return batch
 
@@ -189,8 +189,8 @@ class SpotChecks:
         why = next((one for one, _ in found if one), "")
         if len({len(passes) for _, passes in found}) > 1:
             why = why or "on the whole batch the script goes through another number of backward passes"
-        length = WIDTH * len(self._member.parameters())
-        talk = self._member.communication
+        length = WIDTH * len(self._this_rank.parameters())
+        talk = self._this_rank.communication
         rows = talk.gathered(_row(check, bool(why), found[0][1], length))
         whole = torch.zeros(check.passes * length, dtype=torch.float64)
         if not self._rank:
@@ -227,7 +227,7 @@ class SpotChecks:
         return ""
 
     def _why_not(self, agreement: Agreement, check: _Check) -> str:
-        loss = self._member.findings.loss
+        loss = self._this_rank.findings.loss
         if check.in_float64:
             return agreement.why_not("float64") if agreement.residual(loss) > _EXACT else ""
         return agreement.why_not("lower") if loss not in agreement.kinds("lower") else ""

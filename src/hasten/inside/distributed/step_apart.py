@@ -32,7 +32,7 @@ from .harmless import make_harmless
 from .slicing import Slice
 
 if TYPE_CHECKING:
-    from .member import Member
+    from .this_rank import ThisRank
 
 WIDTH = 8  # numbers that a parameter's gradient is told by
 _REASON_CHARACTERS = 300
@@ -51,8 +51,10 @@ class StepApart:
     one trains on; ``passes`` backward passes are told, into the file ``descriptor``.
     """
 
-    def __init__(self, member: Member, part: Slice, passes: int, in_float64: bool, descriptor: int) -> None:
-        self._member, self._part, self._passes = member, part, passes
+    def __init__(
+        self, this_rank: ThisRank, part: Slice, passes: int, in_float64: bool, descriptor: int
+    ) -> None:
+        self._this_rank, self._part, self._passes = this_rank, part, passes
         self._in_float64, self._descriptor = in_float64, descriptor
         self._told: list[list[float]] = []
         self._draws = AlignedDraws(lambda: part)
@@ -66,12 +68,12 @@ class StepApart:
             self.failed(error)
 
     def _begun(self, iterator: Any, indices: Sequence[Any], alike: Alike) -> Any:
-        member, training = self._member, self._member.training
+        this_rank, training = self._this_rank, self._this_rank.training
         seams, roots = training.seams, training.roots
         torch.set_num_threads(1)  # OpenMP does not survive a fork
         if compiler.is_imported():
             torch.compiler.set_stance("force_eager")  # nothing is compiled for one step
-        parameters = member.parameters()
+        parameters = this_rank.parameters()
         for optimizer in training.optimizers:
             optimizer.step = lambda closure=None, **_: closure() if closure is not None else None
         seams.replace(torch, "save", lambda _: lambda *args, **kwargs: self.end("the script saves a file"))
@@ -84,13 +86,13 @@ class StepApart:
         seams.replace(torch.nn.functional, "batch_norm", self._around_batch_norm)
         for root in roots:
             quiet_recurrent(root)
-        member.communication.size = 1  # nobody is spoken with
-        member.streams.share_all()
+        this_rank.communication.size = 1  # nobody is spoken with
+        this_rank.streams.share_all()
         set_streams(torch, alike.streams)
         samples = samples_of(dataset_of(iterator), indices)  # all of them: what each draws shifts the next
         batch = collate_of(iterator)(samples[self._part.start : self._part.stop])
         batch = doubled(batch) if self._in_float64 else batch
-        member.slicer.put_in_place(self._part, batch)
+        this_rank.slicer.put_in_place(self._part, batch)
         self._draws.__enter__()  # type: ignore[no-untyped-call]
         return batch
 
@@ -114,12 +116,12 @@ class StepApart:
     # ---- the script goes on
     def backward(self, call: Callable[[], Any]) -> Any:
         """A backward pass of the script's. Ends the process with the last."""
-        parameters = self._member.parameters()
+        parameters = self._this_rank.parameters()
         before = [parameter.grad for parameter in parameters]
         for parameter in parameters:
             parameter.grad = None
         result = call()
-        if self._member.slicer.current is self._part:
+        if self._this_rank.slicer.current is self._part:
             if all(parameter.grad is None for parameter in parameters):
                 self.end("a backward pass leaves no gradient")
             self._draws.paused = True  # for the signs of sketches, which are no sample's

@@ -68,8 +68,8 @@ class Recorder:
 
     def _streams(self) -> Any:
         """Of several ranks those that all share: one process draws from them what all ranks draw alike."""
-        member = self._training.member
-        with member.streams.shared() if member is not None else nullcontext():
+        this_rank = self._training.this_rank
+        with this_rank.streams.shared() if this_rank is not None else nullcontext():
             return fingerprint(self._training.torch)
 
     def trace(self) -> tuple[StepTrace, ...]:

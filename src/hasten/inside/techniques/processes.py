@@ -125,14 +125,14 @@ class Processes(Technique):
 
     def proof(self, training: Training) -> Proof:
         """Counts the batches that were cut, and what was reduced among the ranks."""
-        member = training.member
-        if member is None:
+        this_rank = training.this_rank
+        if this_rank is None:
             return Proof(self.name, False, "it trains in one process")
         batches, reductions, sent = (
             now - before for now, before in zip(_counts(training), self._before, strict=True)
         )
         evidence = (
-            f"{batches} batches cut for {member.ranks.world_size} ranks; {reductions} all-reduces of "
+            f"{batches} batches cut for {this_rank.ranks.world_size} ranks; {reductions} all-reduces of "
             f"{sent / 2**20:.1f} MiB in all"
         )
         return Proof(self.name, batches > 0 and reductions > 0, evidence)
@@ -160,8 +160,8 @@ def _is_whole(value: object) -> bool:
 
 
 def _counts(training: Training) -> tuple[int, int, int]:
-    member = training.member
-    if member is None:
+    this_rank = training.this_rank
+    if this_rank is None:
         return (0, 0, 0)
-    talk = member.communication
-    return (member.slicer.batches, talk.reductions, talk.reduced_bytes)
+    talk = this_rank.communication
+    return (this_rank.slicer.batches, talk.reductions, talk.reduced_bytes)

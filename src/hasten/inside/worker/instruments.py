@@ -25,7 +25,7 @@ from ..switch import Switchboard
 from ..training import Training
 
 if TYPE_CHECKING:
-    from ..distributed.member import Member
+    from ..distributed.this_rank import ThisRank
 
 _LOOK_AFTER = 1  # steps; later twice as many each time
 
@@ -75,33 +75,33 @@ class Instruments:
             from ..guarding.doubled import train_in_float64  # it imports torch
 
             train_in_float64(training.seams)
-        self.member = self._join(job)
+        self.this_rank = self._join(job)
 
-    def _join(self, job: Job) -> Member | None:
+    def _join(self, job: Job) -> ThisRank | None:
         """Become one of the ranks, if there are several."""
         ranks = job.ranks
         if ranks is None:
             return None
-        from ..distributed.member import Member  # they import torch
-        from ..distributed.parting import fail_as
+        from ..distributed.parting import fail_as  # these import torch
         from ..distributed.rehearsal import Rehearsal
+        from ..distributed.this_rank import ThisRank
 
         parts, fail = (self.training, self.hooks, self.observer, ranks), fail_as(ranks.rank)
         if job.rehearsal:
-            member: Member = Rehearsal(*parts, job.rehearsal, fail)
+            this_rank: ThisRank = Rehearsal(*parts, job.rehearsal, fail)
         else:
             assert ranks.findings is not None
-            member = Member(*parts, ranks.findings, fail, checked=job.descriptor is None)
-        member.install()
-        self.training.member = member
-        return member
+            this_rank = ThisRank(*parts, ranks.findings, fail, checked=job.descriptor is None)
+        this_rank.install()
+        self.training.this_rank = this_rank
+        return this_rank
 
     def rehearsed(self) -> Findings:
         """What a rehearsal of ranks found until now."""
         from ..distributed.rehearsal import Rehearsal
 
-        assert isinstance(self.member, Rehearsal)
-        return self.member.found(self._uses.names(evaluations=True))
+        assert isinstance(self.this_rank, Rehearsal)
+        return self.this_rank.found(self._uses.names(evaluations=True))
 
     def training_begins(self) -> None:
         """The first step has ended."""

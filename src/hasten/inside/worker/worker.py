@@ -86,8 +86,8 @@ class Worker:
             run(self._job.argv, self._job.module)
             wait_for_threads()
         except BaseException as error:
-            if self._instruments is not None and self._instruments.member is not None:
-                self._instruments.member.script_failed(error)
+            if self._instruments is not None and self._instruments.this_rank is not None:
+                self._instruments.this_rank.script_failed(error)
             show_as_python_does(error)  # before we are stopped: who hears of the end has no patience
             as_asked = self._tell_what_the_plan_did(by_itself=isinstance(error, SystemExit))
             self._tell_failure(error)
@@ -127,9 +127,9 @@ class Worker:
             self._tell_end("raised", naming_file("".join(traceback.format_exception(error)), error))
 
     def _tell_end(self, how: str, detail: str = "") -> None:
-        if how == "completed" and self._instruments is not None and self._instruments.member is not None:
+        if how == "completed" and self._instruments is not None and self._instruments.this_rank is not None:
             sys.stdout.flush()
-            self._instruments.member.training_ends()
+            self._instruments.this_rank.training_ends()
         if self._conversation is not None:
             with suppress(Exception):  # the script may have closed it
                 sys.stdout.flush()  # who hears of the end need not wait for the interpreter's
@@ -281,7 +281,7 @@ class Worker:
             case messages.ShowProofs():
                 return self._proofs()
             case messages.TellTrace():
-                return messages.Trace(self._trace())
+                return messages.Traced(self._trace())
             case messages.TellFindings():
                 return messages.Rehearsed(self._seen().rehearsed())
         raise messages.UnknownMessage(f"a worker is not asked for {type(request).__name__}")

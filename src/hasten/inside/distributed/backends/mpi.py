@@ -39,14 +39,14 @@ class Mpi:
             ) from error
         world = MPI.COMM_WORLD
         store.set(f"mpi/{rank}", str(world.rank))
-        members = [int(store.get(f"mpi/{other}")) for other in range(size)]
-        if len(set(members)) < size:
+        world_ranks = [int(store.get(f"mpi/{other}")) for other in range(size)]
+        if len(set(world_ranks)) < size:
             raise RuntimeError(
                 f"{size} ranks were started, but MPI knows of {world.size}: start them by mpirun -n {size} "
                 "(or srun --mpi=pmix), not each by itself"
             )
         self.rank, self._size, self._mpi = rank, size, MPI
-        self._group = world.Create_group(world.group.Incl(members))
+        self._group = world.Create_group(world.group.Incl(world_ranks))
 
     def all_reduce(self, tensor: Any, op: str) -> None:
         if tensor.dtype in (torch.bfloat16, torch.float16):

@@ -1,4 +1,4 @@
-"""What a training does step by step: one process writes it down, and ranks are held against it."""
+"""The course of a training, step by step, that one process writes and ranks are compared with."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ..training import Training
 _SAMPLED = 16  # elements of each parameter's gradient
 
 
-class Trace:
-    """``alone``: one process, which writes ``path``; ranks read it, and ``different`` is told once why they
-    are not one process.
+class ReferenceCourse:
+    """``alone``: this is the one process, which writes ``path``. Ranks read it; ``different`` is called once,
+    with the first difference in words.
     """
 
     def __init__(self, training: Training, path: Path, alone: bool, different: Callable[[str], None]) -> None:
@@ -73,14 +73,14 @@ class Trace:
     def _came(self, event: Event) -> None:
         if self._file is not None:
             self._file.write(as_line(event))
-            self._file.flush()  # whoever is stopped has written it
+            self._file.flush()  # so that it is there even if this process is killed
         elif not self._ended:
             self._compare(event)
 
     def _compare(self, event: Event) -> None:
         expected = next(self._expected, None)
         if expected is None:
-            self._ended = True  # no further was it trained by one process
+            self._ended = True  # the one process trained no further
         if expected is None or self.precision not in ANOTHER:
             return
         far = apart(expected, event)

@@ -16,7 +16,7 @@ _PORTS = range(20000, 30000)  # below those that Linux hands out by itself
 
 
 @dataclass(frozen=True)
-class Membership:
+class LaunchedRank:
     """``job``: equal in all ranks of one launch, and seldom in two."""
 
     launcher: str
@@ -54,7 +54,7 @@ _LAUNCHERS: tuple[_Names, ...] = (  # name, then its variables: rank, size, loca
 )
 
 
-def membership(environment: Mapping[str, str]) -> Membership | None:
+def launched_rank(environment: Mapping[str, str]) -> LaunchedRank | None:
     """None where no launcher started this process. The step of a Slurm job counts, its batch script does
     not.
     """
@@ -62,7 +62,7 @@ def membership(environment: Mapping[str, str]) -> Membership | None:
         if _number(environment, rank) is not None and _number(environment, size):
             many = _number(environment, size) or 1
             mine = _number(environment, rank) or 0
-            return Membership(
+            return LaunchedRank(
                 launcher,
                 mine,
                 many,

@@ -11,7 +11,7 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 
-from hasten.inside.distributed.member import Member
+from hasten.inside.distributed.this_rank import ThisRank
 from hasten.inside.observing.backward_call import OF_AUTOGRAD, OF_TENSOR
 from hasten.records.ranks import Findings
 
@@ -383,9 +383,12 @@ def test_a_graph_that_is_kept_is_known_wherever_that_is_said(
     names: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any], kept: bool
 ) -> None:
     """Its losses are not to be overwritten."""
-    member, loss = MagicMock(_inside=False, checks=None, _apart=None), torch.ones((), requires_grad=True) * 2
-    Member._around_backward(member, names, lambda *args, **kwargs: None)(loss, *args, **kwargs)
-    ((losses, told), _) = member._end_pass.call_args
+    this_rank, loss = (
+        MagicMock(_inside=False, checks=None, _apart=None),
+        torch.ones((), requires_grad=True) * 2,
+    )
+    ThisRank._around_backward(this_rank, names, lambda *args, **kwargs: None)(loss, *args, **kwargs)
+    ((losses, told), _) = this_rank._end_pass.call_args
     assert (told, losses[0] is loss) == (kept, True)
 
 
@@ -404,9 +407,9 @@ def test_a_model_is_known_again_whatever_the_threads() -> None:
     try:
         for threads in (1, 2, 3, 4):
             torch.set_num_threads(threads)
-            member = MagicMock(_met=set(), _models=0)
-            Member._meet(member, root)
-            found.add(member._models)
+            this_rank = MagicMock(_met=set(), _models=0)
+            ThisRank._meet(this_rank, root)
+            found.add(this_rank._models)
     finally:
         torch.set_num_threads(before)
     assert len(found) == 1

@@ -35,7 +35,7 @@ from .watched import Watched, bits_of
 _NAME = "ranks"
 
 
-class Member:
+class ThisRank:
     """Made when the script has imported torch, and all ranks with it. ``fail`` ends the process."""
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hasten.launch.membership import Membership, as_launchers, membership
+from hasten.launch.launched_rank import LaunchedRank, as_launchers, launched_rank
 
 OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
@@ -32,7 +32,7 @@ TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE
 def test_each_launcher_is_known(
     environment: dict[str, str], expected: tuple[str, int, int, int, int]
 ) -> None:
-    found = membership(environment)
+    found = launched_rank(environment)
     assert found is not None
     assert (found.launcher, found.rank, found.size, found.local_rank, found.local_size) == expected
 
@@ -47,11 +47,11 @@ def test_each_launcher_is_known(
     ],
 )
 def test_without_a_launcher_there_is_no_rank(environment: dict[str, str]) -> None:
-    assert membership(environment) is None
+    assert launched_rank(environment) is None
 
 
 def test_a_script_that_reads_torchruns_names_finds_them() -> None:
-    found = membership(MPICH)
+    found = launched_rank(MPICH)
     assert found is not None
     told = found.variables({})
     assert {name: told[name] for name in TORCHRUN} == TORCHRUN
@@ -60,20 +60,20 @@ def test_a_script_that_reads_torchruns_names_finds_them() -> None:
 
 
 def test_what_is_there_stays() -> None:
-    found = membership(TORCHRUN)
+    found = launched_rank(TORCHRUN)
     assert found is not None
     assert found.variables({**TORCHRUN, "MASTER_ADDR": "a", "MASTER_PORT": "1"}) == {}
 
 
 def test_all_ranks_of_a_launch_agree_on_the_port_and_two_launches_do_not() -> None:
     def port(rank: int, job: str) -> str:
-        return Membership("mpirun", rank, 2, rank, 2, job).variables({})["MASTER_PORT"]
+        return LaunchedRank("mpirun", rank, 2, rank, 2, job).variables({})["MASTER_PORT"]
 
     assert port(0, "a@1") == port(1, "a@1") != port(0, "b@1")
 
 
 def test_between_machines_no_address_is_made_up() -> None:
-    found = membership(SRUN)
+    found = launched_rank(SRUN)
     assert found is not None
     assert "MASTER_ADDR" not in found.variables({})
 
