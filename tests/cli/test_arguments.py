@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
+from types import SimpleNamespace
 
 import pytest
 
-from hasten.cli.main import build_parser
+from hasten.cli.commands import parse
 from hasten.cli.values import MOST_SEED
 
 
-def parsed(*words: str) -> argparse.Namespace:
-    return build_parser().parse_args(words)
+def parsed(*words: str) -> SimpleNamespace:
+    return parse(words)
 
 
 THE_SCRIPTS_OWN = [
@@ -95,6 +95,34 @@ def test_what_makes_no_sense_is_told(
     error = capsys.readouterr().err
     assert any(part in error for part in message.split("|"))
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tnue", "train.py"], "invalid choice: 'tnue' (choose from 'doctor',"),
+        (["tnue", "train.py"], "Did you mean tune?"),
+        (["tune", "--budgt", "3", "train.py"], "unrecognized arguments: --budgt. Did you mean --budget"),
+        (["tune", "--nproc", "3", "train.py"], "Did you mean --nproc-per-node?"),
+        (["tune", "--epochs", "5", "train.py"], "--epochs (the script's own come after its name)"),
+        (["tune", "--budget"], "hasten tune: error: Option '--budget' requires an argument"),
+        (["run", "--no-plan", "--plan", "p.toml", "train.py"], "--plan: not allowed with argument --no-plan"),
+        (["--budget", "3", "tune", "train.py"], "hasten: error: unrecognized arguments: --budget"),
+        (["tune", "--quiet=3", "train.py"], "hasten tune: error: Option '--quiet' does not take a value"),
+    ],
+)
+def test_what_may_have_been_meant(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parsed(*words)
+    said = capsys.readouterr().err
+    assert message in said
+    assert " --help lists the options.\n" in said
+
+
+def test_options_come_before_or_after_the_sign_for_a_module() -> None:
+    for words in (["--strict", "-m", "package.train"], ["-m", "--strict", "package.train"]):
+        found = parsed("run", *words, "--strict", "5")
+        assert (found.strict, found.module, found.arguments) == (True, "package.train", ["--strict", "5"])
 
 
 # ---- seeds

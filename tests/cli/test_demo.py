@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,4 +15,4 @@ def test_what_the_example_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     there = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "PIL" else there(name))
     with pytest.raises(UsageError, match=r"imports PIL: pip install 'hasten\[examples\]'"):
-        demo.execute(argparse.Namespace(budget=1.0))
+        demo.execute(SimpleNamespace(budget=1.0))

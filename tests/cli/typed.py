@@ -33,7 +33,7 @@ def refused(
         before = sorted(folder.rglob("*"))
         try:
             code: object = main(list(words))
-        except SystemExit as end:  # as argparse ends
+        except SystemExit as end:  # of a word that makes no sense
             code = end.code
         printed = capsys.readouterr()
         assert (code, printed.out) == (2, ""), printed

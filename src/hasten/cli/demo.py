@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
+
+import click
 
 from .common import require_platform
 from .tune import DEFAULT_BUDGET
@@ -16,13 +18,18 @@ from .values import positive_seconds
 
 NAME = "demo"
 HELP = "tune a small CNN on real data (Fashion-MNIST, shipped with hasten) and train it under the plan"
+PARAMETERS = (
+    click.Option(
+        ["--budget"],
+        type=positive_seconds,
+        default=DEFAULT_BUDGET,
+        metavar="SECONDS",
+        help=f"time for the tune (default {DEFAULT_BUDGET:.0f})",
+    ),
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--budget", type=positive_seconds, default=DEFAULT_BUDGET, metavar="SECONDS")
-
-
-def execute(arguments: argparse.Namespace) -> int:
+def execute(arguments: SimpleNamespace) -> int:
     from ..errors import UsageError
     from ..examples import path
     from ..report.console import open_console

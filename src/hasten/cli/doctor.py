@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+from types import SimpleNamespace
 
-from .common import add_json, add_script, console_for, require_platform, script_of
+from .common import console_for, require_platform, script_of
+from .options import JSON, script
 
 NAME = "doctor"
 HELP = "say what this machine is and what hinders fast training on it; read a script for devices written in"
+PARAMETERS = (JSON, *script(required=False))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_json(parser)
-    add_script(parser, required=False)
-
-
-def execute(arguments: argparse.Namespace) -> int:
+def execute(arguments: SimpleNamespace) -> int:
     from ..bench.comparing.warnings import before_tuning
     from ..doctor import examine, of_distribution, of_gpus, of_script, protection_here
     from ..machine import this_machine

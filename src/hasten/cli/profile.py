@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-import argparse
+from types import SimpleNamespace
+
+import click
 
 from .. import saying
-from .common import (
-    add_allow_writes,
-    add_json,
-    add_ranks,
-    add_script,
-    add_wait,
-    console_for,
-    require_platform,
-    script_of,
-    stage_of,
-)
+from .common import console_for, require_platform, script_of, stage_of
+from .options import ALLOW_WRITES, JSON, WAIT, ranks, script
 from .values import MOST_STEPS, whole_number
 
 NAME = "profile"
 HELP = "watch a script train for some steps and say where a step's time goes"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--steps", type=whole_number(2, MOST_STEPS), default=30, help="steps to watch (default %(default)s)"
-    )
-    parser.add_argument(
-        "--warmup",
+DEFAULT_STEPS, DEFAULT_WARMUP = 30, 10
+PARAMETERS = (
+    click.Option(
+        ["--steps"],
+        type=whole_number(2, MOST_STEPS),
+        default=DEFAULT_STEPS,
+        metavar="STEPS",
+        help=f"steps to watch (default {DEFAULT_STEPS})",
+    ),
+    click.Option(
+        ["--warmup"],
         type=whole_number(1, MOST_STEPS),
-        default=10,
-        help="steps before, not counted (default %(default)s)",
-    )
-    add_ranks(parser, "watch")
-    add_wait(parser)
-    add_allow_writes(parser)
-    add_json(parser)
-    add_script(parser)
+        default=DEFAULT_WARMUP,
+        metavar="STEPS",
+        help=f"steps before, not counted (default {DEFAULT_WARMUP})",
+    ),
+    *ranks("watch"),
+    WAIT,
+    ALLOW_WRITES,
+    JSON,
+    *script(),
+)
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def execute(arguments: SimpleNamespace) -> int:
     from ..bench.observe import observe
     from ..bench.workers.outside import outside_words
     from ..causes import find_causes

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
-from .common import BACKENDS, add_script, add_techniques, require_platform, script_of
+import click
+
+from .common import require_platform, script_of
+from .options import TECHNIQUES, OneOf, backend, files, nproc_per_node, script
 from .starting import say, start
-from .values import MOST_PROCESSES, file_name, whole_number
+from .values import file_name
 
 if TYPE_CHECKING:
     from ..plans.files import SavedPlan
@@ -20,37 +23,42 @@ NAME = "run"
 HELP = "train to the end under the plan that tune wrote"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--plan", metavar="FILE", type=file_name, help="a plan elsewhere than in .hasten/NAME/plan.toml"
-    )
-    which.add_argument("--no-plan", action="store_true", help="train as without hasten")
-    add_techniques(parser)
-    parser.add_argument(
-        "--strict",
-        action="store_true",
+def _one_of_both(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    given = [name for name in ("plan", "no_plan") if context.params.get(name)]
+    if value and given:
+        raise click.BadParameter(f"not allowed with argument --{given[0].replace('_', '-')}")
+    return value
+
+
+PARAMETERS = (
+    click.Option(
+        ["--plan"],
+        metavar="FILE",
+        type=file_name,
+        help="a plan elsewhere than in .hasten/NAME/plan.toml",
+        callback=_one_of_both,
+        shell_complete=files,
+    ),
+    click.Option(["--no-plan"], is_flag=True, help="train as without hasten", callback=_one_of_both),
+    *TECHNIQUES,
+    click.Option(
+        ["--strict"],
+        is_flag=True,
         help="stop where the plan was made for something else or does not apply",
-    )
-    parser.add_argument(
-        "--nproc-per-node",
-        metavar="N",
-        type=whole_number(1, MOST_PROCESSES),
-        help="train in N processes on this machine, each with its share of the cores",
-    )
-    parser.add_argument(
-        "--ranks",
-        choices=("ours", "script"),
+    ),
+    nproc_per_node("train in N processes on this machine, each with its share of the cores"),
+    click.Option(
+        ["--ranks"],
+        type=OneOf(("ours", "script")),
         help="whether hasten divides the training among processes, or the script does so itself, as under "
         "torchrun (default: as the script reads)",
-    )
-    parser.add_argument(
-        "--backend", choices=BACKENDS, help="stands in for the backend that the script names, on CPUs"
-    )
-    add_script(parser)
+    ),
+    backend("stands in for the backend that the script names, on CPUs"),
+    *script(),
+)
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def execute(arguments: SimpleNamespace) -> int:
     from ..errors import UsageError
     from ..inside.job import Job
     from ..machine import this_machine
@@ -81,7 +89,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return start(job, script, arguments)
 
 
-def _plan(arguments: argparse.Namespace, script: Script) -> tuple[SavedPlan, str]:
+def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
     """The plan that was asked for, and where it comes from."""
     from ..errors import UsageError
     from ..plans.files import SavedPlan, changed, read_plan
@@ -113,7 +121,7 @@ def _plan(arguments: argparse.Namespace, script: Script) -> tuple[SavedPlan, str
     return empty, ""
 
 
-def _about_quality(plan: Plan, arguments: argparse.Namespace, script: Script) -> list[str]:
+def _about_quality(plan: Plan, arguments: SimpleNamespace, script: Script) -> list[str]:
     """What to say where the plan changes the training itself, with the command that judges it."""
     from ..inside.techniques.catalog import CATALOG
     from ..scripts.distribution import distribution_of

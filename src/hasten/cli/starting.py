@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, NoReturn
 
 from .. import saying
@@ -20,7 +20,7 @@ _OWN_NAMES = {"mpi", "ccl", "shm"}  # of backends that a script may name, and to
 _SAID = "HASTEN_SAID"  # tells the ranks of our mpirun that we have spoken already
 
 
-def start(job: Job, script: Script, arguments: Namespace) -> int:
+def start(job: Job, script: Script, arguments: SimpleNamespace) -> int:
     """The exit code; does not return where the script takes our place."""
     from ..doctor import BY_HAND
     from ..errors import UsageError
@@ -190,7 +190,7 @@ def _ourselves() -> list[str]:
     return [sys.executable, *([str(entry)] if entry.name == "hasten" else ["-m", "hasten.cli.main"])]
 
 
-def _without_ranks(arguments: Namespace, script: Script) -> list[str]:
+def _without_ranks(arguments: SimpleNamespace, script: Script) -> list[str]:
     """The words of this command line that each rank of mpirun is given."""
     words = [word for text in arguments.use for word in ("--use", text)]
     words += [word for name in arguments.without for word in ("--without", name)]

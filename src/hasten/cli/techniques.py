@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
+from types import SimpleNamespace
 
-from .common import (
-    add_allow_writes,
-    add_json,
-    add_ranks,
-    add_script,
-    console_for,
-    require_platform,
-    script_of,
-    stage_of,
-)
+from .common import console_for, require_platform, script_of, stage_of
+from .options import ALLOW_WRITES, JSON, ranks, script
 
 NAME = "techniques"
 HELP = "list the techniques, and say which apply to this machine and, if one is named, to a script"
+PARAMETERS = (*ranks("watch"), ALLOW_WRITES, JSON, *script(required=False))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_ranks(parser, "watch")
-    add_allow_writes(parser)
-    add_json(parser)
-    add_script(parser, required=False)
-
-
-def execute(arguments: argparse.Namespace) -> int:
+def execute(arguments: SimpleNamespace) -> int:
     from ..errors import UsageError
     from ..machine import this_machine
     from ..records.codec import to_json

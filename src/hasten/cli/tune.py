@@ -2,57 +2,51 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from types import SimpleNamespace
 
-from .common import (
-    add_allow_writes,
-    add_json,
-    add_ranks,
-    add_script,
-    add_wait,
-    console_for,
-    require_platform,
-    script_of,
-)
+import click
+
+from .common import console_for, require_platform, script_of
+from .options import ALLOW_WRITES, JSON, QUIET, WAIT, OneOf, ranks, script
 from .values import MOST_SEED, positive_seconds, whole_number
 
 NAME = "tune"
 HELP = "find the plan under which a script trains fastest here, with accuracy held"
 DEFAULT_BUDGET = 200.0
 NOT_CHECKED = 6  # the exit code where something was faster, and accuracy could not be checked
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--budget",
+PARAMETERS = (
+    click.Option(
+        ["--budget"],
         type=positive_seconds,
         default=DEFAULT_BUDGET,
         metavar="SECONDS",
-        help="time to spend, guard and confirmation included (default %(default).0f)",
-    )
-    parser.add_argument(
-        "--risk",
-        choices=("exact", "draws", "close", "training"),
+        help=f"time to spend, guard and confirmation included (default {DEFAULT_BUDGET:.0f})",
+    ),
+    click.Option(
+        ["--risk"],
+        type=OneOf(("exact", "draws", "close", "training")),
         default="close",
         help="what a technique may change: only rounding; which random numbers are drawn; the precision; "
-        "the training itself (default %(default)s)",
-    )
-    parser.add_argument(
-        "--seed",
+        "the training itself (default close)",
+    ),
+    click.Option(
+        ["--seed"],
         type=whole_number(0, MOST_SEED),
         default=0,
+        metavar="SEED",
         help="seed for the guard's paired runs, 0 to 2**63 - 1 (default 0)",
-    )
-    add_ranks(parser, "tune")
-    parser.add_argument("--quiet", action="store_true", help="no progress, and only the result")
-    add_wait(parser)
-    add_allow_writes(parser)
-    add_json(parser)
-    add_script(parser)
+    ),
+    *ranks("tune"),
+    QUIET,
+    WAIT,
+    ALLOW_WRITES,
+    JSON,
+    *script(),
+)
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def execute(arguments: SimpleNamespace) -> int:
     from ..errors import OutputLost, Refusal
     from ..report.machine_readable import refusal_json, tune_json, write_json
     from ..report.progress import progress_for

@@ -1,11 +1,12 @@
-"""Values of options, checked before anything is started: for argparse, and where the disk must be asked."""
+"""Values of options, checked before anything is started: their types, and where the disk must be asked."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import stat
 from collections.abc import Callable
+
+import click
 
 from ..errors import UsageError
 
@@ -20,7 +21,7 @@ _WORTH_REPEATING = 60  # characters of what was typed
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:
-    """For argparse: a whole number from ``least`` to ``most``."""
+    """An option's type: a whole number from ``least`` to ``most``."""
 
     def whole(text: str) -> int:
         try:
@@ -29,28 +30,28 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
             value = least - 1
         if not least <= value <= most:
             expected = f"expected a whole number from {least} to {most:,}"
-            raise argparse.ArgumentTypeError(f"{expected}, found {shortened(text)}")
+            raise click.BadParameter(f"{expected}, found {shortened(text)}")
         return value
 
     return whole
 
 
 def positive_seconds(text: str) -> float:
-    """For argparse: seconds above zero, a year at most."""
+    """An option's type: seconds above zero, a year at most."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
     if not 0 < value <= YEAR_SECONDS:
         expected = f"expected seconds above zero, a year ({YEAR_SECONDS:,}) at most"
-        raise argparse.ArgumentTypeError(f"{expected}, found {shortened(text)}")
+        raise click.BadParameter(f"{expected}, found {shortened(text)}")
     return value
 
 
 def file_name(text: str) -> str:
-    """For argparse: anything but an empty name, which would be taken for none."""
+    """An option's type: anything but an empty name, which would be taken for none."""
     if not text:
-        raise argparse.ArgumentTypeError("expected a file, found an empty name")
+        raise click.BadParameter("expected a file, found an empty name")
     return text
 
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import click
+
 from ..saying import say
-from .common import (
-    add_allow_writes,
-    add_json,
-    add_ranks,
-    add_script,
-    add_techniques,
-    add_wait,
-    console_for,
-    require_platform,
-    script_of,
-)
+from .common import console_for, require_platform, script_of
+from .options import ALLOW_WRITES, JSON, QUIET, TECHNIQUES, WAIT, files, ranks, script
 from .values import MOST_SEEDS, file_name, shortened, whole_number
 
 if TYPE_CHECKING:
@@ -28,6 +21,7 @@ if TYPE_CHECKING:
 
 NAME = "verify"
 HELP = "train with and without the plan to the end, over seeds, and say whether quality is held"
+DEFAULT_SEEDS = 3
 EXIT_CODES = {"held": 0, "lost": 5, "cannot tell": 6, "failed": 7}
 EPILOG = (
     "Each run has another seed for torch, random and numpy. Where the script takes its seed as an argument, "
@@ -37,46 +31,66 @@ EPILOG = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--plan", metavar="FILE", type=file_name, help="a plan elsewhere than in .hasten/NAME/plan.toml"
-    )
-    add_techniques(parser)
-    parser.add_argument(
-        "--metric",
+def tolerance_of(text: str) -> Tolerance:
+    """An option's type: "0.5%" of the baseline's value, or "0.002" in the metric's own units."""
+    from ..records.quality import Tolerance
+
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        expected = "expected a number of at least zero, such as 0.002 or 0.5%"
+        raise click.BadParameter(f"{expected}, found {shortened(text)}")
+    return Tolerance(value / 100, True) if text.endswith("%") else Tolerance(value, False)
+
+
+PARAMETERS = (
+    click.Option(
+        ["--plan"],
+        metavar="FILE",
+        type=file_name,
+        help="a plan elsewhere than in .hasten/NAME/plan.toml",
+        shell_complete=files,
+    ),
+    *TECHNIQUES,
+    click.Option(
+        ["--metric"],
         metavar="NAME|[NAME=]PATTERN",
         help="how good the model is: the NAME of what the script tells by hasten.metric(NAME=...) (default: "
         "the first that it tells), or a regular expression whose one group catches the number in the lines "
         "that the script prints, such as 'accuracy ([0-9.]+)'; the last value is the final quality",
-    )
-    parser.add_argument(
-        "--lower-is-better",
-        action="store_true",
+    ),
+    click.Option(
+        ["--lower-is-better"],
+        is_flag=True,
         help="as is assumed of names with loss, error or perplexity in them",
-    )
-    parser.add_argument(
-        "--seeds",
+    ),
+    click.Option(
+        ["--seeds"],
         type=whole_number(2, MOST_SEEDS),
-        default=3,
-        help="trainings of each, 2 at least (default %(default)s)",
-    )
-    parser.add_argument(
-        "--tolerance",
+        default=DEFAULT_SEEDS,
+        metavar="SEEDS",
+        help=f"trainings of each, 2 at least (default {DEFAULT_SEEDS})",
+    ),
+    click.Option(
+        ["--tolerance"],
         type=tolerance_of,
         default="0.5%",
         metavar="WORSE",
-        help="how much worse still counts as held: in the metric's own units, or with a %% sign relative to "
-        "the baseline's value (default 0.5%%)",
-    )
-    parser.add_argument("--quiet", action="store_true", help="no progress, and only the result")
-    add_ranks(parser, "train")
-    add_wait(parser)
-    add_allow_writes(parser)
-    add_json(parser)
-    add_script(parser)
+        help="how much worse still counts as held: in the metric's own units, or with a % sign relative to "
+        "the baseline's value (default 0.5%)",
+    ),
+    QUIET,
+    *ranks("train"),
+    WAIT,
+    ALLOW_WRITES,
+    JSON,
+    *script(),
+)
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def execute(arguments: SimpleNamespace) -> int:
     from ..lock import beside_nobody
     from ..machine import this_machine
     from ..plans.fitting import fit
@@ -118,7 +132,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return EXIT_CODES[verdict.outcome]
 
 
-def _plan(arguments: argparse.Namespace, script: Script) -> SavedPlan:
+def _plan(arguments: SimpleNamespace, script: Script) -> SavedPlan:
     """The plan that was asked for; an empty one where there is none."""
     from ..plans.files import SavedPlan, changed, read_plan
     from ..plans.own import own_plan
@@ -142,20 +156,6 @@ def _nothing(script: Script) -> Exception:
         f"there is no plan for {script.label} to verify, or nothing of it applies here. "
         f"Make one with: hasten tune {script.label}"
     )
-
-
-def tolerance_of(text: str) -> Tolerance:
-    """For argparse: "0.5%" of the baseline's value, or "0.002" in the metric's own units."""
-    from ..records.quality import Tolerance
-
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        expected = "expected a number of at least zero, such as 0.002 or 0.5%"
-        raise argparse.ArgumentTypeError(f"{expected}, found {shortened(text)}")
-    return Tolerance(value / 100, True) if text.endswith("%") else Tolerance(value, False)
 
 
 def _silent(text: str) -> None:

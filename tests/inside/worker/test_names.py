@@ -187,8 +187,8 @@ def test_a_training_works_beside_it(folder: Folder) -> None:
 @pytest.mark.parametrize(
     "name",
     cases(
-        ["rich", "torch", "random", "types", "json", "tomli_w", "psutil", "hasten"],
-        {"rich", "json", "hasten"},
+        ["rich", "click", "torch", "random", "types", "json", "tomli_w", "psutil", "hasten"],
+        {"rich", "click", "json", "hasten"},
     ),
 )
 @pytest.mark.parametrize("path", ["", "."], ids=["beside it", "on PYTHONPATH"])
