@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -9,6 +10,12 @@ import pytest
 
 Record = Callable[[Mapping[str, str]], Path]
 Programs = Callable[[str, str], None]
+
+
+@pytest.fixture(autouse=True)
+def no_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on paper is not asked for the GPUs of this one."""
+    monkeypatch.setitem(sys.modules, "pynvml", None)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""How the GPUs of this machine are joined, as ``nvidia-smi topo -m`` tells.
+"""How the GPUs of this machine are joined: by NVML, or as ``nvidia-smi topo -m`` tells.
 
 Source: nvidia-smi(1), "Topology", and the legend under the table that it prints.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from hasten.machine import nvml
 from hasten.machine.probe import output_of
 from hasten.records.machine import GpuLinks
 
@@ -16,8 +17,8 @@ _UNDERLINED = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def gpu_links() -> GpuLinks | None:
-    """None where there are not at least two GPUs, or nvidia-smi tells nothing of them."""
-    return read_links(output_of("nvidia-smi", "topo", "-m"))
+    """None where there are not at least two GPUs, or neither tells anything of them."""
+    return nvml.links() or read_links(output_of("nvidia-smi", "topo", "-m"))
 
 
 def read_links(text: str) -> GpuLinks | None:

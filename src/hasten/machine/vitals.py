@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from hasten.machine import nvml
 from hasten.machine.container import groups_around
 from hasten.machine.probe import number_in, output_of, text_of
 from hasten.records.vitals import Vitals
@@ -19,7 +20,7 @@ _IDLE_SECONDS = 0.5
 
 
 def vitals(root: Path = Path("/"), gpus: bool = False) -> Vitals:
-    """A reading of now. ``gpus``: ask ``nvidia-smi`` too, which takes a while."""
+    """A reading of now. ``gpus``: their clocks too, which takes a while."""
     busy, everything = _ticks(root)
     swapping = _named_numbers(root / "proc/vmstat")
     quotas = [_named_numbers(group / "cpu.stat") for group in groups_around("cpu", root)]
@@ -30,7 +31,7 @@ def vitals(root: Path = Path("/"), gpus: bool = False) -> Vitals:
         quota_stops=sum(quota.get("nr_throttled", 0) for quota in quotas),
         swapped_pages=swapping.get("pswpin", 0) + swapping.get("pswpout", 0),
         heat_stops=sum(_heat_stops(root)),
-        gpu_clocks=tuple(_gpu_clocks()) if gpus else (),
+        gpu_clocks=(nvml.clocks() or tuple(_by_nvidia_smi())) if gpus else (),
     )
 
 
@@ -67,6 +68,6 @@ def _heat_stops(root: Path) -> Iterator[int]:
     return (number_in(text_of(core)) or 0 for core in cores)
 
 
-def _gpu_clocks() -> Iterator[int]:
+def _by_nvidia_smi() -> Iterator[int]:
     asked = output_of("nvidia-smi", "--query-gpu=clocks.sm", "--format=csv,noheader,nounits")
     return (number_in(line.strip()) or 0 for line in asked.splitlines())
