@@ -16,7 +16,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import Call, NotApplicable, Training
 from .base import Technique
-from .support.products import device_of
+from .support.cuda_only import device_for, refuse_elsewhere, refuse_without_gpu
 
 
 class CudnnBenchmark(Technique):
@@ -33,22 +33,18 @@ class CudnnBenchmark(Technique):
 
     @classmethod
     def refuse_machine(cls, machine: Machine) -> list[str]:
-        return [] if machine.accelerators else ["this machine has no NVIDIA GPU"]
+        return refuse_without_gpu(machine)
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        reasons = cls.refuse_machine(facts.machine)
-        if not reasons and facts.devices != {"cuda"}:
-            reasons.append("the training is not on a CUDA GPU")
+        reasons = cls.refuse_machine(facts.machine) or refuse_elsewhere(facts)
         if not any(root.convolutions for root in facts.observation.roots):
             reasons.append("the model has no 2-d convolutions")
         return reasons
 
     def install(self, training: Training, settings: Settings) -> None:
         cudnn = training.torch.backends.cudnn
-        device = device_of(training)
-        if device is not None and device.type != "cuda":
-            raise NotApplicable(f"the training is on {device}, and cuDNN is for CUDA")
+        device_for(training, "cuDNN")
         if cudnn.benchmark:
             raise NotApplicable("the script sets torch.backends.cudnn.benchmark itself")
         if cudnn.deterministic:

@@ -27,6 +27,7 @@ from ..internals.modules import compiled_call, plain_call, put_call
 from ..observing.compiling import BlockSlot
 from ..training import NotApplicable, Training
 from .base import Technique
+from .support.cuda_only import refuse_elsewhere
 
 _LEAST_CAPABILITY = (8, 9)  # Ada and Hopper
 _DIVISOR = 16  # of both sides, and of the rows that come in, for the kernels
@@ -52,10 +53,7 @@ class Fp8(Technique):
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        reasons = cls.refuse_machine(facts.machine)
-        if not reasons and facts.devices != {"cuda"}:
-            reasons.append("the training is not on a CUDA GPU")
-        return reasons
+        return cls.refuse_machine(facts.machine) or refuse_elsewhere(facts)
 
     def install(self, training: Training, settings: Settings) -> None:
         torch = training.torch

@@ -17,8 +17,9 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import Call, NotApplicable, Training
 from .base import Technique
+from .support.cuda_only import device_for, refuse_elsewhere, refuse_without_gpu
 from .support.float32_precision import Float32Precision
-from .support.products import device_of, product_changes
+from .support.products import product_changes
 
 _LEAST_CAPABILITY = (8, 0)  # Ampere
 
@@ -39,22 +40,18 @@ class Tf32(Technique):
 
     @classmethod
     def refuse_machine(cls, machine: Machine) -> list[str]:
-        return [] if machine.accelerators else ["this machine has no NVIDIA GPU"]
+        return refuse_without_gpu(machine)
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        reasons = cls.refuse_machine(facts.machine)
-        if not reasons and facts.devices != {"cuda"}:
-            reasons.append("the training is not on a CUDA GPU")
+        reasons = cls.refuse_machine(facts.machine) or refuse_elsewhere(facts)
         if all("float32" not in root.dtypes for root in facts.observation.roots):
             reasons.append("there are no float32 parameters")
         return reasons
 
     def install(self, training: Training, settings: Settings) -> None:
         torch = training.torch
-        device = device_of(training)
-        if device is not None and device.type != "cuda":
-            raise NotApplicable(f"the training is on {device}, and TensorFloat-32 is for CUDA")
+        device = device_for(training, "TensorFloat-32")
         if device is not None and torch.cuda.get_device_capability(device) < _LEAST_CAPABILITY:
             raise NotApplicable("this GPU has no TensorFloat-32: it came with compute capability 8.0")
         matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn

@@ -1,0 +1,76 @@
+"""DataLoaders built with larger batches than the script asks for, where they draw in random order."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....records.observation import Loader
+from ...observing.identify import length_of
+from ...training import Training
+
+
+def is_large_enough(loader: Loader, factor: int) -> bool:
+    """Whether its batches can be ``factor`` times as large: no stream, no batch sampler of the script's."""
+    known = loader.samples is not None and not loader.iterable and loader.batch_size is not None
+    return known and loader.batch_size * factor <= loader.samples  # type: ignore[operator]
+
+
+@dataclass
+class LargerBatches:
+    """What was done to loaders. ``sizes``: by dataset, the batch size as written and as built."""
+
+    factor: int
+    sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
+    datasets: list[Any] = field(default_factory=list)  # alive, so that their numbers stay theirs
+    why_not: str = ""
+
+    def build(self, training: Training) -> None:
+        """From now on loaders are enlarged as they are built: only then does the script see their length."""
+        from torch.utils.data import DataLoader
+
+        signature = inspect.signature(vars(DataLoader)["__init__"])
+
+        def building(original: Any) -> Any:
+            def __init__(loader: Any, *args: Any, **kwargs: Any) -> None:
+                try:
+                    bound = signature.bind(loader, *args, **kwargs)
+                except TypeError:
+                    original(loader, *args, **kwargs)  # which says what is wrong
+                    return
+                self.change(bound.arguments, training.torch)
+                original(*bound.args, **bound.kwargs)
+
+            return __init__
+
+        training.seams.replace(DataLoader, "__init__", building)
+
+    def change(self, arguments: dict[str, Any], torch: Any) -> None:
+        """Enlarge the batch among the ``arguments`` of a loader about to be built, if it trains."""
+        dataset, size = arguments.get("dataset"), arguments.get("batch_size", 1)
+        if (
+            size is None
+            or arguments.get("batch_sampler") is not None
+            or not _in_random_order(arguments, torch)
+        ):
+            return
+        if self.sizes.get(id(dataset), (0, 0))[1] == size:
+            return  # built anew from one of ours, as Lightning does
+        samples = length_of(dataset)
+        if samples is None or size * self.factor > samples:
+            self.why_not = f"a batch of {size * self.factor} is more than the {samples} samples there are"
+            return
+        self.sizes[id(dataset)] = (size, size * self.factor)
+        self.datasets.append(dataset)
+        arguments["batch_size"] = size * self.factor
+
+
+def _in_random_order(arguments: dict[str, Any], torch: Any) -> bool:
+    data = torch.utils.data
+    if isinstance(arguments.get("dataset"), data.IterableDataset):
+        return False
+    sampler = arguments.get("sampler")
+    if sampler is None:
+        return bool(arguments.get("shuffle"))
+    return not isinstance(sampler, data.SequentialSampler) and bool(getattr(sampler, "shuffle", True))
