@@ -28,6 +28,7 @@ def render(mpirun: str, version: str, count: int, command: Sequence[str], as_roo
 
 
 def version_of(mpirun: str) -> str:
+    """All that it prints of its version, several lines; "" where it cannot be started."""
     return output_of(mpirun, "--version")
 
 

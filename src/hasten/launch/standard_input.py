@@ -71,6 +71,8 @@ class _Whole:
 
 
 class Nothing(_Whole):
+    """Of a standard input that is closed, a folder or /dev/null itself: workers get /dev/null."""
+
     def give(self) -> None:
         return None
 

@@ -19,5 +19,6 @@ def torch_build() -> TorchBuild:
 
 
 def read_build(text: str) -> TorchBuild:
+    """``text``: of torch/version.py. What it does not tell is ""."""
     found = dict(re.findall(r"^(__version__|cuda|hip)\b[^=]*=\s*['\"]([^'\"]*)['\"]", text, re.MULTILINE))
     return TorchBuild(found.get("__version__", ""), found.get("cuda", ""), found.get("hip", ""))

@@ -29,6 +29,7 @@ class LossCurve:
         return self.held is not None
 
     def to_json(self) -> dict[str, Any]:
+        """Every field by its name; nothing where it was not asked for."""
         return _fields_of(self) if self else {}
 
 
@@ -88,6 +89,7 @@ class SingleSteps:
         return self.held is not None or bool(self.left_out)
 
     def to_json(self) -> dict[str, Any]:
+        """Every field by its name; nothing where it was not asked for."""
         return _fields_of(self) if self else {}
 
 

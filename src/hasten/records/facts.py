@@ -25,4 +25,5 @@ class Facts:
 
     @property
     def on_cpu(self) -> bool:
+        """All of the training; False where nothing tells what it is on."""
         return self.devices == {"cpu"}

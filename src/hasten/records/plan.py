@@ -48,10 +48,12 @@ class Plan:
         return isinstance(other, Plan) and self.key == other.key
 
     def to_json(self) -> dict[str, dict[str, Value]]:
+        """Settings by technique, in the order of adoption."""
         return {name: dict(settings) for name, settings in self.techniques.items()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Settings]) -> Plan:
+        """What ``to_json`` made. Whether there are such techniques and settings is not looked at."""
         return cls({name: dict(settings) for name, settings in data.items()})
 
 

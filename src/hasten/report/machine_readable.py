@@ -23,6 +23,9 @@ from .words import step_words
 
 
 def tune_json(result: TuneResult) -> dict[str, Any]:
+    """``speedup`` is the claim and ``ratio`` the same as time over time, both null without one; ``measured``
+    is what confirmation measured, claimed or not. Ratios come with both ends of their intervals.
+    """
     return {
         "outcome": result.outcome,
         "reason": result.reason,

@@ -25,6 +25,7 @@ def technique_words(name: str, settings: Settings) -> str:
 
 
 def settings_words(settings: Settings) -> str:
+    """Those of one technique: "count=2, bind=cores"."""
     return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 

@@ -32,6 +32,7 @@ class Script:
 
     @property
     def argv(self) -> tuple[str, ...]:
+        """What follows ``python``, or ``python -m``: the file or the module, then its own arguments."""
         return (self.module or self._file, *self.arguments)
 
     @property
@@ -56,6 +57,7 @@ class Script:
         return tuple(dict.fromkeys((str(Path.cwd().resolve()), *own)))
 
     def digest(self) -> str:
+        """Of what it says now, as ``sources.digest_of`` has it."""
         return digest_of(self.path)
 
 
@@ -126,6 +128,7 @@ class Workspace:
 
     @property
     def root(self) -> Path:
+        """``.hasten``, relative to the working directory, as are all paths here."""
         return Path(safe_files.ROOT)
 
     @property

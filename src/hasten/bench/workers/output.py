@@ -47,4 +47,5 @@ def keep_ends(path: Path, most: int = 2**20) -> None:
 
 
 def open_output(path: Path | None) -> IO[bytes] | None:
+    """To write after what is there; None for ours, which a worker inherits. Raises UnsafeFile."""
     return None if path is None else safe_files.append(path)

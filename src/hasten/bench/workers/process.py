@@ -130,6 +130,7 @@ class WorkerProcess:
         return ""
 
     def observation(self) -> Observation:
+        """What was seen of its training so far."""
         return self._ask(messages.Observe(), "it was watched").observation
 
     def proofs(self) -> tuple[Proof, ...]:
@@ -140,6 +141,7 @@ class WorkerProcess:
         return answer.proofs
 
     def trace(self) -> tuple[StepTrace, ...]:
+        """Of the steps so far, by a worker whose job records it."""
         return self._ask(messages.TellTrace(), "its training was compared").steps
 
     def finish(self, timeout: float | None) -> tuple[ScriptEnded, str]:

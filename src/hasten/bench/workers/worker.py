@@ -18,25 +18,35 @@ Heard = TypeVar("Heard", bound=Message)
 
 
 class Worker(Protocol):
-    """``process.WorkerProcess`` says what each of these does."""
+    """``process.WorkerProcess`` says what each of these does.
+
+    What asks the worker raises ScriptOver where its script has ended, and WorkerError where the process is
+    gone or does not answer.
+    """
 
     @property
-    def plan(self) -> Plan: ...
+    def plan(self) -> Plan:
+        """What is in force."""
 
     @property
-    def history(self) -> Sequence[Step]: ...
+    def history(self) -> Sequence[Step]:
+        """All steps so far, the first one included."""
 
     @property
-    def setup_seconds(self) -> float: ...
+    def setup_seconds(self) -> float:
+        """What setting up the techniques in force has cost, as last told."""
 
     @property
-    def protection(self) -> str: ...
+    def protection(self) -> str:
+        """How it is kept from writing; "" until it has started, and where it is not."""
 
     @property
-    def child(self) -> str: ...
+    def child(self) -> str:
+        """The first process that the script started itself before its first step; "" for none."""
 
     @property
-    def uppers(self) -> Mapping[str, str]: ...
+    def uppers(self) -> Mapping[str, str]:
+        """The folders that take what it writes, by the folders it writes to."""
 
     def wait_started(self, timeout: float = ...) -> None: ...
 

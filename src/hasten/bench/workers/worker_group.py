@@ -51,6 +51,7 @@ class WorkerGroup:
 
     @property
     def setup_seconds(self) -> float:
+        """Of the rank that took longest."""
         return max(rank.setup_seconds for rank in self.ranks)
 
     @property
