@@ -1,8 +1,8 @@
 """Entry of a worker process: ``python bootstrap.py`` with the job in the environment.
 
-Run by path and not by ``-m``, so that hasten may live in another environment than the script's: only this
-package is made importable, nothing else of where it is installed. Python's own modules are taken from where
-Python is, whatever lies on the script's path.
+Run by path and not by ``-m``, so that hasten may be installed in another environment than the script's: only
+this package is made importable, nothing else of that environment. Python's own modules are taken from
+Python's library, whatever lies on the script's path.
 """
 
 import os

@@ -10,18 +10,21 @@ from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
 
 VARIABLE = "HASTEN_JOB"
-IN_FLOAT64, WITH_SUM = "float64", "sum"  # files in a rehearsal's folder: to compute so, to weigh losses so
-CLOCKS, AHEAD = "clocks", "clocks-ahead"  # others there: to stand in for the clocks, to let them run ahead
-SHORT, EPOCH = "short-epochs", "epoch-ended"  # to end each epoch after some batches; one has ended by itself
-COURSE = "one-process.trace"  # where one process leaves what it came to
-DIFFERENT = "different-*"  # what a rehearsal's ranks leave there where they are not one process
+# Files in a rehearsal's folder. Their presence asks for something:
+IN_FLOAT64, WITH_SUM = "float64", "sum"  # compute in float64; take the loss for a sum over samples
+CLOCKS, AHEAD = "clocks", "clocks-ahead"  # replace the clocks; let them run ahead
+SHORT = "short-epochs"  # end each epoch after a few batches
+# or tells something:
+EPOCH = "epoch-ended"  # an epoch has ended by itself
+COURSE = "one-process.trace"  # the course of the training in one process
+DIFFERENT = "different-*"  # how a rank differs from one process
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """Folders that must be protected, where to put layers, and layers kept from an earlier worker, by the
-    place that they cover. ``through`` are folders that are written as they are; ``aside``, one of them,
-    goes with the trials.
+    """``folders`` must be protected; ``layers`` is where their layers go; ``prelude`` has layers kept from an
+    earlier worker, by the place that they cover. ``through`` are folders that are written as they are;
+    ``aside``, one of them, is removed with the trials.
     """
 
     folders: tuple[str, ...]
@@ -29,12 +32,14 @@ class Sandbox:
     prelude: Mapping[str, str] = field(default_factory=dict)
     through: tuple[str, ...] = ()
     aside: str = ""
-    required: bool = True  # then writes are denied where they cannot be led elsewhere, or no script starts
+    required: bool = (
+        True  # where no overlay can be laid writes are denied; if they cannot be, no script starts
+    )
 
 
 @dataclass(frozen=True)
 class Perturbation:
-    """Noise added to a baseline, as large as a plan's rounding: ``relative`` to what each layer computes."""
+    """Noise added to a baseline, as large as a plan's rounding, ``relative`` to each layer's values."""
 
     relative: float
     redraw: bool = False  # other random numbers than the baseline's, from the first step on
@@ -49,8 +54,8 @@ class Ranks:
     batches. ``store``: where they meet, by ``file:///PATH`` (a file that does not exist yet and that all see,
     a new one for each launch) or by ``tcp://HOST:PORT``, which rank 0 serves. ``memory``: two descriptors of
     empty memory (memfd_create) that all inherit, for ranks that see neither each other's /proc nor /dev/shm;
-    without, they find memory themselves. A rank binds itself to ``cores``, by their numbers, if there are
-    any; the number of threads, and CUDA_VISIBLE_DEVICES, are up to the launcher.
+    without, they find memory themselves. A rank binds itself to ``cores`` (their numbers), if there are any;
+    the launcher sets the number of threads and CUDA_VISIBLE_DEVICES.
     """
 
     rank: int
@@ -60,16 +65,16 @@ class Ranks:
     backend: str = "shm"  # or "gloo", "nccl", "mpi4py", "ccl"
     memory: tuple[int, ...] = ()
     cores: tuple[int, ...] = ()
-    timeout_seconds: float = 600.0  # after which a rank that does not come is given up
+    timeout_seconds: float = 600.0  # how long the others wait for a rank
     sync_batch_norm: bool = False
     findings: Findings | None = None  # of a rehearsal; None only in a rehearsal
 
 
 @dataclass(frozen=True)
 class OwnGroup:
-    """The script makes its process groups itself; the environment says which rank it is. ``backend`` stands
-    in for those that it names, unless they are for GPUs; "" where none is to. ``port``: where the ranks of a
-    trial meet, whatever port the script names, since other trials may stand beside it; 0 for the script's.
+    """The script makes its process groups itself; the environment says which rank it is. ``backend`` replaces
+    those that it names, unless they are for GPUs; "" keeps them. ``port``: where the ranks of a trial meet,
+    whatever port the script names, since other trials may run beside it; 0 for the script's.
     """
 
     backend: str = ""
@@ -78,7 +83,7 @@ class OwnGroup:
 
 @dataclass(frozen=True)
 class Job:
-    """``plan`` is in force from the first step on; whoever converses with the worker may switch it later."""
+    """``plan`` is in force from the first step on; the coordinator may switch it later."""
 
     argv: tuple[str, ...]
     machine: Machine
@@ -96,9 +101,9 @@ class Job:
     ranks: Ranks | None = None  # None: it trains alone, or knows of the others itself
     own_group: OwnGroup | None = None
     terminal: tuple[int, ...] = ()  # columns and lines of the user's, where our output goes into files
-    rehearsal: str = ""  # folder of a rehearsal: a world of one leaves there what the ranks are to find
+    rehearsal: str = ""  # folder of a rehearsal: one process leaves there what the ranks are compared with
 
     @property
     def timed(self) -> bool:
-        """Whether anybody asks what single steps take: nobody does of a whole training, or of a run."""
+        """Whether single steps are timed: not in a whole training, nor in a run."""
         return self.descriptor is not None and not self.whole

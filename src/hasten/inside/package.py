@@ -1,4 +1,4 @@
-"""Where our own code lies: frames and modules from there are not the script's."""
+"""Where our own code is: frames and modules from there are not the script's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All the random state that a training draws from, wherever it is: the one place that knows of it.
+"""All the global random state that a training draws from: torch's, its devices', Python's and numpy's.
 
 Generators that a script makes for itself (``torch.Generator``, ``numpy.random.default_rng``) are its own:
 what is drawn from them is the same in two runs if nothing else differs.
@@ -15,7 +15,7 @@ from typing import Any
 from .internals.others import in_bad_fork, name_of_private_device
 
 State = dict[str, Any]
-"""By stream: "torch" (of the CPU), "devices" (by kind, a list of one for each device), "random", "numpy"."""
+"""By stream: "torch" (the CPU's), "devices" (by kind: a state for each device), "random", "numpy"."""
 DRAWING_IN_PLACE = (  # methods of a tensor that fill it with random numbers
     *("normal_", "uniform_", "bernoulli_", "random_", "exponential_", "log_normal_", "cauchy_"),
     "geometric_",
@@ -36,7 +36,7 @@ def state_of_streams(torch: Any) -> State:
 
 
 def set_streams(torch: Any, state: State) -> None:
-    """Put the streams where they stood. Devices that nobody uses here are left alone."""
+    """Put the streams back to ``state``. Devices that are not in use here are left alone."""
     torch.set_rng_state(state["torch"])
     here = dict(_devices(torch))
     for kind, states in state["devices"].items():
@@ -49,7 +49,7 @@ def set_streams(torch: Any, state: State) -> None:
 
 
 def seed_streams(torch: Any, seed: int) -> None:
-    """Begin all of them anew; torch seeds those of its devices, too, also of such as are not in use yet."""
+    """Seed all of them; torch also seeds its devices, those not in use yet included."""
     torch.manual_seed(seed % _MOST_SEED)
     random.seed(seed)
     numpy = sys.modules.get("numpy")
@@ -63,19 +63,19 @@ def seed_numpy(numpy: Any, seed: int) -> None:
 
 
 def another_seed(*numbers: int) -> int:
-    """From several numbers one that no sum of them is: generators take but half of its bits, some of them,
-    and 2**32 - 1 and 1 more would be 0 there.
+    """One seed from several numbers, by hashing. A sum would not do: some generators take only the lower 32
+    bits, where different sums can be equal.
     """
     return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest(), "big") % _MOST_SEED
 
 
 def fingerprint(torch: Any) -> tuple[Any, ...]:
-    """Equal where all streams stand alike, and alike in two processes."""
+    """Equal where all streams are in the same state, in two processes too."""
     return tuple(comparable(state_of_streams(torch)))
 
 
 def comparable(state: State) -> Iterator[tuple[str, Any]]:
-    """Each stream by its name, as what is equal where it stands alike."""
+    """Each stream's name, and a value that is equal where its state is."""
     yield "torch", _bytes(state["torch"])
     yield "random", state["random"]
     if state["numpy"] is not None:
@@ -86,7 +86,7 @@ def comparable(state: State) -> Iterator[tuple[str, Any]]:
 
 
 def _devices(torch: Any) -> Iterator[tuple[str, Any]]:
-    """The kinds of devices whose generators this process may look at: asking others would wake them up."""
+    """The kinds of devices whose generators this process may read: reading others would initialise them."""
     for kind in dict.fromkeys((*_KINDS, name_of_private_device(torch))):
         module = getattr(torch, kind, None)
         if module is None or in_bad_fork(module):

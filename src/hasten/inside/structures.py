@@ -36,7 +36,7 @@ def map_tensors(torch: Any, value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def tensors_of(torch: Any, value: Any) -> list[Any]:
-    """The tensors in ``value``, in the order in which ``map_tensors`` comes to them."""
+    """The tensors in ``value``, in the order in which ``map_tensors`` visits them."""
     found: list[Any] = []
 
     def take(tensor: Any) -> Any:

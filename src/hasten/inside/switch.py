@@ -14,23 +14,23 @@ from .training import NotApplicable, Training
 
 
 class Switchboard:
-    """The plan in force. Each technique that is on has one instance here, which keeps what its removal
-    needs.
+    """The plan in force. Each technique that is on has one instance here, which keeps what it needs to be
+    removed.
     """
 
     def __init__(self, training: Training) -> None:
         self._training = training
         self._on: dict[str, Technique] = {}
-        self._left_out: dict[str, str] = {}  # technique of the plan: why it applies no longer
+        self._left_out: dict[str, str] = {}  # technique of the plan: why it no longer applies
         self._started: dict[str, Technique] = {}  # of process scope: for as long as the process lasts
-        self._not_started: dict[str, str] = {}  # and why others could not be
+        self._not_started: dict[str, str] = {}  # technique of process scope: why it could not be started
         self.plan = BASELINE
         self.failed = ""  # the technique that was not applicable at the last switch
 
     def start(self, plan: Plan) -> None:
         """Start the plan's techniques of process scope, before the script goes on.
 
-        One that cannot be is told of where the plan is put in force.
+        One that cannot be started is reported when the plan is put in force.
         """
         starting = plan.only({name for name in plan.techniques if CATALOG[name].scope == "process"})
         while (apart := within(starting, CATALOG)) is not None:

@@ -1,6 +1,4 @@
-"""The training as techniques see it: the modules that are trained, their optimizers, and three places to
-step in.
-"""
+"""The training as techniques see it: the trained modules, their optimizers, and where techniques hook in."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from .seams import Seams
 
 Call = Callable[..., Any]
 ForwardWrapper = Callable[[Any, Call, tuple[Any, ...], dict[str, Any]], Any]
-"""(root, call, args, kwargs) -> output: stands around a root's forward pass and must call ``call``."""
+"""(root, call, args, kwargs) -> output: wraps a root's forward pass and must call ``call``."""
 FetchProvider = Callable[[Any, Sequence[Any], Any], "list[Any] | None"]
 """(dataset, indices, collate function) -> samples, or None to let the dataset answer."""
 BatchProvider = Callable[[Any, Sequence[Any], Any], Any]
@@ -23,14 +21,12 @@ None. Asked before any FetchProvider.
 
 
 class NotApplicable(Exception):
-    """A technique found, with the live training before it, that it cannot take effect. The message says
-    why.
-    """
+    """A technique found on the running training that it cannot take effect. The message says why."""
 
 
 class Training:
-    """What techniques may touch. Roots and optimizers are held weakly: a finished model is the script's to
-    free.
+    """What techniques may touch. Roots and optimizers are held weakly: the script decides when a model is
+    freed.
     """
 
     def __init__(self, torch: ModuleType, seams: Seams, available_bytes: int) -> None:
@@ -43,10 +39,9 @@ class Training:
         self.after_steps: dict[str, Callable[[], None]] = {}  # called at the end of every step
         self.datasets: dict[int, Any] = {}  # id -> dataset that a loader read from
         self.training_datasets: dict[int, Any] = {}  # id -> dataset whose samples reached a training step
-        self.kept: dict[str, Any] = {}  # what a technique leaves for its next time on: caches, never effects
-        self.obstacles: dict[str, None] = {}  # why what is trained cannot be followed
-        # over ranks, after a backward pass: the script wraps a model for that
-        self.averages_gradients = False
+        self.kept: dict[str, Any] = {}  # what a technique keeps while it is off: caches, never effects
+        self.obstacles: dict[str, None] = {}  # why the training cannot be followed
+        self.averages_gradients = False  # over ranks, by a wrapper of the script's (DistributedDataParallel)
         self.this_rank: Any = None  # what makes this process one of several ranks
         self.changed = False  # a root or an optimizer came since this was cleared
         self.parts_added = 0  # roots and optimizers, in all
@@ -77,7 +72,7 @@ class Training:
         self._part_came()
 
     def number_of(self, optimizer: Any) -> int:
-        """Which of ``optimizers`` it is; one that is met for the first time is added."""
+        """Its index among ``optimizers``; a new one is added."""
         for number, ref in enumerate(self._optimizers):
             if ref() is optimizer:
                 return number
@@ -94,20 +89,20 @@ class Training:
         self.parts_added += 1
 
     def wrap_innermost(self, name: str, wrapper: ForwardWrapper) -> None:
-        """Install ``wrapper`` beneath all others: what it is given to call is the root's own."""
+        """Install ``wrapper`` beneath all others: the call that it wraps is the root's own."""
         others = dict(self.forward_wrappers)
         self.forward_wrappers.clear()
         self.forward_wrappers.update({name: wrapper, **others})
 
     def forget(self) -> None:
-        """Let nothing of ours stand around a call any more."""
+        """Take off all wrappers and providers."""
         self.forward_wrappers.clear()
         self.fetch_providers.clear()
         self.batch_providers.clear()
         self.after_steps.clear()
 
     def step_ended(self) -> None:
-        """Let techniques act between two steps."""
+        """Call what techniques do between two steps."""
         if self.after_steps:
             for act in list(self.after_steps.values()):
                 act()

@@ -1,1 +1,1 @@
-"""Training in several processes. What is here imports torch, and is imported by nobody before torch is."""
+"""Training in several processes. Modules here import torch: they are imported only once torch is."""

@@ -1,12 +1,12 @@
 """Do the slices' gradients add up to one process's gradient, and by what weights?
 
-The sum of squares that remains tells how far the weighted sum departs. Where it does, the weights that would
-fit best tell why: a loss that divides by something else than the number of samples has other weights, and a
-loss that depends on the batch as a whole has none.
+The residual tells how far the weighted sum is from one process's gradient. Where it is large, a least-squares
+fit of the weights tells why: a loss that divides by something else than the number of samples fits with other
+weights, and a loss that depends on the batch as a whole fits with none.
 
-In float32 the two departs by rounding, and where a unit turns under it (ReLU, max pooling) by more. Such
-noise has no direction of its own in many dimensions, so it hardly moves the fitted weights; a wrong
-denominator moves nothing else. So the weights are held to a narrow tolerance, the remainder to a wide one.
+In float32 the two differ by rounding, and by more where rounding switches a unit (ReLU, max pooling). Such
+noise points in a random direction of many dimensions, so it hardly moves the fitted weights; a wrong
+denominator moves nothing else. So the weights have a narrow tolerance, the residual a wide one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 EXACT = 1e-10  # relative, in float64
-ROUNDED = 1e-4  # what sums of float32 in another order come to
-TURNED = 0.02  # where units turned under rounding
+ROUNDED = 1e-4  # of sums of float32 in another order
+TURNED = 0.02  # where rounding switched units
 LOWER = 0.1  # under bfloat16 and float16
 WEIGHTS = 0.004  # of fitted weights from those that were used, in float32; times five in lower precision
 _SINGULAR = 1e-9  # gradients that point the same way determine no weights
@@ -28,15 +28,15 @@ _SINGULAR = 1e-9  # gradients that point the same way determine no weights
 
 @dataclass
 class Agreement:
-    """Of one backward pass, gathered parameter by parameter: what one process made of it against the slices'.
+    """Compares one backward pass of one process with those of the slices, parameter by parameter.
 
-    ``shares``: each rank's part of the samples, and ``counts`` whether it has one.
+    ``shares``: each rank's part of the samples; ``counts``: whether it has one.
     """
 
     shares: Sequence[float]
     counts: Sequence[bool]
-    products: Any = None  # of the ranks' gradients with each other
-    with_whole: Any = None  # of each with one process's
+    products: Any = None  # dot products of the ranks' gradients with each other
+    with_whole: Any = None  # of each with one process's gradient
     whole: float = 0.0
     apart: dict[str, float] = field(default_factory=lambda: {"mean": 0.0, "sum": 0.0})
 
@@ -56,13 +56,13 @@ class Agreement:
         return {"mean": list(self.shares), "sum": [float(counts) for counts in self.counts]}
 
     def residual(self, kind: str) -> float:
-        """How far the sum by those weights is from one process's gradient, relative to it."""
+        """The distance of the weighted sum from one process's gradient, relative to that."""
         if self.whole == 0.0:
             return 0.0 if self.apart[kind] == 0.0 else math.inf
         return math.sqrt(self.apart[kind] / self.whole)
 
     def fitted(self) -> tuple[list[float], float]:
-        """The weights that fit best, of the ranks that count, and the relative residual that stays."""
+        """The weights that fit best, of the ranks that count, and the relative residual with them."""
         if self.products is None or not self.whole:
             return [], 0.0
         chosen = [rank for rank, counts in enumerate(self.counts) if counts]
@@ -109,7 +109,7 @@ class Agreement:
 
 
 def plain(gradient: Any) -> Any:
-    """Flat, in float64, on the CPU; of a sparse one, what it stands for."""
+    """A copy that is flat, dense, in float64 and on the CPU."""
     dense = gradient.to_dense() if gradient.layout != torch.strided else gradient
     return dense.detach().to("cpu", torch.float64).reshape(-1).clone()
 

@@ -1,4 +1,4 @@
-"""In a rehearsal a rank draws, for its part of a batch, the numbers that one process draws for that part."""
+"""In a rehearsal a rank draws the same random numbers for its part of a batch as one process does."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .slicing import Slice
 
 
 class AlignedDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Whatever is drawn for each sample of a slice is drawn for the whole batch, and cut.
+    """What would be drawn for each sample of a slice is drawn for the whole batch, and cut.
 
-    That is told by the first dimension, of what is drawn or of the size asked for. So random streams stay
-    where they are in one process, and so do noise and its gradients.
+    A draw is one for each sample if the first dimension, of the tensor or of the size asked for, is the
+    slice's. So the random streams move as in one process, and noise and its gradients are the same.
     """
 
     def __init__(self, current: Callable[[], Slice | None]) -> None:
@@ -66,8 +66,8 @@ _DROPOUTS = ("dropout", "alpha_dropout", "feature_alpha_dropout", "dropout1d", "
 
 
 def without_dropout(seams: Seams) -> None:
-    """Functions and layers that drop out at random do nothing from now on: whose number of draws is of
-    another form than the batch's cannot be aligned.
+    """From now on dropout does nothing, in functions and layers. It may draw in another shape than the
+    batch's, which cannot be aligned.
     """
     functional = torch.nn.functional
 
@@ -95,7 +95,7 @@ def without_dropout(seams: Seams) -> None:
 
 
 def quiet_recurrent(root: Any) -> Callable[[], None]:
-    """The same of recurrent layers, which drop out inside; returns what takes it back."""
+    """The same for recurrent layers, which drop out inside; returns the undo."""
     layers = [(m, m.dropout) for m in root.modules() if isinstance(m, torch.nn.RNNBase) and m.dropout]
     for layer, _ in layers:
         layer.dropout = 0.0

@@ -1,4 +1,4 @@
-"""What a model is asked in one call, for ranks to compare and to cut."""
+"""The inputs of one call of a model, for ranks to compare and to slice."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .fingerprint import StateDigest, digest_of, value_of
 
 
 class Asked:
-    """``digest``: equal in all ranks that ask the same, in the same way, of a model in the same state; 0
-    where that cannot be told. ``kind``: equal for calls that differ in their rows alone, and in how many
-    there are. ``whole``: rows. ``trained``: the model may have changed since its ``state`` was read.
+    """``digest``: equal in all ranks that call a model in the same state with the same inputs; 0 where that
+    cannot be told. ``kind``: equal for calls that differ only in their rows and the number of them.
+    ``whole``: the number of rows. ``trained``: the model may have changed since its ``state`` was read.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Asked:
         return [leaf for leaf in self._leaves if torch.is_tensor(leaf)]
 
     def cut(self, start: int, stop: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments and keyword arguments of those rows alone; copies, which may be changed."""
+        """Arguments and keyword arguments with these rows alone; copies, which may be changed."""
         mine = [
             leaf[start:stop].clone() if cut else leaf.clone() if torch.is_tensor(leaf) else leaf
             for leaf, cut in zip(self._leaves, self._cut, strict=True)

@@ -1,9 +1,9 @@
-"""The gradient that a backward pass adds, summed over the ranks by their weights while it still runs.
+"""Sums the gradient that a backward pass adds over the ranks, by their weights, while the pass still runs.
 
-What ``.grad`` held before is set aside and added at the end: a sum over several passes would otherwise be
-reduced again with each. All ranks issue the same collectives in the same order, whatever each one's pass
-does: which buckets are reduced on the way was agreed on after an earlier pass of the same kind; at the end
-the ranks tell each other which parameters got a gradient, and what else is to be reduced.
+What ``.grad`` held before is set aside and added at the end: a gradient accumulated over several passes would
+otherwise be reduced again with each. All ranks issue the same collectives in the same order, whatever each
+one's pass does: which buckets are reduced during it was agreed on after an earlier pass of the same kind; at
+the end the ranks tell each other which parameters got a gradient, and the rest is reduced.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ..internals.others import add_each, copy_each
 from .buckets import Bucket, Buckets, identity_of
 from .communication import Communication
 
-_CHECKS = 2  # entries of what is told that compare one fingerprint of all ranks
-_LATE = float(2**20)  # what a rank tells of a parameter in place of 1: more than there are ranks
+_CHECKS = 2  # entries of the message that compare one fingerprint over all ranks
+_LATE = float(2**20)  # in place of 1 for a parameter that came late: more than there are ranks
 _FINGERPRINT = 2**22  # squares of such numbers, summed over ranks, are exact in float64
 
 
 class OutOfStep(RuntimeError):
-    """The ranks do not do the same: what they would compute together is nothing."""
+    """The ranks do not do the same, so what they would compute together is meaningless."""
 
 
 class Averaging:
@@ -91,7 +91,7 @@ class Averaging:
         return sums
 
     def added(self) -> dict[int, Any]:
-        """Between a pass's end and ``end``: what it added here, by the numbers of the parameters."""
+        """What the pass added in this rank, by parameter number; to be called before ``end``."""
         return {number: self._buckets.parameters[number].grad for number in self._came}
 
     @property
@@ -100,7 +100,7 @@ class Averaging:
         return self._buckets.parameters
 
     def give_up(self) -> None:
-        """The pass failed: what was there before is there again, with what the pass added so far."""
+        """The pass failed: put back what ``.grad`` held before, plus what the pass added so far."""
         self._running = False
         for parameter, before in zip(self._buckets.parameters, self._before, strict=True):
             if before is not None:
@@ -141,7 +141,7 @@ class Averaging:
         return came
 
     def _came_late(self, number: int) -> None:
-        """Its bucket was sent without it: it has not come in earlier passes of the kind."""
+        """Its bucket was sent without it, since it had no gradient in earlier passes of this kind."""
         if number in self._filled:
             raise OutOfStep("a gradient was added to after it had been sent")
         self._late.add(number)
@@ -167,7 +167,7 @@ class Averaging:
         return bucket.flat
 
     def _send_late(self, number: int) -> None:
-        """What some rank had of it after its bucket was sent; all ranks take part, after all else is over."""
+        """Sum what ranks had of it after its bucket was sent. All ranks take part, after everything else."""
         parameter, view = self._buckets.parameters[number], self._buckets.view_of[number]
         added = torch.zeros_like(view)
         if number in self._late:

@@ -17,14 +17,14 @@ from .communication import Communication
 
 
 def average_running_statistics(communication: Communication, roots: Sequence[Any]) -> None:
-    """Each rank's batch norm has gathered those of its own slices: from now on all have their mean."""
+    """Give all ranks the mean of their running statistics, which each has gathered from its own slices."""
     with torch.no_grad():
         for buffer, mean in averaged_running_statistics(communication, roots):
             buffer.copy_(mean)
 
 
 def averaged_running_statistics(communication: Communication, roots: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Each buffer of them, and its mean over the ranks, in float64."""
+    """Each buffer of running statistics, and its mean over the ranks in float64."""
     norms: list[Any] = [
         module
         for root in roots
@@ -43,7 +43,7 @@ def averaged_running_statistics(communication: Communication, roots: Sequence[An
 
 @dataclass(frozen=True)
 class Part:
-    """``counts``: whether this rank's samples are part of the batch. ``weight``: of its loss."""
+    """This rank's part of a batch. ``counts``: whether it has one. ``weight``: of its loss."""
 
     counts: bool
     weight: float
@@ -57,7 +57,7 @@ class SharedBatchNorm:
         self.calls = 0
 
     def around(self, original: Any) -> Any:
-        """``batch_norm`` with statistics over all ranks where it takes them of a batch to train on."""
+        """``batch_norm`` with statistics over all ranks where it trains on a batch."""
 
         def batch_norm(
             input: Any,
@@ -90,7 +90,7 @@ class SharedBatchNorm:
         return batch_norm
 
     def _statistics(self, values: Any, part: Part) -> tuple[Any, Any, float]:
-        """Mean and variance of each channel over all ranks' samples, and how many values each is of."""
+        """Mean and variance of each channel over all ranks' samples, and the number of values in each."""
         wide = values.to(torch.promote_types(values.dtype, torch.float32))
         others = [dim for dim in range(values.dim()) if dim != 1]
         channels = values.shape[1]
@@ -112,8 +112,8 @@ class SharedBatchNorm:
 class _Normed(torch.autograd.Function):
     """(values - mean) / deviation, where mean and deviation depend on the values of all ranks.
 
-    A rank goes back through its own loss, and its gradient is weighed later; what comes from the others'
-    losses has their weights already, so this rank's is divided out of it.
+    A rank's backward pass is through its own loss, and its gradient is weighted later. What comes from the
+    other ranks' losses here has their weights already, so this rank's weight is divided out of it.
     """
 
     @staticmethod

@@ -20,7 +20,7 @@ BYTES = 25 * 2**20
 
 @dataclass
 class Bucket:
-    """``views``: of ``flat``, one for each of ``members``, which are parameters by their numbers."""
+    """``members``: numbers of parameters; ``views``: the part of ``flat`` for each of them."""
 
     members: list[int] = field(default_factory=list)
     views: list[Any] = field(default_factory=list)
@@ -70,5 +70,5 @@ class Buckets:
 
 
 def identity_of(parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Equal as long as the same buckets serve."""
+    """Equal as long as the same buckets can be used."""
     return [(id(p), p.shape, p.dtype, p.device) for p in parameters]

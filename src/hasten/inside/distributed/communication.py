@@ -1,4 +1,4 @@
-"""How this rank speaks with the others: at once, or in turn behind the script's back."""
+"""How this rank communicates with the others: at once, or in the background."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _OF_TORCH = ("gloo", "nccl")
 
 
 class Communication:
-    """``now`` is for what all ranks ask of each other in the order of their scripts. Whatever is begun by
-    ``begin`` goes in an order of its own, in the background, and is over after ``wait``.
+    """``now`` is an engine for collectives in the order of the script. Those begun by ``begin`` run in the
+    background, in an order of their own, and are over after ``wait``.
     """
 
     def __init__(self, ranks: Ranks) -> None:
@@ -64,17 +64,17 @@ class Communication:
 
     # ---- the end
     def say_ended(self, steps: int) -> None:
-        """Let the other ranks know that this one's script is over, after ``steps``."""
+        """Let the other ranks know that this one's script has ended, after ``steps``."""
         self._store.set(f"ended/{self.rank}", str(steps))
 
     def ended(self) -> dict[int, int]:
-        """The ranks whose scripts are over, and after how many steps each."""
+        """The ranks whose scripts have ended, and after how many steps each."""
         found = [rank for rank in range(self.size) if self._store.check([f"ended/{rank}"])]
         return {rank: int(self._store.get(f"ended/{rank}")) for rank in found}
 
     def meetings(self) -> list[Callable[[], None]]:
-        """To be called at once, each in a thread: all return once all ranks have come to their end. A rank
-        that still trains waits in one of the two for its gradients.
+        """To be called at the same time, each in a thread: they return once all ranks have come to their end.
+        A rank that still trains waits in one of the two for its gradients.
         """
         return [self.now.barrier, self._in_turn.barrier] if self.size > 1 else []
 
@@ -93,7 +93,7 @@ class Communication:
         self._begun.put(tensor)
 
     def follow(self, tensor: Any) -> None:
-        """As ``begin``, where the caller has nothing else to do: on CPUs it is over at the return, and no
+        """As ``begin``, for a caller that has nothing else to do: on CPUs it is over at the return, and no
         other thread has to be woken.
         """
         if isinstance(self._in_turn, Native):
@@ -103,7 +103,7 @@ class Communication:
             self._in_turn.all_reduce(tensor, "sum")
 
     def _counted(self, tensor: Any) -> bool:
-        """Whether there is anybody to reduce it with."""
+        """Count it; whether there are other ranks."""
         self.reductions += 1
         self.reduced_bytes += tensor.numel() * tensor.element_size()
         return self.size > 1

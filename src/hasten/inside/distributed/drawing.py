@@ -1,8 +1,8 @@
-"""What a script itself draws by torch: for each sample of its batch, or once for all of them.
+"""Random numbers that a script itself draws by torch: for each sample of its batch, or once for all of them.
 
-What has as many rows as this rank has samples is drawn from its own stream. All else is a choice for the
-whole batch (a coin, new weights, noise on weights), and must be the same in all ranks. What layers draw
-inside (dropout) does not come by here.
+A draw with as many rows as this rank has samples is from its own stream. Any other is a choice for the whole
+batch (a coin toss, new weights, noise on weights), and must be the same in all ranks. What layers draw inside
+(dropout) does not go through these functions.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Drawing:
 
 
 def _asked_by_script() -> bool:
-    """And not by torch, which computes a part of a forward pass again, or by ourselves."""
+    """Not by torch, when it computes a part of a forward pass again, nor by ourselves."""
     return not sys._getframe(2).f_code.co_filename.startswith((HERE, TORCH))
 
 
@@ -87,7 +87,7 @@ def _of_size(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
 
 
 def _of_tensor(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    """Those of a parameter are no samples, however many there are."""
+    """The rows of a parameter are no samples, whatever their number."""
     if args and isinstance(args[0], torch.nn.Parameter):
         return -1
     return _first(args[0] if args else next(iter(kwargs.values()), ()))

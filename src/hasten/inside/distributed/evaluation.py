@@ -1,12 +1,12 @@
-"""Evaluation shared among ranks: each computes the outputs of its part of a batch, and all get all of them.
+"""Evaluation shared among ranks: each computes the outputs for its part of a batch, and all get all of them.
 
-It is for what all ranks ask alike, an evaluation. A model may be asked of other rows by each rank, too: as
-a teacher, for pseudo-labels, with noise of its own. So before each call the ranks compare what they are about
-to ask, and of what; where that differs, each computes its own. Between a batch and its backward pass nothing
-is shared or compared: what is asked there is about a slice.
+That is for calls that all ranks make alike. A rank may also call a model with rows of its own: as a teacher,
+for pseudo-labels, with noise. So before each call the ranks compare their inputs and the model's state; where
+these differ, each computes its own. Between a batch and its backward pass nothing is shared or compared: a
+call there is about a slice.
 
-What rows make of each other is seen by proof: the first call of a kind is computed whole by every rank, too,
-and must be the same and leave nothing behind; so are later ones, at growing intervals.
+That outputs of a row do not depend on other rows is proved: every rank also computes the first call of a kind
+whole, which must give the same and have no side effect. This is repeated at growing intervals.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GROWTH = 4  # a call is proved again after so many times as many were shared
 
 @dataclass
 class _Way:
-    """Of calls of one kind. ``shares``: they were proved to be the same in parts."""
+    """What is known of calls of one kind. ``shares``: in parts they were proved to give the same."""
 
     shares: bool = True
     shared: int = 0
@@ -61,7 +61,7 @@ class SharedEvaluation:
         self.shared = 0  # passes
 
     def trained(self) -> None:
-        """A training step came since the last call: what is known of the roots' state is out of date."""
+        """There was a training step since the last call: what is known of the roots' state is out of date."""
         self._trained.clear()
 
     def run(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -96,7 +96,7 @@ class SharedEvaluation:
 
     # ---- a call that is computed by all, whole and in parts
     def _prove(self, root: Any, call: Call, asked: Asked, way: _Way) -> Any:
-        """The whole output. From now on calls of the kind are shared if their parts are the same."""
+        """The whole output. From now on calls of this kind are shared if their parts give the same."""
         watch = Undisturbed(root, asked.tensors)
         expected = call(*asked.args, **asked.kwargs)
         drew = watch.drew()
@@ -112,7 +112,7 @@ class SharedEvaluation:
         return expected
 
     def _why_not(self, call: Call, asked: Asked, watch: Undisturbed, expected: Any, out: bool) -> str:
-        """Why its parts are not the same, in words; the same in all ranks. ``out``: it is out of question."""
+        """Why its parts do not give the same; equal in all ranks. ``out``: it is out of the question."""
         if not self._all(not out and watch.holds()):
             return "are not made of rows alone, or computing them leaves something behind"
         part = self._part(asked.whole)
@@ -126,8 +126,8 @@ class SharedEvaluation:
         return ""
 
     def _tried(self, call: Call, asked: Asked, part: Slice) -> tuple[Any, bool]:
-        """The output of a part, and whether it is good for anything: the model took so many rows and drew
-        no random numbers.
+        """The output of a part, and whether it can be used: the model took that number of rows, and drew no
+        random numbers.
         """
         args, kwargs = asked.cut(part.start, part.stop)
         watch = Undisturbed(None, tensors_among(args, kwargs))
@@ -171,6 +171,6 @@ class SharedEvaluation:
 
 
 def _place(root: Any) -> int:
-    """Which line of the script, or of its libraries, asks."""
+    """A number for the line, of the script or of its libraries, that makes the call."""
     line = next((f"{frame.f_code.co_filename}:{frame.f_lineno}" for frame in callers()), "")
     return zlib.crc32(f"{type(root).__qualname__} {line}".encode())

@@ -1,6 +1,6 @@
-"""Short digests of what a model is asked, for ranks to compare: of tensors, of a call, of a module's state.
+"""Short digests for ranks to compare: of tensors, of a call's inputs, of a module's state.
 
-They cost about what copying the same memory does, and tell accidents apart, not forgeries.
+They cost about as much as copying the same memory. They are checksums, not safe against forgery.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BYTES = 7  # of a digest: it is told as an int64 that is not negative
 
 
 class Incomparable(Exception):
-    """Of what is there, nobody can tell whether other ranks have the same."""
+    """A value that cannot be compared between ranks."""
 
 
 def digest_of(parts: Iterable[Any]) -> int:
@@ -45,7 +45,7 @@ def digest_of(parts: Iterable[Any]) -> int:
 
 
 def value_of(leaf: Any) -> tuple[Any, ...]:
-    """What tells ``leaf`` of a call from any other. Raises Incomparable."""
+    """What distinguishes a call's ``leaf`` from any other. Raises Incomparable."""
     if torch.is_tensor(leaf):
         return (str(leaf.dtype), tuple(leaf.shape), leaf.device.type, content_of(leaf))
     if isinstance(leaf, _PLAIN):
@@ -72,7 +72,7 @@ def is_plain(tensor: Any) -> bool:
 
 
 class StateDigest:
-    """Of all that makes a module's outputs beside its inputs: flags, parameters, buffers."""
+    """A digest of what determines a module's outputs besides its inputs: flags, parameters, buffers."""
 
     def __init__(self) -> None:
         self._seen: list[Any] = []
@@ -96,7 +96,7 @@ class StateDigest:
 
 
 def _samples(tensors: list[Any]) -> list[Any]:
-    """The content of a few elements of all of them, by their dtypes and devices."""
+    """Digests of a few elements of all of them, by their dtypes and devices."""
     chosen: dict[Any, list[Any]] = {}
     for tensor in tensors:
         flat = tensor.detach().reshape(-1) if tensor.is_contiguous() else tensor.detach().flatten()

@@ -1,4 +1,4 @@
-"""Forks of a rank that compute something beside it, and leave what they found in a file without a name."""
+"""Forks of a rank that compute something in parallel, and write their result to a file without a name."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def fork() -> int:
 
 
 def have_memory(forks: int, available_bytes: int) -> bool:
-    """Whether there is room for so many of this process; true where nobody knows. ``available_bytes``: of a
-    container, too, when the process started.
+    """Whether there is memory for so many forks of this process; true where that is not known.
+    ``available_bytes``: when the process started, a container's limit included.
     """
     try:
         with open("/proc/self/statm", encoding="ascii") as file:

@@ -29,8 +29,8 @@ _Kind = TypeVar("_Kind", bound=type)
 
 
 def _past_the_compiler(kind: _Kind) -> _Kind:
-    """What torch.compile finds called inside a model (DDP calls back from C++) runs as it is: the compiler
-    would fail on a group's own attributes, and there is nothing to compile.
+    """Methods of ``kind`` are not compiled where torch.compile meets them inside a model (DDP calls back from
+    C++): it would fail on a group's attributes, and there is nothing to compile.
     """
     for name, method in list(vars(kind).items()):
         if isinstance(method, FunctionType) and name not in _ASKED_BY_COMPILER and not name.endswith("__"):
@@ -40,11 +40,11 @@ def _past_the_compiler(kind: _Kind) -> _Kind:
 
 @_past_the_compiler
 class CollectiveGroup(_Group):  # type: ignore[misc]
-    """All that torch.distributed and DDP ask of a group of CPU ranks. A collective is over when its call
-    returns; ``async_op`` is understood, and the work it gives is done already. What goes from one rank to
-    one other goes by ``pairs``, and is over when its work is.
+    """All that torch.distributed and DDP need of a group of CPU ranks. A collective is over when its call
+    returns; ``async_op`` is accepted, and its work is done already. Sends and receives go by ``pairs``, and
+    are over when their work is.
 
-    Methods are named as torch's C++ calls them, in the words of torch 2.9 and in those of 2.13.
+    Methods have the names by which torch's C++ calls them, those of torch 2.9 and of 2.13.
     """
 
     def __init__(self, name: str, engine: Engine, rank: int, size: int, pairs: Pairs) -> None:
@@ -88,7 +88,7 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
     allreduce_coalesced = allreduce
 
     def reduce(self, tensors: Sequence[Any], opts: Any) -> Any:
-        """All ranks compute it; the others than the root keep what they have."""
+        """All ranks compute it; all but the root leave their tensors unchanged."""
         op = _op(opts)
 
         def act(tensor: Any) -> None:
@@ -180,7 +180,7 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
         return self._done(act, outputs)
 
     def alltoall(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any = None) -> Any:
-        """Everything goes to everybody: simple, and expensive for large tensors."""
+        """By broadcasting everything to all ranks: simple, and expensive for large tensors."""
 
         def act() -> None:
             for sender in range(self._size):
@@ -245,7 +245,7 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
         return rows
 
     def _each(self, tensors: Sequence[Any], act: Callable[[Any], None]) -> Any:
-        """Do it with each tensor in place, laid out as the engine needs it."""
+        """Call ``act`` with each tensor, contiguous as the engine needs it, in place."""
 
         def acts() -> None:
             for tensor in tensors if self._size > 1 else ():
@@ -267,7 +267,7 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
 
 
 def _op(opts: Any) -> str:
-    """``ReduceOp`` holds a kind and perhaps a factor; a plain kind comes, too."""
+    """Its name for an engine. A ``ReduceOp`` has a kind and perhaps a factor; torch also passes kinds."""
     given = getattr(opts, "reduceOp", _Op.SUM)
     kind: Any = given if isinstance(given, _Op) else given.op
     if kind not in _OPS:

@@ -1,8 +1,7 @@
-"""Make a fork of a training harmless: it may compute, and nothing that it does reaches anybody.
+"""Make a fork of a training harmless: it may compute, but has no effect outside.
 
-What it inherits is its parent's: files that are open, with the places that both read at; pipes to loaders'
-workers; sockets; the terminal. So before it goes on each of them is taken away or opened anew, and writing
-ends it.
+It inherits from its parent: open files, with file offsets that both share; pipes to loader workers; sockets;
+the terminal. So before it goes on each of them is closed or opened anew, and an attempt to write ends it.
 
 Sources: fork(2), open(2), proc(5); PEP 578 for audit events.
 """
@@ -33,8 +32,8 @@ _NICE = 10  # the training goes first
 
 
 def make_harmless(kept: int, seconds: int, stop: Callable[[str], Any]) -> None:
-    """``kept``: a descriptor that stays; after ``seconds`` this process is killed. ``stop`` is called, with
-    the reason, when something is about to be written, and must end the process.
+    """``kept``: a descriptor that stays open; after ``seconds`` this process is killed. ``stop`` is called,
+    with the reason, before anything would be written, and must end the process.
     """
     die_with_parent()
     for number in _SIGNALS:
@@ -50,7 +49,7 @@ def make_harmless(kept: int, seconds: int, stop: Callable[[str], Any]) -> None:
 
 
 def _be_first_to_die() -> None:
-    """Of want of processor time, or of memory."""
+    """Where processor time or memory is short."""
     with suppress(OSError):
         os.nice(_NICE)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
@@ -76,7 +75,7 @@ def _reads_only(number: int) -> bool:
 
 
 def _open_anew(number: int) -> None:
-    """At the same place, which from now on is this process's own."""
+    """At the same offset, which is this process's own from now on."""
     place = os.lseek(number, 0, os.SEEK_CUR)
     opened = os.open(f"/proc/self/fd/{number}", os.O_RDONLY)
     os.lseek(opened, place, os.SEEK_SET)
@@ -85,7 +84,7 @@ def _open_anew(number: int) -> None:
 
 
 class _Guard:
-    """Hears of everything that Python is about to do to the world."""
+    """An audit hook: stops the process before Python has an effect outside."""
 
     def __init__(self, stop: Callable[[str], Any]) -> None:
         self._stop = stop

@@ -1,8 +1,8 @@
-"""Makes the loss that a script goes on with, and prints, that of the global batch.
+"""Gives the losses that a script goes on to use, and to print, the value over the global batch.
 
 The tensor that backward is called on is often not the one that is printed: it was scaled, or divided by the
-steps of accumulation. So the numbers it was computed from are made global, too, as far as the functions that
-called backward hold them.
+steps of accumulation. So the numbers it was computed from are made global, too, if they are in local
+variables of the functions that called backward.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def losses_at(given: Any) -> list[Any]:
 
 
 def make_global(losses: Sequence[Any], values: Sequence[float]) -> None:
-    """Past autograd: the graph behind them was used up."""
+    """Not by autograd, whose graph is freed by now."""
     with torch.no_grad():
         for loss, value in zip(losses, values, strict=False):
             loss.data.fill_(value)

@@ -1,4 +1,4 @@
-"""Outputs of a model: whether they are rows of a batch, and whether making them left something behind."""
+"""Outputs of a model: whether they are rows of a batch, and whether computing them had side effects."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SAME_OTHERWISE = 2e-2  # bfloat16, float16
 
 
 class Undisturbed:
-    """Watches from its making on what a call may leave behind: in random streams, in its inputs, ``tensors``,
-    and in ``root``, if one is given.
+    """Made before a call, tells afterwards whether it changed random streams, its inputs (``tensors``), or
+    ``root``, if one is given.
     """
 
     def __init__(self, root: Any, tensors: list[Any]) -> None:
@@ -31,7 +31,7 @@ class Undisturbed:
 
     @property
     def memory(self) -> set[int]:
-        """Where the inputs, parameters and buffers lie."""
+        """The addresses of inputs, parameters and buffers."""
         held = [] if self._root is None else [*self._root.parameters(), *self._root.buffers()]
         return {_memory(tensor) for tensor in [*self._tensors, *held]}
 
@@ -40,11 +40,11 @@ class Undisturbed:
         return list(comparable(state_of_streams(torch))) != list(comparable(self._streams))
 
     def put_back(self) -> None:
-        """The random streams are as they were."""
+        """Put the random streams back to where they were."""
         set_streams(torch, self._streams)
 
     def holds(self) -> bool:
-        """Whether the inputs, and what the modules hold, are what they were."""
+        """Whether the inputs and the modules' state are unchanged."""
         before = self._before
         return before is not None and before == self._state()
 
@@ -78,8 +78,8 @@ def is_made_of_rows(output: Any, rows: int, memory: set[int]) -> bool:
 
 
 def form_of(output: Any, rows: int) -> int:
-    """Equal for outputs of the same structure, each of its tensors with a row for each sample; 0 for one that
-    holds anything else, be it a number or a text.
+    """Equal for outputs of the same structure, all of whose tensors have a row for each sample; 0 for one
+    that holds anything else, such as a number.
     """
     parts: list[Any] = []
 
@@ -105,7 +105,7 @@ def form_of(output: Any, rows: int) -> int:
 
 
 def is_same(found: Any, expected: Any) -> bool:
-    """But for rounding."""
+    """Whether they are equal up to rounding."""
     pairs = zip(tensors_of(torch, found), tensors_of(torch, expected), strict=True)
     return all(_is_close(a, b) for a, b in pairs)
 

@@ -1,4 +1,4 @@
-"""Process groups that a script makes itself: the backends that it names are found for it."""
+"""Process groups that a script makes itself: provides the backends that it names."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _OURS = {"mpi": "mpi4py", **{name: name for name in ENGINES}}
 
 
 def find_backends(seams: Seams, own: OwnGroup) -> None:
-    """From now on ``init_process_group`` and ``new_group`` take the names "mpi", "ccl" and "shm", too, and
-    what ``own`` says stands in for what the script says.
+    """From now on ``init_process_group`` and ``new_group`` also take the names "mpi", "ccl" and "shm", and
+    ``own`` replaces what the script says.
     """
     instead = own.backend
 
@@ -56,7 +56,7 @@ def _at(port: int, method: Any) -> Any:
 
 
 def _found(backend: Any, instead: str) -> Any:
-    """What to hand to torch in place of ``backend``, known to it by then."""
+    """What to hand to torch in place of ``backend``; it is registered by then."""
     name = str(backend or "").lower()
     for_gpus = torch.cuda.is_available() and ("nccl" in name or not name)
     if instead and not for_gpus:

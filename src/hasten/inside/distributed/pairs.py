@@ -1,4 +1,4 @@
-"""What goes from one rank to one other, by Gloo: a group for each pair, made when both first use it."""
+"""Sends and receives between two ranks, by Gloo: a group for each pair, made when both first use it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _Work: Any = c10d.Work
 
 
 class Pairs:
-    """Of one rank with all others. Nothing here waits: a rank may send to one and receive from another in any
-    order, as with Gloo.
+    """The pairs of one rank with all others. Nothing here blocks: a rank may send to one and receive from
+    another in any order, as with Gloo.
     """
 
     def __init__(self, store: Any, rank: int, timeout: timedelta) -> None:
@@ -47,7 +47,7 @@ class Pairs:
 
 
 class _Line:
-    """One direction between two ranks. A thread of its own makes the group, for which both must come."""
+    """One direction between two ranks. A thread of its own makes the group, which waits for both ranks."""
 
     def __init__(self, store: Any, side: int, timeout: timedelta) -> None:
         self._store, self._side, self._timeout = store, side, timeout
@@ -55,7 +55,7 @@ class _Line:
         threading.Thread(target=self._work, name="hasten pair", daemon=True).start()
 
     def ask(self, begin: Callable[[Any], Any], end: Callable[[], None]) -> Any:
-        """``begin`` is handed the group, and ``end`` called by whoever waits for what it began."""
+        """Call ``begin`` with the group; the returned work calls ``end`` when it was waited for."""
         pending = _Pending(end)
         self._asked.put((begin, pending))
         return pending
@@ -73,7 +73,7 @@ class _Line:
 
 
 class _Pending(_Work):  # type: ignore[misc]
-    """A work that begins when its group is there."""
+    """A work that begins once its group is made."""
 
     def __init__(self, end: Callable[[], None]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How ranks stop that cannot go on together: at once, with one line that says why, and no write after it."""
+"""Stops ranks that cannot go on together: at once, with one line that says why, and nothing written after."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Parting:
         self._fail(f"the ranks have come apart: {why}. {_ADVICE}")
 
     def cannot_go_on(self, error: Exception, steps: int) -> NoReturn:
-        """This rank's part of a collective failed. Where another's script is over, that is why."""
+        """This rank's part of a collective failed: because another rank's script has ended, if one has."""
         ended = self._communication.ended()
         over = [(rank, theirs) for rank, theirs in ended.items() if rank != self._communication.rank]
         if over:
@@ -46,9 +46,9 @@ class Parting:
         self._fail(str(error))
 
     def meet(self, steps: int) -> None:
-        """This rank's script is over, after ``steps``: return once those of all ranks are. A rank that goes
-        on comes to a collective, which ends all. One that is slow (at a terminal that is held, say) is
-        waited for.
+        """This rank's script has ended, after ``steps``: return once those of all ranks have. A rank that
+        goes on comes to a collective, which ends all ranks. A slow one (stopped at its terminal, for example)
+        is waited for.
         """
         talk = self._communication
         talk.say_ended(steps)
@@ -85,7 +85,7 @@ def _ended_early(rank: int, steps: int, other: int, theirs: int) -> str:
 
 
 def fail_as(rank: int) -> Callable[[str], NoReturn]:
-    """What ends a rank that cannot go on: the script may catch exceptions, and must not catch this one."""
+    """Returns what ends this rank when it cannot go on. Not by an exception, which the script might catch."""
 
     def fail(reason: str) -> NoReturn:
         sys.stdout.flush()

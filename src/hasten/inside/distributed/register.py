@@ -1,4 +1,4 @@
-"""Makes our backends known to torch.distributed by their names."""
+"""Registers our backends with torch.distributed, by their names."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ENGINES: dict[str, Callable[[Any, int, int, timedelta], Engine]] = {"shm": Shm, 
 
 
 def register() -> None:
-    """``dist.init_process_group(NAME)`` and ``dist.new_group(backend=NAME)`` work from now on. A name that
-    somebody registered before (Intel's own bindings, "ccl") stays theirs. ``dist.monitored_barrier`` takes
-    our groups from now on, too.
+    """From now on ``dist.init_process_group(NAME)`` and ``dist.new_group(backend=NAME)`` work, and
+    ``dist.monitored_barrier`` takes our groups. A name that is registered already (Intel's bindings register
+    "ccl") is left alone.
     """
     _watch_barriers()
     for name in ENGINES:

@@ -18,8 +18,8 @@ _BATCHES_REMEMBERED = 8  # more than any library fetches ahead in the main proce
 
 @dataclass(frozen=True)
 class Slice:
-    """Samples ``start`` to ``stop`` of a global batch of ``whole``. One that ``counts`` not is there for the
-    rank to have something to do: no other than its samples are trained on, so they weigh nothing.
+    """Samples ``start`` to ``stop`` of a global batch of ``whole``. Without ``counts`` it only gives the rank
+    something to do: another rank trains on the same samples, and these have no weight.
     """
 
     start: int
@@ -34,8 +34,8 @@ class Slice:
 
 
 def slice_of(whole: int, rank: int, size: int, least: int = 1) -> Slice:
-    """A rank's part of ``whole`` samples. Those of ranks that count differ by one at most, and none has fewer
-    than ``least`` as long as there are so many; ranks for which nothing is left take the first ``least``.
+    """A rank's part of ``whole`` samples. Parts that count differ by at most one sample, and none has fewer
+    than ``least`` if there are that many; ranks for which nothing is left take the first ``least``.
     """
     counting = min(size, max(1, whole // least))
     if rank >= counting:
@@ -44,7 +44,7 @@ def slice_of(whole: int, rank: int, size: int, least: int = 1) -> Slice:
 
 
 def key_of(iterator: Any) -> LoaderKey:
-    """Of the loader that a DataLoader's iterator reads."""
+    """The key of the loader that a DataLoader's iterator reads."""
     batches = indices_of(iterator)
     return LoaderKey(
         dataset=type(dataset_of(iterator)).__name__,
@@ -55,11 +55,11 @@ def key_of(iterator: Any) -> LoaderKey:
 
 
 class Slicer:
-    """Cuts the training loader's batches, and knows which slice the pass at hand is over. ``loader`` None is
-    any that could be cut.
+    """Cuts the training loader's batches, and knows the slice of the current pass. ``loader`` None: cut any
+    loader that can be.
 
-    ``fingerprint`` is of all samples ordered so far; it must be the same in all ranks. ``in_step``: a batch
-    was cut and has come, and no backward pass since.
+    ``fingerprint`` is of all samples ordered so far; it must be the same in all ranks. ``in_step``: a slice
+    has come, and there was no backward pass since.
     """
 
     def __init__(self, rank: int, size: int, loader: LoaderKey | None, least: int) -> None:
@@ -75,12 +75,12 @@ class Slicer:
 
     # ---- a pass over the loader
     def begins(self, iterator: Any) -> None:
-        """A new epoch of the same iterator: it may be read for something else now."""
+        """A new epoch of the same iterator, which may be read for another purpose now."""
         self._decided.pop(iterator, None)
         self._ordered.pop(iterator, None)
 
     def cuts(self, iterator: Any, training: bool) -> bool:
-        """Whether its batches are cut: it reads what is trained on, with gradients on when it began."""
+        """Whether its batches are cut: it reads the training loader, and gradients were on when it began."""
         found = self._decided.get(iterator)
         if found is None:
             found = training and reads_indices(iterator) and makes_batches(iterator)
@@ -89,7 +89,7 @@ class Slicer:
         return found
 
     def is_cut(self, iterator: Any) -> bool:
-        """Whether that was decided, and it is."""
+        """As ``cuts``, but False where that was not decided yet."""
         return bool(self._decided.get(iterator))
 
     def cut(self, iterator: Any, indices: Any) -> Any:
@@ -110,18 +110,18 @@ class Slicer:
             self.in_step = True
 
     def put_in_place(self, part: Slice, batch: Any) -> None:
-        """The script gets ``batch``, which is ``part``, for the one that came last."""
+        """The script gets ``batch``, which is ``part``, in place of the last one."""
         self._came[-1] = (part, _seen_in(batch))
 
     @property
     def latest(self) -> Slice | None:
-        """Of the batch that came last."""
+        """The slice of the batch that came last."""
         return self._came[-1][0] if self._came else None
 
     # ---- the model's passes
     def forward_begins(self, inputs: Any) -> None:
-        """The model is about to see ``inputs``. Libraries fetch a batch ahead, so they need not be of the
-        last batch: what shares memory with them is looked for, then what is as long.
+        """The model is about to see ``inputs``. They need not be of the last batch, since libraries fetch a
+        batch ahead: take the batch that shares memory with them, else one of the same length.
         """
         if not self._came:
             return
@@ -135,7 +135,7 @@ class Slicer:
         self.current = fitting[-1] if fitting else self._came[-1][0]
 
     def weight(self, loss: str) -> float:
-        """Of this rank's gradient in the sum over all ranks, for a ``loss`` that is a "mean" or a "sum"."""
+        """The weight of this rank's gradient in the sum over ranks; ``loss`` is a "mean" or a "sum"."""
         if self.current is None:
             return 1.0 / self._size  # every rank computes the same
         if loss == "sum":

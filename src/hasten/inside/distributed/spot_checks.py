@@ -1,8 +1,8 @@
-"""What the rehearsal proved of the first steps goes on holding: now and then a step is proved again.
+"""Spot checks that what the rehearsal proved of the first steps still holds.
 
-Every rank forks. The forks compute the gradients of their slices, one more of rank 0's those of the whole
-batch, while the ranks train on; when all are done, the ranks compare what came out. Rank 0 says when: at
-intervals that grow, and in each new epoch, as long as all of it together costs less than a set share of the
+Every rank forks. The forks compute the gradients of their slices, and another fork of rank 0 those of the
+whole batch, while the ranks train on; when all are done, the ranks compare the results. Rank 0 decides when:
+at growing intervals, and in each new epoch, as long as all checks together cost less than a set share of the
 time.
 """
 
@@ -40,7 +40,9 @@ _LEAST_SECONDS, _TIMES_SLOWER, _MOST_SECONDS = 60, 40, 600  # after which a fork
 
 @dataclass
 class _Check:
-    """Under way. ``part``: this rank's samples; ``children``: of the slice, and in rank 0 of the batch."""
+    """A check in progress. ``part``: this rank's samples; ``children``: for the slice, in rank 0 also for the
+    batch.
+    """
 
     step: int
     part: Slice
@@ -50,8 +52,8 @@ class _Check:
 
 
 class SpotChecks:
-    """``told`` before and ``heard`` after the message of each backward pass; the rest stands around loaders'
-    iterators.
+    """``told`` and ``heard`` are called before and after the message of each backward pass; the rest wraps
+    the iterators of loaders.
     """
 
     def __init__(self, this_rank: ThisRank) -> None:
@@ -75,7 +77,7 @@ class SpotChecks:
 
     # ---- with each backward pass
     def told(self) -> list[float]:
-        """Numbers whose sums over the ranks ``heard`` is to be given."""
+        """Numbers to sum over the ranks; ``heard`` is given the sums."""
         self._passes += 1
         self._since_batch += 1
         if self._under_way is not None:
@@ -86,7 +88,7 @@ class SpotChecks:
         return [float(min(max(self._per_batch, self._since_batch), _MOST_PASSES)) if wishes else 0.0, 0.0]
 
     def heard(self, sums: Sequence[float]) -> str:
-        """Why the ranks are not one process any more, or ""."""
+        """Why the ranks no longer compute what one process does, or ""."""
         wished, ended = sums
         self._due = self._due or int(wished)
         return self._compared() if ended >= self._size else ""
@@ -118,7 +120,7 @@ class SpotChecks:
 
     # ---- with each batch
     def around_reset(self, original: Any) -> Any:
-        """Of a loader's iterator, which is read from its beginning."""
+        """Wraps the reset of a loader's iterator, where an epoch begins."""
 
         def _reset(iterator: Any, *args: Any, **kwargs: Any) -> Any:
             self._fresh.add(iterator)
@@ -127,7 +129,7 @@ class SpotChecks:
         return _reset
 
     def around_next(self, original: Any) -> Any:
-        """Of a loader's iterator, of which the script wants a batch."""
+        """Wraps ``next`` of a loader's iterator."""
 
         def __next__(iterator: Any) -> Any:
             cut = self._this_rank.slicer.is_cut
@@ -142,7 +144,7 @@ class SpotChecks:
         return __next__
 
     def _came(self, iterator: Any, batch: Any) -> Any:
-        """A batch that was cut has come: what the script is to get. In a fork that is another."""
+        """A batch that was cut has come: returns what the script gets. In a fork that is another batch."""
         self._per_batch, self._since_batch = self._since_batch or self._per_batch, 0
         if iterator in self._fresh:
             self._fresh.discard(iterator)
@@ -233,7 +235,7 @@ class SpotChecks:
         return agreement.why_not("lower") if loss not in agreement.kinds("lower") else ""
 
     def _failed(self, why: str, check: _Check) -> None:
-        """Some rank's could not be computed. In float64 a script may fail that does not otherwise."""
+        """Some rank could not compute it. Some scripts fail in float64 only, so that is tried no more."""
         self._failures += 1
         self._in_float64 = False
         self._next = self._passes + 1
@@ -254,7 +256,7 @@ def can_check(device: str) -> bool:
 
 
 def _row(check: _Check, failed: bool, passes: Sequence[Sequence[float]], length: int) -> Any:
-    """What a rank tells the others: as long in all of them."""
+    """What a rank tells the others, of the same length in all of them."""
     row = torch.zeros(_HEAD + check.passes * length, dtype=torch.float64)
     failed = failed or any(len(one) != length for one in passes) or not passes
     row[:_HEAD] = torch.tensor([failed, check.part.share, check.part.counts, len(passes)])

@@ -1,9 +1,9 @@
-"""One step of the script, done in a fork of a rank on the whole batch or on a slice, for its gradients alone.
+"""One step of the script in a fork of a rank, on the whole batch or on a slice, for its gradients alone.
 
-The fork leaves the loader with its own batch, goes on in the script and ends with the batch's last backward
-pass. It is a rehearsal in small: nothing drops out, noise is that of the whole batch, and it computes in
-float64 where it can. Batch norm goes by its running statistics, so a sample's gradient depends on no other,
-and forks need not speak with each other. No optimizer steps, so all passes are those of one model.
+The fork gets its own batch from the loader, goes on in the script and ends with the batch's last backward
+pass. It is a small rehearsal: dropout is off, noise is that of the whole batch, and it computes in float64
+where it can. Batch norm uses its running statistics, so a sample's gradient depends on no other sample, and
+the forks need no communication. Optimizers take no steps, so all passes are of the same model.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from .slicing import Slice
 if TYPE_CHECKING:
     from .this_rank import ThisRank
 
-WIDTH = 8  # numbers that a parameter's gradient is told by
+WIDTH = 8  # numbers in the sketch of a parameter's gradient
 _REASON_CHARACTERS = 300
 
 
 @dataclass(frozen=True)
 class Alike:
-    """What the forks of all ranks begin with: random streams, and batch norm's buffers with their values."""
+    """What all forks start with alike: random streams, and batch norm's buffers with their values."""
 
     streams: State
     statistics: Sequence[tuple[Any, Any]]
 
 
 class StepApart:
-    """Made in the fork, in the middle of the script's call for a batch. ``part``: the samples of it that this
-    one trains on; ``passes`` backward passes are told, into the file ``descriptor``.
+    """Made in the fork, while the script waits for a batch. ``part``: the samples of it that this fork trains
+    on. Gradients of ``passes`` backward passes are written to the file ``descriptor``.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class StepApart:
 
     # ---- the script goes on
     def backward(self, call: Callable[[], Any]) -> Any:
-        """A backward pass of the script's. Ends the process with the last."""
+        """Runs a backward pass of the script. The last one ends the process."""
         parameters = self._this_rank.parameters()
         before = [parameter.grad for parameter in parameters]
         for parameter in parameters:
@@ -135,7 +135,7 @@ class StepApart:
         return result
 
     def batch_asked(self) -> NoReturn:
-        """The script has done all that it does with a batch."""
+        """The script asks for another batch: it is done with this one."""
         self.end("" if self._told else "no backward pass followed a batch")
 
     def failed(self, error: BaseException) -> NoReturn:
@@ -143,7 +143,7 @@ class StepApart:
         self.end(f"{type(error).__name__}: {error}")
 
     def end(self, why: str) -> NoReturn:
-        """Tell what was found, or ``why`` there is nothing."""
+        """Write the result, or ``why`` there is none, and end the process."""
         told = {"why": " ".join(why.split())[:_REASON_CHARACTERS], "passes": self._told}
         written = memoryview(json.dumps(told).encode())
         while written:

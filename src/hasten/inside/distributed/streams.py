@@ -1,4 +1,4 @@
-"""Random streams of a rank: one that all ranks share, for what draws the order of samples, and its own."""
+"""The random streams of a rank: those that all ranks share, which draw the order of samples, and its own."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ _LAYERS = frozenset(_STREAMS["torch"])  # what layers draw from
 class Streams:
     """All ranks draw the same until ``begin``; from then on torch's streams are each rank's own, since layers
     draw from them for each sample. Python's and numpy's stay the same in all ranks: what a script draws from
-    them itself is a choice for all samples.
+    them is a choice for all samples.
 
-    Rank 0's own numbers go on where the script's are, so it draws what one process would. Whatever is drawn
-    within ``shared`` stays the same in all ranks for ever; what is drawn within ``own`` is the rank's even
-    before ``begin``.
+    Rank 0's own streams continue the script's, so it draws what one process would. Draws within ``shared``
+    are always the same in all ranks; those within ``own`` are the rank's own even before ``begin``.
     """
 
     def __init__(self, torch: Any, rank: int) -> None:
@@ -43,27 +42,25 @@ class Streams:
         self.begun = False
 
     def begin(self) -> None:
-        """Training begins: from here on layers draw from the rank's own streams, where not within
-        ``shared``.
-        """
+        """Training begins: from here on layers draw from the rank's own streams, except within ``shared``."""
         self.begun = True
         self._own(self._owned | _LAYERS)
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """What draws the order of samples goes in here."""
+        """For what draws the order of samples."""
         with self._in_force(_NONE):
             yield
 
     @contextmanager
     def own(self) -> Iterator[None]:
-        """What makes this rank's samples goes in here."""
+        """For what makes this rank's samples."""
         with self._in_force(_ALL):
             yield
 
     @property
     def layers_alone(self) -> bool:
-        """Whether what is drawn now may be either: training has begun, and no sample is being made."""
+        """Whether a draw now may be either kind: training has begun, and no sample is being made."""
         return self.begun and self._owned == _LAYERS
 
     @contextmanager
@@ -87,7 +84,7 @@ class Streams:
         self._owned = wanted
 
     def _beginning(self, now: State) -> State:
-        """Of this rank's own streams."""
+        """The first state of this rank's own streams."""
         if not self._rank:
             return dict(now)
         self._seeding = True
@@ -97,12 +94,12 @@ class Streams:
 
     # ---- a script that keeps a state, and takes it up again
     def kept(self) -> Any:
-        """What a script keeps of torch's stream: the state that all ranks share."""
+        """The state of torch's stream for a script that asks for it: the one that all ranks share."""
         with self.shared():
             return self._torch.random.default_generator.get_state()
 
     def take_up(self, state: Any) -> None:
-        """Both streams begin at ``state``, each rank's own at one that it alone has."""
+        """Set both of torch's streams to ``state``, the rank's own to one derived from it."""
         with self.shared():
             self._torch.random.default_generator.set_state(state)
         if self._owned >= _LAYERS:
@@ -113,8 +110,8 @@ class Streams:
 
     # ---- a script that seeds anew
     def watch_seeding(self, seams: Seams) -> None:
-        """A script that seeds every epoch means the order, too: both streams begin there, as in one process
-        the only one would.
+        """A script that seeds in every epoch means the order of samples, too: both streams are seeded, as the
+        only one is in one process.
         """
         owners = [
             (self._torch, "manual_seed", "torch"),
@@ -152,13 +149,13 @@ class Streams:
             return state_of_streams(self._torch)
 
     def share_all(self) -> None:
-        """Whatever is drawn from now on is the same in all ranks."""
+        """From now on all draws are the same in all ranks."""
         self._own(_NONE)
         self.begun = False
 
     def shared_digests(self) -> list[tuple[str, int]]:
-        """Of each stream that all ranks share, by its name. Devices draw no order of samples, and may have
-        begun in each rank by itself.
+        """A digest of each shared stream, by its name. Devices are left out: they draw no order of samples,
+        and may have been initialised at different times.
         """
         state = state_of_streams(self._torch)
         if self._aside is not None:

@@ -1,7 +1,6 @@
-"""This worker as one of several ranks: everything of it that stands in the script's way, put in place once.
+"""This worker as one of several ranks: all the hooks that make a script which knows of no ranks train as one.
 
-Source of the idea: https://docs.pytorch.org/docs/stable/notes/ddp.html, with the data, and not only the
-gradients, taken care of.
+The idea is https://docs.pytorch.org/docs/stable/notes/ddp.html, with the data taken care of as well.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class ThisRank:
         fail: Callable[[str], NoReturn],
         checked: bool = False,
     ) -> None:
-        """``checked``: steps are held against one process's as long as it trains."""
+        """``checked``: now and then a step is compared with that of one process."""
         self.ranks, self.findings = ranks, findings
         self.training, self._observer, self.fail = training, observer, fail
         self.communication = Communication(ranks)
@@ -71,7 +70,7 @@ class ThisRank:
         hooks.on_batch.append(self._batch_came)
 
     def install(self) -> None:
-        """After all else that stands around the same calls: what we do comes first and last."""
+        """To be called after all others that wrap the same calls: ours must be the outermost."""
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         torch, training = self.training.torch, self.training
@@ -161,7 +160,7 @@ class ThisRank:
     def _batch_came(self, batch: Any, iterator: Any) -> None:
         self.slicer.batch_came(batch, iterator)
         if self.slicer.is_cut(iterator) and self.training.has_optimizers:
-            self._training_begins()  # a script may draw for its samples before it calls its model
+            self._training_begins()  # a script may draw numbers for its samples before it calls its model
 
     # ---- the model
     def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -253,7 +252,7 @@ class ThisRank:
         self._observer.losses_are(sums[: len(losses)])
 
     def _sums(self, losses: list[Any]) -> list[float]:
-        """Bring the pass to its end; what the losses are over all ranks."""
+        """End the pass; returns the losses over all ranks."""
         weight = self.weight()
         values = [weight * float(loss.detach()) for loss in losses]
         values += [0.0] * (MOST - len(values))
@@ -276,16 +275,16 @@ class ThisRank:
         self._parting.cannot_go_on(error, self.steps)
 
     def _came_apart(self, why: str) -> None:
-        """All ranks know of it, and come here."""
+        """All ranks know of it, and all call this."""
         self._parting.together(why)
 
     def script_failed(self, error: BaseException) -> None:
-        """It raised what nobody caught; of no interest where it was a step apart from the training."""
+        """The script raised an exception. In a fork that is reported as the fork's result."""
         if self._apart is not None:
             self._apart.failed(error)
 
     def training_ends(self) -> None:
-        """The script is over."""
+        """The script has ended."""
         if self._apart is not None:
             self._apart.batch_asked()
         if self.averaging.passes:

@@ -1,8 +1,8 @@
-"""Ranks stay one model: what ought to be equal in all of them is compared as they train.
+"""Checks that the ranks stay one model: what must be equal in all of them is compared as they train.
 
-Fingerprints ride on the message that ends each backward pass. Learning rates are compared in each; what takes
-longer to look at, every so many passes, so that it stays below 1% of the time. How many is agreed among the
-ranks, from what each has measured.
+Fingerprints are part of the message that ends each backward pass. Learning rates are compared in every pass;
+what takes longer to read, every so many passes, to cost less than 1% of the time. The ranks agree on the
+number from what each has measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ROUNDING_OTHERWISE = 1e-2
 
 
 class Watch:
-    """``told`` before and ``heard`` after the message of each backward pass."""
+    """``told`` and ``heard`` are called before and after the message of each backward pass."""
 
     def __init__(self, watched: Watched, communication: Communication) -> None:
         self._watched, self._communication = watched, communication
@@ -38,8 +38,8 @@ class Watch:
         self.aligned = 0  # times that ranks differed by rounding, and rank 0's values were taken
 
     def told(self) -> tuple[list[int], list[float]]:
-        """A fingerprint for each kind, 0 where it is not compared now, and numbers whose sums over the ranks
-        ``heard`` is to be given.
+        """A fingerprint for each kind, 0 where it is not compared now, and numbers to sum over the ranks, for
+        ``heard``.
         """
         began = time.perf_counter()
         if self._began:
@@ -58,8 +58,8 @@ class Watch:
         return prints, [clock.wish for clock in self._clocks.values()]
 
     def heard(self, unequal: Sequence[int], wishes: Sequence[float], step: int) -> str:
-        """What differs, in words; "" where all is well. ``unequal``: fingerprints, by their places;
-        ``wishes``: the sums of what ``told`` gave; ``step``: so many have ended.
+        """What differs, in words; "" where nothing does. ``unequal``: the places of differing fingerprints;
+        ``wishes``: the sums of what ``told`` returned; ``step``: the number of steps that have ended.
         """
         for clock, wish in zip(self._clocks.values(), wishes, strict=True):
             clock.agreed(math.ceil(wish / self._communication.size))
@@ -70,7 +70,7 @@ class Watch:
         return why
 
     def compare_all(self, step: int) -> str:
-        """At the end of the training, and by all ranks: as ``heard``."""
+        """As ``heard``, at the end of the training; all ranks call it."""
         prints = torch.tensor([self._fingerprint(kind) for kind in KINDS])
         all_prints = self._communication.gathered(prints)
         apart = [
@@ -85,7 +85,7 @@ class Watch:
 
     # ---- what differs; all ranks ask for the same
     def _explain(self, kinds: Sequence[str], step: int) -> str:
-        """Of the first kind that differs: the others follow from it."""
+        """In the first kind that differs: differences in the others follow from it."""
         for kind in kinds:
             found = self._differing("parameters" if kind == SAMPLE else kind, self._since(kind, step))
             if len(found) > _NAMED:
@@ -116,7 +116,7 @@ class Watch:
         return f" at step {step + 1}" + ("" if last is None else f", equal until step {last + 1}")
 
     def _align(self, tensors: Sequence[tuple[str, Any]]) -> bool:
-        """Where all ranks are rank 0's to rounding: take rank 0's, and go on."""
+        """Where all ranks equal rank 0 up to rounding, copy rank 0's values; whether that was so."""
         fits = True
         with torch.no_grad():
             firsts = []
@@ -135,7 +135,7 @@ class Watch:
 
 
 class _Clock:
-    """When a comparison is due: in the first passes, then as seldom as its cost asks."""
+    """When a comparison is due: in the first passes, then as rarely as its cost requires."""
 
     def __init__(self) -> None:
         self._left, self._every = 0, 1
@@ -161,7 +161,7 @@ class _Clock:
 
 
 def _shorter(usual: float, seconds: float) -> float:
-    """What a pass usually takes: an evaluation between two of them hardly counts."""
+    """What a pass usually takes; an evaluation between two passes hardly changes it."""
     return min(seconds, 0.9 * usual + 0.1 * seconds) if math.isfinite(usual) else seconds
 
 

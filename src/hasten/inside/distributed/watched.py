@@ -1,4 +1,4 @@
-"""What should be equal in all ranks at the same step, as named numbers: of a tensor the sum of its bits."""
+"""What must be equal in all ranks at the same step, as named numbers: for a tensor, the sum of its bits."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _MOST = 2**52 - 1  # exact as a float; every bit of a sum counts in what remains
 
 
 class Watched:
-    """``parameters`` finds all that is trained. ``apart``: running statistics are each rank's own until an
-    evaluation makes them one.
+    """``parameters`` returns all that is trained. ``apart``: running statistics are each rank's own until an
+    evaluation averages them.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class Watched:
         return self._find[kind]()
 
     def learning_rates(self) -> list[float]:
-        """As ``numbers`` has them, but without their names: they are looked at in each step."""
+        """As ``numbers`` gives them, but without names: they are read in every step."""
         optimizers = self._training.optimizers
         return [float(g["lr"]) for one in optimizers for g in one.param_groups if "lr" in g]
 
     def tensors(self, kind: str) -> list[tuple[str, Any]]:
-        """Those that a kind's numbers are of, with their names; none of other kinds."""
+        """The tensors whose numbers a kind has, with their names; [] for kinds without tensors."""
         if kind in ("parameters", SAMPLE):
             return [(f"the parameter {self._name(p)}", p) for p in self._parameters()]
         if kind == "the optimizers' state":
@@ -174,7 +174,7 @@ class Watched:
 
 
 def bits_of(tensor: Any) -> Any:
-    """The sum of a tensor's bits, as whole numbers: of one element, on the tensor's device."""
+    """The sum of a tensor's bits, taken as integers: a tensor of one element on the same device."""
     plain = tensor.detach()
     if plain.layout != torch.strided:
         plain = plain.coalesce().values() if plain.layout == torch.sparse_coo else plain.to_dense()
@@ -191,7 +191,7 @@ def bits_of(tensor: Any) -> Any:
 
 
 def number_of(bits: int) -> float:
-    """What tells one sum of bits from another, as a float."""
+    """A sum of bits as a float that can hold it exactly."""
     return float(bits % _MOST)
 
 

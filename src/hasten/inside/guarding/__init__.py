@@ -1,1 +1,1 @@
-"""What the guard needs of a worker: a trace of its steps, one step of one state, noise like rounding's."""
+"""What the guard needs of a worker: a trace of its steps, single steps from a given state, rounding noise."""

@@ -1,7 +1,7 @@
-"""What a training comes to step by step, as numbers, and where two trainings come apart.
+"""The course of a training, as numbers step by step, and where the courses of two trainings differ.
 
-Trainings that differ by rounding drift apart by and by; what means something else is another number at once.
-So a comparison ends where numbers have drifted a little, and what is far off without having drifted counts.
+Trainings that differ by rounding drift apart slowly; one that computes something else is far off at once. So
+a comparison ends where the numbers have drifted a little, and only a jump before that counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 DRIFTED = {"float64": 1e-8, "float32": 1e-3}  # relative
 ANOTHER = {"float64": 1e-6, "float32": 0.05}
-EVALUATED, END = "evaluations", "end"  # kinds of an Event; slices may make others of the first
+EVALUATED, END = "evaluations", "end"  # kinds of an Event; with ranks there may be other evaluations
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def as_line(event: Event) -> str:
 
 
 def read_events(path: Path) -> list[Event]:
-    """As many as were written whole: whoever wrote them may have been stopped."""
+    """All that were written completely: the process that wrote them may have been killed."""
     found: list[Event] = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         try:
@@ -44,7 +44,7 @@ def read_events(path: Path) -> list[Event]:
 
 
 def apart(expected: Event, event: Event) -> float:
-    """Relative; infinite where it is another event altogether."""
+    """How far apart the two are, relative to the first; infinite where they are different events."""
     if (expected.kind, len(expected.values)) != (event.kind, len(event.values)):
         return math.inf
     size = math.dist(expected.values, [0.0] * len(expected.values))
@@ -56,8 +56,8 @@ def apart(expected: Event, event: Event) -> float:
 
 
 def parted(expected: Sequence[Event], events: Sequence[Event]) -> tuple[Event, Event] | None:
-    """The first pair that means something else, of two courses of one process; None where none does as far
-    as both went.
+    """The first pair that differs by more than rounding, in two courses of one process; None where none does
+    as far as both go.
     """
     for one, other in zip(expected, events, strict=False):
         far = apart(one, other)

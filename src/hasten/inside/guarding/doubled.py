@@ -1,7 +1,7 @@
 """Training in float64: what the script makes in float32 is made in float64, where nothing forbids it.
 
-Sums in another order differ by 1e-16 there, so what ranks compute is equal to what one process computes, or
-it means something else.
+Sums in another order differ by about 1e-16 there. So where ranks are further than that from one process, they
+compute something else.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _MADE = ("rand", "randn", "rand_like", "randn_like", "normal", "bernoulli", "mul
 
 
 def _draw_as_single(seams: Seams) -> None:
-    """Random numbers stay those of float32, so that a training in float64 has the same weights, samples and
-    masks: both the numbers and how far a stream moves depend on what is drawn.
+    """Random numbers are drawn in float32, so that a training in float64 has the same weights, samples and
+    masks: the numbers, and how far a stream moves, depend on the dtype.
     """
     for name in _MADE:
         seams.replace(torch, name, _drawn_single)
@@ -77,7 +77,7 @@ def _single(value: Any) -> Any:
 
 
 def _double_batches(seams: Seams) -> None:
-    """Of any loader, also of those that worker processes make."""
+    """Batches of any loader, those made in worker processes included."""
     seams.replace(iterator_kind(), "__next__", _made_double)
 
 

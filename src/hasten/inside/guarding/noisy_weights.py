@@ -1,5 +1,5 @@
-"""Weights with noise, as a lower precision rounds them: once in a pass, for all samples alike, so that the
-mean over a batch does not lose it as it loses what is added to each sample's outputs.
+"""Weights with noise, as a lower precision rounds them: once a pass, the same for all samples. So it does not
+average out over a batch as noise on each sample's outputs does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ _LOOKED_UP = ("Embedding", "EmbeddingBag")  # rows are taken as they are
 
 @dataclass(frozen=True)
 class _Swapped:
-    """In ``parameters`` of a module, under ``name``. ``noisy`` was at ``version`` and ``address`` then."""
+    """A weight in a module's ``parameters``, under ``name``. ``version`` and ``address`` are those of
+    ``noisy`` when it was put there.
+    """
 
     parameters: Any
     name: str
@@ -26,7 +28,7 @@ class _Swapped:
     address: int
 
     def put_back(self) -> None:
-        """Unless the script has put another in its place. What it did to this one is done to its own."""
+        """Unless the script has replaced it. A change that the script made in place is kept."""
         if self.parameters.get(self.name) is not self.noisy:
             return
         if (self.noisy._version, self.noisy.data_ptr()) != (self.version, self.address):
@@ -36,11 +38,11 @@ class _Swapped:
 
 
 class NoisyWeights:
-    """Matrices and kernels of all modules of ``root`` have noise from now on, until ``put_back``. The
-    gradient goes through to the script's own parameters, as through a sum. Not reached are weights that a
-    module keeps outside of its parameters, too (recurrent ones), or that another multiplies by.
+    """Adds noise to the matrices and kernels of all modules of ``root``, until ``put_back``. Gradients reach
+    the script's own parameters, as through a sum. Weights that a module also keeps outside of its parameters
+    (recurrent ones), or that another module uses, are not reached.
 
-    ``noise``: what is to be added to a tensor; None for nothing.
+    ``noise``: what to add to a tensor; None for nothing.
     """
 
     def __init__(self, torch: Any, root: Any, noise: Callable[[Any], Any]) -> None:

@@ -1,9 +1,9 @@
-"""What one step makes of one state and one batch: a gradient, an update, statistics in buffers.
+"""One step from a given state on a given batch: its gradient, its update, and the statistics in buffers.
 
-One worker, the reference, takes its state down before a step and what it made of it after. Another takes that
-state up, takes the same step and compares. Its optimizer is handed the reference's gradient in place of its
-own, once its own is noted: so the update shows what the optimizer does, whatever rounding the gradient has.
-(Adam turns a gradient that is nothing but rounding into an update of full size.)
+One worker, the reference, saves its state before a step, and what the step computed after it. Another loads
+that state, takes the same step and compares. Its optimizer is handed the reference's gradient in place of its
+own, which is recorded first: so the update shows what the optimizer does, whatever rounding the gradient has.
+(Adam turns a gradient of nothing but rounding noise into an update of full size.)
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ..training import Training
 from ..worker import own_files
 from .training_state import buffers_of, dense, parameters_of, take_up, taken_down
 
-MODEL = "model"  # how names of what a model's state dict holds begin
+MODEL = "model"  # begins the names of what a model's state dict holds
 _MOST_COUNTS = 10  # that are named
-_SPARE = 2  # times what a file needs must be free where it is written
+_SPARE = 2  # times a file's size must be free where it is written
 
 
 class Numerics:
-    """Answers the coordinator's requests about single steps, at the end of one."""
+    """Answers the coordinator's requests about single steps, between two steps."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
@@ -108,7 +108,7 @@ class Numerics:
         return departed
 
     def _hand_over(self, gradients: Mapping[str, Any]) -> None:
-        """At the next step of an optimizer, after whatever else is done to gradients before it."""
+        """In each optimizer's next step, after everything else that changes gradients."""
         names = {id(parameter): name for name, parameter in parameters_of(self._training).items()}
 
         def handed(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -124,8 +124,8 @@ class Numerics:
         self._hooks = [o.register_step_pre_hook(handed) for o in self._training.optimizers]
 
     def _departed(self, state: Mapping[str, Any]) -> messages.Departed:
-        """Since the last checked step: of parameters and buffers the change, of the optimizer's state the
-        values.
+        """What has drifted apart since the last checked step: the changes of parameters and buffers, the
+        values of the optimizer's state.
         """
         torch, start = self._torch, self._start
         parameters, buffers = parameters_of(self._training), buffers_of(self._training)
@@ -192,12 +192,12 @@ class Numerics:
         return own_files.load(self._torch, path, map_location="cpu", mmap=True)
 
     def _begin(self) -> None:
-        """Note what the step to come starts from."""
+        """Note the state from which the coming step starts."""
         values = {**parameters_of(self._training), **buffers_of(self._training)}
         self._start = {name: value.detach().clone() for name, value in values.items()}
 
     def _changes(self) -> dict[str, dict[str, Any]]:
-        """What parameters and buffers have changed by since the step began."""
+        """By how much parameters and buffers have changed since the step began."""
         start = self._start
         assert start is not None
         return {
@@ -220,7 +220,7 @@ def _change(after: Any, before: Any) -> Any:
 
 
 def _rounding(torch: Any, parameter: Any) -> float:
-    """|c - r|^2 that storing the parameter alone explains: it is rounded once for each of the two."""
+    """|c - r|^2 that storing the parameter alone explains: it is rounded in each of the two."""
     epsilon = torch.finfo(parameter.dtype).eps
     return float((epsilon * parameter.detach().double().norm()) ** 2)
 

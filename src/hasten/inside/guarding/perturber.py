@@ -15,13 +15,13 @@ from .noisy_weights import NoisyWeights
 class Perturber:
     """Multiplies by 1 + ``relative`` times a standard normal number what a lower precision would round.
 
-    That is, each entry of: the weights that layers multiply by, for a root's forward pass (``NoisyWeights``),
-    what every layer puts out, the gradient that comes back to there, and the gradients that a step of an
-    optimizer reads. Layers are modules without children or with parameters of their own. A root in which
-    torch.compile has compiled anything is one layer, whose weights stay as they are.
+    That is each entry of: the weights that layers multiply by, during a root's forward pass
+    (``NoisyWeights``); the outputs of every layer, and the gradients with respect to them; and the gradients
+    that an optimizer's step reads. Layers are modules without children or with parameters of their own. A
+    root in which torch.compile has compiled anything is one layer, whose weights stay as they are.
 
-    The noise has a generator of its own, so the script's random streams stay where they were; and it keeps
-    nothing for the backward pass, which checkpointing would miss when it computes a layer again.
+    The noise has a generator of its own, so the script's random streams do not move. It saves nothing for the
+    backward pass: checkpointing, which computes a layer again, would not find it.
     """
 
     def __init__(self, training: Training, relative: float, redraw: bool, seed: int) -> None:
@@ -57,13 +57,13 @@ class Perturber:
         return map_tensors(torch, output, self._rounded)
 
     def draw_anew(self) -> None:
-        """The random streams were put back to the baseline's."""
+        """To be called when the random streams were put back to the baseline's."""
         if self._redraws:
             self._draw()
 
     def samples_come(self) -> None:
-        """A batch was ordered and none of its samples was made yet: an augmentation draws other numbers than
-        the baseline's from the first batch on, and the model's first weights were drawn before.
+        """A batch was ordered, and none of its samples is made yet. So augmentation draws other numbers than
+        the baseline from the first batch on, while the initial weights are the same.
         """
         if self._redraw and self._training.has_optimizers:
             self._draw()
@@ -88,8 +88,8 @@ class Perturber:
         return rounded
 
     def _kept_within(self, value: Any, noise: Any) -> Any:
-        """``noise`` that leads nothing out of [-1, 1], where all lies there: no rounding does, and losses
-        refuse a probability above 1.
+        """``noise``, limited so that values in [-1, 1] stay there if all of them are: rounding does so too,
+        and losses refuse a probability above 1.
         """
         bound = self._training.torch.where(value.abs().max() <= 1, 1.0, math.inf).to(value.dtype)
         return (value + noise).clamp(-bound, bound) - value
@@ -105,13 +105,13 @@ class Perturber:
         return value if noise is None else value + noise
 
     def _noise(self, value: Any) -> Any:
-        """What is to be added; None to what holds no numbers, or holds them otherwise than in strides."""
+        """What to add; None for tensors that are not floating point, or not strided."""
         drawn = self._drawn_for(value)
         return None if drawn is None else value.detach() * drawn * self._relative
 
     def _noise_of_sums(self, gradient: Any) -> Any:
-        """As large for each entry as for the tensor's usual one at least: where the terms of a sum cancel,
-        its rounding stays as large as theirs.
+        """As ``_noise``, but at least as large as for the tensor's typical entry: where the terms of a sum
+        cancel, its rounding error stays as large as theirs.
         """
         drawn = self._drawn_for(gradient)
         if drawn is None:

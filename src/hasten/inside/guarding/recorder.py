@@ -67,7 +67,7 @@ class Recorder:
         self._batches, self._samples, self._modes = [], [], []
 
     def _streams(self) -> Any:
-        """Of several ranks those that all share: one process draws from them what all ranks draw alike."""
+        """The state of the random streams; with ranks, of the shared ones: these are what one process has."""
         this_rank = self._training.this_rank
         with this_rank.streams.shared() if this_rank is not None else nullcontext():
             return fingerprint(self._training.torch)

@@ -1,6 +1,6 @@
-"""Where a training stands between two steps: taken down in one worker and taken up in another.
+"""The state of a training between two steps: saved in one worker and loaded in another.
 
-Taking it up keeps every tensor the object that it is, with its own strides: values alone change hands.
+Loading copies values only: every tensor stays the same object, with its own strides.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def buffers_of(training: Training) -> dict[str, Any]:
 
 
 def optimizer_states_of(training: Training) -> list[dict[str, dict[str, Any]]]:
-    """For each optimizer what it keeps for each parameter that it keeps anything for."""
+    """For each optimizer its state by parameter, where there is any."""
     named = parameters_of(training).items()
     return [
         {name: optimizer.state[parameter] for name, parameter in named if optimizer.state.get(parameter)}
@@ -51,7 +51,7 @@ def optimizer_states_of(training: Training) -> list[dict[str, dict[str, Any]]]:
 
 
 def taken_down(training: Training) -> State:
-    """Everything of the training's that the next step starts from, but for its batch. Nothing is copied."""
+    """Everything that the next step starts from, except its batch. Nothing is copied."""
     parameters = parameters_of(training)
     return {
         "parameters": {name: parameter.detach() for name, parameter in parameters.items()},
@@ -63,7 +63,7 @@ def taken_down(training: Training) -> State:
 
 
 def take_up(training: Training, state: State) -> None:
-    """Put the training where ``state`` was taken down."""
+    """Put the training into ``state``."""
     parameters = parameters_of(training)
     with training.torch.no_grad():
         for name, parameter in parameters.items():
@@ -87,7 +87,7 @@ def dense(gradient: Any) -> Any:
 
 
 def _roots(training: Training) -> list[tuple[str, Any]]:
-    """Each root with what its names are preceded by."""
+    """Each root, with the prefix of its names."""
     roots = training.roots
     return [(f"{number}." if len(roots) > 1 else "", root) for number, root in enumerate(roots)]
 
@@ -100,7 +100,7 @@ def _take_up_gradient(torch: Any, parameter: Any, gradient: Any) -> None:
 
 
 def _counting_on_device(optimizer: Any) -> set[int]:
-    """The ids of parameters whose count of steps lies beside them."""
+    """The ids of parameters whose step count is on their device."""
     groups = [g for g in optimizer.param_groups if g.get("fused") or g.get("capturable")]
     return {id(parameter) for group in groups for parameter in group["params"]}
 

@@ -1,4 +1,4 @@
-"""What hasten uses of torch that torch does not document: nothing else in hasten names it.
+"""What hasten uses of torch that torch does not document: only this package names it.
 
-``parts.py`` lists all of it, with what it is for; a torch in which something is missing is told by name.
+``parts.py`` lists all of it, with its purpose; where a torch lacks something, it is named in the error.
 """

@@ -1,4 +1,4 @@
-"""What torch.compile counts, raises and keeps. Asking imports parts of torch, but never all of it."""
+"""What torch.compile counts, raises and caches. Its modules are imported only when asked for."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def has_triton() -> bool:
 
 
 def never_compiled(function: Any) -> Any:
-    """``function``, which compiled code calls as it is."""
+    """``function``, not compiled when compiled code calls it."""
     import torch
 
     return torch._disable_dynamo(function)  # type: ignore[attr-defined]

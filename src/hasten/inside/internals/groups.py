@@ -1,4 +1,4 @@
-"""torch.distributed behind its Python: the classes that a backend of one's own derives from."""
+"""The C++ side of torch.distributed: the classes that a custom backend derives from."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def work_from(future: Any) -> Any:
 
 
 def name_given(group: Any, otherwise: str) -> str:
-    """By which torch knows a group; ``otherwise`` where it knows none."""
+    """torch's name for a group; ``otherwise`` where it has none."""
     worlds: Any = dist.distributed_c10d._world
     return str(worlds.pg_names.get(group, otherwise))

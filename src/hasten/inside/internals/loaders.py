@@ -1,4 +1,4 @@
-"""How a DataLoader is read: its iterator knows what the loader was made of when the pass began."""
+"""A DataLoader's iterator, which knows what the loader was made of when the pass began."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def iterators_that_fetch() -> tuple[Any, Any]:
 
 
 def fetchers() -> Any:
-    """What makes the object that fetches, by its ``create_fetcher``."""
+    """The class whose ``create_fetcher`` makes the object that fetches."""
     from torch.utils.data import dataloader
 
     return dataloader._DatasetKind
@@ -47,12 +47,12 @@ def dataset_of(iterator: Any) -> Any:
 
 
 def reads_indices(iterator: Any) -> bool:
-    """As ``is_indexed``. Loaders know it, too."""
+    """As ``is_indexed``; for a loader, too."""
     return is_indexed(iterator._dataset_kind)
 
 
 def makes_batches(iterator: Any) -> bool:
-    """Whether torch puts samples together; else each thing the dataset gives is a batch."""
+    """Whether torch collates samples; else each item of the dataset is a batch."""
     return bool(iterator._auto_collation)
 
 
@@ -93,7 +93,7 @@ def batches_given(iterator: Any) -> int:
 
 
 def base_seed(iterator: Any) -> int:
-    """Of the random numbers of worker processes: each adds its number."""
+    """The seed of worker processes: each adds its number."""
     return int(iterator._base_seed)
 
 

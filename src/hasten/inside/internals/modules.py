@@ -1,4 +1,4 @@
-"""How torch calls a module, and what it keeps of one."""
+"""How torch calls a module, and what a module holds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def has_hooks(module: Any) -> bool:
 
 
 def count_hooks(module: Any) -> tuple[int, int, int]:
-    """After and before the forward pass, and at the backward pass."""
+    """The numbers of forward hooks, forward pre-hooks and backward hooks."""
     return len(module._forward_hooks), len(module._forward_pre_hooks), len(module._backward_hooks)
 
 
@@ -58,12 +58,12 @@ def is_compiled(module: Any) -> bool:
 
 
 def batch_norm_kind(torch: Any) -> Any:
-    """What all kinds of batch norm derive from, of any number of dimensions."""
+    """The base class of all kinds of batch norm, of any number of dimensions."""
     return torch.nn.modules.batchnorm._BatchNorm
 
 
 def norm_kind(torch: Any) -> Any:
-    """What has running statistics: batch norm, and instance norm."""
+    """The base class of what has running statistics: batch norm and instance norm."""
     return torch.nn.modules.batchnorm._NormBase
 
 

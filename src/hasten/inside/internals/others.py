@@ -1,4 +1,4 @@
-"""Single functions of torch: over lists of tensors, of the profiler, of storages."""
+"""Other functions of torch: over lists of tensors, of the profiler, of storages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PROFILER_ENABLED = "_enable_profiler"  # of torch.autograd.profiler: the profile
 
 
 def add_each(torch: Any, onto: Sequence[Any], others: Sequence[Any]) -> None:
-    """In place, of two lists of tensors."""
+    """Add one list of tensors to another, in place."""
     torch._foreach_add_(onto, others)
 
 
@@ -24,17 +24,17 @@ def multiply_each(torch: Any, tensors: Sequence[Any], factor: Any) -> None:
 
 
 def unscale_each(torch: Any, gradients: Sequence[Any], found: Any, inverse: Any) -> None:
-    """Times ``inverse``; ``found`` becomes 1 where one of them is not finite. As ``GradScaler`` does it."""
+    """Multiply by ``inverse``; ``found`` becomes 1 if any is not finite. As ``GradScaler`` does."""
     torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse)
 
 
 def stored_values(sparse: Any) -> Any:
-    """Of a sparse tensor, in its own memory."""
+    """The values of a sparse tensor, not copied."""
     return sparse._values()
 
 
 def map_leaves(torch: Any, change: Any, value: Any) -> Any:
-    """Each leaf of lists, tuples, dicts and what is registered as such."""
+    """``value`` with each leaf changed, in lists, tuples, dicts and registered containers."""
     return torch.utils._pytree.tree_map(change, value)
 
 
@@ -60,22 +60,22 @@ def in_bad_fork(module: Any) -> bool:
 
 
 def name_of_private_device(torch: Any) -> str:
-    """Of a kind of device that an extension brings."""
+    """The name of the kind of device that an extension of torch adds."""
     return str(torch._C._get_privateuse1_backend_name())
 
 
 def step_dtype() -> Any:
-    """In which an optimizer that is not fused counts its steps."""
+    """The dtype in which an optimizer that is not fused counts its steps."""
     return importlib.import_module("torch.optim.optimizer")._get_scalar_dtype()
 
 
 def mark_scaling_supported(optimizer: Any) -> None:
-    """As a fused optimizer: ``GradScaler`` hands its scale on, and does not unscale first."""
+    """As for a fused optimizer, ``GradScaler`` hands it its scale, and does not unscale first."""
     optimizer._step_supports_amp_scaling = True
 
 
 def storage_kinds(torch: Any) -> None:
-    """Have torch's maps between dtypes and kinds of storage made now: once made, they stay."""
+    """Let torch build its maps between dtypes and storage classes now: they are cached."""
     for name in ("_dtype_to_storage_type_map", "_storage_type_to_dtype_map"):
         with suppress(AttributeError):
             getattr(torch.storage, name)()

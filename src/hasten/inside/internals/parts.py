@@ -1,5 +1,5 @@
-"""What hasten uses of torch that is not documented, and what for. It is looked for when a script imports
-torch: where something is missing without which no training can be followed, that is said by name.
+"""What hasten uses of torch that is not documented, and what for. It is checked when a script imports torch:
+if something is missing without which no training can be followed, the error names it.
 
 Seen to be there in torch 2.9 to 2.14.
 """
@@ -14,9 +14,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Part:
-    """``where``: a module of torch's, or a class in one. ``made``: it is an attribute of instances, which
-    ``where``'s ``__init__`` makes. ``needed``: no training can be followed without it; else what is told in
-    ``purpose`` fails by its name, and nothing else.
+    """``where``: a module of torch's, or a class in one. ``made``: it is an attribute of instances, set by
+    the ``__init__`` of ``where``. ``needed``: no training can be followed without it; else only what
+    ``purpose`` says fails.
     """
 
     where: str
@@ -103,12 +103,12 @@ PARTS = (
 
 
 def missing(parts: tuple[Part, ...] = PARTS) -> list[Part]:
-    """Those that this torch has not."""
+    """Those that this torch lacks."""
     return [part for part in parts if not _is_there(part)]
 
 
 class TorchLacks(Exception):
-    """This torch has not what a training is followed by; the message says what, and what to do."""
+    """This torch lacks something needed to follow a training; the message says what, and what to do."""
 
 
 def check(version: str, parts: tuple[Part, ...] = PARTS) -> None:

@@ -1,1 +1,1 @@
-"""What is seen of a training: what looks, one file a seam, and what is made of it. It changes nothing."""
+"""Observes a training, one file a seam, and describes what was seen. It changes nothing."""

@@ -14,7 +14,7 @@ OF_GRAD = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph") 
 
 @dataclass(frozen=True)
 class BackwardCall:
-    """``given``: what is differentiated. ``keeps_graph``: it may be gone through again."""
+    """``given``: what is differentiated. ``keeps_graph``: there may be another backward pass through it."""
 
     given: Any
     creates_graph: bool

@@ -1,5 +1,5 @@
-"""Modules that are trained and whose ``forward`` is called past the module's own call, where nothing of ours
-stands: layers with optimizers of their own, say, each of them trained by itself.
+"""Trained modules whose ``forward`` the script calls directly, where our hooks do not see it: layers that are
+trained one by one, for example, each with its own optimizer.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _MOST_LOOKS = 4  # at all objects that are alive, each of which takes a while
 
 
 class Bypassed:
-    """Looks for what an optimizer trains of which no root was called; who calls its ``forward`` then is an
-    obstacle.
+    """Looks for modules that an optimizer trains though no root with them was ever called; whatever calls
+    their ``forward`` is reported as an obstacle.
     """
 
     def __init__(self, training: Training) -> None:
@@ -28,7 +28,7 @@ class Bypassed:
         self._kinds: set[type] = set()
 
     def stepped(self, optimizer: Any) -> None:
-        """For the first time."""
+        """To be called after an optimizer's first step."""
         mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
         called = {id(p) for root in self._training.roots for p in root.parameters()}
         if mine & called or self._looks == _MOST_LOOKS or self._training.obstacles:

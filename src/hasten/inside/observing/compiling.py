@@ -27,7 +27,7 @@ _CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
 @dataclass(frozen=True)
 class Tally:
-    """What torch.compile did in this process so far."""
+    """What torch.compile has done in this process so far."""
 
     graphs: int = 0
     breaks: int = 0
@@ -46,10 +46,10 @@ def tally() -> Tally:
 
 
 class CompiledCall:
-    """The compiled call of a module; of several that are alike, which then share what is compiled.
+    """The compiled call of a module, or of several like ones, which then share the compiled code.
 
-    ``static``: shapes are compiled as they come, and those that come rarely, as an epoch's last batch, are
-    left to the module's own call. Otherwise one compiled form is asked to serve all shapes.
+    ``static``: each shape is compiled by itself; rare ones, such as an epoch's last batch, are left to the
+    module's own call. Otherwise one compiled form serves all shapes.
     """
 
     def __init__(self, torch: Any, name: str, static: bool, **how: Any) -> None:
@@ -62,10 +62,10 @@ class CompiledCall:
         self.begin()
 
     def begin(self) -> None:
-        """Count anew. What is compiled stays."""
+        """Reset the counters. What is compiled stays."""
         self._met: set[Any] = set()
         self.compiled_calls = 0
-        self.left_calls = 0  # whose shapes come too rarely
+        self.left_calls = 0  # not compiled, as their shapes are too rare
         self.late_graphs = 0  # made in a call that was not the first with its shapes
 
     def __call__(self, module: Any, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -98,8 +98,8 @@ class CompiledCall:
 
 
 def _own_code(name: str) -> Callable[..., Any]:
-    """A function that calls a module, with a code object of its own: torch keeps what it compiled, and how
-    often it may do so, by code object.
+    """A function that calls a module, with a code object of its own: torch's cache of compiled code, and the
+    limit on recompiling, belong to a code object.
     """
 
     def call(module: Any, args: Any, kwargs: Any) -> Any:

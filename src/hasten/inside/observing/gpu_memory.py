@@ -1,4 +1,4 @@
-"""What a training takes of its GPUs' memory."""
+"""How much GPU memory a training uses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...records.observation import GpuMemory
 
 
 def gpu_memory(torch: Any, devices: Iterable[Any]) -> tuple[GpuMemory, ...]:
-    """Of each CUDA device since its process began. Nothing is waited for.
+    """For each CUDA device, since the process began. Does not wait for the GPU.
 
     Source: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-memory-management
     """

@@ -1,4 +1,4 @@
-"""A step's phases on the GPU's own clock: the script's tells when work was launched, not when it ran."""
+"""A step's phases by the GPU's own clock: the CPU's tells when work was launched, not when it ran."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PHASES = ("data", "forward", "loss", "backward", "optimizer")
 
 
 class Marks:
-    """Puts events with the time onto the stream of one device, at the phases of each step.
+    """Records timed events on one device's stream where the phases of a step begin and end.
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.cuda.Event.html
     """
@@ -34,7 +34,7 @@ class Marks:
         self("")
 
     def end(self) -> list[Mark]:
-        """The step has ended, as far as the script can tell: all of its marks."""
+        """The step has ended for the script; the GPU may still compute. Returns all of its marks."""
         self("")
         return self._marks
 
@@ -42,9 +42,9 @@ class Marks:
 def phases_between(marks: list[Mark], data_seconds: float) -> dict[str, float]:
     """Seconds of data, forward, loss, backward and optimizer. Waits for the last of the marks.
 
-    What passes between two marks belongs to the innermost phase that is open; after a forward pass and before
-    a backward pass it is the loss's. Of what passes before the first forward pass, the loader has had at most
-    ``data_seconds``. The rest is nobody's.
+    The time between two marks belongs to the innermost open phase; between a forward and a backward pass it
+    is the loss. Of the time before the first forward pass at most ``data_seconds`` belong to the loader. The
+    rest belongs to no phase.
     """
     marks[-1][1].synchronize()
     seconds = dict.fromkeys((*PHASES, "evaluation"), 0.0)

@@ -1,4 +1,4 @@
-"""Puts the observer's eyes into torch: the seams around forward, backward, the optimizer and the data."""
+"""Hooks the observer into torch: the seams around forward, backward, the optimizer and the data."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ from .slot import ForwardSlot, taking_out
 
 class Hooks:
     """All seams of one worker. ``on_root`` is called when a root was found, before its first forward pass
-    runs. ``timed``: steps on a GPU are to be told apart; ``closely``: their phases, too, which takes some 20
-    us a step.
+    runs. ``timed``: time single steps on a GPU; ``closely``: time their phases too, at some 20 us a step.
 
     What runs in every step catches its own failures rather than by ``Seams.watching``: one call less each.
     """

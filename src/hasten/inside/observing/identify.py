@@ -1,4 +1,4 @@
-"""Name what was seen: roots, loaders, optimizers, local modules, as records."""
+"""Describes what was seen as records: roots, loaders, optimizers."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ FUSED_FUNCTIONS = {  # optimizer class: (module of torch.optim, its fused functi
 
 
 def describe_root(torch: Any, module: Any, owned: Set[int] = frozenset()) -> Root:
-    """``owned``: the ids of the optimizers' parameters. Where it has none of them, as without optimizers,
-    what gets gradients counts as trained.
+    """``owned``: the ids of the optimizers' parameters. A root with none of these (there may be no optimizer)
+    counts what gets gradients as trained.
     """
     parameters = list(module.parameters())
     trained = [p for p in parameters if id(p) in owned] or [p for p in parameters if p.requires_grad]
@@ -144,8 +144,8 @@ def length_of(dataset: Any) -> int | None:
 
 
 def takes_items_one_by_one(dataset: Any) -> bool:
-    """Whether a batch is nothing but ``dataset[i]`` for each index. torch's own Subset only looks like an
-    exception.
+    """Whether a batch is just ``dataset[i]`` for each index. torch's Subset has ``__getitems__`` too, which
+    does the same.
     """
     if not hasattr(dataset, "__getitems__"):
         return True

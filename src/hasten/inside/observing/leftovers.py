@@ -1,4 +1,4 @@
-"""What a script leaves on that is for debugging, and the lines at which its steps stand still."""
+"""Debugging aids that a script leaves on, and the lines at which its steps wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .observer import clock
 
 _ANOMALY, _PROFILER, _GRADCHECK = "anomaly detection", "profiler", "gradcheck"
 _GPU, _RANKS = "GPU", "ranks"
-_VARIABLES = {  # name: the values that slow a training down, and what it must use for that
+_VARIABLES = {  # name: the values that slow a training down, and what the training must use for it to matter
     "CUDA_LAUNCH_BLOCKING": ({"1"}, (_GPU,)),
     "TORCH_LOGS": (None, ()),
     "TORCH_DISTRIBUTED_DEBUG": ({"INFO", "DETAIL"}, (_RANKS,)),
@@ -30,8 +30,8 @@ _FETCHES = ("item", "tolist", "cpu", "numpy", "__float__", "__int__", "__bool__"
 
 
 class Leftovers:
-    """Notes, with file and line, what the script switches on. What it had switched off again before its
-    first step ended does not count.
+    """Notes, with file and line, what the script switches on. What is off again when its first step ends does
+    not count.
     """
 
     def __init__(self, training: Training) -> None:
@@ -80,9 +80,7 @@ class Leftovers:
 
 
 class Waits:
-    """Times every value that is fetched from a device, every copy to one and every print, by the line that
-    does it.
-    """
+    """Times values fetched from a device, copies to one and prints, by the line of the script."""
 
     def __init__(self, training: Training) -> None:
         self._torch = training.torch
@@ -100,7 +98,7 @@ class Waits:
         self._lines.clear()
 
     def found(self, steps: int) -> tuple[Wait, ...]:
-        """The longest first. ``steps``: so many were taken since training began."""
+        """The longest first. ``steps``: the number taken since training began."""
         rows = [
             Wait(what, where, calls / steps, seconds / steps)
             for (what, where), (calls, seconds) in self._lines.items()
@@ -144,7 +142,7 @@ def _went_to_a_device(copy: Any, tensor: Any, *_: Any) -> bool:
 
 
 class Place:
-    """Finds the line of the user's, or of a library of theirs, that led to a call."""
+    """Finds the line, in the user's code or in a library of theirs, that led to a call."""
 
     def __init__(self, torch: Any) -> None:
         self._ours = PACKAGE + os.sep
@@ -152,7 +150,7 @@ class Place:
             os.path.join(PACKAGE, "examples") + os.sep
         )  # shipped with us, and run as anybody's scripts
         self._torch = os.path.dirname(torch.__file__) + os.sep
-        self._start = ""  # the working directory, as long as there is one
+        self._start = ""  # the working directory; it may have been removed
         with suppress(OSError):
             self._start = os.getcwd() + os.sep
 
@@ -171,11 +169,11 @@ class Place:
         return f"{path.removeprefix(self._start) if self._start else path}:{frame.f_lineno}"
 
     def _is_nobodys(self, frame: FrameType) -> bool:
-        """Whether it is torch's, or text that was executed ("<string>"): who called it can be told better."""
+        """Whether it is torch's, or executed text ("<string>"): its caller says more."""
         return frame.f_code.co_filename.startswith((self._torch, "<"))
 
 
 def _used(torch: Any) -> set[str]:
-    """What of it this process uses: many scripts set what would matter elsewhere."""
+    """What this process uses: many scripts set variables that matter only elsewhere."""
     distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
     return {name for name, used in ((_GPU, torch.cuda.is_initialized()), (_RANKS, distributed)) if used}

@@ -1,5 +1,5 @@
-"""The loaders a script reads from, told apart by content: libraries rebuild their loaders, order says
-nothing.
+"""The loaders a script reads from, told apart by what they read: libraries rebuild their loaders, so neither
+the object nor the order tells them apart.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ class _Reading:
 
 
 class Loaders:
-    """Notes every loader whose batches come by, and which of them feed training steps."""
+    """Notes every loader that gives batches, and which of them feed training steps."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
         self._seen: dict[_Key, _Seen] = {}
-        self.latest: _Reading | None = None  # that the last batch is of; None once it is known to be trained
+        self.latest: _Reading | None = None  # of the last batch; None once that is known to be trained on
         self._readings: weakref.WeakKeyDictionary[Any, _Reading] = weakref.WeakKeyDictionary()
         self._last: Callable[[], Any] = lambda: None  # the iterator of the last reading
         self._last_reading = _Reading(False)
 
     def epoch_begins(self, iterator: Any) -> None:
-        """What was ordered before and never came will not come."""
+        """Forget the batches that were ordered in an earlier epoch and never came."""
         self._reading(iterator).ordered.clear()
 
     def batch_ordered(self, iterator: Any, indices: Any) -> None:
@@ -65,9 +65,9 @@ class Loaders:
         reading.ordered.append(len(indices) if isinstance(indices, (list, tuple)) else 0)
 
     def batch_came(self, iterator: Any, batch: Any) -> int:
-        """How many samples the batch that just came holds: as many as were asked for where that is known.
+        """How many samples the new batch has: as many as were ordered, where that is known.
 
-        A batch's first dimension need not count them: time may come first.
+        Its first dimension need not be the samples: it may be time.
         """
         reading = self._last_reading if self._last() is iterator else self._reading(iterator)
         asked = reading.ordered.popleft() if reading.ordered else 0
@@ -86,7 +86,7 @@ class Loaders:
         return reading
 
     def _meet(self, iterator: Any, batch: Any, length: int) -> _Key:
-        """Note the loader whose first batch of this pass came."""
+        """Note the loader that gave this, the first batch of a pass."""
         dataset = dataset_of(iterator)
         key = (
             type(dataset).__name__,
@@ -134,7 +134,7 @@ def batch_length(batch: Any) -> int:
 
 
 def _first_length(value: Any) -> int | None:
-    """As ``batch_length``, without looking at what comes after; asked at every step."""
+    """As ``batch_length``, but None where there is no tensor. Stops at the first: it runs in every step."""
     if hasattr(value, "element_size"):
         return int(value.shape[0]) if value.dim() else None
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Where a step's time goes. Clocks are read at the seams; nothing the script computes is touched."""
+"""Where a step's time goes: clocks are read at the seams; nothing that the script computes is touched."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Observer:
     A step ends with an optimizer's step; where the script has no optimizer, with a backward pass. What
     ``on_step`` itself takes is in no step's time.
 
-    Its methods run once a step each, when the script's own work has filled the caches: what a step pays is
-    not their arithmetic but the number of functions fetched from memory, so they call hardly any.
+    Its methods run once a step, when the script's own work has filled the caches. What costs time then is not
+    arithmetic but code fetched from memory, so they call few functions.
     """
 
     def __init__(self, on_step: Callable[[RawStep], None]) -> None:
@@ -169,7 +169,7 @@ class Observer:
             self._end_step(optimizer)
 
     def step_said(self) -> None:
-        """The script itself says where its steps end; from now on nothing else does."""
+        """The script itself says that a step ends here; from now on nothing else ends one."""
         self.said = True
         self._end_step(-1)
 

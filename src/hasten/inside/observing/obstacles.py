@@ -1,4 +1,4 @@
-"""What keeps us from following a training: found while it runs, told to the user with the way on."""
+"""What keeps us from following a training: found while it runs, and told to the user with what to do."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def wraps_for_ranks(torch: Any, module: Any) -> bool:
 
 
 def _called_directly(torch: Any, module: Any) -> tuple[Any, str]:
-    """The module around ``module`` whose ``forward`` runs though nobody called the module, and who runs it.
+    """The module around ``module`` whose ``forward`` was called directly, and the line that did so.
 
-    Every call of a module passes our seam. So if, outside any root, an outer module's ``forward`` is on the
-    stack, it was called past it.
+    Every call of a module passes our seam. So an outer module whose ``forward`` is on the stack, outside any
+    root, was not called as a module.
     """
     frame, found, where = sys._getframe(1), None, ""
     for _ in range(_FRAMES):

@@ -1,4 +1,4 @@
-"""When a step on a GPU is over: the script runs ahead of it, and its own clock tells of launches only."""
+"""When a step on a GPU is over: the script runs ahead of the GPU, and its clock only times the launches."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 class Pace:
     """Called at a step's end, waits for the end of the step before on the devices trained on.
 
-    So steps end as far apart as the GPU finishes them, while the script prepares one step beside the one that
-    the GPU computes, as it does unwatched; waiting for each step's own end would forbid that, and time the
-    launches of a step in addition to its work. At most one step is on its way when clocks are read.
+    So the time between two ends is what the GPU takes for a step, while the script may prepare the next step,
+    as it does unwatched. Waiting for each step's own end would prevent that, and add the time of its
+    launches. At most one step is in flight when clocks are read.
 
     Source: https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
     """

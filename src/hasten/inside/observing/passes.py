@@ -1,5 +1,5 @@
-"""How many samples go through the forward passes that a step's backward passes belong to: where no loader
-tells how many came.
+"""How many samples a step trains on where no loader says so: counted in the forward passes that its backward
+passes belong to.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class _Pass:
 
 
 class Passes:
-    """Counts one step's passes; ``take`` tells their samples and begins the next step.
+    """Counts one step's passes; ``take`` returns their samples and begins the next step.
 
     A backward pass after a single forward pass belongs to that. After several, the graph tells: a policy that
-    was asked for an action has no part in the loss of a batch. Of one input that several passes share, and of
-    modules that are called one after the other, samples count once.
+    was asked for an action has no part in the loss of a batch. Samples count once where several passes share
+    an input, and where modules are called one after the other.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Passes:
                     tensor.grad_fn.metadata[_MARK] = self._latest
 
     def update_begins(self) -> None:
-        """What a closure computes again and again is one batch."""
+        """A closure may compute the same batch several times: it counts once."""
         self._closure_samples = 0
 
     def update_ends(self) -> None:
@@ -87,8 +87,8 @@ class Passes:
 
 
 def passes_behind(losses: Any) -> list[_Pass]:
-    """The marked passes, not counted yet, that the graph of ``losses`` comes to first; [] where it is too
-    large to tell.
+    """The marked passes, not counted yet, that are nearest in the graph of ``losses``; [] where the graph is
+    too large.
     """
     waiting = [tensor.grad_fn for tensor in tensors_in(losses)]
     seen: set[Any] = set(waiting)
@@ -111,7 +111,7 @@ def passes_behind(losses: Any) -> list[_Pass]:
 
 
 def _together(passes: list[_Pass]) -> int:
-    """Samples of the root that most went through; an input counts once."""
+    """The samples of the root that had most; an input counts once."""
     of_roots: dict[int, int] = {}
     known: set[tuple[int, int]] = set()
     for one in passes:

@@ -1,4 +1,4 @@
-"""What was seen of things that the script may free: a training in ``main()`` is gone when that returns."""
+"""Records of things that the script may free: a model that is local to ``main()`` is gone when it returns."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Record = TypeVar("Record")
 class Remembered(Generic[Record]):
     """Records of the things in ``living()``, which are held weakly.
 
-    ``records`` has those that live, as they are now, and those that have died since the last step ended, as
-    they were when they were looked at: what trained until the end is told after it, and what a script was
-    done with before is not.
+    ``records`` returns the living ones, as they are now, and those that died after the last step, as they
+    were when last looked at. So what trained to the end is in the report, and what the script dropped earlier
+    is not.
     """
 
     def __init__(self, living: Callable[[], list[Any]], describe: Callable[[Any], Record]) -> None:

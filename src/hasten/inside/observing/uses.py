@@ -1,4 +1,4 @@
-"""What the script already does of its own: techniques must not do it twice."""
+"""What the script already does by itself: techniques must not do it twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Uses:
         self._training: Training | None = None
 
     def look(self) -> None:
-        """See what can only be told while the trained modules live."""
+        """Note what can only be told while the trained modules are alive."""
         if self._training is not None and self._training.roots:
             self._compiles = self._compiles_root(self._training.roots)
 
@@ -31,7 +31,7 @@ class Uses:
         return tuple(self._autocast)
 
     def names(self, evaluations: bool = False) -> tuple[str, ...]:
-        """``evaluations``: autocast counts, too, where it is on in these alone."""
+        """``evaluations``: autocast that is on in evaluations only counts, too."""
         self.look()
         names = dict(self._names)
         if evaluations and self._lowers_evaluations:
@@ -41,8 +41,8 @@ class Uses:
         return tuple(names)
 
     def _compiles_root(self, roots: list[Any]) -> bool:
-        """Many a library compiles a helper as it is imported, and never calls it. What counts is a module
-        that is trained, or holds one, or is held by one, and a function that was compiled indeed.
+        """Many libraries compile a helper when they are imported, and never call it. So only a module counts
+        that is trained, or shares a part with one that is.
         """
         trained = {id(m) for root in roots for m in root.modules()}
         return any(id(part) in trained for module in self._compiled for part in module.modules())

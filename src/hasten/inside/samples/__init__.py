@@ -1,1 +1,1 @@
-"""Where samples come from and where they may be kept: caches, loaders read otherwise, proofs of sampling."""
+"""Where samples come from and where they may be kept: caches, loaders with other options, proofs."""

@@ -1,7 +1,7 @@
 """Samples side by side: one tensor for each part of a sample, from which a batch is gathered at once.
 
-What is gathered equals what torch's ``default_collate`` makes of the samples: values, types, strides and
-containers. Parts that this cannot be said of are refused.
+A gathered batch equals what torch's ``default_collate`` makes of the samples: values, types, strides and
+containers. Samples for which that is not certain are refused.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.default_collate
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Uneven(Exception):
-    """The samples cannot lie side by side. The message says why."""
+    """The samples cannot be laid side by side. The message says why."""
 
 
 def whole_numbers(indices: Sequence[Any]) -> list[int] | None:
@@ -35,9 +35,9 @@ def whole_numbers(indices: Sequence[Any]) -> list[int] | None:
 
 
 def tensors_behind(torch: Any, dataset: Any, indices: Sequence[Any]) -> tuple[tuple[Any, ...], Any] | None:
-    """The tensors whose rows are the samples of ``dataset``, and which rows are asked for by ``indices``.
+    """The tensors whose rows are the samples of ``dataset``, and the rows that ``indices`` ask for.
 
-    None where the samples are something else than rows of a TensorDataset, or of a Subset of one.
+    None unless the samples are rows of a TensorDataset, or of a Subset of one.
     """
     data = torch.utils.data
     while isinstance(dataset, data.Subset):
@@ -68,8 +68,8 @@ def is_plain(torch: Any, tensor: Any) -> bool:
 
 
 def gather(torch: Any, tensors: Sequence[Any], indices: list[int]) -> list[Any] | None:
-    """Rows ``indices`` of each tensor, in fresh memory; None where one is missing: the dataset says so
-    better.
+    """Rows ``indices`` of each tensor, in fresh memory; None where an index is out of range: the dataset's
+    own error is better.
     """
     if not indices or min(indices) < 0 or max(indices) >= min(t.shape[0] for t in tensors):
         return None
@@ -92,7 +92,9 @@ class Columns:
         return None if gathered is None else self._rebuild(gathered)
 
     def _lay(self, parts: list[Any], where: str) -> Callable[[list[Any]], Any]:
-        """Lay one part of all samples side by side; what makes that part of a batch of gathered tensors."""
+        """Lay one part of all samples side by side; returns what makes that part of a batch from the gathered
+        tensors.
+        """
         first, kind = parts[0], type(parts[0])
         if any(type(part) is not kind for part in parts):
             raise Uneven(f"samples differ in type{where}")

@@ -1,9 +1,9 @@
-"""A DataLoader read for one pass with other options than the script gave it, and with the same random draws.
+"""Reads a DataLoader for one pass with other options than the script gave it, and with the same random draws.
 
 A loader's options are changed while its iterator is made, and are the script's again before it sees either.
-Without worker processes an iterator takes up the sampler, then draws the workers' base seed; with workers it
-takes up the sampler once more; kept workers draw no base seed again. A sampler that draws when it is taken up
-would give another order. So each way is led to do what the script's own options would.
+Without worker processes an iterator calls ``iter(sampler)``, then draws the workers' base seed; with workers
+it calls ``iter(sampler)`` once more; persistent workers draw no base seed again. A sampler that draws in
+``iter`` would give another order. So each way is made to draw as the script's own options would.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
 """
@@ -36,7 +36,7 @@ Choose = Callable[[Any], "Mapping[str, Any] | None"]
 
 
 class LoaderOverride:
-    """Stands around ``DataLoader.__iter__``; ``batches`` counts what came from iterators made otherwise."""
+    """Wraps ``DataLoader.__iter__``; ``batches`` counts those that came from iterators with other options."""
 
     def __init__(self, training: Training, choose: Choose) -> None:
         self.batches = 0
@@ -129,7 +129,7 @@ def context_of(loader: Any) -> Any:
 
 
 class _Begun:
-    """Stands in for a sampler that was taken up already."""
+    """Stands in for a sampler: ``iter`` returns a pass that has begun already."""
 
     def __init__(self, iterator: Any) -> None:
         self._iterator = iterator
@@ -139,7 +139,7 @@ class _Begun:
 
 
 def _is_read_by_others(values: dict[str, Any]) -> bool:
-    """Whether somebody still holds the iterator that a loader keeps with its workers."""
+    """Whether anybody else still holds the iterator that a loader keeps with its workers."""
     return values.get("_iterator") is not None and _holders(values) > _holders({"_iterator": _Begun(None)})
 
 

@@ -1,8 +1,8 @@
 """Samples kept in memory, shared by all techniques that read them from there.
 
-A dataset's samples are kept only on proof that making them is deterministic (``sampling_proof``). Any
-attribute set on the dataset, or on one it wraps, empties its cache; samples are compared with the dataset's
-again at every pass, so that a change which no attribute tells of is found.
+A dataset's samples are kept only on proof that making them is deterministic (``sampling_proof``). Setting any
+attribute of the dataset, or of one it wraps, empties its cache. In every pass some samples are compared with
+the dataset's own, to find changes that set no attribute.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAME = "samples"  # in Training.kept
 
 
 class SampleCaches:
-    """The caches of one training, by dataset. In use as long as one technique is; kept in between."""
+    """The caches of one training, by dataset. In use while any technique uses them; kept in between."""
 
     @classmethod
     def of(cls, training: Training) -> SampleCaches:
@@ -53,7 +53,7 @@ class SampleCaches:
         return list(self._why_not.values())
 
     def acquire(self, user: str) -> None:
-        """Caches from the last time on are good as long as nothing was done to their datasets since."""
+        """Caches from earlier use are used again if their datasets have not changed since."""
         if not self._users:
             self._why_not = {}
             for key, (cache, state) in self._kept.items():
@@ -86,7 +86,7 @@ class SampleCaches:
         return self._caches.get(key)
 
     def counts(self) -> tuple[int, int]:
-        """Samples that came from memory and samples that were made, ever."""
+        """Samples that came from memory, and samples that were made, in all."""
         return sum(cache.hits for cache in self.caches), sum(cache.made for cache in self.caches)
 
     def fill(self) -> None:
@@ -177,11 +177,11 @@ class Cache:
 
     @property
     def remark(self) -> str:
-        """What there is to say of how samples are kept."""
+        """How the samples are kept, if that is worth saying."""
         return self.stale or (str(self._divided) if self._divided is not None else "")
 
     def columns(self, torch: Any) -> Columns | None:
-        """All samples side by side, once they are all here and where they can lie so."""
+        """All samples side by side, once all are made and if they can be laid so."""
         if self._columns is None and not (self.stale or self.uneven):
             length = len(self.dataset)
             if len(self._samples) >= length and all(index in self._samples for index in range(length)):
@@ -212,7 +212,9 @@ class Cache:
         return True
 
     def _checked(self, index: int, sample: Any) -> Any:
-        """A change of the data that no attribute tells of (an array written in place) must not go unseen."""
+        """Compares a sample with the dataset's own, to find changes that set no attribute (an array written
+        in place).
+        """
         fresh = self._make(index)
         if not same_sample(fresh, sample):
             self._give_up(f"sample {index} changed")

@@ -1,8 +1,7 @@
-"""Proof that sampling a dataset is deterministic, obtained in a process of its own so that nothing here
-moves.
+"""Proof that sampling a dataset is deterministic.
 
-A forked child draws samples twice. They must be equal byte for byte, the global random streams must not move,
-and the dataset's own state must not change.
+A forked child, in which nothing can disturb the training, draws samples twice. They must be equal byte for
+byte, the global random streams must not move, and the dataset's own state must not change.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ..random_state import fingerprint
 
 _SAMPLES = 48  # drawn twice each, spread over the dataset
 _CHILD_SECONDS = 10.0  # after which the child reports on what it has drawn
-_PATIENCE_SECONDS = 30.0  # after which the child is given up
+_PATIENCE_SECONDS = 30.0  # after which the child is killed
 _REASON_CHARACTERS = 500  # of an error's message
 
 
@@ -70,9 +69,7 @@ def answered_apart(torch: Any, name: str, examine: Callable[[], tuple[str, int]]
 
 
 def _examine_and_exit(torch: Any, name: str, examine: Callable[[], tuple[str, int]], write_end: int) -> None:
-    """The child's whole life. Like a loader's worker it computes with one thread: OpenMP does not survive a
-    fork.
-    """
+    """All that the child does. Like a loader's worker it uses one thread: OpenMP does not survive a fork."""
     try:
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 1)
@@ -112,7 +109,7 @@ def _examine(torch: Any, dataset: Any, length: int, seconds: float | None) -> tu
 
 
 def spread(length: int, seconds: float | None = None) -> Iterator[int]:
-    """Indices spread over a dataset, no more than there is time to draw."""
+    """Indices spread over a dataset, as many as there is time to draw."""
     count = min(length, _SAMPLES)
     began = time.monotonic()
     for index in sorted({round(k * (length - 1) / max(1, count - 1)) for k in range(count)}):
@@ -122,7 +119,7 @@ def spread(length: int, seconds: float | None = None) -> Iterator[int]:
 
 
 class Marked:
-    """A value in a sample that is not finished."""
+    """A value in an unfinished sample: the remaining transforms go on from it."""
 
     __slots__ = ("value",)
 
@@ -131,12 +128,12 @@ class Marked:
 
 
 def is_picture(value: Any) -> bool:
-    """Whether ``value`` is an image of Pillow's that is loaded, of no file any more."""
+    """Whether ``value`` is a Pillow image that is loaded, not tied to a file."""
     return type(value).__module__ == "PIL.Image" and type(value).__name__ == "Image"
 
 
 def same_sample(a: Any, b: Any) -> bool:
-    """Equal in structure and in every byte. Types that cannot be compared so count as different."""
+    """Equal in structure and in every byte. Types that cannot be compared this way count as different."""
     if type(a) is not type(b):
         return False
     if hasattr(a, "element_size"):  # a tensor
@@ -160,7 +157,7 @@ def same_sample(a: Any, b: Any) -> bool:
 
 
 def incomparable(sample: Any) -> str:
-    """The name of a type in ``sample`` that ``same_sample`` knows nothing of; "" where there is none."""
+    """The name of a type in ``sample`` that ``same_sample`` does not know; "" where there is none."""
     if isinstance(sample, Marked):
         return incomparable(sample.value)
     if isinstance(sample, dict):
@@ -197,7 +194,7 @@ def sample_nbytes(sample: Any) -> int:
 
 
 def chain(dataset: Any) -> Iterator[Any]:
-    """The dataset and those it wraps: Subset's, ConcatDataset's and whatever follows their naming."""
+    """The dataset and those it wraps, by the attributes that Subset and ConcatDataset have."""
     pending, seen = [dataset], set()
     while pending:
         part = pending.pop()
@@ -217,9 +214,7 @@ def states_of(dataset: Any) -> list[Any]:
 
 
 def state_of(value: Any, depth: int = 4) -> Any:
-    """A cheap fingerprint of an object's state: values of plain attributes, versions and sizes of large
-    ones.
-    """
+    """A cheap fingerprint of an object's state: plain attributes by value, large ones by version and size."""
     if isinstance(value, (int, float, str, bytes, bool, type(None))):
         return value if not isinstance(value, (str, bytes)) else hash(value)
     if hasattr(value, "element_size"):

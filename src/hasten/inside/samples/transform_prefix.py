@@ -1,9 +1,8 @@
-"""Samples made up to their first random transform, in the manner of torchvision's datasets.
+"""Samples made up to their first random transform, for datasets like torchvision's.
 
 Such a dataset has a ``transform`` whose ``transforms`` are called one after the other on a part of each
-sample. Those before the first random one give the same every time; their outcome can be kept, and the rest
-is called on a copy of it for every sample anew, with the random draws that it makes without us, in the same
-order.
+sample. Those before the first random one give the same result every time, which can be kept. The rest is
+called on a copy of it each time, with the same random draws, in the same order, as without us.
 
 Source: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.Compose.html
 """
@@ -29,7 +28,7 @@ from .sampling_proof import (
 
 
 class Divided:
-    """A dataset whose samples are made in two parts: ``make`` up to a transform, ``finish`` from there on."""
+    """A dataset whose samples are made in two parts: ``make`` up to some transform, ``finish`` from there."""
 
     def __init__(self, dataset: Any, count: int) -> None:
         """``count`` transforms belong to the first part. Raises LookupError where there is none to divide."""
@@ -83,7 +82,7 @@ class Divided:
         return [*map(state_of, held), *map(state_of, self._transforms[: self._count]), self.is_intact]
 
     def _with_first(self, count: int) -> Any:
-        """A shallow copy of the dataset that calls the first transforms only and marks their outcome."""
+        """A shallow copy of the dataset that calls the first transforms only, and marks their result."""
         cut = copy.copy(self._compose)
         vars(cut)["transforms"] = [*self._transforms[:count], _mark]
         inner = copy.copy(self._owner)
@@ -99,8 +98,8 @@ class Divided:
 
 
 def divide(torch: Any, dataset: Any, length: int) -> tuple[Divided | str, int]:
-    """The dataset divided before its first random transform and the bytes of its largest unfinished sample;
-    where that cannot be proven to give the same samples, (why not, 0).
+    """The dataset divided before its first random transform, and the bytes of its largest unfinished sample;
+    (why not, 0) where that cannot be proven to give the same samples.
     """
     name = type(dataset).__name__
     try:

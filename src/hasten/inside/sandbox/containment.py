@@ -1,19 +1,19 @@
-"""A worker in a process namespace of its own: when it goes, the kernel ends all that it ever started.
+"""A worker in a process namespace of its own: when it ends, the kernel ends everything that it started.
 
-PR_SET_PDEATHSIG alone does not reach far enough: programs that the script starts would not have it, and would
-outlive a coordinator that was killed.
+PR_SET_PDEATHSIG alone is not enough: programs that the script starts do not have it, and would outlive a
+coordinator that was killed.
 
     coordinator  starts  W      waits, and ends as S ends; dies with the coordinator
                          └ I    process 1 of the namespace; dies with W, and everything in there dies with it
                            └ S  goes on as the worker
 
-All are forks of the one process that calls ``contain``, which returns in S only. In there /proc shows the
-namespace, and what is newly put into /dev/shm is seen nowhere else and vanishes at the end; what lies there
-already stays visible.
+All are forks of the one process that calls ``contain``, which returns in S only. In S, /proc shows the
+namespace; new files in /dev/shm are seen nowhere else and vanish at the end, while those that were there stay
+visible.
 
-Where the kernel refuses that, ``stand_over`` leaves W between the coordinator and the worker: it adopts what
-the worker's children leave, and ends it when the worker or the coordinator has ended. What ends W itself with
-SIGKILL leaves programs alone that moved to a session of their own.
+Where the kernel refuses that, ``stand_over`` leaves W between the coordinator and the worker: it adopts the
+orphans among the worker's descendants, and ends them when the worker or the coordinator has ended. If W
+itself is killed by SIGKILL, programs in sessions of their own live on.
 
 Sources: the manual pages pid_namespaces(7), user_namespaces(7) and prctl(2).
 """
@@ -52,7 +52,7 @@ def contain() -> str:
 
 
 def stand_over() -> None:
-    """Go on in a child of this process, which ends with it, and all that it leaves. Linux only."""
+    """Go on in a child of this process, which ends with the child and ends all that it leaves. Linux only."""
     above, here = os.getppid(), os.getpid()
     descriptors = [int(name) for name in os.listdir("/proc/self/fd")]
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _THE_WORKERS)
@@ -88,7 +88,7 @@ def die_with_parent(by: int = signal.SIGKILL) -> None:
 
 
 def dies_with_parent() -> bool:
-    """Whether somebody asked for that (Linux: prctl(2), PR_GET_PDEATHSIG)."""
+    """Whether that was asked for (Linux: prctl(2), PR_GET_PDEATHSIG)."""
     number = ctypes.c_int(0)
     if sys.platform == "linux":
         libc: Any = ctypes.CDLL(None, use_errno=True)
@@ -130,7 +130,7 @@ def _enter() -> None:
 
 
 def _settle() -> None:
-    """Make what can be seen in here fit the namespace."""
+    """Let /proc and /dev/shm show what belongs to the namespace."""
     mounts.show_processes()
     with suppress(OSError):
         _keep_shared_memory_apart()
@@ -176,7 +176,7 @@ def _end_with(status: int) -> NoReturn:
 
 
 def _clear_away_until(worker: int, tell: int) -> NoReturn:
-    """What I does: clear away whatever has ended, and end, and all with it, when the worker has."""
+    """What I does: reap processes until the worker has ended, then end, and with it the namespace."""
     ended, status = 0, 0
     with suppress(ChildProcessError):
         while ended != worker:
@@ -186,7 +186,7 @@ def _clear_away_until(worker: int, tell: int) -> NoReturn:
 
 
 def _hold_only(descriptors: Sequence[int], *numbers: int) -> None:
-    """Close what is the worker's, so that its end is seen at the other side, and leave signals to it."""
+    """Close the worker's descriptors, so that the other side sees when it ends, and leave signals to it."""
     for descriptor in descriptors:
         if descriptor > 2 and descriptor not in numbers:
             with suppress(OSError):

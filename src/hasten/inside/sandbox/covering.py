@@ -3,7 +3,7 @@
 Two ways. ``cover_everything`` builds a second root of overlays, over every file system that is mounted, and
 makes it this process' root; that takes root. ``cover_places`` lays an overlay over each of some folders.
 
-``through`` are folders that are written as they are. Sockets that others listen at stay reachable. Both
+``through`` are folders that are written as they are. Sockets of other programs stay reachable. Both functions
 return where the writes of each place go, and raise OSError where the kernel refuses; then this process must
 end.
 """
@@ -81,8 +81,8 @@ def cover_places(
 
 @contextmanager
 def _own_folder(layers: str) -> Iterator[str]:
-    """Work in a new folder in ``layers``: the names of layers are short and relative there, and none needs
-    escaping as a mount option. Where we were may be beneath an overlay afterwards.
+    """Work in a new folder in ``layers``, where the names of layers are short and relative, and need no
+    escaping as mount options. Afterwards the former directory may be beneath an overlay.
     """
     cwd = os.getcwd()
     own = tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=os.path.realpath(layers))
@@ -113,7 +113,7 @@ class _Covering:
         self._held: dict[str, str] = {}  # path -> under which name of ours it is still to be had as it is
 
     def uppers(self, own: str) -> Uppers:
-        """Raises OSError where a prelude found no place."""
+        """Raises OSError where a prelude could not be laid."""
         left_over = sorted(set(self._prelude) - set(self._laid))
         if left_over:
             raise OSError(f"what an earlier worker wrote below {left_over[0]} cannot be shown there again")
@@ -134,7 +134,7 @@ class _Covering:
         return True
 
     def prepare(self, place: str) -> None:
-        """Make the layers of a place, and bind it aside: a covered folder hides what is mounted below it."""
+        """Make the layers of a place, and bind it elsewhere: a covered folder hides the mounts below it."""
         number = self._numbers[place] = len(self._numbers)
         lower, upper = f"lower{number}", f"upper{number}"
         os.mkdir(upper)
@@ -204,7 +204,7 @@ class _Covering:
                 self._held[path] = name
 
     def open_ways(self, layers: str) -> None:
-        """Show what is held where it was, and nothing else of ``layers``."""
+        """Show the held paths in their places, and nothing else of ``layers``."""
         hidden = os.path.realpath(layers)
         mounts.mount_scratch(self._root + hidden)
         for path, name in self._held.items():

@@ -1,4 +1,4 @@
-"""Which file it was, where an error says "Permission denied" and no more, as C++ code (torch.save) does."""
+"""Names the file where an error says only "Permission denied", as C++ code (torch.save) does."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _BARE = "Permission denied"
 
 
 def naming_file(detail: str, error: BaseException) -> str:
-    """``detail``, the text of ``error``, with the file added as Python would, where one can be told from the
-    innermost function that has one.
+    """``detail``, the text of ``error``, with the file added as Python would: the one that the innermost
+    function with a variable for a file has.
     """
     if not detail.rstrip().endswith(_BARE):
         return detail

@@ -1,5 +1,5 @@
-"""What a worker of a trial does before its script starts: protect the user's files, contain what will be
-started, and go when the coordinator goes.
+"""What a worker of a trial does before its script starts: protect the user's files, contain the processes
+that it will start, and arrange to end with the coordinator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .protect import Protection, protect
 
 
 def enter_sandbox(sandbox: Sandbox | None, wire: Wire | None) -> None:
-    """As ``sandbox`` asks; tells the coordinator what came of it. Ends the process where it may not go on."""
+    """As ``sandbox`` asks; tells the coordinator the result. Ends the process where it may not go on."""
     protection, contained = _protected(sandbox) if sandbox is not None else (None, False)
     if wire is None:
         return
@@ -33,7 +33,7 @@ def enter_sandbox(sandbox: Sandbox | None, wire: Wire | None) -> None:
 
 
 def _protected(sandbox: Sandbox) -> tuple[Protection, bool]:
-    """And whether the kernel will end all that is started from here on."""
+    """The protection, and whether the kernel will end all processes that are started from here on."""
     if not sys.platform.startswith("linux"):
         return protect(sandbox.folders, sandbox.layers), False  # which says that it is for Linux
     admin = mounts.is_admin()
@@ -51,7 +51,7 @@ def _protected(sandbox: Sandbox) -> tuple[Protection, bool]:
 
 
 def _keep_temporary_files_in(folder: str) -> None:
-    """Where writing is denied, the usual folder for them is, too; and what a killed worker leaves must go."""
+    """Where writing is denied, the usual folder is, too; and what a killed worker leaves must be removed."""
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:

@@ -1,12 +1,11 @@
 """Keep this process, and all that it starts, from writing anywhere but in a few folders, by Landlock.
 
-Linux 5.13 and later. For where no overlay can be laid, as in many containers. A write is not led elsewhere
-but denied: it fails with EACCES, a move across folders with EXDEV. Everything may be read and executed.
-There is no way back. Who is held so can neither mount nor unmount, nor trace or look into processes that
-are not.
+Linux 5.13 and later. For where no overlay can be laid, as in many containers. A write is not redirected but
+denied: it fails with EACCES, a move across folders with EXDEV. Everything may be read and executed. It cannot
+be undone. A restricted process can neither mount nor unmount, nor trace or look into unrestricted ones.
 
 Not denied: changes of mode, owner, times and extended attributes; truncate(2) by name before Linux 6.2; and
-files that are open before.
+writing to files that are open already.
 
 Sources: landlock(7), landlock_create_ruleset(2), landlock_add_rule(2), landlock_restrict_self(2), and the
 kernel's Documentation/userspace-api/landlock.rst.
@@ -61,8 +60,8 @@ def version() -> int:
 
 
 def writing(version: int) -> int:
-    """All rights of that version that change what lies in a folder. A right that is not among them, such as
-    ioctl on devices, stays as it was.
+    """All rights of that version to change the content of a folder. Other rights, such as ioctl on devices,
+    are not restricted.
     """
     rights = _WRITE_FILE | _REMOVE | _MAKE
     if version >= 2:

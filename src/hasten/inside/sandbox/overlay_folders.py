@@ -1,7 +1,7 @@
 """Folders for what trials write: made in a place for temporary files, which others may write to as well.
 
-What is trusted there, removed or given another mode is looked at by descriptor, never by its path: somebody
-else may put a link in its place at any moment.
+Whatever we trust, remove or chmod there is checked by descriptor, never by path: another user may put a link
+in its place at any moment.
 
     layers = make_layers() ... remove_layers(layers)
 """
@@ -31,8 +31,8 @@ def make_layers(announce: Callable[[str], object] = lambda path: None) -> str:
     """Make a folder for layers where the kernel takes them; "" if there is none. ``announce`` is told of each
     before it is made.
 
-    Best on a disk with room: what trials write would take the place of memory elsewhere. Layers of this
-    user's that a killed process has left are removed.
+    Preferably on a disk with room: on a tmpfs, what trials write takes memory. Layers of this user's that a
+    killed process has left are removed.
     """
     for parent in _places():
         with suppress(OSError):
@@ -83,7 +83,7 @@ def _can_hold_layers(path: str) -> bool:
 
 
 def _locked(made: str) -> int:
-    """The lock of a new folder. It has its name only when it is held: else it would look abandoned."""
+    """The lock of a new folder. It gets its name once it is held: else the folder would look abandoned."""
     with _opened(made) as folder:
         lock = os.open(
             _NEW_LOCK, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder

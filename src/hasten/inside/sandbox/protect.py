@@ -2,10 +2,10 @@
 
 All that the script can write is covered by overlays in a mount namespace of this process: the script reads
 the real files and writes into **layers**, throw-away folders of the trial. C code and subprocesses are
-caught too. As root, every file system is covered (covering.py). Without, folders are covered one by one:
-those asked for, the home folder, those for temporary files, and what else reach.py finds that can be
-written; writing anywhere else is denied by Landlock, where the kernel has it. Written as ever are /proc,
-/sys and /dev, what ``through`` names, and files open before.
+included. As root, every file system is covered (covering.py). Otherwise folders are covered one by one: those
+asked for, the home folder, those for temporary files, and other writable ones that reach.py finds; writing
+anywhere else is denied by Landlock, where the kernel has it. Not covered are /proc, /sys and /dev, what
+``through`` names, and files that are open already.
 
     coordinator:  layers = make_layers() ... remove_layers(layers)
     worker:       protection = protect(folders, layers)
@@ -38,7 +38,7 @@ _ADVICE = "run it from a project folder"
 
 @dataclass(frozen=True)
 class Protection:
-    """What became of a request to protect folders."""
+    """The result of a request to protect folders."""
 
     kind: str  # "overlay"; "landlock": writes are denied; or "off": this process is as it was before
     reason: str  # why it is no overlay, one sentence; "" when it is

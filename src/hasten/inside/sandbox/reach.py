@@ -1,4 +1,4 @@
-"""Where a script can write on this machine, as far as it can be told before it runs."""
+"""Where a script can write on this machine, as far as that is known before it runs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def is_file_system(mount: mounts.Mount) -> bool:
 
 
 def seen_mounts() -> list[mounts.Mount]:
-    """By their points, of several at one point the last, in the order in which they can be mounted again."""
+    """Mounts by their points, the last of several at one point, in an order in which they can be mounted."""
     last = {mount.point: mount for mount in mounts.mounted()}
     return sorted(last.values(), key=lambda mount: mount.point.split("/"))
 
@@ -64,7 +64,7 @@ def outermost(folders: Sequence[str]) -> tuple[str, ...]:
 
 
 def caches(environment: Mapping[str, str], apart_from: Sequence[str]) -> list[str]:
-    """Folders where libraries keep what they load or compile; none that has to do with ``apart_from``."""
+    """Folders where libraries keep what they load or compile; none above or below ``apart_from``."""
     home = environment.get("HOME") or os.path.expanduser("~")
     named = [environment[name] for name in _CACHES if environment.get(name)]
     found = [
@@ -88,7 +88,7 @@ def temporary() -> list[str]:
 
 
 def sockets() -> list[str]:
-    """Those that somebody on this machine listens at: through an overlay they could not be reached."""
+    """Sockets that some program listens at: through an overlay they could not be reached."""
     with suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as lines:
         named = {match[1] for line in lines if (match := _BOUND.match(line))}
         paths = sorted(path for path in named if not any(mounts.below(path, system) for system in SYSTEM))
@@ -105,9 +105,9 @@ def _is_socket(path: str) -> bool:
 
 # ---- for whoever cannot lay an overlay over everything
 def places(folders: Sequence[str], layers: str) -> tuple[list[str], list[str]]:
-    """Folders to cover one by one so that little is left which this user can write: those that ``folders``
-    need, and others. One may lie in another: from a folder of somebody else's, the kernel copies nothing
-    for us.
+    """Folders to cover one by one, so that little is left that this user can write: those that ``folders``
+    need, and others. One may lie in another, since the kernel copies nothing for us from a folder of another
+    user.
     """
     above = {str(folder) for mount in seen_mounts() for folder in PurePath(mount.point).parents}
     needed = [_top(folder, above) for folder in folders]
@@ -119,7 +119,8 @@ def places(folders: Sequence[str], layers: str) -> tuple[list[str], list[str]]:
 
 
 def _top(path: str, above: Collection[str]) -> str:
-    """The uppermost folder above ``path`` from which on all are this user's, without mounts below; or itself.
+    """The topmost folder above ``path`` such that all in between are this user's and have no mounts below;
+    else ``path`` itself.
 
     ``above``: all folders that something is mounted below.
     """
@@ -132,7 +133,7 @@ def _top(path: str, above: Collection[str]) -> str:
 
 
 def _is_ours(folder: str) -> bool:
-    """Whether the kernel would copy it for us, owner and group as they are."""
+    """Whether the kernel would copy it for us, with its owner and group."""
     if os.geteuid() == 0 and not mounts.in_user_namespace():
         return True
     try:  # only an owner may ask for this; in a user namespace, stat shows all other users as one
@@ -150,7 +151,7 @@ def _is_coverable(folder: str, above: Collection[str]) -> bool:
 
 
 def _writable_below(top: str, above: Collection[str], layers: str) -> list[str]:
-    """Looks only so deep, and at so many entries; not below what is this user's all the way down."""
+    """Limited in depth and number of entries; does not look below folders that are wholly this user's."""
     skipped = {*SYSTEM, *_OF_THE_SYSTEM, layers} | {m.point for m in seen_mounts() if not is_file_system(m)}
     found: list[str] = []
     waiting, left = [(top, 0)], _MOST_ENTRIES

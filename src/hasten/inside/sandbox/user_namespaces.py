@@ -1,4 +1,4 @@
-"""Why this machine gives an ordinary user no user namespace, where it says so.
+"""Why this machine gives ordinary users no user namespace, if its settings say so.
 
 Sources: the manual page user_namespaces(7); the kernel's Documentation/admin-guide/sysctl/user.rst; Debian's
 and Ubuntu's own settings, by their documentation of unprivileged user namespaces.
@@ -25,7 +25,7 @@ _SETTINGS = (  # file below /proc/sys, the value that switches them off, and how
 
 
 def switched_off(settings: Path = Path("/proc/sys")) -> str:
-    """One sentence, or "" where nothing there says that they are."""
+    """The reason in one sentence, or "" where no setting says so."""
     for name, off, words in _SETTINGS:
         with suppress(OSError, ValueError):
             if int((settings / name).read_text()) == off:

@@ -111,7 +111,7 @@ class Affinity(Technique):
         return {"OMP_PLACES": ",".join(places), "OMP_PROC_BIND": "close"}
 
     def start(self, training: Training, settings: Settings) -> None:
-        """Under ``cores``: let go of every core's second hardware thread, and of threads for them."""
+        """With ``cores``: leave every core's second hardware thread unused, and use fewer threads."""
         if settings["bind"] != "cores":
             return
         mine = os.sched_getaffinity(0)
@@ -170,7 +170,7 @@ def ordered(machine: Machine, kind: str) -> list[Core]:
 
 
 def asked_places() -> list[frozenset[int]]:
-    """Those that this process was started for. Torch has read them before its script changes a variable."""
+    """The places that this process was started with: torch read them before the script could change them."""
     return next(filter(None, map(places_in, (started_with(), os.environ))), [])
 
 
@@ -184,7 +184,7 @@ def places_in(variables: Mapping[str, str]) -> list[frozenset[int]]:
 
 
 def first_threads(cpus: Iterable[int]) -> frozenset[int]:
-    """Of CPUs that share a core the first one that is among ``cpus``."""
+    """Of ``cpus`` that share a core, the first."""
     mine = frozenset(cpus)
     return frozenset(min(_siblings(cpu) & mine | {cpu}) for cpu in mine)
 

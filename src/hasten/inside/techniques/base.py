@@ -52,7 +52,7 @@ class Technique:
     for_speed: ClassVar[bool] = True  # tried by tune; otherwise it saves memory, and is there for --use
     steadies: ClassVar[bool] = False  # makes steps more even: on during the search, judged at its end
     slow_to_set_up: ClassVar[bool] = False  # a trial costs as much as several others': tried after them
-    jointly: ClassVar[bool] = False  # costs little where it does not help: tried first with its like, as one
+    jointly: ClassVar[bool] = False  # costs little where it does not help: tried first, with others, as one
 
     @classmethod
     def risk_for(cls, facts: Facts) -> Risk:
@@ -61,7 +61,7 @@ class Technique:
 
     @classmethod
     def changes_training(cls, settings: Settings) -> bool:
-        """Whether these settings make another training of it, whose quality `hasten verify` must judge."""
+        """Whether these settings change the training itself: `hasten verify` must judge its quality then."""
         return cls.risk == "training"
 
     @classmethod
@@ -99,14 +99,14 @@ class Technique:
 
     @classmethod
     def excludes(cls, settings: Settings, other: str, others: Settings) -> str:
-        """Why these settings and those of ``other`` cannot be in one plan; "" where nothing is known against
-        it on this side. Whoever wants to know asks ``exclusion``, which asks both.
+        """Why these settings and those of ``other`` cannot be in one plan; "" where this technique has
+        nothing against it. Callers ask ``exclusion``, which asks both.
         """
         return cls.conflicts.get(other, "")
 
     @classmethod
     def ahead(cls, settings: Settings) -> int:
-        """Batches that may lie ready after a pause: the steps that they feed are not timed."""
+        """Batches that may be ready after a pause: the steps that use them are not timed."""
         return 0
 
     @classmethod
@@ -126,7 +126,7 @@ class Technique:
 
     @classmethod
     def starts_after(cls, settings: Settings) -> int:
-        """Steps that are first taken as they are; what times, judges or asks for proofs waits for them."""
+        """Steps before the technique takes effect: timing, judging and proofs wait for them."""
         return 0
 
     def start(self, training: Training, settings: Settings) -> None:
@@ -143,8 +143,8 @@ class Technique:
         """Pay now what would otherwise be paid during the first steps, so that it is not timed as a step."""
 
     def seconds_in_steps(self) -> float:
-        """Set-up that can only be paid while steps are taken (compiling), in seconds, as far as it was paid
-        in this process. Steps in which it falls must not be timed.
+        """Set-up that can only be done while steps are taken (compiling): the seconds it has cost in this
+        process. Steps that contain it must not be timed.
         """
         return 0.0
 

@@ -1,10 +1,10 @@
 """A global batch ``factor`` times as large, in one of two ways.
 
-by "loader": every DataLoader that draws its samples in random order is built with so many times its batch
+by "loader": every DataLoader that draws its samples in random order is built with ``factor`` times its batch
 size, so the script's own loop takes fewer, larger steps: ``len(loader)`` says so, and schedules made from it
 still end where they should. What the script counts in steps without asking the loader (a warm-up of 500
-steps, a loop of 10,000 steps) then sees ``factor`` times the samples. Other loaders, of validation say, stay
-as they are, and so does one whose dataset is smaller than the larger batch.
+steps, a loop of 10,000 steps) then sees ``factor`` times the samples. Other loaders, for validation, stay as
+they are, and so does one whose dataset is smaller than the larger batch.
 
 by "accumulation": the script's loop stays as it is. Of ``factor`` calls of an optimizer's step, all but the
 last find no gradient and change nothing; the last finds the mean of all. Clipping is done by the script

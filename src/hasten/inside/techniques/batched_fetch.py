@@ -98,7 +98,7 @@ class BatchedFetch(Technique):
         return batch
 
     def _is_trusted(self, torch: Any, dataset: Any) -> bool:
-        """Whether a batch of a few samples, made both ways, is the same."""
+        """Whether a batch of a few samples is the same both ways."""
         if id(dataset) not in self._trusted:
             name = type(dataset).__name__
             indices = list(range(min(_REHEARSED, length_of(dataset) or 0)))

@@ -169,6 +169,6 @@ def _lies_last(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 
 def _chosen(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether a script must have asked for these: no other order has them."""
+    """Whether the script must have chosen these strides: no other layout has them."""
     _, channels, height, width = shape
     return _lies_last(strides, shape) and channels > 1 and height * width > 1

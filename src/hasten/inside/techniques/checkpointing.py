@@ -77,7 +77,7 @@ class Checkpointing(Technique):
             self._undo.pop()()
 
     def proof(self, training: Training) -> Proof:
-        """Counts how often blocks ran more often than forward passes asked for: they were computed again."""
+        """Counts the runs of blocks beyond those in forward passes: these were computed again."""
         again = self._runs - self._forwards
         evidence = f"{self._blocks} blocks; {self._forwards} forward passes, {again} computed again"
         return Proof(self.name, again > 0, evidence)

@@ -78,8 +78,8 @@ class Compile(Technique):
 
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:
-        """The default mode; on a GPU those that remove launches and that choose kernels by timing them; the
-        blocks alone where there are several; then what else is installed.
+        """The default mode; on a GPU also the modes that remove launches and that choose kernels by timing;
+        the blocks alone where there are several; then other installed backends.
         """
         found: list[Settings] = [{"mode": "default"}]
         if not facts.on_cpu:
@@ -138,7 +138,7 @@ class Compile(Technique):
             )
 
     def _put_into_blocks(self, training: Training, around: Callable[..., Any]) -> None:
-        """All blocks of a root share what is compiled for the first."""
+        """All blocks of a root share the code compiled for the first."""
         for root in training.roots:
             owner = weakref.ref(root)
 
@@ -162,7 +162,7 @@ class Compile(Technique):
             self._undo.pop()()
 
     def _so_far(self) -> Tally:
-        """What compiling has taken with these settings in this process, earlier times included."""
+        """What compiling with these settings has cost in this process, earlier uses included."""
         assert self._work is not None
         return self._work.tally.plus(tally().since(self._began))
 
@@ -197,7 +197,7 @@ class Compile(Technique):
 
 
 class _Work:
-    """What was compiled with one choice of settings, for the next time it is on."""
+    """What was compiled with given settings, kept for their next use."""
 
     def __init__(self) -> None:
         self.calls: weakref.WeakKeyDictionary[Any, CompiledCall] = weakref.WeakKeyDictionary()

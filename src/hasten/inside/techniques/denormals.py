@@ -1,4 +1,4 @@
-"""Take numbers below 1.2e-38 for zero, since some processors compute with them many times slower.
+"""Treat numbers below 1.2e-38 as zero, since some processors compute with them many times slower.
 
 It helps where gradients, activations or an optimizer's averages decay towards zero: sparse inputs,
 saturated or pruned networks, recurrences. It does nothing where no such numbers come up. It hurts where a

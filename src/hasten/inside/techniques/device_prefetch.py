@@ -114,7 +114,7 @@ class Copies:
         self._held: dict[int, tuple[weakref.ref[Any], int, Any, Any]] = {}  # by id: version, copy, event
 
     def make(self, batch: Any) -> None:
-        """Begin to copy the batch's tensors. Those of the batch before that nobody asked for are let go."""
+        """Start copying the batch's tensors. Unused copies of tensors that are gone are dropped."""
         cuda = self._torch.cuda
         self._held = {key: held for key, held in self._held.items() if held[0]() is not None}
         if self._stream is None:
@@ -156,7 +156,7 @@ class Copies:
 
 
 class Ahead:
-    """Keeps one batch of each iterator back while the one before is trained on."""
+    """Holds one batch of each iterator back while the previous one is trained on."""
 
     def __init__(self, copies: Copies) -> None:
         self._copies = copies

@@ -1,13 +1,13 @@
 """No bias where a batch norm follows. The norm subtracts the mean of its input, the bias with it, so in
-training the bias changes no output and gets no gradient but rounding. It is left out of the layer, and its
-gradient is zero; what it adds to the norm's running mean is added there, so that evaluation and checkpoints
-are as ever, the bias itself included. Which layers these are is seen in one real forward pass: the very
-output of the layer is the input of the norm, and nothing else reads it. The optimizer still steps (and
-decays) the bias. Only rounding differs; under Adam, that includes the bias itself, which Adam moves by
-nothing but rounding otherwise.
+training the bias does not change the output, and its gradient is nothing but rounding. It is left out of the
+layer, and its gradient is zero. Its part of the norm's running mean is added there, so evaluation and
+checkpoints are unchanged, the bias itself included. Such layers are found by watching one real forward pass:
+the layer's output must be the norm's input, and nothing else may read it. The optimizer still steps (and
+decays) the bias. Only rounding differs; with Adam that includes the bias itself, which Adam otherwise moves
+by rounding noise.
 
-With ``which`` ``all``, which is of risk ``training``, every convolution and linear layer goes without: the
-biases are zero and stay so, in checkpoints, too.
+With ``which`` ``all``, which is of risk ``training``, no convolution or linear layer has a bias: they are
+zero and stay so, in checkpoints too.
 
 It helps where adding the bias and summing its gradient over large feature maps costs something: convolutions
 with few channels and many pixels. It costs a little Python for each such layer, so small feature maps can
@@ -110,7 +110,7 @@ class DropBias(Technique):
         return self._attach(output, bias)
 
     def stop(self, reason: str) -> None:
-        """From the next pass on, every bias is where the script has it."""
+        """From the next pass on, layers use their bias again."""
         self._stopped = reason
 
     @property
@@ -135,8 +135,8 @@ class DropBias(Technique):
             training.kept[self.name] = self._watched
 
     def proof(self, training: Training) -> Proof:
-        """The calls of layers that were computed without their bias are counted, once each had handed its
-        output to its norm. Should an output ever go elsewhere, the proof fails.
+        """Counts the calls of layers without their bias whose output then went into the norm. If an output
+        ever goes elsewhere, the proof fails.
         """
         layers = len(self._slots) + sum(len(bare) for bare in self._bare)
         calls = sum(slot.calls for slot in self._slots) + sum(bare.calls for bare in self._bare)
@@ -208,8 +208,8 @@ def _alive(pair: Pair) -> bool:
 
 
 def _with_zero_gradient(torch: Any) -> Any:
-    """A function that hands its first argument on, and gives its second, on which it does not depend, a
-    gradient of zero: the script finds a gradient where it expects one.
+    """A function that returns its first argument, and in the backward pass gives its second a gradient of
+    zero, so that the script finds a gradient where it expects one.
     """
 
     class Attach(torch.autograd.Function):  # type: ignore[misc]

@@ -1,7 +1,7 @@
-"""Which techniques cannot be in one plan: the one place that says so, and the same whichever is asked about.
+"""Which techniques cannot be in one plan: the one place that decides it, symmetrically.
 
 A technique names those that it does not go with (``conflicts``, or ``excludes`` where it depends on the
-settings). That one of two names the other is enough.
+settings). It is enough that one of two names the other.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def within(plan: Plan, catalog: Catalog = CATALOG) -> Exclusion | None:
 
 
 def against(plan: Plan, name: str, settings: Settings, catalog: Catalog = CATALOG) -> Exclusion | None:
-    """What of ``plan``, if anything, a technique cannot join. Of the technique itself the plan may hold
-    other settings.
+    """The first technique of ``plan``, if any, that excludes this one. Settings of the same technique in the
+    plan do not count.
     """
     for other, others in plan.without(name).techniques.items():
         found = between(name, settings, other, others, catalog)

@@ -117,7 +117,7 @@ class FusedOptimizer(Technique):
                 group[flag] = True
 
         def as_the_script_set_it(groups: list[Any]) -> list[Any]:
-            """The groups without our flag; one that was added since has the optimizer's default."""
+            """The groups with the script's flag; one that was added since has the optimizer's default."""
             flags = [*before, *[optimizer.defaults.get(flag)] * (len(groups) - len(before))]
             return [{**group, flag: own} for group, own in zip(groups, flags, strict=False)]
 
@@ -173,8 +173,8 @@ class FusedOptimizer(Technique):
 
 
 def _place_counts(optimizer: Any, on_device: bool) -> None:
-    """Adam's counts of steps: fused kernels read them in float32 on the parameter's device; else they lie in
-    main memory.
+    """Put Adam's step counts where its kernels expect them: fused ones in float32 on the parameter's device,
+    others in main memory.
     """
     for parameter in [p for group in optimizer.param_groups for p in group["params"]]:
         state = optimizer.state.get(parameter, {})
@@ -185,7 +185,7 @@ def _place_counts(optimizer: Any, on_device: bool) -> None:
 
 
 def _plain_count(state: dict[str, Any]) -> dict[str, Any]:
-    """The count of steps, if there is one, as an optimizer that is not fused has it."""
+    """The step count, if there is one, as an optimizer that is not fused keeps it."""
     return {"step": state["step"].to("cpu", step_dtype())} if "step" in state else {}
 
 

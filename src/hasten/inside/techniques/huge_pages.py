@@ -77,7 +77,7 @@ class HugePages(Technique):
         return dict(_VARIABLES[str(settings["by"])])
 
     def proof(self, training: Training) -> Proof:
-        """Ask the kernel how much of this process lies in huge pages, a large tensor being among it."""
+        """Asks the kernel how much of this process is in huge pages, while it holds a large tensor."""
         kept = training.torch.ones(16 * _PAGE_BYTES, dtype=training.torch.uint8)
         found = huge_bytes()
         evidence = (

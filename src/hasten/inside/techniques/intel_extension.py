@@ -49,7 +49,7 @@ class IntelExtension(Technique):
         return reasons
 
     def install(self, training: Training, settings: Settings) -> None:
-        """Once for each root; what came since the last call is taken up, too."""
+        """Optimizes each root once, those that came since the last call included."""
         try:
             extension: Any = importlib.import_module(_PACKAGE)
         except (

@@ -102,8 +102,8 @@ class LoaderWorkers(Technique):
 
     @classmethod
     def together_with(cls, settings: Settings, facts: Facts) -> dict[str, Settings]:
-        """Cores that make samples are left to them: threads that wait for each other at every operator's end
-        would take them.
+        """Leave cores to the worker processes: torch's threads, which wait for each other after every
+        operator, would take theirs.
         """
         count = max(1, facts.machine.usable_cpus - int(settings["count"]))
         return (
@@ -129,7 +129,7 @@ class LoaderWorkers(Technique):
 
     @classmethod
     def excludes(cls, settings: Settings, other: str, others: Settings) -> str:
-        """Without worker processes there is nothing that others could not serve."""
+        """Without worker processes, nothing is excluded."""
         return "" if settings.get("count") == 0 else super().excludes(settings, other, others)
 
     @classmethod

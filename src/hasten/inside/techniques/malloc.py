@@ -41,7 +41,7 @@ _VARIABLES = {
         "TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD": str(2**60),  # no lines about large tensors on standard error
     },
     "jemalloc": {
-        # what lay idle for a minute the kernel may take when it is short of memory (muzzy), and not before;
+        # memory unused for a minute may be reclaimed by the kernel when it needs some (muzzy), not before;
         # oversize_threshold: else blocks above 8 MiB come from an arena of their own that keeps nothing
         "MALLOC_CONF": f"background_thread:true,dirty_decay_ms:{_DECAY_MS},muzzy_decay_ms:-1,"
         "oversize_threshold:0",
@@ -171,7 +171,7 @@ class Malloc(Technique):
 
 
 def _kinds(machine: Machine) -> list[str]:
-    """What can be taken here."""
+    """The allocators that can be used here."""
     installed = [kind for kind in _VARIABLES if kind in machine.libraries]
     return ["glibc", *installed] if machine.libc.startswith("glibc") else installed
 

@@ -1,4 +1,4 @@
-"""oneDNN may multiply float32 numbers as bfloat16, adding up in float32: in matrix products and convolutions.
+"""Lets oneDNN multiply float32 numbers as bfloat16, with sums in float32: in matrix products, convolutions.
 
 Parameters and activations stay float32; only products are rounded. It helps where the time goes into large
 linear layers or convolutions. With matrix instructions for bfloat16 (AMX, or ARM's) oneDNN takes it up; with

@@ -1,4 +1,4 @@
-"""Which OpenMP runtime shares out torch's operators, and how long its threads wait awake for the next one.
+"""Which OpenMP runtime runs torch's operators, and whether its threads spin or sleep until the next one.
 
 torch brings GNU's libgomp. Intel's libiomp5, from the package intel-openmp, takes its place where it is
 loaded first: it speaks the same interface. Threads that wait awake start the next operator sooner.
@@ -125,10 +125,10 @@ class OpenmpRuntime(Technique):
         return self._proof_of_waiting(training, file)
 
     def _proof_of_waiting(self, training: Training, file: str) -> Proof:
-        """How long the pool's busiest thread stays on a core when there is nothing to do.
+        """Measures how long the pool's busiest thread stays on a core when there is nothing to do.
 
-        Of threads that should sleep this is asked after several operators: where a busy neighbour takes this
-        thread off its core, the waiting after one may be over before it is looked for.
+        For threads that should sleep, after several operators: where another process takes this thread off
+        its core, the spinning after one may be over before we look.
         """
         torch = training.torch
         if torch.get_num_threads() < 2:
@@ -158,7 +158,7 @@ class OpenmpRuntime(Technique):
 
 
 def _busiest_waits(looks: int) -> tuple[float, float]:
-    """Seconds that the busiest other thread runs from now on, and within how many: at most ``looks``."""
+    """Seconds that the busiest other thread runs from now on, and seconds watched, in at most ``looks``."""
     ours, before = threading.get_native_id(), seconds_by_thread()
     awake, looked = 0.0, 0
     while looked < looks and awake < _AWAKE_SECONDS:

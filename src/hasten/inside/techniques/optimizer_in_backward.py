@@ -1,4 +1,4 @@
-"""Each parameter is updated as soon as its gradient is there, and the gradient freed at once.
+"""Each parameter is updated as soon as it has its gradient, which is then freed.
 
 It helps where memory decides what fits: gradients are never held all together. It costs a call of the
 optimizer for each parameter. It is wrong, and refused, wherever gradients are looked at or changed between

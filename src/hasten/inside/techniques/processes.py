@@ -48,7 +48,7 @@ class Processes(Technique):
 
     @classmethod
     def risk_for(cls, facts: Facts) -> Risk:
-        """What a rank draws is its own: other numbers, of the same distribution."""
+        """A rank draws random numbers of its own, from the same distribution."""
         loaders = [loader for loader in facts.observation.loaders if loader.training]
         dropout = any(root.dropout for root in facts.observation.roots)
         return "draws" if dropout or any(loader.random != "" for loader in loaders) else "exact"
@@ -106,7 +106,7 @@ class Processes(Technique):
 
     @classmethod
     def excludes(cls, settings: Settings, other: str, others: Settings) -> str:
-        """One process is a training as ever."""
+        """With one process, nothing is excluded."""
         return "" if settings.get("count") == 1 else super().excludes(settings, other, others)
 
     @classmethod

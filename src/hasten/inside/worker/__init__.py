@@ -1,1 +1,1 @@
-"""The worker's life: its job, the user's script as Python would run it, its conversation, its end."""
+"""A worker from start to end: it runs the user's script as Python would, and talks to the coordinator."""

@@ -1,4 +1,4 @@
-"""Modules that scripts import only to make oneCCL known to torch, where they are not installed."""
+"""Stand-ins for modules that scripts import only to register oneCCL with torch, if they are not installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMES = ("oneccl_bindings_for_pytorch", "torch_ccl")
 
 
 def stand_in() -> None:
-    """From now on importing one of them works; one that is installed is found before ours."""
+    """From now on importing one of them works; an installed one is found before ours."""
     sys.meta_path.append(_Bindings())
 
 

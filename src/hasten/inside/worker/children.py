@@ -1,4 +1,4 @@
-"""Processes that the script starts itself: what is trained there is not seen by us."""
+"""Processes that the script starts itself: we do not see what is trained there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun"
 
 
 class Children:
-    """Notes which children could train, by name, and calls ``on_first`` with the first one's."""
+    """Looks for children that could train, and calls ``on_first`` with the name of the first."""
 
     def __init__(self, seams: Seams, on_first: Callable[[str], None]) -> None:
         self._seams = seams
@@ -22,7 +22,7 @@ class Children:
         self._seen = False
 
     def watch(self) -> None:
-        """From now on, without importing anything that the script does not."""
+        """Start watching; imports nothing that the script does not."""
         watching = self._seams.watching
         ImportSeam("multiprocessing.process", watching(self._watch_processes)).install()
         ImportSeam("subprocess", watching(self._watch_programs)).install()

@@ -1,6 +1,6 @@
-"""Clocks that run ahead for whoever asks them but Python, torch and us: does a training go by the time?
+"""Clocks that run ahead for all code but Python's, torch's and ours: does the training depend on the time?
 
-A year passes in the first step and some hours in each one after it, so that a limit of any kind is over.
+A year passes in the first step and some hours in each one after it, so that any time limit is exceeded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DATETIME = datetime.datetime
 
 
 class Clocks:
-    """Made before the script starts. ``step_ended`` lets the time pass; where nobody calls it, the clocks are
+    """Made before the script starts. ``step_ended`` moves the clocks ahead; until it is called, they are
     right. Of ``datetime``, only ``now``, ``utcnow`` and ``today`` run ahead.
     """
 
@@ -43,7 +43,7 @@ class Clocks:
         self._seconds += _EACH_STEP if self._seconds else _AT_FIRST
 
     def _ahead(self, file: str) -> int:
-        """In seconds, for code of ``file``."""
+        """How many seconds the clocks are ahead for code of ``file``."""
         _, installed, below = file.rpartition("-packages" + os.sep)
         if installed:
             return 0 if below.startswith("torch" + os.sep) else self._seconds
@@ -51,7 +51,7 @@ class Clocks:
 
 
 class _Clock:
-    """No function: as an attribute of a class it must not become a method, as a builtin does not."""
+    """Not a function, which would become a method as an attribute of a class; a builtin does not, either."""
 
     def __init__(self, original: Callable[[], Any], ahead: Callable[[str], int], units: int) -> None:
         self._original, self._ahead, self._units = original, ahead, units
@@ -61,7 +61,7 @@ class _Clock:
 
 
 def _stand_in(ahead: Callable[[str], int]) -> type:
-    """For ``datetime.datetime``. Whatever it makes is of the original class."""
+    """A class in place of ``datetime.datetime``. What it makes is of the original class."""
 
     def later(made: Any, file: str) -> Any:
         return made + datetime.timedelta(seconds=ahead(file))

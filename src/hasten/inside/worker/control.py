@@ -40,11 +40,11 @@ def stop_here() -> NoReturn:
 class Conversation:
     """Counts steps down; when the last one asked for is done, reports them and waits for the next request.
 
-    ``answer`` is asked for the answer to every request but to train.
+    ``answer`` gives the answer to every request but TrainSteps.
     """
 
     def __init__(self, wire: Wire, answer: Answer, sources: Callable[[], Sequence[str]] = tuple) -> None:
-        """``sources``: files of the script's modules that were not told of yet."""
+        """``sources``: files of the script's modules that were not reported yet."""
         self._wire = wire
         self._answer = answer
         self._sources = sources
@@ -72,20 +72,20 @@ class Conversation:
         observation: Observation | None = None,
         summary: RunSummary | None = None,
     ) -> None:
-        """The script is over; steps that were not reported yet, what was recorded and what was seen go with
-        the message.
+        """The script has ended. The message carries steps that were not reported yet, what was recorded and
+        what was seen.
         """
         steps, sources = _step_records(self._batch), tuple(self._sources())
         with contextlib.suppress(Hangup):
             self._wire.send(Ended(how, detail, steps, sources, trace, observation, summary))
 
     def child_came(self, name: str) -> None:
-        """Say, while the first step is waited for, that the script started a process of its own."""
+        """Report, before the first step, that the script started a process of its own."""
         if not self._started and threading.current_thread() is threading.main_thread():
             self._wire.send(ChildStarted(name))
 
     def watching_failed(self, detail: str, bug: bool) -> None:
-        """Say that nothing can be told of the training any more; nobody wants it then."""
+        """Report that the training can no longer be observed, and end: it is of no use then."""
         with contextlib.suppress(Hangup):
             self._wire.send(WatchingFailed(detail, bug))
         stop_here()

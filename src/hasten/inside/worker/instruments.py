@@ -31,8 +31,8 @@ _LOOK_AFTER = 1  # steps; later twice as many each time
 
 
 class Instruments:
-    """Made as soon as the script has imported torch, before it goes on. ``on_root`` is called when a root was
-    found, before its first forward pass runs; ``on_step`` at the end of each step.
+    """Made as soon as the script has imported torch. ``on_root`` is called when a root was found, before its
+    first forward pass runs; ``on_step`` at the end of each step.
     """
 
     def __init__(
@@ -121,8 +121,8 @@ class Instruments:
             self._uses.look()
 
     def _trained_roots(self) -> list[Any]:
-        """Before there is an optimizer, anything may be called that looks like a root: a copy that averages
-        the weights, say. Such a one has neither an optimizer nor gradients.
+        """Before there is an optimizer, a module that is called may look like a root though it is not
+        trained: a copy with averaged weights, for example. It has neither an optimizer nor gradients.
         """
         owned, roots = self._owned | self.training.owned(), self.training.roots
         trained = [r for r in roots if any(id(p) in owned or p.grad is not None for p in r.parameters())]
@@ -138,8 +138,8 @@ class Instruments:
         self.training.forget()
 
     def observation(self, steps: int, start_seconds: float, metrics: Mapping[str, float]) -> Observation:
-        """What was seen so far, apart from the steps. ``steps``: so many have ended; ``start_seconds``: from
-        the process's start to the end of the first.
+        """What was seen so far, except the steps. ``steps``: how many have ended; ``start_seconds``: from the
+        start of the process to the end of the first step.
         """
         torch, training = self.training.torch, self.training
         roots = self._roots.records()

@@ -1,5 +1,5 @@
-"""What a script imports is what Python would find without us, also where a module of the user's is called
-``hasten``, or like one of Python's own that we have imported before.
+"""A script imports what Python would find without us, even where a module of the user's is called ``hasten``,
+or has the name of a standard module that we have already imported.
 
 Source: https://docs.python.org/3/reference/import.html
 """
@@ -21,7 +21,7 @@ _by_us: set[str] = set()  # imported before the script began, and not by Python'
 
 
 def remember(before: Collection[str]) -> None:
-    """Everything was imported for ourselves that is there now and is not ``before``."""
+    """Note what we have imported ourselves: all modules that are loaded now and were not ``before``."""
     _by_us.update(name.partition(".")[0] for name in set(sys.modules).difference(before))
 
 

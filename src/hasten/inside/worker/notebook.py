@@ -1,7 +1,7 @@
 """Run a notebook's code cells in order, as one program.
 
-Lines for the shell or for IPython (``!``, ``%``) are left out and named; of a cell that a ``%%`` line
-hands to another program nothing runs, of one that it only times or silences everything else does.
+Lines for the shell or for IPython (``!``, ``%``) are left out and named. A cell that a ``%%`` line hands to
+another program does not run; one that it only times or silences runs without that line.
 Source: https://nbformat.readthedocs.io/en/latest/format_description.html
 """
 
@@ -101,9 +101,7 @@ def _plain(number: int, source: str) -> Cell:
 
 
 def _begins_a_statement(before: list[str]) -> bool:
-    """Whether no bracket or string of the lines before is still open: there, a ``%`` is an operator or
-    text.
-    """
+    """Whether no bracket or string of the lines before is open: inside one, ``%`` is an operator or text."""
     try:
         ast.parse(textwrap.dedent("\n".join([*before, ""])))
     except SyntaxError as error:

@@ -1,5 +1,5 @@
-"""Processes that others started and did not end: loaders' workers of a rank that was killed, programs in
-sessions of their own.
+"""Processes that outlive those that started them: the loader workers of a killed rank, programs in sessions
+of their own.
 
 Source: prctl(2), PR_SET_CHILD_SUBREAPER; proc(5), /proc/PID/stat.
 """
@@ -18,14 +18,14 @@ _SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """Become the parent of all below us whose own parents end (Linux)."""
+    """Become the parent of all our descendants whose own parents end (Linux)."""
     if sys.platform == "linux":
         libc: Any = ctypes.CDLL(None, use_errno=True)
         libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_orphans() -> None:
-    """Kill all our children, and what they leave to us in turn, until there are none."""
+    """Kill all our children, and those that we adopt from them, until there are none."""
     while children := _children().get(os.getpid()):
         for number in children:
             with suppress(ProcessLookupError, PermissionError):
@@ -36,8 +36,8 @@ def end_orphans() -> None:
 
 
 def end_all_below(number: int) -> None:
-    """Kill all that process ``number`` and those below it have started; itself it stays. It must have adopted
-    orphans, or what it no longer knows is missed.
+    """Kill all descendants of process ``number``, but not the process itself. It must adopt orphans: else
+    those whose parents have ended are missed.
     """
     seen: set[int] = set()
     while fresh := _below(number) - seen:  # they may start others while we look
@@ -57,7 +57,7 @@ def _below(number: int) -> set[int]:
 
 
 def _children() -> dict[int, list[int]]:
-    """The living processes and those that nobody has waited for, by their parents; {} without /proc."""
+    """All processes, zombies included, by their parents; {} without /proc."""
     found = defaultdict(list)
     with suppress(FileNotFoundError):
         for name in os.listdir("/proc"):

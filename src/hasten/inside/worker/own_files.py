@@ -1,6 +1,6 @@
 """Files that only this user can have written: what workers leave for each other, and what is kept for later.
 
-To load a file can be to run it: a library, or a pickle.
+Loading a library or a pickle can run code from it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def close_to_others(folder: str | os.PathLike[str]) -> None:
-    """Let nobody else write into a folder. Raises OSError where it is somebody else's, or none."""
+    """Let nobody else write to a folder. Raises OSError where it is somebody else's, or is no folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)
@@ -28,7 +28,7 @@ def close_to_others(folder: str | os.PathLike[str]) -> None:
 
 
 def is_ours(path: str | os.PathLike[str]) -> bool:
-    """Whether it is a file that nobody else can have written or put in its place; no link is one."""
+    """Whether it is a file that nobody else can have written or replaced; a link is not."""
     try:
         file, folder = os.lstat(path), os.lstat(os.path.dirname(path) or ".")
     except OSError:
@@ -45,7 +45,7 @@ def is_ours(path: str | os.PathLike[str]) -> bool:
 def load(torch: Any, path: str | os.PathLike[str], **how: Any) -> Any:
     """What ``torch.save`` wrote for us. Raises PermissionError where somebody else can have written it.
 
-    All that is plain is loaded as such. An optimizer may keep objects of its own, which only pickle can make.
+    Plain data is loaded as such (``weights_only``). An optimizer may keep objects that only pickle can load.
     """
     if not is_ours(path):
         raise PermissionError(f"{os.fspath(path)} may be somebody else's, so it is not loaded")
@@ -57,7 +57,7 @@ def load(torch: Any, path: str | os.PathLike[str], **how: Any) -> Any:
 
 
 def _of_numpy() -> list[Any]:
-    """What an array of its random state is made by."""
+    """The types that loading numpy's random state needs."""
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return []

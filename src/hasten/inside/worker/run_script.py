@@ -85,8 +85,8 @@ def hide_our_frames(error: BaseException) -> None:
 
 
 def _without_our_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Only what led to the script is dropped where an error arose in our own code: then it is no error of
-    the script's.
+    """Without the frames that led to the script; without all of ours, if the error is the script's. One that
+    arose in our own code keeps them.
     """
     while trace is not None and _is_ours(trace):
         trace = trace.tb_next
@@ -108,7 +108,7 @@ def _is_ours(entry: TracebackType) -> bool:
 
 
 def show_as_python_does(error: BaseException) -> None:
-    """Report ``error`` as the interpreter would have without us, which reports no SystemExit here."""
+    """Report ``error`` as the interpreter would without us. Of SystemExit it reports nothing here."""
     if isinstance(error, SystemExit):
         return
     hide_our_frames(error)

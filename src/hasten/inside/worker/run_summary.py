@@ -1,4 +1,4 @@
-"""What a whole training tells at its end: when its steps ended, and what its script said of its quality."""
+"""The summary of a whole training: when its steps ended, and the metrics that its script reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..observing.observer import RawStep
 
 
 class Summarizer:
-    """Kept while the script trains from start to end without a word to the coordinator."""
+    """Collects the summary while the script trains from start to end; it is sent at the end alone."""
 
     def __init__(self) -> None:
         self._step_ends: list[float] = []

@@ -1,6 +1,4 @@
-"""What a script may tell hasten of what cannot be seen from outside. Without hasten every call does
-nothing.
-"""
+"""What a script may tell hasten that cannot be seen from outside. Without hasten the calls do nothing."""
 
 from __future__ import annotations
 
@@ -38,6 +36,6 @@ def metric(**values: SupportsFloat) -> None:
 
 
 def is_main() -> bool:
-    """Whether this process is rank 0, or the only one: who prints, logs and saves."""
+    """Whether this process is rank 0, or the only one: the one that prints, logs and saves."""
     found = next((os.environ[name] for name in _RANK_VARIABLES if name in os.environ), "0")
     return found == "0"

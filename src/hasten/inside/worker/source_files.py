@@ -1,4 +1,4 @@
-"""Which files of the user's own a script has imported: what is measured is what they say."""
+"""Which of the user's own files a script has imported: a measurement is valid while they are unchanged."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 class SourceFiles:
-    """Of modules in the script's folder, in the working directory, and wherever else Python was told to look
-    (PYTHONPATH, a package installed in place). Made before the script starts.
+    """The files of modules in the script's folder, in the working directory, and wherever else Python was
+    told to look (PYTHONPATH, a package installed in place). Made before the script starts.
     """
 
     def __init__(self, script: str, module: bool) -> None:
@@ -27,7 +27,7 @@ class SourceFiles:
         self._known: set[str] = set()
 
     def new(self) -> list[str]:
-        """Files that were not told of yet."""
+        """Files that were not reported yet."""
         if len(sys.modules) == self._looked_at:
             return []
         self._looked_at = len(sys.modules)
@@ -36,7 +36,7 @@ class SourceFiles:
         return sorted(path for path in new if self._is_local(path) and os.path.isfile(path))
 
     def _is_local(self, path: str) -> bool:
-        """As it is called, and not where a link to it leads: links are changed as well."""
+        """By its path as imported, links not resolved: a link may be changed as well."""
         return not self._is_installed(path) and any(_is_below(path, folder) for folder in self._folders)
 
     def _is_installed(self, path: str) -> bool:
@@ -46,7 +46,7 @@ class SourceFiles:
 
 
 def _file_of(module: object) -> str | None:
-    """Asked of its dictionary: a module may import on demand whatever else it is asked for."""
+    """Read from its dictionary: asking a module for an attribute may import something."""
     if not isinstance(module, ModuleType):
         return None
     path = object.__getattribute__(module, "__dict__").get("__file__")

@@ -1,4 +1,4 @@
-"""How wide the user's terminal is, for a script whose output goes into files in a trial."""
+"""The size of the user's terminal, for a script whose output goes to files in a trial."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _OUTPUT = (1, 2)
 
 
 def tell_size(size: tuple[int, ...]) -> None:
-    """``os.get_terminal_size`` of standard output and error, files in a trial, is ``size`` from now on; as
-    it was where there is none.
+    """From now on ``os.get_terminal_size`` of standard output and error, which are files in a trial, is
+    ``size``. An empty one changes nothing.
     """
     if not size:
         return

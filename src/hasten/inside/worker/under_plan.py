@@ -1,5 +1,5 @@
-"""A run under a plan, without anybody to converse with: what of the plan applies is put in force, and what
-does not, or has no effect, is said.
+"""A run under a plan, without a coordinator: techniques that apply are put in force; those that do not, or
+have no effect, are named to the user.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 class UnderPlan:
-    """``summarizer`` keeps what was said, for whoever waits for the end of the run."""
+    """``summarizer`` keeps what was said, for the summary at the end of the run."""
 
     def __init__(self, job: Job, summarizer: Summarizer | None) -> None:
-        self._is_over = False  # the script: there is nothing to stop any more
+        self._is_over = False  # the script has ended: there is nothing left to stop
         self._missed = False  # something that --strict asked for
         self._job = job
         self._summarizer = summarizer
 
     def put_in_force(self, plan: Plan, switchboard: Switchboard, observe: Callable[[], Observation]) -> None:
-        """Take up what applies to the training before us."""
+        """Put those techniques of the plan in force that apply to this training; name the others."""
         facts = Facts(self._job.machine, observe())
         if facts.observation.obstacles:
             self.say(f"the plan is not applied: {'; '.join(facts.observation.obstacles)}")
@@ -56,7 +56,7 @@ class UnderPlan:
                 plan = plan.without(name)
 
     def tell_proofs(self, switchboard: Switchboard) -> None:
-        """What has no effect, and what was done to the training itself."""
+        """Say which techniques have no effect, and what was changed in the training itself."""
         for proof in switchboard.proofs():
             if not proof.effective:
                 self.say(f"{proof.technique} has no effect here: {proof.evidence}")
@@ -64,9 +64,9 @@ class UnderPlan:
                 self._note(f"{proof.technique}: {proof.evidence}")
 
     def ended(self, due: Plan, steps: int, delay: int, training: Training, switchboard: Switchboard) -> bool:
-        """The script is over after so many steps: say what of the plan was not in force. ``due``: what waited
-        for a model to be called; ``delay``: steps after which all of the rest is. False where ``--strict``
-        asked for more.
+        """The script has ended after so many steps: say what of the plan was not in force. ``due``: what
+        waited for a model to be called; ``delay``: the steps after which all the rest is in force. False
+        where that is less than ``--strict`` demands.
         """
         self._is_over = True
         waiting = [name for name in due.techniques if CATALOG[name].scope == "live"]
@@ -79,7 +79,7 @@ class UnderPlan:
         return not self._missed
 
     def say_it_is_lost(self, detail: str, bug: bool) -> None:
-        """From here on the script runs alone. ``bug``: of ours."""
+        """From here on the script runs without us. ``bug``: by a bug of hasten's."""
         if bug:
             self.say(
                 "something of hasten's own failed, which is a bug in hasten and none of the script's; the "
@@ -89,7 +89,7 @@ class UnderPlan:
             self.say(f"the script runs on without what of its plan is switched while it trains: {detail}")
 
     def say(self, text: str) -> None:
-        """Of what is not as the plan wants it."""
+        """Say what is not as the plan wants it."""
         self._note(text)
         self._missed = self._missed or self._job.strict
         if self._job.strict and not self._is_over:

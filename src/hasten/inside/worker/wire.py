@@ -1,8 +1,8 @@
-"""Length-prefixed JSON over a socket: how coordinator and worker speak. What they say is in
+"""Length-prefixed JSON over a socket, between coordinator and worker. The messages are in
 ``records/messages.py``.
 
-The worker's end lives in the script's process, and a script may put anything in the place of json's or
-socket's functions: what is needed of them is taken hold of before it starts.
+The worker's end is in the script's process, where the script may replace functions of json and socket: those
+that we need are bound before it starts.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Wire:
         return cls(connection)
 
     def send(self, message: Message) -> None:
-        """Raises Hangup when nobody listens any more."""
+        """Raises Hangup when the other side is gone."""
         body = _encode(encode(message)).encode()
         try:
             _wait_at_most(self._connection, None)
@@ -66,8 +66,8 @@ class Wire:
             raise Hangup(str(error)) from error
 
     def receive(self, timeout: float | None = None) -> Message:
-        """Raises Hangup when the other side is gone, TimeoutError when it stays silent too long, and
-        UnknownMessage when it says what is no message.
+        """Raises Hangup when the other side is gone, TimeoutError when nothing comes in time, and
+        UnknownMessage when what comes is no message.
         """
         _wait_at_most(self._connection, timeout)
         (length,) = _HEADER.unpack(self._exactly(_HEADER.size))

@@ -41,7 +41,7 @@ _PROOF_AFTER_STEPS = 20  # a run under a plan asks for its proofs once, this man
 
 
 class Worker:
-    """One run of the script. Nothing of torch is known until the script imports it."""
+    """One run of the script. torch is not used before the script imports it."""
 
     def __init__(self, job: Job, started: float) -> None:
         self._job = job
@@ -88,7 +88,7 @@ class Worker:
         except BaseException as error:
             if self._instruments is not None and self._instruments.this_rank is not None:
                 self._instruments.this_rank.script_failed(error)
-            show_as_python_does(error)  # before we are stopped: who hears of the end has no patience
+            show_as_python_does(error)  # before we are stopped: the coordinator does not wait once it is told
             as_asked = self._tell_what_the_plan_did(by_itself=isinstance(error, SystemExit))
             self._tell_failure(error)
             well = isinstance(error, SystemExit) and exit_of(error.code)[0] == "completed"
@@ -99,7 +99,7 @@ class Worker:
             raise SystemExit(2)
 
     def _tell_what_the_plan_did(self, by_itself: bool) -> bool:
-        """``by_itself``: the script came to an end of its own. False where ``--strict`` asked for more."""
+        """``by_itself``: the script ended by itself. False where ``--strict`` asked for more."""
         alone = self._conversation is None or self._summarizer is not None
         if not alone or self._instruments is None or not (self._steps or by_itself):
             return True
@@ -132,9 +132,9 @@ class Worker:
             self._instruments.this_rank.training_ends()
         if self._conversation is not None:
             with suppress(Exception):  # the script may have closed it
-                sys.stdout.flush()  # who hears of the end need not wait for the interpreter's
+                sys.stdout.flush()  # the coordinator does not wait for the interpreter to do so
             seen = None
-            with suppress(Exception):  # the script may have left nothing to look at: its end is told still
+            with suppress(Exception):  # the script may have left nothing to look at
                 seen = self._observed_to_the_end() if self._steps else None
             summary = self._summarizer.summary() if self._summarizer is not None else None
             self._conversation.ended(how, detail, self._trace(), seen, summary)
@@ -164,7 +164,7 @@ class Worker:
         self._instruments = Instruments(torch, self._job, self._seams, self._step_ended, self._root_found)
 
     def _watching_failed(self, error: BaseException) -> None:
-        """Our own watching failed, and everything in torch is as it was again: the script runs on alone."""
+        """Our own watching failed, and everything in torch is restored: the script runs on without us."""
         if self._instruments is not None:
             self._instruments.lose()
         bug = not isinstance(error, TorchLacks)
@@ -204,21 +204,21 @@ class Worker:
             instruments.switchboard.refresh()
 
     def _put_in_force(self, plan: Plan) -> None:
-        """Take up what applies to the training before us; in a run under a plan, say what does not."""
+        """Switch on what applies to this training; in a run under a plan, say what does not."""
         if self._wire is not None and self._summarizer is None:
             self._start_trial_under(plan, self._wire)
             return
         self._under_plan.put_in_force(plan, self._seen().switchboard, self._observe)
 
     def _start_trial_under(self, plan: Plan, wire: Wire) -> None:
-        """As in a run under the plan; but here a technique that does not apply fails the trial."""
+        """As in a run under the plan, but a technique that does not apply fails the trial."""
         refused = self._switch(plan)
         if refused is not None:
             wire.send(refused)
             stop_here()
 
     def _switch(self, plan: Plan) -> messages.Refused | None:
-        """Put the plan in force, its set-up paid for; what to answer where one of its techniques refuses."""
+        """Put the plan in force, set-up included; returns the answer where one of its techniques refuses."""
         switchboard = self._seen().switchboard
         try:
             self._setup_seconds = switchboard.switch(plan, prepare=True)
@@ -267,7 +267,7 @@ class Worker:
 
     # ---- answers
     def _answer(self, request: messages.Message) -> messages.Message:
-        """To everything but to train."""
+        """The answer to any request but TrainSteps."""
         if isinstance(request, messages.StepRequest):
             numerics = self._seen().numerics
             assert numerics is not None

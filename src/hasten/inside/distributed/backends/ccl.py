@@ -112,7 +112,7 @@ class Ccl:
 
 @contextmanager
 def _warnings_on_stderr() -> Iterator[None]:
-    """Standard output is the script's; oneCCL warns there, of values that it was given as well."""
+    """oneCCL prints warnings to standard output, which is the script's."""
     sys.stdout.flush()
     own = os.dup(1)
     os.dup2(2, 1)
@@ -124,17 +124,17 @@ def _warnings_on_stderr() -> Iterator[None]:
 
 
 def _take_away_files(process: int) -> None:
-    """What this process left in /dev/shm; what it forked has files of its own."""
+    """Remove what this process left in /dev/shm; processes forked from it have files of their own."""
     if os.getpid() == process:
         for path in Path("/dev/shm").glob(f"{process}:*"):
             path.unlink(missing_ok=True)
 
 
 def variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """What oneCCL needs in the environment of a rank, beside what the user says there.
+    """What oneCCL needs in the environment of a rank, besides what the user has set.
 
-    It asks a launcher which ranks are on this machine, and knows but a few by their names: "torch", which
-    scripts write, is none. We tell each rank its number ourselves, so that no launcher is asked, whatever
+    It would ask a launcher which ranks are on this machine, and knows only a few of them: "torch", which
+    scripts set, is not among them. We tell each rank its number ourselves, so no launcher is needed, whatever
     CCL_PROCESS_LAUNCHER says.
     """
     wanted = {**_ENVIRONMENT, "FI_PROVIDER_PATH": str(folder), "CCL_ROOT": sys.prefix}

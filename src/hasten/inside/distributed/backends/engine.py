@@ -1,4 +1,4 @@
-"""What a backend must be able to do; everything else of a process group is made of it."""
+"""What a backend must provide; the rest of a process group is built from it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Engine(Protocol):
         """In place, from rank ``root``."""
 
     def all_gather(self, output: Any, tensor: Any) -> None:
-        """``output``: one ``tensor`` of each rank after the other."""
+        """``output``: each rank's ``tensor``, one after the other."""
 
     def barrier(self) -> None:
         """Return once all ranks have come."""
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release what it holds."""
 
 
 def reduce_scatter_by_all_reduce(engine: Engine, output: Any, tensor: Any, op: str) -> None:

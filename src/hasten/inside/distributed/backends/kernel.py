@@ -20,7 +20,7 @@ _FLAGS = ("-O3", "-march=native", "-std=c11", "-shared", "-fPIC")
 _SECONDS = 60
 
 WATCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
-"""Called with a rank that is waited for; anything but 0 ends the waiting."""
+"""Called with the rank that is waited for; any result but 0 ends the waiting."""
 
 
 @cache
@@ -53,7 +53,7 @@ def _loaded() -> Any:
 
 
 def _compiled(compiler: str, folder: str) -> Path:
-    """The library, in ``folder``, as all that the compiler makes on the way."""
+    """The library, in ``folder``, where the compiler's temporary files are too."""
     made = Path(folder, "made.so")
     command = [compiler, *_FLAGS, str(_SOURCE), "-o", str(made)]
     environment = {**os.environ, "TMPDIR": folder}
@@ -76,7 +76,7 @@ def _cache() -> Path:
 
 
 def _fingerprint() -> str:
-    """Of the source, the flags and the processor that the flags take advantage of."""
+    """A digest of the source, the flags and the processor, for which ``-march=native`` compiles."""
     digest = hashlib.blake2b(_SOURCE.read_bytes(), digest_size=12)
     digest.update(repr((_FLAGS, platform.machine(), platform.libc_ver(), _processor())).encode())
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""How ranks that share memory wait for each other, and what they say when one does not come."""
+"""How ranks that share memory wait for each other, and what they report when one does not come."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from .kernel import WATCH, kernel
 from .segment import Segment
 
-WORDS = 4  # of what a rank says it is about to do
-LINE_BYTES = 128  # in a line of its own for each rank: processors pass memory on by lines
+WORDS = 4  # in which a rank says what it is about to do
+LINE_BYTES = 128  # of each rank's own cache lines: ranks must not share one
 _LINE_WORDS = LINE_BYTES // 8
 _SPINS = 2000  # looks at a rank's line before the core is offered to others
 _LOOK_SECONDS = 0.05  # how often a rank that waits looks whether the other lives
-_SEMAPHORE_BYTES = 64  # sem_t has 32 on Linux, and is to lie alone
+_SEMAPHORE_BYTES = 64  # sem_t has 32 on Linux, and should have a cache line to itself
 
 
 class RankGone(RuntimeError):
@@ -68,7 +68,7 @@ class Lockstep:
         return list(self._lines[start : start + WORDS])
 
     def agree(self) -> int | None:
-        """A rank that is about to do something else; None where all agree."""
+        """A rank that calls another collective than this one; None where all agree."""
         mine = self.said(self.rank)
         return next((rank for rank in range(self._size) if self.said(rank) != mine), None)
 

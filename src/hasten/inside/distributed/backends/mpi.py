@@ -1,7 +1,7 @@
-"""Ranks that an MPI launcher started, through mpi4py and whatever MPI library it finds.
+"""Ranks that an MPI launcher started, by mpi4py and whatever MPI library it finds.
 
-Large tensors go in pieces: MPI libraries take their fast ways for those. MPI has no type for bfloat16 and
-float16; they are added in float32 and rounded once.
+Large tensors go in pieces, for which MPI libraries have fast paths. MPI has no type for bfloat16 and float16;
+they are added in float32 and rounded once.
 
 Source: https://mpi4py.readthedocs.io/en/stable/
 """

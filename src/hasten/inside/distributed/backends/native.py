@@ -1,5 +1,5 @@
-"""Gloo and NCCL, by torch's own group objects: no default group is made, and torch.distributed stays as if it
-were not used.
+"""Gloo and NCCL, by torch's own group objects. No default group is made: to the script, torch.distributed
+looks unused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OPS = {
 
 
 class Native:
-    """An ``Engine``, for tensors of the group's device too: those of CUDA for "nccl"."""
+    """An ``Engine``; with "nccl", for tensors on CUDA devices."""
 
     def __init__(self, name: str, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         self.rank, self._size = rank, size
@@ -32,7 +32,7 @@ class Native:
             self._group = c10d.ProcessGroupGloo(store, rank, size, timeout)
 
     def begin_all_reduce(self, tensor: Any, op: str = "sum") -> Any:
-        """A work: ``wait`` of it returns, on a GPU the stream at hand goes on, once the tensor is reduced."""
+        """Returns a work. ``wait`` returns once the tensor is reduced; on a GPU, the current stream waits."""
         options = c10d.AllreduceOptions()
         options.reduceOp = _OPS[op]
         return self._group.allreduce([tensor], options)

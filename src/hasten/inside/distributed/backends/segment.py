@@ -22,14 +22,14 @@ class CannotShare(RuntimeError):
 
 
 class Segment:
-    """``size`` ranks agree on it through ``store``, as all of them construct it at the same time.
+    """All ``size`` ranks construct it at the same time, and agree on it through ``store``.
 
-    It is memory without a name, which a rank finds among the open files of the first; where one rank may not
-    look there, a file that is removed as soon as all have it. Each rank holds a lock on a byte of it: the
-    kernel lets go of that when a process ends, and so others learn of its end.
+    It is memory without a name, which the others open through /proc among rank 0's open files; where a rank
+    may not do that, a file that is removed as soon as all have opened it. Each rank holds a lock on one byte
+    of it: the kernel releases that when the process ends, so the others can tell.
 
-    ``able``: what this rank can do; ``common`` is what all can. ``inherited``: the descriptor of memory that
-    whoever started the ranks gave to all of them. Raises CannotShare in every rank alike.
+    ``able``: what this rank can do; ``common``: what all can. ``inherited``: the descriptor of memory that
+    the launcher gave to all ranks. Raises CannotShare, in every rank alike.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Segment:
         )
 
     def _offer(self, way: str, store: Any, many_bytes: int) -> dict[str, Any]:
-        """Make the memory and say to all where it is. ``remove``, for ourselves: takes its name away."""
+        """Make the memory and tell all ranks where it is. ``remove``, for this rank, removes its name."""
         token, failure, place, remove = secrets.token_bytes(_TOKEN_BYTES), "", "", lambda: None
         try:
             if way == "inherited" and self._inherited is not None:
@@ -85,7 +85,7 @@ class Segment:
         return {**told, "remove": remove}
 
     def _take(self, offer: dict[str, Any], many_bytes: int) -> str:
-        """Map the memory; why that was not possible."""
+        """Map the memory; returns why that was not possible, or ""."""
         try:
             if self._descriptor < 0 and offer["place"]:
                 by_link = offer["place"].startswith("/proc/")  # of the kernel's; else somebody planted it
@@ -112,7 +112,7 @@ class Segment:
         return True
 
     def close(self) -> None:
-        """Let go. The memory itself stays mapped as long as anything looks into it."""
+        """Close the descriptor. The memory stays mapped as long as it is used."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,7 +1,8 @@
 """Ranks of one machine over memory that they share.
 
-A tensor goes through in chunks, small enough to stay in a processor's own cache: copied into this rank's
-slot, added from all slots. Two sets of slots are used in turn, so that a chunk costs two ranks one meeting.
+A tensor goes through in chunks, small enough to stay in a core's own cache: copied into this rank's slot,
+then added up from all slots. Two sets of slots are used in turn, so that ranks need to wait for each other
+only once a chunk.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ class Shm:
         self._lockstep.begins((what, kind, count, how))
 
     def _starts(self, many: int, step: int) -> range:
-        """Where chunks begin. Of nothing there is one, too: the ranks have to agree on that."""
+        """Where chunks begin. An empty tensor has one too: the ranks must agree on that as well."""
         return range(0, max(many, 1), step)
 
     def _next_slots(self, dtype: Any, many: int) -> list[Any]:

@@ -1,1 +1,1 @@
-"""What several techniques need of torch or of the machine, and parts of one that deserve a file."""
+"""What several techniques need from torch or the machine, and parts of one that deserve their own file."""

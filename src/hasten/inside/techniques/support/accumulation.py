@@ -1,4 +1,4 @@
-"""Gradients gathered over several steps of an optimizer, of which some may come to nothing."""
+"""Gradients gathered over several steps of an optimizer, some of which may fail."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GradientSum:
             parameter.grad = given
 
     def end(self) -> bool:
-        """The step has ended: whether it was one that waits. The script has its own gradients back."""
+        """The step has ended: give the script its own gradients back; whether it was a step that waits."""
         self.batches += 1
         waits = self.batches % self.factor != 0
         for parameter, gradient, _ in self._hidden if waits else ():
@@ -46,7 +46,7 @@ class GradientSum:
         return waits
 
     def take_back(self) -> None:
-        """Give the script its own gradients back, of a step that came to nothing, too."""
+        """Give the script its own gradients back, also after a step that failed."""
         for parameter, gradient, given in self._hidden:
             if parameter.grad is given:  # else the script has one of its own there since
                 parameter.grad = gradient
@@ -60,7 +60,7 @@ class GradientSum:
 
 
 class StepUnderWay:
-    """A step under way, whose hooks were called from ``frame``. It may never end, by an exception."""
+    """A step under way, whose hooks were called from ``frame``. It may end by an exception."""
 
     def __init__(self, optimizer: Any, frame: FrameType, gathered: GradientSum | None, scale: float) -> None:
         self._optimizer, self._frame, self._gathered = optimizer, frame, gathered
@@ -95,8 +95,8 @@ class StepUnderWay:
 
 
 def told_of_failure(optimizer: Any, failed: Callable[[], None]) -> Callable[[], None]:
-    """Call ``failed`` where the optimizer's step raises, before the script that catches it goes on; returns
-    what takes that back. A schedule that stands around the step, before or since, is left where it is.
+    """Call ``failed`` when the optimizer's step raises, before the script can catch it; returns the undo. A
+    schedule that wraps the step, before us or later, is left in place.
     """
     original, told = optimizer.step, [failed]
 

@@ -1,4 +1,4 @@
-"""Layers that train, evaluate and are saved without their bias, though they keep the parameter."""
+"""Layers that train, evaluate and are saved as if without bias, though they keep the parameter."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Attach = Callable[[Any, Any], Any]
 
 
 class BareLayers:
-    """While they are in force, each bias is zero, and so is what optimizers keep for it: checkpoints made
-    then give what the model gives here, in their usual shapes. ``remove`` puts back what was there.
+    """While it is in force, each bias is zero, and so is the optimizers' state for it: so a checkpoint, with
+    its usual shapes, gives the same outputs as the model here. ``remove`` restores the values.
     """
 
     def __init__(self, training: Training, layers: list[Any], attach: Attach) -> None:
@@ -52,14 +52,14 @@ class BareLayers:
         self.take_out()
 
     def take_out(self) -> None:
-        """Let the layers' calls be as they were."""
+        """Restore the layers' calls."""
         for slot in self._slots:
             layer = slot.layer()
             if layer is not None and compiled_call(layer) is slot:
                 put_call(layer, None)
 
     def _to_be_zero(self) -> Iterator[Any]:
-        """The biases, and what optimizers keep for each of its entries."""
+        """The biases, and the optimizers' state for each of their entries."""
         layers = [layer for slot in self._slots if (layer := slot.layer()) is not None]
         for bias in [own_parameters(layer)["bias"] for layer in layers]:
             yield bias
@@ -73,7 +73,7 @@ class BareLayers:
                 tensor.data.zero_()
 
     def _loading(self, original: Any) -> Any:
-        """What a checkpoint brings for a bias would be used outside, and is not used here."""
+        """A loaded bias would have an effect outside of hasten, but none here: make it zero again."""
 
         def load_state_dict(owner: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(owner, *args, **kwargs)

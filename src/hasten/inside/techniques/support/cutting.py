@@ -1,4 +1,4 @@
-"""Chooses channels of a model by torch-pruning, cuts them out of a copy, and proves on copies that the model
+"""Chooses channels of a model by torch-pruning, removes them from a copy, and proves on copies that the model
 with zeros in their place computes the same. The model itself is not touched.
 """
 
@@ -15,17 +15,17 @@ from ...internals.modules import convolution_kind
 from ...structures import tensors_of
 from .slices import Kept, kept_of, markers
 
-_TOLERANCE = {"cpu": 1e-3}  # relative to the largest output: sums over fewer terms round otherwise
+_TOLERANCE = {"cpu": 1e-3}  # relative to the largest output: sums over fewer terms round differently
 _TOLERANCE_ELSEWHERE = 1e-2  # convolutions may compute in TF32
 _ROUNDINGS = 8.0  # of the outputs' own type, where that is coarser
 _NAMES = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Linear")
 
 _MIXING = ("LayerNorm", "RMSNorm", "GroupNorm", "MultiheadAttention", "RNNBase")
-"""Layers whose every output depends on all channels, so that a channel of zeros is not one that is absent."""
+"""Layers whose every output depends on all channels, so that zeroing a channel is not removing it."""
 
 
 class CannotCut(Exception):
-    """Why the model cannot be cut here."""
+    """The model cannot be cut here; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def _copied(root: Any) -> Any:
 
 
 def _undisturbed(torch: Any, root: Any) -> Any:
-    """A context, outside any autocast, after which the global random streams are where they were;
-    torch-pruning may warn in it.
+    """A context without autocast and without warnings (of torch-pruning), which puts the global random
+    streams back at its end.
     """
     stack = ExitStack()
     on_gpus = {p.device.index or 0 for p in root.parameters() if p.device.type == "cuda"}

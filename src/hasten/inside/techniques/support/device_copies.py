@@ -23,7 +23,7 @@ def needs_cuda(facts: Facts) -> list[str]:
 
 
 def sending(training: Training, send: Send) -> None:
-    """Let ``send`` stand around both methods, as long as the training's seams do. What a compiler traces is
+    """Wrap both methods by ``send``, as long as the training's seams are in force. What a compiler traces is
     left alone.
     """
     torch = training.torch

@@ -1,8 +1,8 @@
 """How precisely torch multiplies float32 numbers: its flags for that, read together and put back together.
 
-They hang together. ``torch.set_float32_matmul_precision`` sets the flags of oneDNN and of cuBLAS,
-``allow_tf32`` sets its value in turn, and going back by the same call leaves "ieee" where there was "none".
-So techniques that set one of them go through here, and exclude each other.
+They depend on each other. ``torch.set_float32_matmul_precision`` sets the flags of oneDNN and of cuBLAS,
+``allow_tf32`` sets its value in turn, and setting it back by the same call leaves "ieee" where there was
+"none". So techniques that set one of them use this module, and exclude each other.
 
 Source: https://docs.pytorch.org/docs/stable/notes/cuda.html (fp32_precision)
 """
@@ -26,8 +26,8 @@ class Float32Precision:
 
     @classmethod
     def now(cls, torch: Any) -> Float32Precision:
-        """Raises NotApplicable where the script sets them by ``fp32_precision``: then torch answers no
-        question in the older words.
+        """Raises NotApplicable where the script sets them by ``fp32_precision``: torch refuses the older
+        calls then.
         """
         backends = torch.backends
         return cls(

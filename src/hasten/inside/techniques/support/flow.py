@@ -1,4 +1,4 @@
-"""Which layer's output goes into which batch norm, and nowhere else: found by watching one forward pass."""
+"""Finds layers whose output goes into a batch norm, and nowhere else, by watching one forward pass."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d")
 class Watched:
     """One forward pass, watched. ``run`` makes it; afterwards ``pairs`` holds what was found.
 
-    The very tensor that the layer gave must be what the norm takes, unchanged in place. No other operator may
-    read its memory, it may not be part of the root's output, and nobody may keep it.
+    The norm's input must be the very tensor that the layer returned, not changed in place. No other operator
+    may read its memory, it may not be part of the root's output, and nothing may keep a reference to it.
     """
 
     def __init__(self, torch: Any, root: Any) -> None:
@@ -105,17 +105,17 @@ class Watched:
 
 
 def layers_with_bias(torch: Any, root: Any) -> list[Any]:
-    """Convolutions and linear layers with a bias that nobody else looks at."""
+    """Convolutions and linear layers with a bias that nothing else reads."""
     return [m for m in root.modules() if _is_one_of(torch, m, _LAYERS) and _has_free_bias(m)]
 
 
 def _is_one_of(torch: Any, module: Any, names: tuple[str, ...]) -> bool:
-    """Exactly: a class of the script's own may compute something else."""
+    """Exactly one of these classes: a subclass of the script's may compute something else."""
     return any(type(module) is getattr(torch.nn, name) for name in names)
 
 
 def _has_free_bias(layer: Any) -> bool:
-    """Whether there is a bias of its own, trained with its weight, that no hook of the script's can see."""
+    """Whether it has a bias of its own, trained with its weight, that no hook of the script can see."""
     parameters = own_parameters(layer)  # a parametrized layer has others
     weight, bias = parameters.get("weight"), parameters.get("bias")
     return (

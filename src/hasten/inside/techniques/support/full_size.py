@@ -12,7 +12,7 @@ from .slices import Kept
 
 
 class FullSize:
-    """Cuts roots, and stands where state dicts are made and loaded. Parameters stay the objects they are."""
+    """Cuts roots, and hooks into the making and loading of state dicts. Parameters stay the same objects."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
@@ -63,7 +63,7 @@ class FullSize:
 
     # ---- state dicts
     def _stand_at_modules(self, torch: Any) -> None:
-        """At the class, so that no module bears a trace when it is pickled or copied."""
+        """Hooks into the class, so that pickles and copies of modules show nothing of it."""
 
         def saving(original: Any) -> Any:
             def _save_to_state_dict(module: Any, destination: Any, prefix: str, keep_vars: bool) -> None:
@@ -104,7 +104,7 @@ class FullSize:
         return self._with(optimizer, state, lambda kept: kept.shape, Kept.sliced)
 
     def _with(self, optimizer: Any, state: dict[str, Any], found: Any, change: Any) -> dict[str, Any]:
-        """``state`` with every tensor of the shape that is ``found`` for its parameter changed."""
+        """``state`` with every tensor changed that has the shape ``found`` gives for its parameter."""
         torch = self._training.torch
         owned = [p for group in optimizer.param_groups for p in group["params"]]
         changed = dict(state["state"])

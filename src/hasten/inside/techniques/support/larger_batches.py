@@ -12,7 +12,7 @@ from ...training import Training
 
 
 def is_large_enough(loader: Loader, factor: int) -> bool:
-    """Whether its batches can be ``factor`` times as large: no stream, no batch sampler of the script's."""
+    """Whether its batches can be ``factor`` times as large. Not those of a stream or of a batch sampler."""
     known = loader.samples is not None and not loader.iterable and loader.batch_size is not None
     return known and loader.batch_size * factor <= loader.samples  # type: ignore[operator]
 

@@ -1,7 +1,7 @@
-"""Random numbers for maps that lie channels last, drawn in the order in which they would be drawn otherwise.
+"""Random numbers for channels-last tensors, drawn in the same order as for the usual layout.
 
-Dropout and others fill their numbers in as the elements lie in memory. In another layout the same numbers
-would come to other elements: another training, though none that is worse.
+Dropout and others draw for the elements in the order of memory. In another layout the same numbers would go
+to other elements: another training, though no worse one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LIKE = ("rand_like", "randn_like", "randint_like")
 
 
 class LogicalDraws:
-    """In force from its making until ``remove``. Only for scripts whose own tensors lie in usual order."""
+    """In force until ``remove``. Only for scripts whose own tensors have the usual layout."""
 
     def __init__(self, training: Training) -> None:
         self.drawn = 0  # operators that would have drawn otherwise

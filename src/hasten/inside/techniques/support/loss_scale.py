@@ -26,7 +26,7 @@ LEAST = 1.0
 
 @dataclass
 class Scale:
-    """The factor on the loss, and since how many steps nothing has overflowed."""
+    """The factor on the loss, and the number of steps since the last overflow."""
 
     value: float = FIRST
     good_steps: int = 0
@@ -98,7 +98,9 @@ class LossScaling:
         ]  # fmt: skip
 
     def _can_scale(self, losses: tuple[Any, ...]) -> bool:
-        """Other leaves than parameters would keep scaled gradients: a look at the first graph tells."""
+        """Leaves that are no parameters would keep scaled gradients; the first graph shows whether there are
+        any.
+        """
         if not self.left_alone and not self.backwards:
             known = {id(p) for p in self._parameters()}
             if any(id(leaf) not in known for leaf in leaves_of(losses)):
@@ -133,7 +135,7 @@ class LossScaling:
         yield from groups.values()
 
     def _multiply(self, groups: list[tuple[list[int], list[Any]]]) -> None:
-        """Gradients that are there already are plain: they join the scaled ones."""
+        """Scale the gradients of earlier passes, which are plain, since scaled ones are added to them."""
         torch = self.training.torch
         with torch.no_grad():
             for _, gradients in groups:

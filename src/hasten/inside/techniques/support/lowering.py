@@ -10,9 +10,9 @@ from ...training import Call
 
 
 class LoweredForward:
-    """Stands around the forward passes that record gradients, unless the script uses autocast itself; outputs
-    come back in float32. ``calls`` counts them; ``lowered`` counts the tensors that autograd keeps of the
-    first one, for its backward pass, in ``reduced``: the proof that something was computed in it.
+    """Runs the forward passes that record gradients under autocast, unless the script uses autocast itself;
+    outputs come back in float32. ``calls`` counts them. ``lowered`` counts the tensors of type ``reduced``
+    that autograd saves in the first one: the proof that something was computed in it.
     """
 
     def __init__(self, torch: Any, reduced: Any) -> None:

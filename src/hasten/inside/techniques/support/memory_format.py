@@ -1,4 +1,4 @@
-"""In what order the elements of a parameter and of what belongs to it lie in memory."""
+"""The memory layout of a parameter, its gradient and its optimizer state."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ def companions(torch: Any, parameter: Any, state: Any) -> list[Any]:
 
 
 def lie_alike(a: Any, b: Any) -> bool:
-    """Whether two tensors of one shape have their elements in the same order. A dimension of size 1 has no
-    order.
-    """
+    """Whether two tensors of one shape have the same layout. Strides of size-1 dimensions do not matter."""
     strides = zip(a.shape, a.stride(), b.stride(), strict=True)
     return all(size == 1 or first == second for size, first, second in strides)
 

@@ -1,4 +1,4 @@
-"""What this process has loaded: files mapped into it, who answers a C function, and what its threads do.
+"""What this process has loaded: files mapped into it, the library behind a C function, what its threads do.
 
 Sources: dladdr(3), dlsym(3); proc(5) for maps, environ, task/TID/status and task/TID/schedstat.
 """
@@ -65,8 +65,8 @@ def seconds_by_thread() -> dict[int, float]:
 
 
 def started_with() -> dict[str, str]:
-    """The variables that this process was started with, whatever its script has done to them since; {} where
-    they cannot be read. A program that gives itself another title may have overwritten them.
+    """The variables that this process was started with, whatever its script has changed since; {} where they
+    cannot be read. A program that sets its process title may have overwritten them.
     """
     try:
         written = Path("/proc/self/environ").read_bytes().decode(errors="surrogateescape")

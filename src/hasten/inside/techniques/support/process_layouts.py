@@ -1,4 +1,4 @@
-"""Which layouts of processes and threads are worth measuring on a machine, and what one of them means here.
+"""Which layouts of processes and threads are worth measuring on a machine, and which CPUs one means there.
 
 Rules: no process gets cores of two NUMA nodes where one node has enough for its threads; all processes are
 alike, since each step waits for the slowest; threads never exceed what a quota lets run all the time.
@@ -18,7 +18,7 @@ from ....records.machine import Core, Machine
 KINDS = ("numa", "socket", "cache", "performance", "cores", "none")
 
 _NOUNS = {"numa": "NUMA node", "socket": "socket", "cache": "last-level cache"}
-_MOST_SHARES = 16  # processes that shares of cores are tried for: more seldom pay, and each holds a model
+_MOST_SHARES = 16  # processes to which cores are dealt out: more rarely pay, and each holds a model
 
 Cores = list[Core]
 Wanted = tuple[int, int, str, str]

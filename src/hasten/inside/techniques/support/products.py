@@ -1,4 +1,4 @@
-"""How precisely float32 matrices are multiplied: seen by multiplying two."""
+"""The precision of float32 matrix products, found by computing one."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class ScaledSteps:
 
             return step
 
-        # Hooks of its own: torch may be going through the global ones when a technique is switched on.
+        # The optimizer's own hooks: torch may be iterating over the global ones when we are switched on.
         hooks = [
             hook
             for each in optimizers
@@ -75,7 +75,7 @@ class ScaledSteps:
             self.taken += not step.end()
 
     def _take_back_what_failed(self) -> None:
-        """Of steps that have raised."""
+        """Undo what was begun for steps that have raised."""
         now = sys._getframe(1)
         for key, step in list(self._begun.items()):
             if not step.is_around(now):

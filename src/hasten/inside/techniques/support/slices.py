@@ -1,4 +1,4 @@
-"""Tensors of which only some places along each dimension are kept, and how they look at full size."""
+"""Tensors of which only some indices along each dimension are kept, and their form in full size."""
 
 from __future__ import annotations
 
