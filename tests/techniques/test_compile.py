@@ -122,6 +122,41 @@ def test_dropout_draws_what_it_draws_without(bench: Workbench) -> None:
         assert torch.allclose(plain, compiled, atol=1e-6)
 
 
+class Pictures(nn.Module):
+    """With what a layout of its maps could change: dropout on them, and a view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution, self.dropout = nn.Conv2d(3, 8, 3, padding=1), nn.Dropout(0.3)
+        self.linear = nn.Linear(8 * 4 * 4, 4)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        maps = self.dropout(torch.relu(self.convolution(inputs)))
+        output: torch.Tensor = self.linear(maps.view(maps.size(0), -1))
+        return output
+
+
+@pytest.mark.parametrize(
+    "how", [{"backend": "aot_eager"}, pytest.param({"mode": "default"}, marks=needs_compiler)]
+)
+def test_a_network_that_lies_channels_last_is_compiled_and_draws_the_same(
+    bench: Workbench, how: dict[str, Value]
+) -> None:
+    model, pictures = Pictures(), torch.randn(2, 3, 4, 4)
+    under(bench, model, BASELINE)
+    outputs, streams = [], []
+    for on in (BASELINE, Plan({"channels_last": {}, "compile": how})):
+        bench.switchboard.switch(on)
+        torch.manual_seed(5)
+        for _ in range(3):
+            torch.autograd.backward(model(pictures).sum())
+        outputs.append(model(pictures).detach())
+        streams.append(torch.get_rng_state())
+    assert all(proof.effective for proof in bench.switchboard.proofs()), bench.switchboard.proofs()
+    assert torch.equal(*streams)
+    assert torch.allclose(*outputs, atol=1e-6)
+
+
 # ---- what is compiled, and what is not
 def test_evaluation_is_not_compiled(bench: Workbench) -> None:
     model = Stack()

@@ -93,7 +93,7 @@ class ChannelsLast(Technique):
         def view(tensor: Any, *size: Any, **kwargs: Any) -> Any:
             try:
                 return original(tensor, *size, **kwargs)
-            except RuntimeError:
+            except (RuntimeError, ValueError):  # the latter while torch.compile traces
                 of_a_pass = self._in_forward or tensor.grad_fn is not None
                 if kwargs or not of_a_pass or isinstance(size[0], type(tensor.dtype)):
                     raise  # through a view of a gradient, say, a script may write

@@ -36,13 +36,18 @@ class LogicalDraws:
         last = self._torch.channels_last
         if not isinstance(tensor, self._torch.Tensor) or tensor.dim() != 4 or tensor.is_contiguous():
             return False
-        return bool(tensor.is_contiguous(memory_format=last)) and not self._torch.compiler.is_compiling()
+        return bool(tensor.is_contiguous(memory_format=last))
+
+    def _count(self) -> None:
+        """Not while torch.compile traces: it would compile anew for every number."""
+        if not self._torch.compiler.is_compiling():
+            self.drawn += 1
 
     def _around_dropout(self, original: Any) -> Any:
         def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
             if not training or not self._is_reordered(input):
                 return original(input, p, training, inplace)
-            self.drawn += 1
+            self._count()
             ones = self._torch.ones(input.shape, dtype=input.dtype, device=input.device)
             mask = original(ones, p, True, True).to(memory_format=self._torch.channels_last)
             return input.mul_(mask) if inplace else input * mask
@@ -53,7 +58,7 @@ class LogicalDraws:
         def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
             if not training or not self._is_reordered(input):
                 return original(input, p, training, inplace)
-            self.drawn += 1
+            self._count()
             dropped = original(input.contiguous(), p, True).to(memory_format=self._torch.channels_last)
             return input.copy_(dropped) if inplace else dropped
 
@@ -63,7 +68,7 @@ class LogicalDraws:
         def like(input: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._is_reordered(input) or kwargs.get("memory_format") is not None:
                 return original(input, *args, **kwargs)
-            self.drawn += 1
+            self._count()
             return original(input, *args, **{**kwargs, "memory_format": self._torch.contiguous_format})
 
         return like
@@ -72,7 +77,7 @@ class LogicalDraws:
         def draw(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._is_reordered(tensor):
                 return original(tensor, *args, **kwargs)
-            self.drawn += 1
+            self._count()
             fresh = self._torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
             return tensor.copy_(original(fresh, *args, **kwargs))
 
