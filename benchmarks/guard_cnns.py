@@ -5,7 +5,8 @@
 Each network of benchmarks/workloads/cnns.py is guarded over ``STEPS`` steps from each seed, by the kernels of
 this processor and of others that it can imitate (``ONEDNN_MAX_CPU_ISA``). The plan is harmless, so each stop
 is a false alarm. In every network also a fault is planted, one percent of its first layer's gradient, which
-must be caught. Appends a line a run to ``benchmarks/results/guard_cnns.jsonl``; begun runs are gone on with.
+must be caught. Appends a line a run to ``benchmarks/results/guard_cnns.jsonl``; begun runs are gone on with,
+and what another machine has run is run on this one, too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -74,7 +76,9 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def run_all(isa: str, seeds: int, file: Path, until: float) -> None:
-    done = {(row["isa"], row["script"], row["plan"], row["seed"]) for row in rows_of(file)}
+    here = this_machine().identity
+    rows = [row for row in rows_of(file) if row["machine"] == here]
+    done = {(row["isa"], row["script"], row["plan"], row["seed"]) for row in rows}
     with workers_forked(), known_to_workers(faulty_techniques.__file__, FAULTS):
         for case in cases(isa, seeds):
             if case in done or time.monotonic() > until:
@@ -127,10 +131,19 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
         lines += [
             "",
             f"{alarms} false alarms in {harmless} harmless runs, at most {bound:.1%} with 95% confidence; "
-            f"{caught} of {faults} faults caught. Measured on {rows[-1]['machine']}, "
-            f"torch {rows[-1]['torch']}.",
+            f"{caught} of {faults} faults caught. Harmless runs by machine and kernels:",
+            "",
+            *_by_kernels(rows),
         ]
     return "\n".join(lines)
+
+
+def _by_kernels(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """How many runs there are of each machine, torch and set of instructions."""
+    harmless = [row for row in rows if row["plan"] == HARMLESS]
+    counted = Counter((row["machine"], row["torch"], row["isa"] or "all that it has") for row in harmless)
+    for (machine, torch, isa), count in counted.items():
+        yield f"- {machine}, torch {torch}, {isa}: {count}"
 
 
 def _stopped(rows: Sequence[dict[str, Any]], plan: str, name: str | None = None) -> tuple[int, int]:
