@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
-import random
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +31,11 @@ from hasten.records.plan import Plan
 from hasten.records.trial import Trial
 from hasten.scripts.workspace import Script, find_script
 
+from .disturber import SHARE, disturber
 from .false_wins import inside
 from .results import write_result
 
 EXAMPLES = ("fashion_cnn", "bn_cnn")
-SHARE = 1 / 3
-BURST_SECONDS = (0.5, 6.0)
 PAIRS = 10
 WANTED = 0.95  # of the quiet plan's speed
 
@@ -113,34 +109,6 @@ def compared(script: Script, quiet: Plan, noisy: Plan) -> Trial | None:
         _, rhythm = observe(stage)
         with ScriptBench(stage, rhythm) as bench:
             return bench.pairs.compare(quiet, noisy, PAIRS)
-
-
-@contextmanager
-def disturber(seed: int) -> Iterator[None]:
-    """Other programs at work, now and then."""
-    cores = [
-        multiprocessing.get_context("spawn").Process(target=work_now_and_then, args=(seed,), daemon=True)
-        for _ in range(os.cpu_count() or 1)
-    ]
-    for core in cores:
-        core.start()
-    try:
-        yield
-    finally:
-        for core in cores:
-            core.kill()
-            core.join()
-
-
-def work_now_and_then(seed: int) -> None:
-    """All with one seed begin and end at about the same time."""
-    source = random.Random(seed)
-    while True:
-        burst = source.uniform(*BURST_SECONDS)
-        time.sleep(source.expovariate(SHARE / (1 - SHARE) / (sum(BURST_SECONDS) / 2)))
-        until = time.monotonic() + burst
-        while time.monotonic() < until:
-            pass
 
 
 if __name__ == "__main__":

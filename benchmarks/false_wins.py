@@ -1,10 +1,14 @@
-"""Whole tunes whose only technique does nothing: every gain claimed is a false one.
+"""Whole tunes whose techniques do nothing: every gain claimed is a false one.
 
     python -m benchmarks.false_wins --tunes 100
+    python -m benchmarks.false_wins --tunes 50 --kind disturbed
+    python -m benchmarks.false_wins --tunes 100 --kind catalogue
 
-Appends a line a tune to ``benchmarks/results/false_wins.jsonl``, with the raw log ratios of all its trials,
-until the file has that many; so it can be stopped and gone on with. Every fourth tune runs beside a program
-that keeps one core busy. Where hasten refuses the budget as too short for an honest answer, it is doubled.
+Appends a line a tune to a file of ``benchmarks/results``, with the raw log ratios of all its trials, until
+the file has that many; so it can be stopped and gone on with. Every fourth tune of the first kind runs beside
+a program that keeps one core busy, each of the second beside one that keeps all busy at random moments. The
+third kind has every technique of the catalogue, asked for and judged as it is, but none does anything. Where
+hasten refuses the budget as too short for an honest answer, it is doubled.
 """
 
 from __future__ import annotations
@@ -25,10 +29,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tests.bench import idle_technique
+from tests.bench import idle_catalogue, idle_technique
 from tests.bench.real_workers import one_thread
 
 from hasten.errors import HastenError
+from hasten.inside.techniques.base import Risk
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local
 from hasten.machine import this_machine
@@ -36,11 +41,18 @@ from hasten.report.progress import Progress
 from hasten.scripts.workspace import find_script
 from hasten.tuning.pipeline import TuneRequest, tune
 
+from .disturber import disturber
 from .results import FOLDER
 
-FILE = FOLDER / "false_wins.jsonl"
+FILES = {
+    "idle": FOLDER / "false_wins.jsonl",
+    "disturbed": FOLDER / "false_wins_disturbed.jsonl",
+    "catalogue": FOLDER / "false_wins_catalogue.jsonl",
+}
+FILE = FILES["idle"]
 LOADED_EVERY = 4
 BUDGET = 20.0  # seconds
+BUDGET_OF_CATALOGUE = 60.0
 BUDGETS = 4  # tried at most, each twice the one before
 SCRIPT = """\
 import torch
@@ -56,22 +68,46 @@ while True:
     optimizer.step()
 """
 
+SCRIPT_OF_CATALOGUE = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+pictures = TensorDataset(torch.randn(2000, 3, 16, 16), torch.randint(0, 4, (2000,)))
+layers = [nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten()]
+model = nn.Sequential(*layers, nn.Linear(64, 4))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+while True:
+    for inputs, labels in DataLoader(pictures, 32, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(inputs), labels).backward()
+        optimizer.step()
+"""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tunes", type=int, default=100, help="how many the file shall have")
-    parser.add_argument("--budget", type=float, default=BUDGET, metavar="SECONDS")
-    parser.add_argument("--file", type=Path, default=FILE)
+    parser.add_argument("--kind", choices=tuple(FILES), default="idle")
+    parser.add_argument("--budget", type=float, metavar="SECONDS")
+    parser.add_argument("--file", type=Path)
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no tune after so many")
     arguments = parser.parse_args()
-    arguments.file.parent.mkdir(exist_ok=True)
-    for number in range(len(rows_of(arguments.file)), arguments.tunes):
-        row = answered_tune(number, arguments.budget)
-        with arguments.file.open("a") as file:
+    path = arguments.file or FILES[arguments.kind]
+    budget = arguments.budget or (BUDGET_OF_CATALOGUE if arguments.kind == "catalogue" else BUDGET)
+    path.parent.mkdir(exist_ok=True)
+    until = time.monotonic() + arguments.seconds
+    for number in range(len(rows_of(path)), arguments.tunes):
+        if time.monotonic() > until:
+            break
+        row = answered_tune(number, budget, arguments.kind)
+        with path.open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(f"{number}: {row['outcome']} in {row['seconds']:.0f} s: {row['reason']}", flush=True)
-    print(summary(rows_of(arguments.file)))
+    print(summary(rows_of(path)))
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -88,10 +124,11 @@ def summary(rows: list[dict[str, Any]]) -> str:
         f"{claims} gains claimed in {len(answered)} tunes, {loaded} of them under load; "
         f"{confirmed} came as far as a confirmation; {len(rows) - len(answered)} more were refused or failed"
     )
-    longer = [row["budget"] for row in answered if row["budget"] > BUDGET]
+    usual = min((row["budget"] for row in rows), default=BUDGET)
+    longer = [row["budget"] for row in answered if row["budget"] > usual]
     if longer:
         text += (
-            f"; {len(longer)} times a budget of {BUDGET:g} s was refused as too short, and up to "
+            f"; {len(longer)} times a budget of {usual:g} s was refused as too short, and up to "
             f"{max(longer):g} s were given"
         )
     if claims == 0 and answered:
@@ -100,19 +137,21 @@ def summary(rows: list[dict[str, Any]]) -> str:
     return text
 
 
-def answered_tune(number: int, budget: float) -> dict[str, Any]:
+def answered_tune(number: int, budget: float, kind: str) -> dict[str, Any]:
     """A row of the file; where the budget is refused as too short, of a tune under a longer one."""
-    row = one_tune(number, budget)
+    row = one_tune(number, budget, kind)
     for _ in range(BUDGETS - 1):
         if row["outcome"] == "Refusal":
             budget *= 2
-            row = one_tune(number, budget)
+            row = one_tune(number, budget, kind)
     return row
 
 
-def one_tune(number: int, budget: float) -> dict[str, Any]:
+def one_tune(number: int, budget: float, kind: str) -> dict[str, Any]:
     """Raises nothing that a user would be told: the row says it."""
-    loaded = number % LOADED_EVERY == LOADED_EVERY - 1
+    loaded = kind == "disturbed" or (kind == "idle" and number % LOADED_EVERY == LOADED_EVERY - 1)
+    others = disturber(number) if kind == "disturbed" else busy_core(loaded)
+    idle = nothing_in_force(kind)
     row: dict[str, Any] = {
         "number": number,
         "began": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -124,10 +163,11 @@ def one_tune(number: int, budget: float) -> dict[str, Any]:
         "commit": commit(),
     }
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, inside(folder), idle_alone(), busy_core(loaded):
-        Path("train.py").write_text(SCRIPT)
+    risk: Risk = "close" if kind == "catalogue" else "exact"
+    with tempfile.TemporaryDirectory() as folder, inside(folder), idle, others:
+        Path("train.py").write_text(SCRIPT_OF_CATALOGUE if kind == "catalogue" else SCRIPT)
         request = TuneRequest(
-            find_script("train.py", []), one_thread(), budget, "exact", number, allow_writes=False
+            find_script("train.py", []), one_thread(), budget, risk, number, allow_writes=False
         )
         try:
             result = tune(request, Progress())
@@ -148,12 +188,14 @@ def trials(journal: Path) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def idle_alone() -> Iterator[None]:
-    """The technique that does nothing is the only one there is, here and, beside the others, in workers."""
+def nothing_in_force(kind: str) -> Iterator[None]:
+    """Techniques that do nothing are the only ones there are, here and in workers."""
     catalogue, bootstrap = dict(CATALOG), local.BOOTSTRAP
+    whole = kind == "catalogue"
+    idle = idle_catalogue.idle_catalogue() if whole else {"idle": idle_technique.Idle}
     CATALOG.clear()
-    CATALOG["idle"] = idle_technique.Idle
-    local.BOOTSTRAP = Path(idle_technique.__file__)
+    CATALOG.update(idle)
+    local.BOOTSTRAP = Path((idle_catalogue if whole else idle_technique).__file__)
     try:
         yield
     finally:

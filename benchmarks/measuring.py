@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import guard_cnns, guard_page, known_effects, slow_processes
-from .false_wins import FILE, rows_of, summary
+from .false_wins import FILES, rows_of, summary
 from .known_effects_summary import known_effects as effects_of
 from .known_effects_summary import summary as known_effects_summary
 from .plots import draw_coverage, draw_known_effects, draw_power, pyplot, save
@@ -218,9 +218,20 @@ def known_effects_words(rows: list[dict[str, Any]]) -> str:
     )
 
 
+_KINDS = {
+    "idle": "**One technique that does nothing**",
+    "disturbed": "**The same beside a program that keeps all cores busy for a third of the time**",
+    "catalogue": "**All techniques of the catalogue, none of which does anything**",
+}
+
+
 def false_wins_words() -> str:
-    rows = rows_of(FILE)
-    return f"{summary(rows)}." if rows else "None has been run yet."
+    found = {kind: rows_of(path) for kind, path in FILES.items()}
+    words = [
+        f"{_KINDS[kind]}: {summary(rows)}." if rows else f"{_KINDS[kind]}: none has been run yet."
+        for kind, rows in found.items()
+    ]
+    return "\n\n".join(words)
 
 
 if __name__ == "__main__":

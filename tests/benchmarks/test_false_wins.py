@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from benchmarks import false_wins
-from benchmarks.false_wins import answered_tune, idle_alone, rows_of, summary
+from benchmarks.false_wins import answered_tune, nothing_in_force, rows_of, summary
 
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local
@@ -45,7 +45,7 @@ def test_a_file_is_filled_up_to_the_number_asked_for(tmp_path: Path, monkeypatch
     path = tmp_path / "rows.jsonl"
     asked: list[int] = []
 
-    def paper_tune(number: int, budget: float) -> dict[str, Any]:
+    def paper_tune(number: int, budget: float, kind: str) -> dict[str, Any]:
         asked.append(number)
         return row("no-gain")
 
@@ -60,14 +60,14 @@ def test_a_file_is_filled_up_to_the_number_asked_for(tmp_path: Path, monkeypatch
 def test_a_budget_that_is_refused_is_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
 
-    def paper_tune(number: int, budget: float) -> dict[str, Any]:
+    def paper_tune(number: int, budget: float, kind: str) -> dict[str, Any]:
         asked.append(budget)
         return row("Refusal" if budget < 70 else "no-gain")
 
     monkeypatch.setattr(false_wins, "one_tune", paper_tune)
-    assert answered_tune(0, 20.0)["outcome"] == "no-gain"
+    assert answered_tune(0, 20.0, "idle")["outcome"] == "no-gain"
     assert asked == [20.0, 40.0, 80.0]
-    assert answered_tune(0, 1.0)["outcome"] == "Refusal"
+    assert answered_tune(0, 1.0, "idle")["outcome"] == "Refusal"
 
 
 def test_a_line_cut_off_is_not_passed_over(tmp_path: Path) -> None:
@@ -77,10 +77,12 @@ def test_a_line_cut_off_is_not_passed_over(tmp_path: Path) -> None:
         rows_of(path)
 
 
-def test_the_catalogue_is_put_back() -> None:
+@pytest.mark.parametrize(("kind", "least"), [("idle", 1), ("disturbed", 1), ("catalogue", 25)])
+def test_the_catalogue_is_put_back(kind: str, least: int) -> None:
     before, bootstrap = dict(CATALOG), local.BOOTSTRAP
-    with idle_alone():
-        assert list(CATALOG) == ["idle"]
+    with nothing_in_force(kind):
+        assert len(CATALOG) >= least
+        assert all(found is not before.get(name) for name, found in CATALOG.items())
         assert bootstrap != local.BOOTSTRAP
     assert before == CATALOG
     assert bootstrap == local.BOOTSTRAP
