@@ -4,8 +4,8 @@
 
 Is as much found? The disturber keeps every core busy for a third of the time, in bursts of half a second to
 six. Both plans are then compared with each other in fresh processes, without it: what one is worth less than
-the other is what the noise cost. Nothing else may run on the machine meanwhile. Raw numbers go to
-``benchmarks/results``.
+the other is what the noise cost. Nothing else may run on the machine meanwhile. Appends a line a tune to
+``benchmarks/results/disturbed.jsonl``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,10 @@ from hasten.records.trial import Trial
 from hasten.scripts.workspace import Script, find_script
 
 from .disturber import SHARE, disturber
-from .false_wins import inside
-from .results import write_result
+from .false_wins import commit, inside
+from .results import FOLDER
 
+FILE = FOLDER / "disturbed.jsonl"
 EXAMPLES = ("fashion_cnn", "bn_cnn")
 PAIRS = 10
 WANTED = 0.95  # of the quiet plan's speed
@@ -48,14 +50,15 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=150.0)
     parser.add_argument("--tunes", type=int, default=3, help="beside the disturber, for each example")
     arguments = parser.parse_args()
-    rows = [
-        row
-        for example in arguments.examples
-        for row in of_example(example, arguments.budget, arguments.tunes)
-    ]
+    where = {"machine": this_machine().identity, "torch": version("torch"), "commit": commit()}
+    rows = []
+    for example in arguments.examples:
+        for row in of_example(example, arguments.budget, arguments.tunes):
+            rows.append({**row, "share": SHARE, **where})
+            with FILE.open("a") as file:
+                file.write(json.dumps(rows[-1]) + "\n")
     enough = sum(row["of_quiet"] is not None and row["of_quiet"] >= WANTED for row in rows)
     print(f"{enough} of {len(rows)} plans found beside the disturber are worth {WANTED:.0%} of the quiet one")
-    write_result("disturbed", {"share": SHARE, "rows": rows})
 
 
 def of_example(example: str, budget: float, tunes: int) -> Iterator[dict[str, Any]]:

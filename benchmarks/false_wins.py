@@ -195,7 +195,7 @@ def nothing_in_force(kind: str) -> Iterator[None]:
     idle = idle_catalogue.idle_catalogue() if whole else {"idle": idle_technique.Idle}
     CATALOG.clear()
     CATALOG.update(idle)
-    local.BOOTSTRAP = Path((idle_catalogue if whole else idle_technique).__file__)
+    local.BOOTSTRAP = Path(idle_catalogue.__file__ if whole else idle_technique.__file__)
     try:
         yield
     finally:

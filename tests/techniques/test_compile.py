@@ -156,7 +156,8 @@ def test_a_network_that_lies_channels_last_is_compiled_and_draws_the_same(
         streams.append(torch.get_rng_state())
     assert all(proof.effective for proof in bench.switchboard.proofs()), bench.switchboard.proofs()
     assert torch.equal(*streams)
-    assert torch.allclose(*outputs, atol=1e-6)
+    plain, compiled = outputs
+    assert torch.allclose(plain, compiled, atol=1e-6)
 
 
 # ---- what is compiled, and what is not
