@@ -38,6 +38,7 @@ from hasten.machine import this_machine
 from hasten.records.facts import Facts
 from hasten.records.observation import Observation
 from hasten.records.plan import Plan
+from hasten.report.guard import reasons as guard_reasons
 from hasten.report.words import step_words
 
 RESULTS = Path(__file__).parent / "results"
@@ -201,7 +202,7 @@ def _guard(shape: Shape, arguments: tuple[str, ...], outcome: Outcome) -> str:
         verdict = guard(stage, plan, draws, precision, 0, steps)
         if verdict.differs_in("streams"):  # as in a tune: judged as a plan that draws
             verdict = guard(stage, plan, True, precision, 0, steps)
-    return "held" if verdict.passed else "; ".join(verdict.reasons)
+    return "held" if verdict.passed else "; ".join(guard_reasons(verdict))
 
 
 # ---- raw outcomes

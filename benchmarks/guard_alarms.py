@@ -44,9 +44,10 @@ from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local
 from hasten.machine import this_machine
-from hasten.records.codec import to_json
 from hasten.records.facts import Facts
 from hasten.records.plan import Plan
+from hasten.report.guard import reasons as guard_reasons
+from hasten.report.machine_readable import guard_json
 from hasten.tuning.budget import Costs
 
 from .false_wins import commit, rows_of
@@ -205,14 +206,13 @@ def guarded(stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, st
         verdict = judged_closely(stage, plan, trainings, draws, precision, seed, steps)
     except PlanRefused as error:
         return {"outcome": "not applicable", "reasons": [str(error)]}
-    told: dict[str, Any] = to_json(verdict)
     return {
         "outcome": "passed" if verdict.passed else "stopped",
         "draws": draws,
         "precision": precision,
         "closer": verdict is not first and verdict != first,
-        "at_first": list(first.reasons),
-        **told,
+        "at_first": guard_reasons(first),
+        **guard_json(verdict),
         "raw": {
             name: raw(watched)
             for name, watched in zip(("reference", "perturbed", "candidate"), trainings, strict=True)

@@ -35,6 +35,7 @@ from hasten.bench.stage import Stage
 from hasten.machine import this_machine
 from hasten.records.codec import to_json
 from hasten.records.plan import Plan
+from hasten.report.guard import reasons
 
 from .false_wins import commit, rows_of
 from .guard_alarms import known_to_workers
@@ -108,7 +109,7 @@ def one_run(case: Case) -> dict[str, Any]:
             verdict = guard(stage, Plan({plan: {}}), False, "float32", seed, STEPS)
     return {
         **{"isa": isa, "script": name, "plan": plan, "seed": seed, "accuracy": verdict.accuracy},
-        "reasons": list(verdict.reasons),
+        "reasons": reasons(verdict),
         "loss_curve": to_json(verdict.loss_curve),
         "worst_tensor": to_json(verdict.numerics.worst_tensor),
         "worst_scale": to_json(verdict.numerics.worst_scale),

@@ -35,7 +35,7 @@ ROOMS = {  # room, or module beside the rooms: the only ones of ours that it may
     "launch": {"launch", "scripts", "machine", "inside", "records", *PLAIN},
     "plans": {"plans", *BELOW_BENCH},
     "in_process": {"plans", "machine", "inside", "records", *PLAIN},
-    "bench": {"bench", "report", *BELOW_BENCH},
+    "bench": {"bench", *BELOW_BENCH},
     "tuning": {"tuning", "bench", "plans", "causes", "report", "lock", "__version__", *BELOW_BENCH},
     "quality": {"quality", "bench", "plans", "lock", *BELOW_BENCH},
     "report": {"report", "records", "errors", "saying"},
@@ -187,6 +187,7 @@ def test_every_room_is_looked_at() -> None:
         ("hasten.bench.comparing.live", "from ...tuning.search import Search"),
         ("hasten.launch.ranks", "from ..bench import base"),
         ("hasten.bench.comparing.live", "def f():\n    import hasten.tuning.pipeline"),
+        ("hasten.bench.guard.judging", "from ...report.guard import reasons"),
     ],
 )
 def test_a_forbidden_import_is_found(module: str, source: str) -> None:

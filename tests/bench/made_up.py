@@ -125,14 +125,13 @@ def trial(ratios: Sequence[float], b: Plan, a: Plan = BASELINE, method: str = "p
     return Trial(a=a, b=b, method=method, log_ratios=log_ratios, **{**usual, **more})
 
 
-def verdict(passed: bool = True, reason: str = "the loss departs") -> GuardVerdict:
-    curve = LossCurve(passed, 0.0, 0.0, 0.1, "float32")
-    accuracy, reasons = ("held", ()) if passed else ("not held", (reason,))
-    return GuardVerdict(accuracy, 120, loss_curve=curve, reasons=reasons)
+def verdict(passed: bool = True) -> GuardVerdict:
+    curve = LossCurve(passed, 0.0 if passed else 0.5, 0.0, 0.1, "float32")
+    return GuardVerdict("held" if passed else "not held", 120, loss_curve=curve)
 
 
-def unchecked(why_not: str, reason: str = "the script's process was killed", **more: Any) -> GuardVerdict:
-    return GuardVerdict("not checked", reasons=(reason,), why_not=why_not, **more)
+def unchecked(why_not: str, failure: str = "the script's process was killed", **more: Any) -> GuardVerdict:
+    return GuardVerdict("not checked", why_not=why_not, failure=failure, **more)
 
 
 def technique(

@@ -16,8 +16,8 @@ from benchmarks.guard_rows import alarms, checks_in, judged_anew, raw, summary, 
 
 from hasten.bench.guard.checked_steps import Check, Watched
 from hasten.bench.guard.judging import verdict_on
-from hasten.records.codec import to_json
 from hasten.records.trace import Mode, StepTrace
+from hasten.report.machine_readable import guard_json
 from tests.bench.faulty_techniques import FAULTS, PLANTED, SLIGHT
 from tests.techniques.made_up import facts
 
@@ -50,7 +50,7 @@ def row(candidate: Watched, kind: str = "harmless", plan: str = "bf16", **more: 
     return {
         **{"kind": kind, "script": "one", "plan": plan, "seed": 0, "draws": False, "precision": "bfloat16"},
         "outcome": "passed" if verdict.passed else "stopped",
-        **to_json(verdict),
+        **guard_json(verdict),
         "raw": {
             name: raw(one)
             for name, one in zip(("reference", "perturbed", "candidate"), trainings, strict=True)

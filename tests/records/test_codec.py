@@ -17,7 +17,15 @@ from hasten.records.codec import from_json, to_json
 from hasten.records.observation import PHASES, Observation, Step
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Proof, Ratio, Trial
-from hasten.records.verdict import GuardVerdict, Refused, Tried, TuneResult
+from hasten.records.verdict import (
+    Difference,
+    GuardVerdict,
+    Invariants,
+    Refused,
+    TooLittleTime,
+    Tried,
+    TuneResult,
+)
 
 from ..bench.made_up import loader, machine, observation, optimizer, root, step, trial, verdict
 
@@ -64,6 +72,15 @@ RECORDS: dict[str, Any] = {
     ),
     "refusal": TuneResult("refused", "never trains", BASELINE),
     "failed guard": verdict(passed=False),
+    "guard of a script that does not repeat itself": GuardVerdict(
+        "not checked",
+        invariants=Invariants(("rates",), (Difference("rates", 7),)),
+        why_not="unrepeatable",
+        unsteady=(Difference("steps", counts=(60, 40)), Difference("streams", 2)),
+    ),
+    "guard without time": GuardVerdict(
+        "not checked", why_not="budget", budget=TooLittleTime(200, ("bf16", "malloc"))
+    ),
     "job": Job(
         argv=("train.py", "--lr", "0.1"),
         machine=machine(),

@@ -87,7 +87,9 @@ class Paper:
             return {}
         departs = {name: 0.0 if name in self.untouched else 1e-6 for name in plan.techniques}
         return {
-            name: replace(verdict(self.allowed(plan.only({name}))), loss_curve=LossCurve(True, departs[name]))
+            name: GuardVerdict("held", loss_curve=LossCurve(True, departs[name]))
+            if self.allowed(plan.only({name}))
+            else verdict(passed=False)
             for name in plan.techniques
         }
 
@@ -265,7 +267,7 @@ def test_what_departs_by_itself_goes_and_nothing_else(paper: Paper, culprit: str
     assert [plan for plan, _ in paper.confirmed] == [result.plan]
     (row,) = [row for row in result.tried if row.method == "guard"]
     assert (row.technique, row.kept) == (culprit, False)
-    assert row.reason == "the guard stopped it: the loss departs"
+    assert row.reason.startswith("the guard stopped it: the loss departs from the baseline's by 50.00%")
 
 
 @pytest.mark.parametrize(
@@ -458,7 +460,8 @@ def test_what_could_not_be_checked_is_not_claimed_and_nothing_is_blamed(
     paper.effects, paper.unseen = {"bf16": 0.5, "malloc": 0.9}, [unchecked(why_not)] * 5
     result = tune(request(), Progress())
     assert result.outcome == "not-checked"
-    assert result.reason == "accuracy could not be checked: the script's process was killed"
+    what = "single steps could not be compared: " if why_not == "state" else ""
+    assert result.reason == f"accuracy could not be checked: {what}the script's process was killed"
     assert (result.plan, result.speedup, result.ratio) == (BASELINE, None, None)
     assert len(paper.guarded) == times
     assert paper.confirmed == []

@@ -16,10 +16,11 @@ from .trial import Ratio
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that two trainings must have alike, and had not.
+    """Something that two trainings must have alike, and had not; or that a training must have, and had not.
 
     ``what``: "steps" (how many they took: ``counts``), "batches", "modes", "rates", "optimizer", "streams",
-    "samples", or "shape" (of the tensor ``name``). ``step``: the first at which it differed.
+    "samples", or "shape" (of the tensor ``name``); "losses" where some are missing, and "number" where the
+    loss is none. ``step``: the first at which it differed, or was none.
     """
 
     what: str
@@ -37,6 +38,16 @@ class Invariants:
 
 
 @dataclass(frozen=True)
+class TooLittleTime:
+    """The budget did not suffice to check ``techniques``, and then to confirm them; ``enough`` seconds would
+    do. Without techniques: what was faster was checked, and could not be confirmed.
+    """
+
+    enough: int
+    techniques: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class GuardVerdict:
     """Did accuracy hold? ``accuracy`` is "held", "not held", or "not checked", and then ``why_not`` says by
     one of these words why:
@@ -46,19 +57,22 @@ class GuardVerdict:
     "unrepeatable": it trains otherwise each time, from one seed. "no losses": it shows none, or no numbers.
     "state": the state of one training could not be taken up by another. "budget": it ended before.
 
-    ``invariants``, ``loss_curve`` and ``numerics`` say what was compared and what came out, ``reasons`` the
-    same in words.
+    ``invariants``, ``loss_curve`` and ``numerics`` say what was compared and what came out. All of it is told
+    in words by ``report.guard``.
     """
 
     accuracy: str
     steps: int = 0
     invariants: Invariants = Invariants()
     loss_curve: LossCurve = field(default_factory=LossCurve)
-    reasons: tuple[str, ...] = ()
     numerics: SingleSteps = field(default_factory=SingleSteps)
     changes: tuple[str, ...] = ()  # techniques that change the training itself: accuracy was not judged then
     why_not: str = ""
     refused: str = ""
+    needed: int | None = None  # steps, where there were too few
+    unsteady: tuple[Difference, ...] = ()  # what two runs of the script itself differed in
+    failure: str = ""  # the error that ended the check, or why single steps could not be compared
+    budget: TooLittleTime | None = None  # where that, and nothing else, ended it
 
     @property
     def passed(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..records.comparison import LossCurve, SingleSteps, StepDeparture
-from ..records.verdict import Difference
+from ..records.verdict import Difference, GuardVerdict, TooLittleTime
 from .words import percent_words
 
 _EQUAL = {
@@ -15,6 +15,7 @@ _EQUAL = {
     "optimizer": "optimizers stepped in another order",
     "streams": "other random numbers were drawn",
     "samples": "an epoch had other samples",
+    "losses": "losses are missing",
 }
 _MOST_SHAPES = 3
 _MOST_COUNTS = 3
@@ -40,27 +41,57 @@ _ADVICE = {
 }
 
 
+def reasons(verdict: GuardVerdict) -> list[str]:
+    """Why accuracy is not held, or could not be checked; nothing where it is held."""
+    if verdict.budget is not None:
+        return [_budget_words(verdict.budget)]
+    if verdict.why_not == "state":
+        return [f"single steps could not be compared: {verdict.failure}"]
+    if verdict.failure:
+        return [verdict.failure]
+    return [
+        *_unchecked_words(verdict),
+        *_difference_reasons(verdict.invariants.differing),
+        *(loss_reasons(verdict.loss_curve) if verdict.loss_curve else []),
+        *(step_reasons(verdict.numerics) if verdict.numerics.held is not None else []),
+    ]
+
+
+def _budget_words(budget: TooLittleTime) -> str:
+    what = ", ".join(budget.techniques)
+    could = f"{what} could be checked and then confirmed" if what else "what was faster could be confirmed"
+    return f"the budget ended before {could}: try --budget {budget.enough}"
+
+
+def _unchecked_words(verdict: GuardVerdict) -> list[str]:
+    """Why the script itself lets nothing be compared."""
+    if verdict.unsteady:
+        found = "; ".join(map(difference_words, verdict.unsteady))
+        return [f"the script does not repeat itself from one seed ({found}), so nothing can be compared"]
+    if verdict.needed is not None:
+        looked = "seen" if verdict.changes else "compared"
+        return [f"only {verdict.steps} steps could be {looked}, and {verdict.needed} are needed"]
+    return []
+
+
+def _difference_reasons(differing: Sequence[Difference]) -> list[str]:
+    """Shapes are told together, by a few of them."""
+    shapes = [difference.name for difference in differing if difference.what == "shape"]
+    others = [difference_words(difference) for difference in differing if difference.what != "shape"]
+    if shapes:
+        return [f"checkpoints have other shapes: {', '.join(shapes[:_MOST_SHAPES])}", *others]
+    return others
+
+
 def difference_words(difference: Difference) -> str:
-    """What differed, and from which step on."""
+    """What differed, and from which step on. Of all but shapes, which ``reasons`` tells together."""
     if difference.what == "steps":
         ours, theirs = difference.counts
         return f"one training took {ours} steps, the other {theirs}"
+    if difference.what == "number":
+        return f"the loss is no number in step {difference.step}"
     since = f" (from step {difference.step})" if difference.step is not None else ""
     return f"{_EQUAL[difference.what]}{since}"
-
-
-def shapes_words(differences: Sequence[Difference]) -> str:
-    names = [difference.name for difference in differences[:_MOST_SHAPES]]
-    return f"checkpoints have other shapes: {', '.join(names)}"
-
-
-def too_few_words(steps: int, needed: int, seen: str = "compared") -> str:
-    return f"only {steps} steps could be {seen}, and {needed} are needed"
-
-
-def unrepeatable_words(differences: Sequence[Difference]) -> str:
-    found = "; ".join(map(difference_words, differences))
-    return f"the script does not repeat itself from one seed ({found}), so nothing can be compared"
 
 
 def advice(why_not: str) -> str:

@@ -17,8 +17,9 @@ from ..records.phases import median_phases, samples_per_step, step_seconds
 from ..records.plan import BASELINE
 from ..records.quality import QualityVerdict
 from ..records.trial import Ratio
-from ..records.verdict import TuneResult
+from ..records.verdict import GuardVerdict, TuneResult
 from .console import Outlet
+from .guard import reasons
 from .words import step_words
 
 
@@ -56,7 +57,7 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
         "refused": [{"technique": row.technique, "reasons": list(row.reasons)} for row in result.refused],
         "threads": _curve(result.threads),
         "causes": to_json(result.causes),
-        "guard": to_json(result.guard),
+        "guard": guard_json(result.guard) if result.guard is not None else None,
         "setup_seconds": result.setup_seconds,
         "breakeven_steps": result.breakeven_steps,
         "protection": result.protection,
@@ -66,6 +67,21 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
         "sources": to_json(result.sources),
         "machine": result.machine,
         "versions": dict(result.versions),
+    }
+
+
+def guard_json(verdict: GuardVerdict) -> dict[str, Any]:
+    """What was compared and what came out, and the same in words."""
+    return {
+        "accuracy": verdict.accuracy,
+        "steps": verdict.steps,
+        "invariants": to_json(verdict.invariants),
+        "loss_curve": to_json(verdict.loss_curve),
+        "reasons": reasons(verdict),
+        "numerics": to_json(verdict.numerics),
+        "changes": list(verdict.changes),
+        "why_not": verdict.why_not,
+        "refused": verdict.refused,
     }
 
 

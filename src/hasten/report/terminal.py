@@ -10,7 +10,7 @@ from ..records.comparison import SingleSteps
 from ..records.observation import Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.verdict import TuneResult
-from .guard import advice
+from .guard import advice, reasons
 from .threads import thread_lines
 from .words import (
     gpu_memory_words,
@@ -135,7 +135,7 @@ def _guard_words(result: TuneResult) -> str:
     if guard.unchecked:
         return "Something was faster, and what it does to accuracy nobody saw; what was tried is above."
     if not guard.passed:
-        return f"Accuracy is not held: {'; '.join(guard.reasons)}."
+        return f"Accuracy is not held: {'; '.join(reasons(guard))}."
     if guard.changes:
         return (
             f"Accuracy was not judged: {', '.join(guard.changes)} changes the training itself. "

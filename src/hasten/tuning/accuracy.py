@@ -13,7 +13,8 @@ from ..inside.techniques.base import RISKS, Risk
 from ..inside.techniques.catalog import CATALOG
 from ..records.facts import Facts
 from ..records.plan import BASELINE, Plan
-from ..records.verdict import GuardVerdict, Tried
+from ..records.verdict import GuardVerdict, TooLittleTime, Tried
+from ..report.guard import reasons
 from ..report.progress import Progress
 from .outlook import Outlook
 from .search import Search
@@ -135,7 +136,8 @@ class Accuracy:
     def _timed(self, plan: Plan, check: Callable[[Plan], GuardVerdict]) -> GuardVerdict:
         """What ``check`` finds in the time there is for it."""
         if not self.outlook.affords_guard(plan):
-            return GuardVerdict("not checked", reasons=(self._no_time(plan),), why_not="budget")
+            needed = TooLittleTime(self.outlook.enough_budget(plan), tuple(plan.techniques))
+            return GuardVerdict("not checked", why_not="budget", budget=needed)
         limit = self.stage.limit
         began = limit.clock()
         with limit.ending(self.outlook.guard_most(plan)):
@@ -143,16 +145,9 @@ class Accuracy:
         self.outlook.guarded(limit.clock() - began)
         return verdict
 
-    def _no_time(self, plan: Plan) -> str:
-        what = ", ".join(plan.techniques)
-        return (
-            f"the budget ended before {what} could be checked and then confirmed: try "
-            f"--budget {self.outlook.enough_budget(plan)}"
-        )
-
     def _stopped(self, names: Sequence[str], plan: Plan, why: str, verdict: GuardVerdict) -> None:
         for name in names:
-            reason = f"{why}: {verdict.reasons[0]}"
+            reason = f"{why}: {reasons(verdict)[0]}"
             self.search.record(Tried(name, plan.techniques[name], None, plan, False, reason, "guard"))
 
 

@@ -28,9 +28,11 @@ from ..records.trial import Ratio, Trial
 from ..records.verdict import (
     GuardVerdict,
     Refused,
+    TooLittleTime,
     Tried,
     TuneResult,
 )
+from ..report.guard import reasons
 from ..scripts.workspace import Script, Workspace
 from .resolution import SearchBudget, confirmation_words, looks_words, search_words, unseen_words
 
@@ -114,9 +116,9 @@ def _reason(
         quality = f"; {QUALITY_UNKNOWN}" if verdict.changes else ""
         return f"{gain} is confirmed in fresh processes{quality}"
     if trial is None and verdict is not None and verdict.why_not == "budget":
-        return verdict.reasons[0]
+        return reasons(verdict)[0]
     if trial is None and verdict is not None and verdict.unchecked:
-        return f"accuracy could not be checked: {'; '.join(verdict.reasons)}"
+        return f"accuracy could not be checked: {'; '.join(reasons(verdict))}"
     if trial is None and verdict is not None and not verdict.passed:
         return "what was faster did not hold accuracy"
     if trial is None and untried and not tried:
@@ -146,8 +148,7 @@ def too_early(trial: Trial) -> bool:
 
 def unconfirmed(verdict: GuardVerdict, budget: int) -> GuardVerdict:
     """``verdict`` on a plan for whose confirmation the budget did not suffice; ``budget`` would."""
-    why = f"the budget ended before what was faster could be confirmed: try --budget {budget}"
-    return replace(verdict, accuracy="not checked", reasons=(why,), why_not="budget")
+    return replace(verdict, accuracy="not checked", why_not="budget", budget=TooLittleTime(budget))
 
 
 def save_plan(workspace: Workspace, result: TuneResult) -> None:

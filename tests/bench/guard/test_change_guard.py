@@ -12,6 +12,7 @@ import pytest
 from hasten.bench.guard.change_guard import guard_change, judge_change
 from hasten.records.plan import Plan
 from hasten.records.trace import StepTrace
+from hasten.report.guard import reasons
 from tests.bench.real_workers import stage_for
 from tests.inside.distributed.forked import workers_forked
 
@@ -34,7 +35,7 @@ def test_finite_losses_and_equal_shapes_pass_and_say_what_was_not_judged() -> No
     verdict = judge_change(
         SHAPES, {**SHAPES, "optimizer 0: max of parameter 0": [4]}, trained([1.0]), CHANGING
     )
-    assert (verdict.passed, verdict.steps, verdict.reasons) == (True, 30, ())
+    assert (verdict.passed, verdict.steps, reasons(verdict)) == (True, 30, [])
     assert verdict.changes == ("batch_size",)
     assert not verdict.loss_curve
 
@@ -54,7 +55,7 @@ def test_finite_losses_and_equal_shapes_pass_and_say_what_was_not_judged() -> No
 def test_what_does_not_hold(planned: Any, losses: list[float], steps: int, reason: str) -> None:
     verdict = judge_change(SHAPES, planned, trained(losses, steps), CHANGING)
     assert not verdict.passed
-    assert verdict.reasons[0].startswith(reason)
+    assert reasons(verdict)[0].startswith(reason)
 
 
 TRAINING = """
@@ -81,8 +82,8 @@ PLAN = Plan({"batch_size": {"factor": 2}})
 def test_on_a_real_training(tmp_path: Path, rate: str, steps: str, reason: str) -> None:
     with stage_for(tmp_path, TRAINING.format(rate=rate, steps=steps)) as stage:
         verdict = guard_change(stage, PLAN, CHANGING, seed=1, steps=25)
-    assert verdict.passed == (not reason), verdict.reasons
-    assert not reason or verdict.reasons[0].startswith(reason)
+    assert verdict.passed == (not reason), reasons(verdict)
+    assert not reason or reasons(verdict)[0].startswith(reason)
 
 
 def test_a_model_that_becomes_smaller_keeps_the_shapes_of_its_checkpoints(tmp_path: Path) -> None:
@@ -94,6 +95,6 @@ def test_a_model_that_becomes_smaller_keeps_the_shapes_of_its_checkpoints(tmp_pa
             worker.wait_started()
             worker.steps(8)
             (proof,) = worker.proofs()
-    assert verdict.passed, verdict.reasons
+    assert verdict.passed, reasons(verdict)
     assert verdict.steps == 31  # 6 until it is in force and settled, then 25
     assert proof.effective, proof.evidence

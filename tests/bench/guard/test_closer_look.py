@@ -19,8 +19,10 @@ from hasten.bench.stage import Stage
 from hasten.bench.workers.process import wait_all_started
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local
+from hasten.records.comparison import LossCurve
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.verdict import GuardVerdict
+from hasten.report.guard import reasons
 from tests.bench import faulty_techniques
 from tests.bench.faulty_techniques import SLIGHT, TRAINING, TRAININGS
 from tests.bench.real_workers import stage_for
@@ -50,7 +52,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def alarmed(*_: object) -> GuardVerdict:
-    return GuardVerdict("not held", STEPS, reasons=("the loss departs",))
+    return GuardVerdict("not held", STEPS, loss_curve=LossCurve(False, 0.1, 0.1, 0.01))
 
 
 def test_a_baseline_in_float64_tells_how_far_each_tensor_is_rounded(stage: Stage) -> None:
@@ -72,7 +74,7 @@ def test_a_false_alarm_does_not_survive_it(stage: Stage, monkeypatch: pytest.Mon
     calls: Iterator[Callable[..., GuardVerdict]] = iter([alarmed, verdict_on])
     monkeypatch.setattr(guarding, "verdict_on", lambda *args: next(calls)(*args))
     found = guard(stage, HARMLESS, False, "float32", seed=1, steps=STEPS)
-    assert found.passed, found.reasons
+    assert found.passed, reasons(found)
     assert found.numerics.worst_tensor is not None
     assert found.numerics.worst_tensor.tensor != "0.bias"
 
@@ -83,7 +85,7 @@ def test_a_fault_does(stage: Stage, plan: Plan, shown: float) -> None:
     """However much noise the losses are allowed."""
     (found,) = closer_look(stage, [plan], False, "float32", 1, STEPS, shown)
     assert found.accuracy == "not held"
-    assert found.reasons[-1].startswith("the gradient of ")
+    assert reasons(found)[-1].startswith("the gradient of ")
 
 
 def test_a_script_that_needs_float32_is_looked_at_without(tmp_path: Path) -> None:

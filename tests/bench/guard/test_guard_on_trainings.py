@@ -19,6 +19,7 @@ from hasten.machine import this_machine
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trace import Trace
 from hasten.records.verdict import GuardVerdict
+from hasten.report.guard import reasons
 from tests.bench.made_up import PRECISIONS
 from tests.bench.real_workers import one_thread, stage_for
 from tests.inside.distributed.forked import workers_forked
@@ -101,7 +102,7 @@ def verdict_on(traces: Traces, candidate: str, precision: str = "float32") -> Gu
 @pytest.mark.thorough
 def test_bf16_passes_by_its_own_measure_and_not_by_that_of_float32(traces: Traces) -> None:
     verdict = verdict_on(traces, "bf16", "bfloat16")
-    assert verdict.passed, verdict.reasons
+    assert verdict.passed, reasons(verdict)
     assert verdict.steps == STEPS
     assert not verdict_on(traces, "bf16", "float32").passed
 
@@ -112,13 +113,13 @@ def test_bf16_passes_by_its_own_measure_and_not_by_that_of_float32(traces: Trace
 def test_a_planted_fault_is_caught(traces: Traces, fault: str, precision: str) -> None:
     verdict = verdict_on(traces, fault, precision)
     assert not verdict.passed
-    assert any(reason.startswith(FAULTS[fault]) for reason in verdict.reasons), verdict.reasons
+    assert any(reason.startswith(FAULTS[fault]) for reason in reasons(verdict)), reasons(verdict)
 
 
 def test_a_technique_that_changes_nothing_but_time_passes(tmp_path: Path) -> None:
     with stage_for(tmp_path, TRAINING) as stage:
         verdict = guard(stage, Plan({"dataset_in_ram": {}}), draws=False, precision="float32", seed=5)
-    assert verdict.passed, verdict.reasons
+    assert verdict.passed, reasons(verdict)
     assert verdict.steps == STEPS
     assert verdict.invariants.differing == ()
     assert verdict.loss_curve.deviation == 0.0
@@ -137,7 +138,7 @@ def test_bf16_passes_on_the_fashion_example(tmp_path: Path) -> None:
     )
     with stage:
         verdict = guard(stage, Plan({"bf16": {}}), draws=False, precision="bfloat16", seed=0, steps=60)
-    assert verdict.passed, verdict.reasons
+    assert verdict.passed, reasons(verdict)
     assert verdict.numerics.steps == (1, 2, 20, 41, 60)
     assert verdict.numerics.compared["gradient"].scale == pytest.approx(1.0, abs=0.02)
 
@@ -166,5 +167,5 @@ def test_the_bias_before_a_batch_norm_is_not_missed(tmp_path: Path, optimizer: s
     """Adam moves such a bias by rounding alone, at full size: that must not count as a difference."""
     with stage_for(tmp_path, NORMED.format(optimizer=optimizer)) as stage:
         verdict = guard(stage, Plan({"drop_bias": {}}), draws=False, precision="float32", seed=5, steps=60)
-    assert verdict.passed, verdict.reasons
+    assert verdict.passed, reasons(verdict)
     assert verdict.numerics.held

@@ -23,6 +23,7 @@ from hasten.errors import ScriptError, WorkerError
 from hasten.launch.chosen import OwnRanks
 from hasten.machine import this_machine
 from hasten.records.plan import BASELINE, Plan
+from hasten.report.guard import reasons
 from hasten.scripts.distribution import distribution_of
 from hasten.scripts.workspace import Script
 
@@ -161,7 +162,7 @@ def test_a_pair_is_two_launches_side_by_side(tmp_path: Path, group: str) -> None
 def test_the_guard_judges_all_ranks(tmp_path: Path) -> None:
     with stage_of(tmp_path) as stage:
         verdict = guard(stage, FUSED, False, "float32", seed=0, steps=20)
-    assert verdict.passed, verdict.reasons
+    assert verdict.passed, reasons(verdict)
     assert verdict.numerics.steps
 
 

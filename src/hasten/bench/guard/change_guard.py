@@ -17,7 +17,6 @@ from ...records.messages import Failed, TellShapes
 from ...records.plan import BASELINE, Plan
 from ...records.trace import Trace
 from ...records.verdict import Difference, GuardVerdict, Invariants
-from ...report.guard import shapes_words, too_few_words
 from ..stage import Stage
 from ..workers.ending import PlanRefused, ScriptOver
 from ..workers.process import wait_all_started
@@ -70,21 +69,18 @@ def judge_change(plain: Shapes, planned: Shapes, trace: Trace, changing: Sequenc
     """The verdict on the shapes of both trainings' state and on what was seen of the plan's."""
     names = [name for name, shape in plain.items() if list(planned.get(name, ())) != list(shape)]
     names += [name for name in planned if name not in plain and name.startswith(MODEL)]
-    differing = tuple(Difference("shape", name=name) for name in names)
-    reasons = [shapes_words(differing)] if differing else []
+    differing = [Difference("shape", name=name) for name in names]
     if not all(step.losses for step in trace):
-        reasons.append("losses are missing")
+        differing.append(Difference("losses"))
     lost = next((n for n, step in enumerate(trace, 1) if not all(map(math.isfinite, step.losses))), None)
     if lost is not None:
-        reasons.append(f"the loss is no number in step {lost}")
-    short = len(trace) < LEAST_STEPS and not reasons
-    if short:
-        reasons.append(too_few_words(len(trace), LEAST_STEPS, "seen"))
+        differing.append(Difference("number", lost))
+    short = len(trace) < LEAST_STEPS and not differing
     return GuardVerdict(
-        accuracy="not checked" if short else "not held" if reasons else "held",
+        accuracy="not checked" if short else "not held" if differing else "held",
         steps=len(trace),
-        invariants=Invariants(("shapes of checkpoints", "finite losses"), differing),
-        reasons=tuple(reasons),
+        invariants=Invariants(("shapes of checkpoints", "finite losses"), tuple(differing)),
         changes=tuple(changing),
         why_not="short" if short else "",
+        needed=LEAST_STEPS if short else None,
     )

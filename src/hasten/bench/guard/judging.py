@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from statistics import fmean
@@ -16,13 +16,6 @@ from statistics import fmean
 from ...records.comparison import LossCurve, SingleSteps
 from ...records.trace import Trace
 from ...records.verdict import Difference, GuardVerdict, Invariants
-from ...report.guard import (
-    difference_words,
-    loss_reasons,
-    step_reasons,
-    too_few_words,
-    unrepeatable_words,
-)
 from .checked_steps import Watched
 from .single_steps import judge_steps
 
@@ -48,16 +41,14 @@ def verdict_on(
         return replace(whole, numerics=SingleSteps(left_out=reference.failed))
     rounded = [check for one in (perturbed, *others) for check in one.checks]
     steps = judge_steps(rounded, candidate.checks, draws, precision)
-    found = step_reasons(steps)
     failed = perturbed.failed or candidate.failed
     if failed:
         steps = replace(steps, held=None, left_out=failed)
         if whole.passed:
-            reason = f"single steps could not be compared: {failed}"
-            return replace(whole, accuracy="not checked", reasons=(reason,), numerics=steps, why_not="state")
+            return replace(whole, accuracy="not checked", numerics=steps, why_not="state", failure=failed)
         return replace(whole, numerics=steps)
-    accuracy = "not held" if found and whole.passed else whole.accuracy
-    return replace(whole, accuracy=accuracy, reasons=(*whole.reasons, *found), numerics=steps)
+    accuracy = "not held" if steps.held is False and whole.passed else whole.accuracy
+    return replace(whole, accuracy=accuracy, numerics=steps)
 
 
 def judge(
@@ -80,16 +71,16 @@ def judge(
         found.append(Difference("samples"))  # which another order alone does not bring about
     several = [one[:steps] for one in (perturbed, *others)]
     curve = compare_losses(reference[:steps], several, candidate[:steps])
-    against = [*map(difference_words, found), *loss_reasons(curve)]
     why_not = _why_not(steps, unsteady, found, _departures(reference[:steps], perturbed[:steps]))
-    reasons = [*_WHY_NOT[why_not](steps, unsteady), *against] if why_not else against
+    held = curve.held and not found
     return GuardVerdict(
-        accuracy="not checked" if why_not else "not held" if against else "held",
+        accuracy="not checked" if why_not else "held" if held else "not held",
         steps=steps,
         invariants=Invariants(tuple(key for key in _COMPARED if not (draws and key in _DRAWN)), tuple(found)),
         loss_curve=replace(curve, precision=precision),
-        reasons=tuple(reasons),
         why_not=why_not,
+        needed=LEAST_STEPS if why_not == "short" else None,
+        unsteady=tuple(unsteady),
     )
 
 
@@ -104,13 +95,6 @@ def _why_not(
     if not found and not (noise and all(map(math.isfinite, noise))):
         return "no losses"
     return ""
-
-
-_WHY_NOT: Mapping[str, Callable[[int, Sequence[Difference]], list[str]]] = {
-    "unrepeatable": lambda steps, unsteady: [unrepeatable_words(unsteady)],
-    "short": lambda steps, unsteady: [too_few_words(steps, LEAST_STEPS)],
-    "no losses": lambda steps, unsteady: [],
-}
 
 
 def _by_samples(trace: Trace) -> Trace:

@@ -64,8 +64,8 @@ def judge_steps(
     counts = {str(check.step): tuple(check.counts) for check in candidate if check.counts}
     found_all = [*compared.values(), *(one for one in (mean, tensor, scaled) if one is not None)]
     return SingleSteps(
-        held=all(one.held for one in found_all) and not counts if compared else None,
-        left_out="" if compared else "no gradients were left at the end of a step",
+        held=all(one.held for one in found_all) and not counts if compared or counts else None,
+        left_out="" if compared or counts else "no gradients were left at the end of a step",
         steps=tuple(check.step for check in candidate),
         precision=precision,
         draws=draws,

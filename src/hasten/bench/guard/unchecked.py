@@ -17,7 +17,7 @@ def not_checked(error: PlanRefused | ScriptOver | WorkerError, changes: tuple[st
     """The verdict where ``error`` came between: it says nothing of the plan's accuracy."""
     refused = error.technique if isinstance(error, PlanRefused) else ""
     return GuardVerdict(
-        "not checked", reasons=(str(error),), changes=changes, why_not=_why_not(error), refused=refused
+        "not checked", changes=changes, why_not=_why_not(error), refused=refused, failure=str(error)
     )
 
 
