@@ -172,7 +172,7 @@ def gradient(model: nn.Module, batch: Tensor, labels: Tensor, how: str) -> Tenso
     try:
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=how == "bfloat16"):
             if how == "every layer":
-                out = training.forward(model, model, (batch,), {})
+                out: Any = training.forward(model, model, (batch,), {})
             else:
                 out = model(batch).float()
         if how == "output alone":

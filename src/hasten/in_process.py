@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from .errors import PlanError
 from .inside.observing.hooks import Hooks
@@ -19,6 +20,8 @@ from .machine import this_machine
 from .plans.files import check_techniques, read_plan
 from .records.plan import Plan, Settings
 from .saying import say
+
+Kind = TypeVar("Kind")
 
 
 @contextmanager
@@ -61,9 +64,10 @@ def under(plan: str | Path | Mapping[str, Settings]) -> Iterator[None]:
         seams.undo_all()
 
 
-def _alive(kind: type) -> list[object]:
+def _alive(kind: type[Kind]) -> list[Kind]:
     """The instances that were made before us. ``type`` and not ``__class__``, which lazy objects compute."""
-    return [thing for thing in gc.get_objects() if issubclass(type(thing), kind)]
+    found: list[Kind] = [thing for thing in gc.get_objects() if issubclass(type(thing), kind)]
+    return found
 
 
 def _plan_of(plan: str | Path | Mapping[str, Settings]) -> Plan:

@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import hasten
+from hasten.inside.seams import Call
 from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
-from hasten.inside.training import Call, NotApplicable, Training
+from hasten.inside.training import NotApplicable, Training
 from hasten.launch import local
 from hasten.records.plan import Plan, Settings
 from hasten.records.trial import Proof

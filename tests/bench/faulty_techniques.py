@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import hasten
+from hasten.inside.seams import Call
 from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
-from hasten.inside.training import Call, Training
+from hasten.inside.training import Training
 from hasten.records.plan import Settings
 from hasten.records.trial import Proof
 
@@ -116,7 +117,7 @@ class OneLayerUnscaled(Fault):
     name = "one_gradient_scaled"
 
     def install(self, training: Training, settings: Settings) -> None:
-        parameter = next(training.roots[0].parameters())
+        parameter: Any = next(training.roots[0].parameters())
         self.undo.append(parameter.register_hook(lambda gradient: 2 * gradient).remove)
 
 
@@ -126,7 +127,7 @@ class OneLayerByAPercent(Fault):
     name = SLIGHT
 
     def install(self, training: Training, settings: Settings) -> None:
-        parameter = next(training.roots[0].parameters())
+        parameter: Any = next(training.roots[0].parameters())
         self.undo.append(parameter.register_hook(lambda gradient: 1.01 * gradient).remove)
 
 
@@ -240,7 +241,8 @@ class HalfWithoutScaler(Fault):
 
         def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             with torch.autocast("cpu", dtype=torch.float16):
-                return call(*args, **kwargs).float()
+                output: Any = call(*args, **kwargs)
+            return output.float()
 
         training.forward_wrappers[self.name] = forward
 

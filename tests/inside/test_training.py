@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from hasten.inside.seams import Seams
-from hasten.inside.training import Call, Training
+from hasten.inside.seams import Call, Seams
+from hasten.inside.training import Training
 
 
 @pytest.fixture
@@ -64,7 +64,8 @@ def test_the_wrapper_installed_last_is_the_outermost(training: Training) -> None
         return wrapper
 
     training.forward_wrappers = {"first": noting("first"), "second": noting("second")}
-    assert training.forward(None, lambda a, b: a + b, (1,), {"b": 2}) == 3
+    root = torch.nn.Linear(1, 1)
+    assert training.forward(root, lambda a, b: a + b, (1,), {"b": 2}) == 3
     assert order == ["second begins", "first begins", "first ends", "second ends"]
 
 
@@ -73,14 +74,17 @@ def test_a_wrapper_is_told_the_root_and_may_change_inputs_and_output(training: T
 
     def wrapper(given: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         assert given is root
-        return -call(*(2 * value for value in args), **kwargs)
+        output: Any = call(*(2 * value for value in args), **kwargs)
+        return -output
 
     training.forward_wrappers["test"] = wrapper
     assert training.forward(root, lambda x, y: x + y, (3,), {"y": 1}) == -7
 
 
 def test_without_wrappers_the_call_is_the_scripts_own(training: Training) -> None:
-    assert training.forward(None, lambda *args, **kwargs: (args, kwargs), (1,), {"b": 2}) == ((1,), {"b": 2})
+    root = torch.nn.Linear(1, 1)
+    called = training.forward(root, lambda *args, **kwargs: (args, kwargs), (1,), {"b": 2})
+    assert called == ((1,), {"b": 2})
 
 
 def test_techniques_may_act_between_steps_and_leave(training: Training) -> None:

@@ -146,7 +146,9 @@ def test_the_proof_fails_where_products_are_as_before(
 def test_a_product_is_compared_with_itself() -> None:
     calls: list[str] = []
     stream = torch.get_rng_state()
-    changed = product_changes(torch, "cpu", lambda: calls.append("back"), lambda: calls.append("on"))
+    changed = product_changes(
+        torch, torch.device("cpu"), lambda: calls.append("back"), lambda: calls.append("on")
+    )
     assert not changed
     assert calls == ["back", "on"]
     assert torch.equal(torch.get_rng_state(), stream)

@@ -10,9 +10,13 @@ import hashlib
 import random
 import sys
 from collections.abc import Iterator
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from .internals.others import in_bad_fork, name_of_private_device
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 State = dict[str, Any]
 """By stream: "torch" (the CPU's), "devices" (by kind: a state for each device), "random", "numpy"."""
@@ -24,7 +28,7 @@ _KINDS = ("cuda", "xpu", "mps", "mtia")  # modules of torch's with generators of
 _MOST_SEED = 2**63  # torch takes no more in all its generators
 
 
-def state_of_streams(torch: Any) -> State:
+def state_of_streams(torch: ModuleType) -> State:
     """The global random streams as they stand: copies."""
     numpy = sys.modules.get("numpy")
     return {
@@ -35,7 +39,7 @@ def state_of_streams(torch: Any) -> State:
     }
 
 
-def set_streams(torch: Any, state: State) -> None:
+def set_streams(torch: ModuleType, state: State) -> None:
     """Put the streams back to ``state``. Devices that are not in use here are left alone."""
     torch.set_rng_state(state["torch"])
     here = dict(_devices(torch))
@@ -48,7 +52,7 @@ def set_streams(torch: Any, state: State) -> None:
         numpy.random.set_state(state["numpy"])
 
 
-def seed_streams(torch: Any, seed: int) -> None:
+def seed_streams(torch: ModuleType, seed: int) -> None:
     """Seed all of them; torch also seeds its devices, those not in use yet included."""
     torch.manual_seed(seed % _MOST_SEED)
     random.seed(seed)
@@ -57,7 +61,7 @@ def seed_streams(torch: Any, seed: int) -> None:
         seed_numpy(numpy, seed)
 
 
-def seed_numpy(numpy: Any, seed: int) -> None:
+def seed_numpy(numpy: ModuleType, seed: int) -> None:
     """It takes smaller seeds than torch does."""
     numpy.random.seed(seed % 2**32)
 
@@ -69,12 +73,12 @@ def another_seed(*numbers: int) -> int:
     return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest(), "big") % _MOST_SEED
 
 
-def fingerprint(torch: Any) -> tuple[Any, ...]:
+def fingerprint(torch: ModuleType) -> tuple[tuple[str, object], ...]:
     """Equal where all streams are in the same state, in two processes too."""
     return tuple(comparable(state_of_streams(torch)))
 
 
-def comparable(state: State) -> Iterator[tuple[str, Any]]:
+def comparable(state: State) -> Iterator[tuple[str, object]]:
     """Each stream's name, and a value that is equal where its state is."""
     yield "torch", _bytes(state["torch"])
     yield "random", state["random"]
@@ -85,7 +89,7 @@ def comparable(state: State) -> Iterator[tuple[str, Any]]:
         yield kind, [_bytes(one) for one in states]
 
 
-def _devices(torch: Any) -> Iterator[tuple[str, Any]]:
+def _devices(torch: ModuleType) -> Iterator[tuple[str, ModuleType]]:
     """The kinds of devices whose generators this process may read: reading others would initialise them."""
     for kind in dict.fromkeys((*_KINDS, name_of_private_device(torch))):
         module = getattr(torch, kind, None)
@@ -96,17 +100,17 @@ def _devices(torch: Any) -> Iterator[tuple[str, Any]]:
             yield kind, module
 
 
-def _asked(module: Any, question: str) -> bool:
+def _asked(module: ModuleType, question: str) -> bool:
     """False where the module does not know the question."""
     return hasattr(module, question) and bool(getattr(module, question)())
 
 
-def _states(module: Any) -> list[Any]:
+def _states(module: ModuleType) -> list[Tensor]:
     every = getattr(module, "get_rng_state_all", None)
     return list(every()) if every is not None else [module.get_rng_state()]
 
 
-def _set_states(module: Any, states: list[Any]) -> None:
+def _set_states(module: ModuleType, states: list[Tensor]) -> None:
     every = getattr(module, "set_rng_state_all", None)
     if every is not None:
         every(states)
@@ -114,7 +118,7 @@ def _set_states(module: Any, states: list[Any]) -> None:
         module.set_rng_state(states[0])
 
 
-def _bytes(state: Any) -> bytes:
+def _bytes(state: Tensor) -> bytes:
     import ctypes
 
     plain = state.cpu().contiguous()

@@ -8,7 +8,14 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from types import ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+Call = Callable[..., object]
+"""A function of the script's or of torch's: what it takes and returns is only passed on."""
+Args: TypeAlias = tuple[object, ...]
+Kwargs: TypeAlias = dict[str, object]
 
 
 class Seams:
@@ -24,10 +31,10 @@ class Seams:
         self._on_failure = on_failure
         self.given_up = False
 
-    def watching(self, watch: Callable[..., Any]) -> Callable[..., Any]:
+    def watching(self, watch: Callable[P, Result]) -> Callable[P, Result | None]:
         """``watch``, but what it raises gives the seams up instead of reaching the script; None then."""
 
-        def watched(*args: Any, **kwargs: Any) -> Any:
+        def watched(*args: P.args, **kwargs: P.kwargs) -> Result | None:
             if self.given_up:
                 return None
             try:
@@ -49,7 +56,7 @@ class Seams:
             self.undo_all()
         self._on_failure(error)
 
-    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
+    def replace(self, owner: object, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
         """Put ``make(original)`` in place of ``owner.name``; returns the undo, which may be called once,
         early.
         """
@@ -120,7 +127,7 @@ class ImportSeam(importlib.abc.MetaPathFinder):
             self._follow(spec.loader)
         return spec
 
-    def _follow(self, loader: Any) -> None:
+    def _follow(self, loader: Any) -> None:  # whose own attribute hides its class's method for a while
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:

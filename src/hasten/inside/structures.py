@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .internals.others import map_leaves
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def map_tensors(torch: Any, value: Any, change: Callable[[Any], Any]) -> Any:
+Structure = TypeVar("Structure")
+
+
+def map_tensors(torch: ModuleType, value: Structure, change: Callable[[Tensor], object]) -> Structure:
     """``value`` with ``change(tensor)`` in place of each tensor.
 
     Of dataclasses, and of dicts that pytree does not know, copies are made: the model may keep its own.
     """
 
-    def changed(part: Any) -> Any:
+    def changed(part: Any) -> object:
         if torch.is_tensor(part):
             return change(part)
         is_record = dataclasses.is_dataclass(part) and not isinstance(part, type)
@@ -35,11 +41,11 @@ def map_tensors(torch: Any, value: Any, change: Callable[[Any], Any]) -> Any:
     return map_leaves(torch, changed, value)
 
 
-def tensors_of(torch: Any, value: Any) -> list[Any]:
+def tensors_of(torch: ModuleType, value: object) -> list[Tensor]:
     """The tensors in ``value``, in the order in which ``map_tensors`` visits them."""
-    found: list[Any] = []
+    found: list[Tensor] = []
 
-    def take(tensor: Any) -> Any:
+    def take(tensor: Tensor) -> Tensor:
         found.append(tensor)
         return tensor
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .seams import Seams
+from .seams import Args, Call, Kwargs, Seams
 
-Call = Callable[..., Any]
-ForwardWrapper = Callable[[Any, Call, tuple[Any, ...], dict[str, Any]], Any]
+if TYPE_CHECKING:
+    from torch.nn import Module
+    from torch.optim import Optimizer
+
+    from .distributed.this_rank import ThisRank
+
+ForwardWrapper = Callable[["Module", Call, Args, Kwargs], object]
 """(root, call, args, kwargs) -> output: wraps a root's forward pass and must call ``call``."""
-FetchProvider = Callable[[Any, Sequence[Any], Any], "list[Any] | None"]
+FetchProvider = Callable[[Any, Sequence[Any], Call], "list[object] | None"]
 """(dataset, indices, collate function) -> samples, or None to let the dataset answer."""
-BatchProvider = Callable[[Any, Sequence[Any], Any], Any]
+BatchProvider = Callable[[Any, Sequence[Any], Call], object]
 """(dataset, indices, collate function) -> the batch that the collate function would make, in fresh memory, or
 None. Asked before any FetchProvider.
 """
@@ -30,31 +35,31 @@ class Training:
     """
 
     def __init__(self, torch: ModuleType, seams: Seams, available_bytes: int) -> None:
-        self.torch: Any = torch
+        self.torch = torch
         self.seams = seams
         self.available_bytes = available_bytes
         self.forward_wrappers: dict[str, ForwardWrapper] = {}
         self.fetch_providers: dict[str, FetchProvider] = {}
         self.batch_providers: dict[str, BatchProvider] = {}
         self.after_steps: dict[str, Callable[[], None]] = {}  # called at the end of every step
-        self.datasets: dict[int, Any] = {}  # id -> dataset that a loader read from
-        self.training_datasets: dict[int, Any] = {}  # id -> dataset whose samples reached a training step
+        self.datasets: dict[int, object] = {}  # id -> dataset that a loader read from
+        self.training_datasets: dict[int, object] = {}  # id -> dataset whose samples reached a training step
         self.kept: dict[str, Any] = {}  # what a technique keeps while it is off: caches, never effects
         self.obstacles: dict[str, None] = {}  # why the training cannot be followed
         self.averages_gradients = False  # over ranks, by a wrapper of the script's (DistributedDataParallel)
-        self.this_rank: Any = None  # what makes this process one of several ranks
+        self.this_rank: ThisRank | None = None  # where this process is one of several ranks
         self.changed = False  # a root or an optimizer came since this was cleared
         self.parts_added = 0  # roots and optimizers, in all
-        self._roots: list[weakref.ref[Any]] = []
-        self._optimizers: list[weakref.ref[Any]] = []  # of living ones
+        self._roots: list[weakref.ref[Module]] = []
+        self._optimizers: list[weakref.ref[Optimizer]] = []  # of living ones
 
     @property
-    def roots(self) -> list[Any]:
+    def roots(self) -> list[Module]:
         """The trained modules that are alive, in order of their first forward pass."""
         return [root for ref in self._roots if (root := ref()) is not None]
 
     @property
-    def optimizers(self) -> list[Any]:
+    def optimizers(self) -> list[Optimizer]:
         """The optimizers that are alive, in order of creation."""
         return [optimizer for ref in self._optimizers if (optimizer := ref()) is not None]
 
@@ -67,11 +72,11 @@ class Training:
         """Whether any is alive."""
         return bool(self._optimizers)
 
-    def add_root(self, module: Any) -> None:
+    def add_root(self, module: Module) -> None:
         self._roots.append(weakref.ref(module))
         self._part_came()
 
-    def number_of(self, optimizer: Any) -> int:
+    def number_of(self, optimizer: Optimizer) -> int:
         """Its index among ``optimizers``; a new one is added."""
         for number, ref in enumerate(self._optimizers):
             if ref() is optimizer:
@@ -79,7 +84,7 @@ class Training:
         self.add_optimizer(optimizer)
         return len(self._optimizers) - 1
 
-    def add_optimizer(self, optimizer: Any) -> None:
+    def add_optimizer(self, optimizer: Optimizer) -> None:
         if all(ref() is not optimizer for ref in self._optimizers):
             self._optimizers.append(weakref.ref(optimizer, self._optimizers.remove))
             self._part_came()
@@ -107,7 +112,7 @@ class Training:
             for act in list(self.after_steps.values()):
                 act()
 
-    def forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def forward(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         """``call(*args, **kwargs)`` with every installed wrapper around it."""
         for wrapper in self.forward_wrappers.values():
             call = _Wrapped(wrapper, root, call)
@@ -121,8 +126,8 @@ class _Wrapped:
 
     __slots__ = ("_call", "_root", "_wrapper")
 
-    def __init__(self, wrapper: ForwardWrapper, root: Any, call: Call) -> None:
+    def __init__(self, wrapper: ForwardWrapper, root: Module, call: Call) -> None:
         self._wrapper, self._root, self._call = wrapper, root, call
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         return self._wrapper(self._root, self._call, args, kwargs)

@@ -50,8 +50,9 @@ def steps() -> list[RawStep]:
 @pytest.fixture
 def observer(stream: Stream, steps: list[RawStep]) -> Observer:
     made = Observer(steps.append)
-    cuda = SimpleNamespace(Event=stream.event, current_stream=lambda device: None)
-    made.marks = Marks(cuda, "cuda:0")
+    cuda: Any = SimpleNamespace(Event=stream.event, current_stream=lambda device: None)
+    device: Any = "cuda:0"
+    made.marks = Marks(cuda, device)
     return made
 
 

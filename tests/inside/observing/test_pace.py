@@ -1,6 +1,7 @@
 """Which events are recorded and waited for, with a stand-in for CUDA."""
 
 from types import SimpleNamespace
+from typing import Any
 
 from hasten.inside.observing.pace import Pace
 
@@ -24,9 +25,14 @@ class Cuda:
         return f"the stream of {device}"
 
 
+def made(cuda: Any, devices: Any) -> Pace:
+    """Of stand-ins."""
+    return Pace(cuda, devices)
+
+
 def test_each_step_waits_for_the_one_before() -> None:
     cuda = Cuda()
-    pace = Pace(cuda, {"cuda:0"})
+    pace = made(cuda, {"cuda:0"})
     for _ in range(3):
         pace()
     stream = "on the stream of cuda:0"
@@ -39,7 +45,7 @@ def test_each_step_waits_for_the_one_before() -> None:
 
 def test_all_devices_are_waited_for() -> None:
     cuda = Cuda()
-    pace = Pace(cuda, {"cuda:1", "cuda:0"})
+    pace = made(cuda, {"cuda:1", "cuda:0"})
     pace()
     pace()
     assert cuda.log[-2:] == ["wait for event 1", "wait for event 3"]

@@ -20,11 +20,11 @@ def things() -> list[Thing]:
 
 
 @pytest.fixture
-def remembered(things: list[Thing]) -> Remembered[str]:
+def remembered(things: list[Thing]) -> Remembered[Thing, str]:
     return Remembered(lambda: list(things), lambda thing: thing.name)
 
 
-def test_what_lives_is_told_as_it_is_now(things: list[Thing], remembered: Remembered[str]) -> None:
+def test_what_lives_is_told_as_it_is_now(things: list[Thing], remembered: Remembered[Thing, str]) -> None:
     assert remembered.records() == ("a", "b")
     remembered.look()
     things[0].name = "changed"
@@ -45,7 +45,7 @@ def test_what_died_is_told_as_it_was_in_its_place(
     free: Callable[[list[Thing]], object],
     left: tuple[str, ...],
     things: list[Thing],
-    remembered: Remembered[str],
+    remembered: Remembered[Thing, str],
 ) -> None:
     remembered.look()
     assert not remembered.stale
@@ -58,7 +58,7 @@ def test_what_died_is_told_as_it_was_in_its_place(
 
 
 def test_what_died_before_anybody_looked_is_not_known(
-    things: list[Thing], remembered: Remembered[str]
+    things: list[Thing], remembered: Remembered[Thing, str]
 ) -> None:
     things.clear()
     assert remembered.records() == ()

@@ -124,13 +124,18 @@ def cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / "hasten"
 
 
+def loaded() -> Any:
+    """A library is a pair here: its path and what was in the file."""
+    return kernel._loaded()
+
+
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", [kind for kind in NO_FILE if kind != "a folder"])
 def test_a_planted_kernel_is_replaced(cache: Path, kind: str) -> None:
     cache.mkdir()
     path = cache / f"kernel-{kernel._fingerprint()}.so"
     NO_FILE[kind](path)
-    assert kernel._loaded() == (path, "ours")
+    assert loaded() == (path, "ours")
     assert (cache.parent.parent / ".bashrc").read_bytes() == SECRET
 
 
@@ -139,7 +144,7 @@ def test_a_kernel_that_others_may_write_is_compiled_again(cache: Path) -> None:
     path = cache / f"kernel-{kernel._fingerprint()}.so"
     path.write_text("theirs")
     path.chmod(0o777)
-    assert kernel._loaded() == (path, "ours")
+    assert loaded() == (path, "ours")
     assert path.stat().st_mode & 0o777 == 0o700
 
 
@@ -148,13 +153,13 @@ def test_a_kernel_of_ours_is_kept(cache: Path) -> None:
     path = cache / f"kernel-{kernel._fingerprint()}.so"
     path.write_text("compiled before")
     path.chmod(0o700)
-    assert kernel._loaded() == (path, "compiled before")
+    assert loaded() == (path, "compiled before")
 
 
 def test_a_cache_that_others_may_write_into_is_closed_to_them(cache: Path) -> None:
     cache.mkdir()
     cache.chmod(0o777)
-    path, _ = kernel._loaded()
+    path, _ = loaded()
     assert path.parent == cache
     assert cache.stat().st_mode & 0o777 == 0o755
 
@@ -167,6 +172,6 @@ def test_a_cache_of_somebody_elses_is_not_used(
 
     NO_FOLDER[kind](cache)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "project"))
-    path, content = kernel._loaded()
+    path, content = loaded()
     assert content == "ours"
     assert cache not in path.parents

@@ -33,7 +33,7 @@ def test_metrics_come_with_their_time_and_the_steps_done_until_then() -> None:
 def test_the_losses_are_those_of_the_last_step_that_had_any() -> None:
     summarizer = Summarizer()
     for losses in ([torch.tensor(2.0)], [torch.tensor(1.0), torch.tensor(0.5)], []):
-        summarizer.step_ended(RawStep(losses=losses))
+        summarizer.step_ended(RawStep(losses=list(losses)))
     assert summarizer.summary().losses == (1.0, 0.5)
 
 

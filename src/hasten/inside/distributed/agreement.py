@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
@@ -35,14 +34,14 @@ class Agreement:
 
     shares: Sequence[float]
     counts: Sequence[bool]
-    products: Any = None  # dot products of the ranks' gradients with each other
-    with_whole: Any = None  # of each with one process's gradient
+    products: torch.Tensor | None = None  # dot products of the ranks' gradients with each other
+    with_whole: torch.Tensor | None = None  # of each with one process's gradient
     whole: float = 0.0
     apart: dict[str, float] = field(default_factory=lambda: {"mean": 0.0, "sum": 0.0})
 
-    def add(self, whole: Any, parts: Any) -> None:
+    def add(self, whole: torch.Tensor, parts: torch.Tensor) -> None:
         """``whole``: one process's gradient of a parameter, (elements); ``parts``: (ranks, elements)."""
-        if self.products is None:
+        if self.products is None or self.with_whole is None:
             self.products = torch.zeros(len(parts), len(parts), dtype=torch.float64)
             self.with_whole = torch.zeros(len(parts), dtype=torch.float64)
         self.products += (parts @ parts.T).cpu()
@@ -63,7 +62,7 @@ class Agreement:
 
     def fitted(self) -> tuple[list[float], float]:
         """The weights that fit best, of the ranks that count, and the relative residual with them."""
-        if self.products is None or not self.whole:
+        if self.products is None or self.with_whole is None or not self.whole:
             return [], 0.0
         chosen = [rank for rank, counts in enumerate(self.counts) if counts]
         products, right = self.products[chosen][:, chosen], self.with_whole[chosen]
@@ -108,7 +107,7 @@ class Agreement:
         )
 
 
-def plain(gradient: Any) -> Any:
+def plain(gradient: torch.Tensor) -> torch.Tensor:
     """A copy that is flat, dense, in float64 and on the CPU."""
     dense = gradient.to_dense() if gradient.layout != torch.strided else gradient
     return dense.detach().to("cpu", torch.float64).reshape(-1).clone()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..internals.dispatch import TorchDispatchMode, tree_map
-from ..seams import Seams
+from ..seams import Call, Kwargs, Seams
 from .slicing import Slice
 
 
@@ -25,7 +25,9 @@ class AlignedDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.paused = False  # while samples are made
         self.drew = False
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: Kwargs | None = None
+    ) -> object:
         kwargs = kwargs or {}
         current = self._current()
         if self.paused or current is None or torch.Tag.nondeterministic_seeded not in func.tags:
@@ -71,19 +73,19 @@ def without_dropout(seams: Seams) -> None:
     """
     functional = torch.nn.functional
 
-    def idle(original: Any) -> Any:
+    def idle(original: Call) -> Call:
         return lambda input, *args, **kwargs: input
 
-    def attending(original: Any) -> Any:
+    def attending(original: Call) -> Call:
         def attention(
-            query: Any,
-            key: Any,
-            value: Any,
-            mask: Any = None,
+            query: torch.Tensor,
+            key: torch.Tensor,
+            value: torch.Tensor,
+            mask: object = None,
             dropout_p: float = 0.0,
-            *args: Any,
-            **kwargs: Any,
-        ) -> Any:
+            *args: object,
+            **kwargs: object,
+        ) -> object:
             mask = kwargs.pop("attn_mask", mask)
             return original(query, key, value, mask, 0.0, *args, **kwargs)
 
@@ -94,7 +96,7 @@ def without_dropout(seams: Seams) -> None:
     seams.replace(functional, "scaled_dot_product_attention", attending)
 
 
-def quiet_recurrent(root: Any) -> Callable[[], None]:
+def quiet_recurrent(root: torch.nn.Module) -> Callable[[], None]:
     """The same for recurrent layers, which drop out inside; returns the undo."""
     layers = [(m, m.dropout) for m in root.modules() if isinstance(m, torch.nn.RNNBase) and m.dropout]
     for layer, _ in layers:

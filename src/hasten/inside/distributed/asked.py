@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from ..internals.dispatch import tree_flatten, tree_unflatten
+from ..seams import Args, Kwargs
 from .fingerprint import StateDigest, digest_of, value_of
 
 
@@ -17,7 +16,7 @@ class Asked:
     """
 
     def __init__(
-        self, state: StateDigest, root: Any, trained: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, state: StateDigest, root: torch.nn.Module, trained: bool, args: Args, kwargs: Kwargs
     ) -> None:
         self.args, self.kwargs = args, kwargs
         self._leaves, self._form = tree_flatten((args, kwargs))
@@ -32,8 +31,8 @@ class Asked:
         self.kind = digest_of([own[0], *self._kinds(values)])
         self.digest = digest_of([*own, *values])
 
-    def _kinds(self, values: list[tuple[Any, ...]]) -> list[Any]:
-        kinds: list[Any] = []
+    def _kinds(self, values: list[tuple[object, ...]]) -> list[object]:
+        kinds: list[object] = []
         for leaf, value, cut in zip(self._leaves, values, self._cut, strict=True):
             if torch.is_tensor(leaf):
                 shape = ("rows", *leaf.shape[1:]) if cut else tuple(leaf.shape)
@@ -43,10 +42,10 @@ class Asked:
         return kinds
 
     @property
-    def tensors(self) -> list[Any]:
+    def tensors(self) -> list[torch.Tensor]:
         return [leaf for leaf in self._leaves if torch.is_tensor(leaf)]
 
-    def cut(self, start: int, stop: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def cut(self, start: int, stop: int) -> tuple[Args, Kwargs]:
         """Arguments and keyword arguments with these rows alone; copies, which may be changed."""
         mine = [
             leaf[start:stop].clone() if cut else leaf.clone() if torch.is_tensor(leaf) else leaf
@@ -56,15 +55,15 @@ class Asked:
         return args, kwargs
 
 
-def tensors_among(*values: Any) -> list[Any]:
+def tensors_among(*values: object) -> list[torch.Tensor]:
     return [leaf for leaf in tree_flatten(values)[0] if torch.is_tensor(leaf)]
 
 
-def is_of(leaf: Any, whole: int) -> bool:
+def is_of(leaf: object, whole: int) -> bool:
     """Whether it has a row for each of ``whole`` samples."""
     return torch.is_tensor(leaf) and leaf.dim() > 0 and leaf.shape[0] == whole
 
 
-def _length(leaves: list[Any]) -> int:
+def _length(leaves: list[object]) -> int:
     """Samples in a batch: the length of the first tensor."""
     return next((int(leaf.shape[0]) for leaf in leaves if torch.is_tensor(leaf) and leaf.dim()), 0)

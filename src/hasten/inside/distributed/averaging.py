@@ -12,9 +12,10 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from ..internals.others import add_each, copy_each
-from .buckets import Bucket, Buckets, identity_of
+from .buckets import Buckets, identity_of
 from .communication import Communication
 
 _CHECKS = 2  # entries of the message that compare one fingerprint over all ranks
@@ -29,11 +30,13 @@ class OutOfStep(RuntimeError):
 class Averaging:
     """``begin`` before and ``end`` after each backward pass, with the same ``kind`` in all ranks."""
 
-    def __init__(self, communication: Communication, parameters: Callable[[], Sequence[Any]]) -> None:
+    def __init__(
+        self, communication: Communication, parameters: Callable[[], Sequence[torch.Tensor]]
+    ) -> None:
         self._communication = communication
         self._find = parameters
         self._buckets = Buckets(())
-        self._hooks: list[Any] = []
+        self._hooks: list[RemovableHandle] = []
         self._expected: dict[Hashable, list[int]] = {}  # kind -> buckets that all agreed to reduce on the way
         self._usual: dict[Hashable, dict[int, int]] = {}  # kind -> how often each parameter's hook came here
         self._running = False
@@ -63,7 +66,7 @@ class Averaging:
         self._sent = 0  # of those on the way
         self._running = True
 
-    def end(self, fingerprint: int, values: Sequence[Any] = (), watched: Sequence[int] = ()) -> list[float]:
+    def end(self, fingerprint: int, values: Sequence[float] = (), watched: Sequence[int] = ()) -> list[float]:
         """Leave in every ``.grad`` what was there before and the weighted sum of what all ranks added.
 
         ``values`` are numbers, as many in each rank, whose sums over the ranks are returned. ``watched`` are
@@ -90,12 +93,13 @@ class Averaging:
         self.passes += 1
         return sums
 
-    def added(self) -> dict[int, Any]:
+    def added(self) -> dict[int, torch.Tensor]:
         """What the pass added in this rank, by parameter number; to be called before ``end``."""
-        return {number: self._buckets.parameters[number].grad for number in self._came}
+        parameters = self._buckets.parameters
+        return {number: grad for number in self._came if (grad := parameters[number].grad) is not None}
 
     @property
-    def parameters(self) -> list[Any]:
+    def parameters(self) -> list[torch.Tensor]:
         """Those that the last pass could give a gradient to."""
         return self._buckets.parameters
 
@@ -110,19 +114,20 @@ class Averaging:
                     before.add_(added)
 
     # ---- as gradients come
-    def _follow(self, parameters: list[Any]) -> None:
+    def _follow(self, parameters: list[torch.Tensor]) -> None:
         for hook in self._hooks:
             hook.remove()
         self._buckets = Buckets(parameters)
         self._expected.clear()
         self._usual.clear()
+        untyped: list[Any] = list(parameters)  # torch's method for hooks is
         self._hooks = [
             parameter.register_post_accumulate_grad_hook(self._hook(number))
-            for number, parameter in enumerate(parameters)
+            for number, parameter in enumerate(untyped)
         ]
 
-    def _hook(self, number: int) -> Callable[[Any], None]:
-        def came(parameter: Any) -> None:
+    def _hook(self, number: int) -> Callable[[torch.Tensor], None]:
+        def came(parameter: torch.Tensor) -> None:
             if not self._running:
                 return
             times = self._came[number] = self._came.get(number, 0) + 1
@@ -146,17 +151,18 @@ class Averaging:
             raise OutOfStep("a gradient was added to after it had been sent")
         self._late.add(number)
 
-    def _fill(self, number: int, parameter: Any) -> None:
+    def _fill(self, number: int, parameter: torch.Tensor) -> None:
         gradient = parameter.grad
+        assert gradient is not None
         if gradient.layout != torch.strided:
             raise OutOfStep(f"a gradient is {gradient.layout}: only dense ones can be averaged")
         with torch.no_grad():
             torch.mul(gradient, self._weight, out=self._buckets.view_of[number])
         self._filled.add(number)
 
-    def _complete(self, number: int) -> Any:
+    def _complete(self, number: int) -> torch.Tensor:
         """A bucket's flat tensor, ready to be sent."""
-        bucket: Bucket = self._buckets.all[number]
+        bucket = self._buckets.all[number]
         for member, view in zip(bucket.members, bucket.views, strict=True):
             if member in self._filled:
                 continue
@@ -170,14 +176,14 @@ class Averaging:
         """Sum what ranks had of it after its bucket was sent. All ranks take part, after everything else."""
         parameter, view = self._buckets.parameters[number], self._buckets.view_of[number]
         added = torch.zeros_like(view)
-        if number in self._late:
+        if number in self._late and parameter.grad is not None:
             torch.mul(parameter.grad, self._weight, out=added)
         self._communication.sum(added)
         view.add_(added)
 
     # ---- at the end
     def _tell(
-        self, fingerprints: Sequence[int], values: Sequence[Any]
+        self, fingerprints: Sequence[int], values: Sequence[float]
     ) -> tuple[list[int], list[int], list[float]]:
         """The numbers of parameters that got a gradient anywhere, of those that came late anywhere, and the
         sums of ``values``.
@@ -211,10 +217,10 @@ class Averaging:
         return got, late, numbers[start:]
 
     def _deliver(self, told: set[int]) -> None:
-        onto: list[Any] = []
-        onto_from: list[Any] = []
-        into: list[Any] = []
-        into_from: list[Any] = []
+        onto: list[torch.Tensor] = []
+        onto_from: list[torch.Tensor] = []
+        into: list[torch.Tensor] = []
+        into_from: list[torch.Tensor] = []
         for number, (parameter, before) in enumerate(
             zip(self._buckets.parameters, self._before, strict=True)
         ):

@@ -13,31 +13,31 @@ from typing import Any
 import torch
 
 from ..internals.modules import batch_norm_kind
+from ..seams import Call
 from .communication import Communication
 
 
-def average_running_statistics(communication: Communication, roots: Sequence[Any]) -> None:
+def average_running_statistics(communication: Communication, roots: Sequence[torch.nn.Module]) -> None:
     """Give all ranks the mean of their running statistics, which each has gathered from its own slices."""
     with torch.no_grad():
         for buffer, mean in averaged_running_statistics(communication, roots):
             buffer.copy_(mean)
 
 
-def averaged_running_statistics(communication: Communication, roots: Sequence[Any]) -> list[tuple[Any, Any]]:
+def averaged_running_statistics(
+    communication: Communication, roots: Sequence[torch.nn.Module]
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Each buffer of running statistics, and its mean over the ranks in float64."""
-    norms: list[Any] = [
-        module
-        for root in roots
-        for module in root.modules()
-        if isinstance(module, batch_norm_kind(torch)) and module.running_mean is not None
-    ]
-    buffers = [buffer for norm in norms for buffer in (norm.running_mean, norm.running_var)]
+    kind = batch_norm_kind(torch)
+    norms = [module for root in roots for module in root.modules() if isinstance(module, kind)]
+    both = [buffer for norm in norms for buffer in (norm.running_mean, norm.running_var)]
+    buffers = [buffer for buffer in both if buffer is not None]
     if not buffers:
         return []
-    flat: Any = torch.cat([buffer.reshape(-1).double() for buffer in buffers])
+    flat = torch.cat([buffer.reshape(-1).double() for buffer in buffers])
     communication.sum(flat)
     flat /= communication.size
-    means = flat.split([buffer.numel() for buffer in buffers])
+    means = torch.split(flat, [buffer.numel() for buffer in buffers])
     return [(buffer, mean.view(buffer.shape)) for buffer, mean in zip(buffers, means, strict=True)]
 
 
@@ -56,32 +56,32 @@ class SharedBatchNorm:
         self._communication, self._part = communication, part
         self.calls = 0
 
-    def around(self, original: Any) -> Any:
+    def around(self, original: Call) -> Call:
         """``batch_norm`` with statistics over all ranks where it trains on a batch."""
 
         def batch_norm(
-            input: Any,
-            running_mean: Any,
-            running_var: Any,
-            weight: Any = None,
-            bias: Any = None,
+            input: torch.Tensor,
+            running_mean: torch.Tensor | None,
+            running_var: torch.Tensor | None,
+            weight: torch.Tensor | None = None,
+            bias: torch.Tensor | None = None,
             training: bool = False,
             momentum: float = 0.1,
             eps: float = 1e-5,
-        ) -> Any:
+        ) -> object:
             if not (training and torch.is_grad_enabled()):
                 return original(input, running_mean, running_var, weight, bias, training, momentum, eps)
             self.calls += 1
             part = self._part()
             mean, variance, count = self._statistics(input.detach(), part)
-            if running_mean is not None:
+            if running_mean is not None and running_var is not None:
                 with torch.no_grad():
                     running_mean.lerp_(mean.to(running_mean.dtype), momentum)
                     unbiased = variance * (count / max(count - 1, 1.0))
                     running_var.lerp_(unbiased.to(running_var.dtype), momentum)
             shape = [1, -1] + [1] * (input.dim() - 2)
             inverse = torch.rsqrt(variance + eps).to(input.dtype).view(shape)
-            normed = _Normed.apply(  # type: ignore[no-untyped-call]
+            normed: torch.Tensor = _Normed.apply(  # type: ignore[no-untyped-call]
                 input, mean.to(input.dtype).view(shape), inverse, self._communication, part, count
             )
             out = normed if weight is None else normed * weight.to(normed.dtype).view(shape)
@@ -89,7 +89,7 @@ class SharedBatchNorm:
 
         return batch_norm
 
-    def _statistics(self, values: Any, part: Part) -> tuple[Any, Any, float]:
+    def _statistics(self, values: torch.Tensor, part: Part) -> tuple[torch.Tensor, torch.Tensor, float]:
         """Mean and variance of each channel over all ranks' samples, and the number of values in each."""
         wide = values.to(torch.promote_types(values.dtype, torch.float32))
         others = [dim for dim in range(values.dim()) if dim != 1]
@@ -118,15 +118,21 @@ class _Normed(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, values: Any, mean: Any, inverse: Any, communication: Any, part: Part, count: float
-    ) -> Any:
+        ctx: Any,
+        values: torch.Tensor,
+        mean: torch.Tensor,
+        inverse: torch.Tensor,
+        communication: Communication,
+        part: Part,
+        count: float,
+    ) -> torch.Tensor:
         normed = (values - mean) * inverse
         ctx.save_for_backward(normed, inverse)
         ctx.communication, ctx.part, ctx.count = communication, part, count
         return normed
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         (gradient,) = gradients
         normed, inverse = ctx.saved_tensors
         part = ctx.part

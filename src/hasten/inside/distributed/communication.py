@@ -6,11 +6,11 @@ import queue
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import torch
+import torch.distributed as dist
 
-from ..internals.groups import c10d
+from ..internals.groups import Store, c10d
 from ..job import Ranks
 from .backends.engine import Engine
 from .backends.native import Native
@@ -32,22 +32,22 @@ class Communication:
         self.now = _engine(ranks, host, c10d.PrefixStore("now", store), 0)
         self._in_turn = _engine(ranks, ranks.backend, c10d.PrefixStore("in turn", store), 1)
         self._store = store  # it must live as long as whoever meets there
-        self._begun: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._begun: queue.SimpleQueue[torch.Tensor] = queue.SimpleQueue()
         self._left = 0
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
         self._thread: threading.Thread | None = None
-        self._works: list[Any] = []
+        self._works: list[dist.Work] = []
         self.reduced_bytes = 0
         self.reductions = 0
 
-    def sum(self, tensor: Any) -> None:
+    def sum(self, tensor: torch.Tensor) -> None:
         """Over all ranks, in place and at once; ``tensor`` on the device of the gradients or on the CPU."""
         if self.size > 1:  # engines are for several
             engine = self.now if tensor.device.type == "cpu" else self._in_turn
             engine.all_reduce(tensor, "sum")
 
-    def gathered(self, tensor: Any) -> Any:
+    def gathered(self, tensor: torch.Tensor) -> torch.Tensor:
         """``tensor`` of each rank, one row after the other."""
         rows = tensor.new_empty((self.size, *tensor.shape))
         if self.size == 1:
@@ -78,7 +78,7 @@ class Communication:
         """
         return [self.now.barrier, self._in_turn.barrier] if self.size > 1 else []
 
-    def begin(self, tensor: Any) -> None:
+    def begin(self, tensor: torch.Tensor) -> None:
         """Sum ``tensor`` over all ranks, in place, while the caller goes on."""
         if not self._counted(tensor):
             return
@@ -92,7 +92,7 @@ class Communication:
             self._left += 1
         self._begun.put(tensor)
 
-    def follow(self, tensor: Any) -> None:
+    def follow(self, tensor: torch.Tensor) -> None:
         """As ``begin``, for a caller that has nothing else to do: on CPUs it is over at the return, and no
         other thread has to be woken.
         """
@@ -102,7 +102,7 @@ class Communication:
             self.wait()
             self._in_turn.all_reduce(tensor, "sum")
 
-    def _counted(self, tensor: Any) -> bool:
+    def _counted(self, tensor: torch.Tensor) -> bool:
         """Count it; whether there are other ranks."""
         self.reductions += 1
         self.reduced_bytes += tensor.numel() * tensor.element_size()
@@ -130,11 +130,11 @@ class Communication:
                     self._changed.notify_all()
 
 
-def _store(ranks: Ranks) -> Any:
+def _store(ranks: Ranks) -> Store:
     kind, _, place = ranks.store.partition("://")
     timeout = timedelta(seconds=ranks.timeout_seconds)
     if kind == "file":
-        store: Any = c10d.FileStore(place, ranks.world_size)
+        store: Store = c10d.FileStore(place, ranks.world_size)
     else:
         host, _, port = place.rpartition(":")
         serves = ranks.rank == 0
@@ -143,7 +143,7 @@ def _store(ranks: Ranks) -> Any:
     return store
 
 
-def _engine(ranks: Ranks, name: str, store: Any, place: int) -> Engine:
+def _engine(ranks: Ranks, name: str, store: Store, place: int) -> Engine:
     timeout = timedelta(seconds=ranks.timeout_seconds)
     if name in _OF_TORCH:
         return Native(name, store, ranks.rank, ranks.world_size, timeout)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 from ..random_state import DRAWING_IN_PLACE
-from ..seams import Seams
+from ..seams import Args, Call, Kwargs, Seams
 from .losses import HERE, TORCH
 from .streams import Streams
 
@@ -41,9 +40,9 @@ class Drawing:
             seams.replace(owner, "get_rng_state", self._around_get)
             seams.replace(owner, "set_rng_state", self._around_set)
 
-    def _around(self, rows: Callable[[tuple[Any, ...], dict[str, Any]], int]) -> Callable[[Any], Any]:
-        def around(original: Any) -> Any:
-            def draw(*args: Any, **kwargs: Any) -> Any:
+    def _around(self, rows: Callable[[Args, Kwargs], int]) -> Callable[[Call], Call]:
+        def around(original: Call) -> Call:
+            def draw(*args: object, **kwargs: object) -> object:
                 if not self._streams.layers_alone or rows(args, kwargs) == self._samples():
                     return original(*args, **kwargs)
                 with self._streams.shared():
@@ -53,14 +52,14 @@ class Drawing:
 
         return around
 
-    def _around_get(self, original: Any) -> Any:
-        def get_rng_state() -> Any:
+    def _around_get(self, original: Call) -> Call:
+        def get_rng_state() -> object:
             return self._streams.kept() if self._streams.begun and _asked_by_script() else original()
 
         return get_rng_state
 
-    def _around_set(self, original: Any) -> Any:
-        def set_rng_state(new_state: Any) -> None:
+    def _around_set(self, original: Call) -> Call:
+        def set_rng_state(new_state: torch.Tensor) -> None:
             if self._streams.begun and _asked_by_script():
                 self._streams.take_up(new_state)
             else:
@@ -74,7 +73,7 @@ def _asked_by_script() -> bool:
     return not sys._getframe(2).f_code.co_filename.startswith((HERE, TORCH))
 
 
-def _first(value: Any) -> int:
+def _first(value: object) -> int:
     if torch.is_tensor(value):
         return int(value.shape[0]) if value.dim() else 0
     if isinstance(value, (list, tuple)):
@@ -82,17 +81,17 @@ def _first(value: Any) -> int:
     return int(value) if isinstance(value, int) else -1
 
 
-def _of_size(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+def _of_size(args: Args, kwargs: Kwargs) -> int:
     return _first(args[0] if args else kwargs.get("size", ()))
 
 
-def _of_tensor(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+def _of_tensor(args: Args, kwargs: Kwargs) -> int:
     """The rows of a parameter are no samples, whatever their number."""
     if args and isinstance(args[0], torch.nn.Parameter):
         return -1
     return _first(args[0] if args else next(iter(kwargs.values()), ()))
 
 
-def _of_randint(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+def _of_randint(args: Args, kwargs: Kwargs) -> int:
     sizes = [value for value in args if isinstance(value, (list, tuple))]
     return _first(sizes[0] if sizes else kwargs.get("size", ()))

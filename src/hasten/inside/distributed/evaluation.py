@@ -15,12 +15,12 @@ import weakref
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 
+from ..seams import Args, Call, Kwargs
 from ..structures import map_tensors
-from ..training import Call
 from .asked import Asked, tensors_among
 from .communication import Communication
 from .fingerprint import StateDigest
@@ -54,17 +54,17 @@ class SharedEvaluation:
         self, communication: Communication, in_step: Callable[[], bool], fail: Callable[[str], NoReturn]
     ) -> None:
         self._communication, self._in_step, self._fail = communication, in_step, fail
-        self._states: weakref.WeakKeyDictionary[Any, StateDigest] = weakref.WeakKeyDictionary()
+        self._states: weakref.WeakKeyDictionary[torch.nn.Module, StateDigest] = weakref.WeakKeyDictionary()
         self._ways: dict[tuple[int, int], _Way] = {}  # by place in the script, and kind of call
         self._apart: set[int] = set()  # places from which ranks ask different things; the same in all ranks
-        self._trained: weakref.WeakSet[Any] = weakref.WeakSet()  # roots whose state was read since training
+        self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()  # whose state was read since
         self.shared = 0  # passes
 
     def trained(self) -> None:
         """There was a training step since the last call: what is known of the roots' state is out of date."""
         self._trained.clear()
 
-    def run(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(self, root: torch.nn.Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         place = _place(root)
         if self._communication.size == 1 or self._in_step() or place in self._apart:
             return call(*args, **kwargs)
@@ -95,7 +95,7 @@ class SharedEvaluation:
         return slice_of(whole, self._communication.rank, self._communication.size)
 
     # ---- a call that is computed by all, whole and in parts
-    def _prove(self, root: Any, call: Call, asked: Asked, way: _Way) -> Any:
+    def _prove(self, root: torch.nn.Module, call: Call, asked: Asked, way: _Way) -> object:
         """The whole output. From now on calls of this kind are shared if their parts give the same."""
         watch = Undisturbed(root, asked.tensors)
         expected = call(*asked.args, **asked.kwargs)
@@ -111,7 +111,7 @@ class SharedEvaluation:
         way.shares = not reason
         return expected
 
-    def _why_not(self, call: Call, asked: Asked, watch: Undisturbed, expected: Any, out: bool) -> str:
+    def _why_not(self, call: Call, asked: Asked, watch: Undisturbed, expected: object, out: bool) -> str:
         """Why its parts do not give the same; equal in all ranks. ``out``: it is out of the question."""
         if not self._all(not out and watch.holds()):
             return "are not made of rows alone, or computing them leaves something behind"
@@ -125,7 +125,7 @@ class SharedEvaluation:
             return "depend on the other samples of a batch"
         return ""
 
-    def _tried(self, call: Call, asked: Asked, part: Slice) -> tuple[Any, bool]:
+    def _tried(self, call: Call, asked: Asked, part: Slice) -> tuple[object, bool]:
         """The output of a part, and whether it can be used: the model took that number of rows, and drew no
         random numbers.
         """
@@ -144,7 +144,7 @@ class SharedEvaluation:
         return output, watch.holds()
 
     # ---- a call of which each computes its part
-    def _share(self, call: Call, asked: Asked, way: _Way) -> Any:
+    def _share(self, call: Call, asked: Asked, way: _Way) -> object:
         part = self._part(asked.whole)
         output, well = self._tried(call, asked, part)
         forms = self._told(form_of(output, part.stop - part.start) if well else 0)
@@ -154,12 +154,12 @@ class SharedEvaluation:
         self.shared += 1
         return self._gathered(output, asked.whole)
 
-    def _gathered(self, output: Any, whole: int) -> Any:
+    def _gathered(self, output: object, whole: int) -> object:
         size = self._communication.size
         parts = [slice_of(whole, rank, size) for rank in range(size)]
         longest = max(part.stop - part.start for part in parts)
 
-        def gather(tensor: Any) -> Any:
+        def gather(tensor: torch.Tensor) -> torch.Tensor:
             padded = tensor
             if len(tensor) < longest:
                 padded = tensor.new_zeros((longest, *tensor.shape[1:]))
@@ -170,7 +170,7 @@ class SharedEvaluation:
         return map_tensors(torch, output, gather)
 
 
-def _place(root: Any) -> int:
+def _place(root: torch.nn.Module) -> int:
     """A number for the line, of the script or of its libraries, that makes the call."""
     line = next((f"{frame.f_code.co_filename}:{frame.f_lineno}" for frame in callers()), "")
     return zlib.crc32(f"{type(root).__qualname__} {line}".encode())

@@ -38,13 +38,13 @@ class Incomparable(Exception):
     """A value that cannot be compared between ranks."""
 
 
-def digest_of(parts: Iterable[Any]) -> int:
+def digest_of(parts: Iterable[object]) -> int:
     """Of numbers and texts; not 0."""
     told = hashlib.blake2b(repr(list(parts)).encode(), digest_size=_BYTES).digest()
     return int.from_bytes(told, "big") or 1
 
 
-def value_of(leaf: Any) -> tuple[Any, ...]:
+def value_of(leaf: Any) -> tuple[object, ...]:
     """What distinguishes a call's ``leaf`` from any other. Raises Incomparable."""
     if torch.is_tensor(leaf):
         return (str(leaf.dtype), tuple(leaf.shape), leaf.device.type, content_of(leaf))
@@ -56,16 +56,16 @@ def value_of(leaf: Any) -> tuple[Any, ...]:
     raise Incomparable(type(leaf).__qualname__)
 
 
-def content_of(tensor: Any) -> int:
+def content_of(tensor: torch.Tensor) -> int:
     """Of its values alone, on whatever device they are. Raises Incomparable for other kinds of tensors."""
     if not is_plain(tensor):
         raise Incomparable(type(tensor).__qualname__)
-    plain: Any = tensor.detach().resolve_conj().resolve_neg().contiguous().cpu()
+    plain = tensor.detach().resolve_conj().resolve_neg().contiguous().cpu()
     many = plain.numel() * plain.element_size()
     return zlib.crc32((ctypes.c_char * many).from_address(plain.data_ptr())) if many else 0
 
 
-def is_plain(tensor: Any) -> bool:
+def is_plain(tensor: torch.Tensor) -> bool:
     """Whether it is nothing but its elements in memory."""
     known = type(tensor) in (torch.Tensor, torch.nn.Parameter)
     return known and tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_meta
@@ -75,10 +75,10 @@ class StateDigest:
     """A digest of what determines a module's outputs besides its inputs: flags, parameters, buffers."""
 
     def __init__(self) -> None:
-        self._seen: list[Any] = []
+        self._seen: list[tuple[int, int, torch.Size]] = []
         self._content: list[int] = []
 
-    def of(self, root: Any, trained: bool) -> int:
+    def of(self, root: torch.nn.Module, trained: bool) -> int:
         """``trained``: its parameters may have changed in ways that leave no trace. Tensors that seem
         unchanged are looked at in a few places only. Raises Incomparable.
         """
@@ -95,9 +95,9 @@ class StateDigest:
         return digest_of([*flags, *self._content, *_samples(tensors)])
 
 
-def _samples(tensors: list[Any]) -> list[Any]:
+def _samples(tensors: list[torch.Tensor]) -> list[int]:
     """Digests of a few elements of all of them, by their dtypes and devices."""
-    chosen: dict[Any, list[Any]] = {}
+    chosen: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
     for tensor in tensors:
         flat = tensor.detach().reshape(-1) if tensor.is_contiguous() else tensor.detach().flatten()
         place = (tensor.dtype, tensor.device)

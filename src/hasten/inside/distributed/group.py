@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -24,6 +24,13 @@ _OPS = {
 _ASKED_BY_COMPILER = {"rank", "size", "getRank", "getSize", "name", "getBackendName"}
 
 
+class Rooted(Protocol):
+    """Options of a collective that has a root."""
+
+    rootRank: int
+
+
+Tensors = Sequence[torch.Tensor]
 _Group: Any = dist.ProcessGroup  # whose stubs know one signature of each
 _Kind = TypeVar("_Kind", bound=type)
 
@@ -81,27 +88,27 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
     abort = shutdown
 
     # ---- collectives
-    def allreduce(self, tensors: Sequence[Any], opts: Any = None) -> Any:
+    def allreduce(self, tensors: Tensors, opts: object = None) -> dist.Work:
         op = _op(opts)
         return self._each(tensors, lambda tensor: self._engine.all_reduce(tensor, op))
 
     allreduce_coalesced = allreduce
 
-    def reduce(self, tensors: Sequence[Any], opts: Any) -> Any:
+    def reduce(self, tensors: Tensors, opts: Rooted) -> dist.Work:
         """All ranks compute it; all but the root leave their tensors unchanged."""
         op = _op(opts)
 
-        def act(tensor: Any) -> None:
+        def act(tensor: torch.Tensor) -> None:
             result = tensor if self._rank == opts.rootRank else tensor.clone()
             self._engine.all_reduce(result, op)
 
         return self._each(tensors, act)
 
-    def broadcast(self, tensors: Sequence[Any], opts: Any = None) -> Any:
+    def broadcast(self, tensors: Tensors, opts: Rooted | None = None) -> dist.Work:
         root = 0 if opts is None else opts.rootRank
         return self._each(tensors, lambda tensor: self._engine.broadcast(tensor, root))
 
-    def allgather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any = None) -> Any:
+    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: object = None) -> dist.Work:
         def act() -> None:
             for output, given in zip(outputs, inputs, strict=True):
                 for part, one in zip(output, self._gathered(given), strict=True):
@@ -109,11 +116,13 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
 
         return self._done(act, outputs)
 
-    def allgather_coalesced(self, outputs: Any, inputs: Sequence[Any], opts: Any = None) -> Any:
+    def allgather_coalesced(
+        self, outputs: Sequence[Tensors], inputs: Tensors, opts: object = None
+    ) -> dist.Work:
         """``outputs``: for each rank, one tensor for each of ``inputs``."""
         return self.allgather(list(zip(*outputs, strict=True)), inputs)
 
-    def all_gather_single(self, output: Any, given: Any, opts: Any = None) -> Any:
+    def all_gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: object = None) -> dist.Work:
         def act() -> None:
             output.copy_(self._gathered(given).view(output.shape))
 
@@ -122,13 +131,13 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
     _allgather_base = all_gather_single
 
     def allgather_into_tensor_coalesced(
-        self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any = None
-    ) -> Any:
+        self, outputs: Tensors, inputs: Tensors, opts: object = None
+    ) -> dist.Work:
         for output, given in zip(outputs, inputs, strict=True):
             self.all_gather_single(output, given)
         return self._done(lambda: None, list(outputs))
 
-    def gather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
+    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Rooted) -> dist.Work:
         def act() -> None:
             found = self._gathered(inputs[0])
             if self._rank == opts.rootRank:
@@ -137,7 +146,7 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
 
         return self._done(act, outputs)
 
-    def scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Any:
+    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Rooted) -> dist.Work:
         def act() -> None:
             shape = (self._size, *outputs[0].shape)
             parts = outputs[0].new_empty(shape)
@@ -148,7 +157,9 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
 
         return self._done(act, outputs)
 
-    def reduce_scatter_single(self, output: Any, given: Any, opts: Any = None) -> Any:
+    def reduce_scatter_single(
+        self, output: torch.Tensor, given: torch.Tensor, opts: object = None
+    ) -> dist.Work:
         op = _op(opts)
 
         def act() -> None:
@@ -162,13 +173,13 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
     _reduce_scatter_base = reduce_scatter_single
 
     def reduce_scatter_tensor_coalesced(
-        self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any = None
-    ) -> Any:
+        self, outputs: Tensors, inputs: Tensors, opts: object = None
+    ) -> dist.Work:
         for output, given in zip(outputs, inputs, strict=True):
             self.reduce_scatter_single(output, given, opts)
         return self._done(lambda: None, list(outputs))
 
-    def reduce_scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Any:
+    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: object) -> dist.Work:
         op = _op(opts)
 
         def act() -> None:
@@ -179,7 +190,7 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
 
         return self._done(act, outputs)
 
-    def alltoall(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any = None) -> Any:
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: object = None) -> dist.Work:
         """By broadcasting everything to all ranks: simple, and expensive for large tensors."""
 
         def act() -> None:
@@ -198,16 +209,16 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
 
     def alltoall_base(
         self,
-        output: Any,
-        given: Any,
+        output: torch.Tensor,
+        given: torch.Tensor,
         output_sizes: Sequence[int],
         input_sizes: Sequence[int],
-        opts: Any = None,
-    ) -> Any:
+        opts: object = None,
+    ) -> dist.Work:
         """Rows of ``given`` for each rank; no sizes: as many for each."""
         mine = output if output.is_contiguous() else torch.empty_like(output).contiguous()
-        outputs = list(mine.split(list(output_sizes) or len(output) // self._size))
-        inputs = list(given.contiguous().split(list(input_sizes) or len(given) // self._size))
+        outputs = list(torch.split(mine, list(output_sizes) or len(output) // self._size))
+        inputs = list(torch.split(given.contiguous(), list(input_sizes) or len(given) // self._size))
         self.alltoall(outputs, inputs)
 
         def act() -> None:
@@ -218,24 +229,24 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
 
     all_to_all_single = alltoall_base
 
-    def barrier(self, opts: Any = None) -> Any:
+    def barrier(self, opts: object = None) -> dist.Work:
         return self._done(self._engine.barrier if self._size > 1 else lambda: None, [])
 
     # ---- from one rank to one other
-    def send(self, tensors: Sequence[Any], receiver: int, tag: int = 0) -> Any:
+    def send(self, tensors: Tensors, receiver: int, tag: int = 0) -> dist.Work:
         return self._pairs.send(tensors, receiver, tag)
 
-    def recv(self, tensors: Sequence[Any], sender: int, tag: int = 0) -> Any:
+    def recv(self, tensors: Tensors, sender: int, tag: int = 0) -> dist.Work:
         return self._pairs.receive(tensors, sender, tag)
 
-    def recv_anysource(self, *_: Any) -> Any:
+    def recv_anysource(self, *_: object) -> NoReturn:
         raise NotImplementedError(
             f"{self._name} receives from a rank that is named only: say recv(tensor, src), or make a group "
             "that takes from any by dist.new_group(backend='gloo')"
         )
 
     # ---- means
-    def _gathered(self, tensor: Any) -> Any:
+    def _gathered(self, tensor: torch.Tensor) -> torch.Tensor:
         """One row for each rank."""
         rows = torch.empty((self._size, *tensor.shape), dtype=tensor.dtype)
         if self._size == 1:
@@ -244,7 +255,7 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
             self._engine.all_gather(rows, tensor.contiguous())
         return rows
 
-    def _each(self, tensors: Sequence[Any], act: Callable[[Any], None]) -> Any:
+    def _each(self, tensors: Tensors, act: Callable[[torch.Tensor], None]) -> dist.Work:
         """Call ``act`` with each tensor, contiguous as the engine needs it, in place."""
 
         def acts() -> None:
@@ -258,15 +269,15 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
 
         return self._done(acts, list(tensors))
 
-    def _done(self, act: Callable[[], None], result: Any) -> Any:
+    def _done(self, act: Callable[[], None], result: object) -> dist.Work:
         with self._in_turn, torch.no_grad():
             act()
-        future: Future[Any] = Future()
+        future: Future[object] = Future()
         future.set_result(result)
         return work_from(future)
 
 
-def _op(opts: Any) -> str:
+def _op(opts: object) -> str:
     """Its name for an engine. A ``ReduceOp`` has a kind and perhaps a factor; torch also passes kinds."""
     given = getattr(opts, "reduceOp", _Op.SUM)
     kind: Any = given if isinstance(given, _Op) else given.op

@@ -15,7 +15,6 @@ import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from ..sandbox import landlock
 from ..sandbox.containment import die_with_parent
@@ -31,7 +30,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal
 _NICE = 10  # the training goes first
 
 
-def make_harmless(kept: int, seconds: int, stop: Callable[[str], Any]) -> None:
+def make_harmless(kept: int, seconds: int, stop: Callable[[str], object]) -> None:
     """``kept``: a descriptor that stays open; after ``seconds`` this process is killed. ``stop`` is called,
     with the reason, before anything would be written, and must end the process.
     """
@@ -86,10 +85,10 @@ def _open_anew(number: int) -> None:
 class _Guard:
     """An audit hook: stops the process before Python has an effect outside."""
 
-    def __init__(self, stop: Callable[[str], Any]) -> None:
+    def __init__(self, stop: Callable[[str], object]) -> None:
         self._stop = stop
 
-    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def __call__(self, event: str, arguments: tuple[object, ...]) -> None:
         if event == "open":
             path, _, flags = arguments
             if not isinstance(path, int) and isinstance(flags, int) and flags & _WRITING:

@@ -11,9 +11,10 @@ import os
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any
+from typing import TypeGuard
 
 import torch
+from torch.autograd.graph import Node
 
 from ..package import INSIDE
 
@@ -24,7 +25,7 @@ HERE = INSIDE + os.sep
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 
-def losses_at(given: Any) -> list[Any]:
+def losses_at(given: object) -> list[torch.Tensor]:
     """Tensors of one number: those that backward was called on, ``given``, and those that they come from, in
     the calling functions' variables. The same in all ranks that run the same script.
     """
@@ -38,14 +39,14 @@ def losses_at(given: Any) -> list[Any]:
     return found[:MOST]
 
 
-def make_global(losses: Sequence[Any], values: Sequence[float]) -> None:
+def make_global(losses: Sequence[torch.Tensor], values: Sequence[float]) -> None:
     """Not by autograd, whose graph is freed by now."""
     with torch.no_grad():
         for loss, value in zip(losses, values, strict=False):
             loss.data.fill_(value)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[torch.Tensor]:
     return (
         torch.is_tensor(value)
         and value.grad_fn is not None
@@ -54,9 +55,9 @@ def _is_number(value: Any) -> bool:
     )
 
 
-def _behind(nodes: list[Any]) -> set[Any]:
+def _behind(nodes: list[Node | None]) -> set[Node | None]:
     """The nodes of a graph nearest to its ends."""
-    found: dict[Any, None] = {}
+    found: dict[Node | None, None] = {}
     waiting = list(nodes)
     while waiting and len(found) < _NODES:
         node = waiting.pop(0)

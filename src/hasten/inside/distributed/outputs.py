@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import torch
 
@@ -24,7 +23,7 @@ class Undisturbed:
     ``root``, if one is given.
     """
 
-    def __init__(self, root: Any, tensors: list[Any]) -> None:
+    def __init__(self, root: torch.nn.Module | None, tensors: list[torch.Tensor]) -> None:
         self._streams = state_of_streams(torch)
         self._root, self._tensors = root, tensors
         self._before = self._state()
@@ -48,7 +47,7 @@ class Undisturbed:
         before = self._before
         return before is not None and before == self._state()
 
-    def _state(self) -> Any:
+    def _state(self) -> object:
         """None where it cannot be told."""
         try:
             versions = [_version(tensor) for tensor in self._tensors]
@@ -58,7 +57,7 @@ class Undisturbed:
             return None
 
 
-def _state_of(module: Any) -> Any:
+def _state_of(module: torch.nn.Module) -> object:
     held = [*own_parameters(module).items(), *own_buffers(module).items()]
     own = {name: value for name, value in vars(module).items() if name not in _OF_TORCH}
     return [(name, _version(t)) for name, t in held], module.training, state_of(own, 3)
@@ -67,28 +66,28 @@ def _state_of(module: Any) -> Any:
 _OF_TORCH = frozenset(vars(torch.nn.Module()))
 
 
-def _version(tensor: Any) -> Any:
+def _version(tensor: torch.Tensor | None) -> tuple[int, int] | None:
     return None if tensor is None else (id(tensor), 0 if tensor.is_inference() else tensor._version)
 
 
-def is_made_of_rows(output: Any, rows: int, memory: set[int]) -> bool:
+def is_made_of_rows(output: object, rows: int, memory: set[int]) -> bool:
     """Whether it is nothing but new tensors with a row for each sample, which share no memory."""
     places = [_memory(tensor) for tensor in tensors_of(torch, output)] if form_of(output, rows) else []
     return bool(places) and len(set(places)) == len(places) and not memory & set(places)
 
 
-def form_of(output: Any, rows: int) -> int:
+def form_of(output: object, rows: int) -> int:
     """Equal for outputs of the same structure, all of whose tensors have a row for each sample; 0 for one
     that holds anything else, such as a number.
     """
-    parts: list[Any] = []
+    parts: list[object] = []
 
-    def look(value: Any) -> bool:
+    def look(value: object) -> bool:
         leaves, form = tree_flatten(value)
         parts.append(str(form))
         return all(look_at(leaf) for leaf in leaves)
 
-    def look_at(leaf: Any) -> bool:
+    def look_at(leaf: object) -> bool:
         if torch.is_tensor(leaf):
             parts.append((str(leaf.dtype), tuple(leaf.shape[1:]), leaf.device.type))
             return is_plain(leaf) and is_of(leaf, rows)
@@ -104,13 +103,13 @@ def form_of(output: Any, rows: int) -> int:
     return digest_of(parts) if look(output) else 0
 
 
-def is_same(found: Any, expected: Any) -> bool:
+def is_same(found: object, expected: object) -> bool:
     """Whether they are equal up to rounding."""
     pairs = zip(tensors_of(torch, found), tensors_of(torch, expected), strict=True)
     return all(_is_close(a, b) for a, b in pairs)
 
 
-def _is_close(a: Any, b: Any) -> bool:
+def _is_close(a: torch.Tensor, b: torch.Tensor) -> bool:
     if not (a.is_floating_point() or a.is_complex()):
         return torch.equal(a, b)
     alike = (a == b) | (a.isnan() & b.isnan())
@@ -121,5 +120,5 @@ def _is_close(a: Any, b: Any) -> bool:
     return not apart.numel() or float(apart.max()) <= _SAME.get(kind, _SAME_OTHERWISE) * largest
 
 
-def _memory(tensor: Any) -> int:
+def _memory(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage().data_ptr())

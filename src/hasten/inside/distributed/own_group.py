@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from ..job import OwnGroup
-from ..seams import Seams
+from ..seams import Call, Seams
 from .register import ENGINES, register
 
 _OURS = {"mpi": "mpi4py", **{name: name for name in ENGINES}}
@@ -21,8 +20,8 @@ def find_backends(seams: Seams, own: OwnGroup) -> None:
     """
     instead = own.backend
 
-    def beginning(original: Any) -> Any:
-        def init_process_group(backend: Any = None, *others: Any, **options: Any) -> Any:
+    def beginning(original: Call) -> Call:
+        def init_process_group(backend: object = None, *others: object, **options: object) -> object:
             asked = str(backend).lower()
             if asked == "mpi" and not dist.is_mpi_available():  # it tells ranks their numbers by itself
                 options.pop("rank", None)
@@ -36,10 +35,10 @@ def find_backends(seams: Seams, own: OwnGroup) -> None:
 
         return init_process_group
 
-    def adding(original: Any) -> Any:
+    def adding(original: Call) -> Call:
         def new_group(
-            ranks: Any = None, timeout: Any = None, backend: Any = None, *more: Any, **kw: Any
-        ) -> Any:
+            ranks: object = None, timeout: object = None, backend: object = None, *more: object, **kw: object
+        ) -> object:
             return original(ranks, timeout, backend and _found(backend, instead), *more, **kw)
 
         return new_group
@@ -49,13 +48,14 @@ def find_backends(seams: Seams, own: OwnGroup) -> None:
         seams.replace(owner, "new_group", adding)
 
 
-def _at(port: int, method: Any) -> Any:
+def _at(port: int, method: object) -> object:
     """``method`` with that port, where it names one: "tcp://HOST:PORT"."""
-    named = isinstance(method, str) and method.startswith("tcp://")
-    return f"{method.rpartition(':')[0]}:{port}" if named else method
+    if isinstance(method, str) and method.startswith("tcp://"):
+        return f"{method.rpartition(':')[0]}:{port}"
+    return method
 
 
-def _found(backend: Any, instead: str) -> Any:
+def _found(backend: object, instead: str) -> object:
     """What to hand to torch in place of ``backend``; it is registered by then."""
     name = str(backend or "").lower()
     for_gpus = torch.cuda.is_available() and ("nccl" in name or not name)

@@ -6,11 +6,16 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ..internals.groups import c10d
+import torch.distributed as dist
 
-_Work: Any = c10d.Work
+from ..internals.groups import Store, c10d
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Begin = Callable[[dist.ProcessGroup], dist.Work]
 
 
 class Pairs:
@@ -18,16 +23,16 @@ class Pairs:
     another in any order, as with Gloo.
     """
 
-    def __init__(self, store: Any, rank: int, timeout: timedelta) -> None:
+    def __init__(self, store: Store, rank: int, timeout: timedelta) -> None:
         self._store, self._rank, self._timeout = store, rank, timeout
         self._lines: dict[str, _Line] = {}
 
-    def send(self, tensors: Sequence[Any], receiver: int, tag: int) -> Any:
+    def send(self, tensors: Sequence[Tensor], receiver: int, tag: int) -> _Pending:
         given = [tensor.detach().contiguous() for tensor in tensors]
         line = self._line(f"{self._rank}-{receiver}", receiver, 0)
         return line.ask(lambda group: group.send(given, 1, tag), lambda: None)
 
-    def receive(self, tensors: Sequence[Any], sender: int, tag: int) -> Any:
+    def receive(self, tensors: Sequence[Tensor], sender: int, tag: int) -> _Pending:
         plain = [tensor.detach().contiguous() for tensor in tensors]
 
         def come() -> None:
@@ -49,40 +54,41 @@ class Pairs:
 class _Line:
     """One direction between two ranks. A thread of its own makes the group, which waits for both ranks."""
 
-    def __init__(self, store: Any, side: int, timeout: timedelta) -> None:
+    def __init__(self, store: Store, side: int, timeout: timedelta) -> None:
         self._store, self._side, self._timeout = store, side, timeout
-        self._asked: queue.SimpleQueue[tuple[Callable[[Any], Any], _Pending]] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[tuple[Begin, _Pending]] = queue.SimpleQueue()
         threading.Thread(target=self._work, name="hasten pair", daemon=True).start()
 
-    def ask(self, begin: Callable[[Any], Any], end: Callable[[], None]) -> Any:
+    def ask(self, begin: Begin, end: Callable[[], None]) -> _Pending:
         """Call ``begin`` with the group; the returned work calls ``end`` when it was waited for."""
         pending = _Pending(end)
         self._asked.put((begin, pending))
         return pending
 
     def _work(self) -> None:
-        group: Any = None
+        group: dist.ProcessGroup | None = None
         while True:
             begin, pending = self._asked.get()
             try:
                 if group is None:
                     group = c10d.ProcessGroupGloo(self._store, self._side, 2, self._timeout)
+                assert group is not None
                 pending.begun(begin(group))
             except Exception as error:
                 pending.failed(error)
 
 
-class _Pending(_Work):  # type: ignore[misc]
+class _Pending(dist.Work):
     """A work that begins once its group is made."""
 
     def __init__(self, end: Callable[[], None]) -> None:
         super().__init__()
         self._end = end
         self._began = threading.Event()
-        self._inner: Any = None
+        self._inner: dist.Work | None = None
         self._error: Exception | None = None
 
-    def begun(self, inner: Any) -> None:
+    def begun(self, inner: dist.Work) -> None:
         self._inner = inner
         self._began.set()
 
@@ -94,6 +100,7 @@ class _Pending(_Work):  # type: ignore[misc]
         self._began.wait()
         if self._error is not None:
             raise self._error
+        assert self._inner is not None
         done = bool(self._inner.wait(timeout) if timeout else self._inner.wait())
         self._end()
         return done

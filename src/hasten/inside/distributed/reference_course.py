@@ -19,6 +19,7 @@ from ..guarding.course import (
     as_line,
     read_events,
 )
+from ..seams import Call
 from ..training import Training
 
 _SAMPLED = 16  # elements of each parameter's gradient
@@ -54,7 +55,7 @@ class ReferenceCourse:
     def script_ended(self) -> None:
         self._came(Event(END, self.steps, ()))
 
-    def _stepping(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _stepping(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         if self._file is not None:
             self._came(Event(EVALUATED, self.steps, [float(self._evaluations)]))
         self._evaluations = 0
@@ -63,8 +64,8 @@ class ReferenceCourse:
         self._came(Event("learning rates", self.steps, rates))
         self._came(Event("gradient", self.steps, _sketch(optimizer)))
 
-    def _around_plateau(self, original: Any) -> Any:
-        def step(scheduler: Any, metrics: Any, *args: Any, **kwargs: Any) -> Any:
+    def _around_plateau(self, original: Call) -> Call:
+        def step(scheduler: object, metrics: Any, *args: object, **kwargs: object) -> object:
             self._came(Event("metric", self.steps, [float(metrics)]))
             return original(scheduler, metrics, *args, **kwargs)
 
@@ -90,7 +91,7 @@ class ReferenceCourse:
             self._different(_in_words(expected, event, far))
 
 
-def _sketch(optimizer: Any) -> list[float]:
+def _sketch(optimizer: torch.optim.Optimizer) -> list[float]:
     """The norm of each gradient, and some of its elements."""
     found: list[float] = []
     with torch.no_grad():

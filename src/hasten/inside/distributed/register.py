@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from functools import cache, partial
-from typing import Any
 
 import torch.distributed as dist
 
-from ..seams import Seams
+from ..internals.groups import Store
+from ..seams import Call, Seams
 from .backends.ccl import Ccl
 from .backends.engine import Engine
 from .backends.mpi import Mpi
@@ -17,7 +17,11 @@ from .backends.shm import Shm
 from .group import CollectiveGroup
 from .pairs import Pairs
 
-ENGINES: dict[str, Callable[[Any, int, int, timedelta], Engine]] = {"shm": Shm, "mpi4py": Mpi, "ccl": Ccl}
+ENGINES: dict[str, Callable[[Store, int, int, timedelta], Engine]] = {
+    "shm": Shm,
+    "mpi4py": Mpi,
+    "ccl": Ccl,
+}
 """By the name that torch.distributed knows it by: "mpi" is torch's own, in builds of torch with MPI."""
 
 
@@ -38,8 +42,10 @@ def _watch_barriers() -> None:
         Seams().replace(owner, "monitored_barrier", _around_barrier)
 
 
-def _around_barrier(original: Any) -> Any:
-    def monitored_barrier(group: Any = None, *others: Any, **options: Any) -> Any:
+def _around_barrier(original: Call) -> Call:
+    def monitored_barrier(
+        group: dist.ProcessGroup | None = None, *others: object, **options: object
+    ) -> object:
         """Of Gloo alone by torch; ours name who is missing in any barrier."""
         ours = dist.is_initialized() and dist.get_backend(group) in ENGINES
         return dist.barrier(group) if ours else original(group, *others, **options)
@@ -47,7 +53,7 @@ def _around_barrier(original: Any) -> Any:
     return monitored_barrier
 
 
-def _group(name: str, store: Any, rank: int, size: int, timeout: timedelta) -> CollectiveGroup:
+def _group(name: str, store: Store, rank: int, size: int, timeout: timedelta) -> CollectiveGroup:
     """What torch calls for a new group."""
     engine = ENGINES[name](store, rank, size, timeout)
     return CollectiveGroup(name, engine, rank, size, Pairs(store, rank, timeout))

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -26,7 +26,8 @@ from ..observing.observer import Observer
 from ..random_state import fingerprint
 from ..samples.fetching import samples_of
 from ..samples.loader_override import LoaderOverride, workers
-from ..training import Call, Training
+from ..seams import Args, Call, Kwargs
+from ..training import Training
 from ..worker import own_files
 from .agreement import Agreement, plain
 from .aligned import AlignedDraws, quiet_recurrent, without_dropout
@@ -34,6 +35,9 @@ from .averaging import OutOfStep
 from .reference_course import ReferenceCourse
 from .slicing import key_of, slice_of
 from .this_rank import ThisRank
+
+if TYPE_CHECKING:
+    from ..internals.loaders import LoaderIterator
 
 _MOST_PASSES = 8  # backward passes that are compared
 _FILE = "one-process.pt"
@@ -64,7 +68,7 @@ class Rehearsal(ThisRank):
             findings = replace(findings, loss="sum")
         super().__init__(training, hooks, observer, ranks, findings, fail)
         self._keys: list[LoaderKey] = []
-        self._recorded: list[dict[int, Any]] = []  # gradients by parameter
+        self._recorded: list[dict[int, torch.Tensor]] = []  # gradients by parameter
         self._agreements: list[Agreement] = []
         self._digests: list[str] = []
         self._augments = self._cutting = False
@@ -87,8 +91,8 @@ class Rehearsal(ThisRank):
             self.share_batch_norm()
 
     # ---- the data: all of it is drawn, in every rank, and a part of it is kept
-    def _around_order(self, original: Any) -> Any:
-        def _next_index(iterator: Any) -> Any:
+    def _around_order(self, original: Call) -> Call:
+        def _next_index(iterator: LoaderIterator) -> object:
             cuts = self.slicer.cuts(iterator, torch.is_grad_enabled())
             if cuts and self._short and loaders.batches_given(iterator) >= _SHORT_BATCHES:
                 raise StopIteration
@@ -104,8 +108,8 @@ class Rehearsal(ThisRank):
 
         return _next_index
 
-    def _around_fetch(self, original: Any) -> Any:
-        def _next_data(iterator: Any) -> Any:
+    def _around_fetch(self, original: Call) -> Call:
+        def _next_data(iterator: LoaderIterator) -> object:
             self._cutting = self.slicer.cuts(iterator, torch.is_grad_enabled())
             self._draws.paused = True
             try:
@@ -116,7 +120,7 @@ class Rehearsal(ThisRank):
 
         return _next_data
 
-    def _samples(self, dataset: Any, indices: Sequence[Any], collate: Any) -> list[Any] | None:
+    def _samples(self, dataset: Any, indices: Sequence[Any], collate: Call) -> list[object] | None:
         if not self._cutting:
             return None
         before = fingerprint(torch)
@@ -128,7 +132,7 @@ class Rehearsal(ThisRank):
         mine = slice_of(len(indices), self.ranks.rank, self.ranks.world_size, self.findings.least)
         return list(samples[mine.start : mine.stop])
 
-    def _batch_came(self, batch: Any, iterator: Any) -> None:
+    def _batch_came(self, batch: object, iterator: LoaderIterator) -> None:
         super()._batch_came(batch, iterator)
         if self.slicer.cuts(iterator, torch.is_grad_enabled()):
             self._keys.append(key_of(iterator))
@@ -140,14 +144,14 @@ class Rehearsal(ThisRank):
     def _training_begins(self) -> None:
         """Everything keeps drawing from one stream, as in one process."""
 
-    def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _forward(self, root: torch.nn.Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         undo = quiet_recurrent(root)
         try:
             return super()._forward(root, call, args, kwargs)
         finally:
             undo()
 
-    def _evaluate(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _evaluate(self, root: torch.nn.Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         self._course.evaluated()
         return call(*args, **kwargs)
 
@@ -156,7 +160,7 @@ class Rehearsal(ThisRank):
             added = self.averaging.added()
             self._recorded.append({number: plain(gradient) for number, gradient in added.items()})
 
-    def _end_pass(self, losses: list[Any], kept: bool) -> None:
+    def _end_pass(self, losses: list[torch.Tensor], kept: bool) -> None:
         number = len(self._agreements)
         try:
             super()._end_pass(losses, kept)
@@ -272,7 +276,7 @@ class Rehearsal(ThisRank):
         remarks = tuple(self._remarks())
         return replace(self.findings, loss=loss, refusals=tuple(refusals), remarks=remarks)
 
-    def _parts(self) -> list[Any]:
+    def _parts(self) -> list[torch.nn.Module]:
         return [part for root in self.training.roots for part in root.modules()]
 
     def _precision(self, uses: Sequence[str]) -> str:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import weakref
 import zlib
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...records.ranks import LoaderKey
 from ..internals.loaders import dataset_of, indices_of, makes_batches, reads_indices
 from ..observing.identify import length_of
 from ..observing.loaders import tensors_in
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..internals.loaders import LoaderIterator
 
 _BATCHES_REMEMBERED = 8  # more than any library fetches ahead in the main process
 
@@ -33,6 +39,10 @@ class Slice:
         return (self.stop - self.start) / self.whole if self.counts else 0.0
 
 
+Ordered = deque[tuple[Slice, Sequence[object]]]
+"""Batches that were ordered and have not come, each with the indices of all its samples."""
+
+
 def slice_of(whole: int, rank: int, size: int, least: int = 1) -> Slice:
     """A rank's part of ``whole`` samples. Parts that count differ by at most one sample, and none has fewer
     than ``least`` if there are that many; ranks for which nothing is left take the first ``least``.
@@ -43,7 +53,7 @@ def slice_of(whole: int, rank: int, size: int, least: int = 1) -> Slice:
     return Slice(whole * rank // counting, whole * (rank + 1) // counting, whole)
 
 
-def key_of(iterator: Any) -> LoaderKey:
+def key_of(iterator: LoaderIterator) -> LoaderKey:
     """The key of the loader that a DataLoader's iterator reads."""
     batches = indices_of(iterator)
     return LoaderKey(
@@ -64,22 +74,22 @@ class Slicer:
 
     def __init__(self, rank: int, size: int, loader: LoaderKey | None, least: int) -> None:
         self._rank, self._size, self._loader, self._least = rank, size, loader, least
-        self._decided: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
-        self._ordered: weakref.WeakKeyDictionary[Any, deque[tuple[Slice, Any]]] = weakref.WeakKeyDictionary()
-        self._came: deque[tuple[Slice, list[weakref.ref[Any]]]] = deque(maxlen=_BATCHES_REMEMBERED)
+        self._decided: weakref.WeakKeyDictionary[LoaderIterator, bool] = weakref.WeakKeyDictionary()
+        self._ordered: weakref.WeakKeyDictionary[LoaderIterator, Ordered] = weakref.WeakKeyDictionary()
+        self._came: deque[tuple[Slice, list[weakref.ref[Tensor]]]] = deque(maxlen=_BATCHES_REMEMBERED)
         self.current: Slice | None = None  # None: no batch was cut yet
-        self.indices: Any = ()  # of all samples of the batch that came last
+        self.indices: Sequence[object] = ()  # of all samples of the batch that came last
         self.fingerprint = 0
         self.batches = 0
         self.in_step = False
 
     # ---- a pass over the loader
-    def begins(self, iterator: Any) -> None:
+    def begins(self, iterator: LoaderIterator) -> None:
         """A new epoch of the same iterator, which may be read for another purpose now."""
         self._decided.pop(iterator, None)
         self._ordered.pop(iterator, None)
 
-    def cuts(self, iterator: Any, training: bool) -> bool:
+    def cuts(self, iterator: LoaderIterator, training: bool) -> bool:
         """Whether its batches are cut: it reads the training loader, and gradients were on when it began."""
         found = self._decided.get(iterator)
         if found is None:
@@ -88,11 +98,11 @@ class Slicer:
             self._decided[iterator] = found
         return found
 
-    def is_cut(self, iterator: Any) -> bool:
+    def is_cut(self, iterator: LoaderIterator) -> bool:
         """As ``cuts``, but False where that was not decided yet."""
         return bool(self._decided.get(iterator))
 
-    def cut(self, iterator: Any, indices: Any) -> Any:
+    def cut(self, iterator: LoaderIterator, indices: object) -> object:
         """This rank's part of a batch's indices."""
         if not isinstance(indices, (list, tuple)) or not indices:
             return indices
@@ -102,14 +112,14 @@ class Slicer:
         self.batches += 1
         return indices[mine.start : mine.stop]
 
-    def batch_came(self, batch: Any, iterator: Any) -> None:
+    def batch_came(self, batch: object, iterator: LoaderIterator) -> None:
         ordered = self._ordered.get(iterator)
         if ordered:
             mine, self.indices = ordered.popleft()
             self._came.append((mine, _seen_in(batch)))
             self.in_step = True
 
-    def put_in_place(self, part: Slice, batch: Any) -> None:
+    def put_in_place(self, part: Slice, batch: object) -> None:
         """The script gets ``batch``, which is ``part``, in place of the last one."""
         self._came[-1] = (part, _seen_in(batch))
 
@@ -119,7 +129,7 @@ class Slicer:
         return self._came[-1][0] if self._came else None
 
     # ---- the model's passes
-    def forward_begins(self, inputs: Any) -> None:
+    def forward_begins(self, inputs: object) -> None:
         """The model is about to see ``inputs``. They need not be of the last batch, since libraries fetch a
         batch ahead: take the batch that shares memory with them, else one of the same length.
         """
@@ -148,9 +158,9 @@ def _reads_the_same(loader: LoaderKey, other: LoaderKey) -> bool:
     return replace(other, sampler=loader.sampler) == loader
 
 
-def _seen_in(batch: Any) -> list[weakref.ref[Any]]:
+def _seen_in(batch: object) -> list[weakref.ref[Tensor]]:
     return [weakref.ref(tensor) for tensor in tensors_in(batch)[:8]]
 
 
-def _memory(tensor: Any) -> int:
+def _memory(tensor: Tensor) -> int:
     return int(tensor.untyped_storage().data_ptr())

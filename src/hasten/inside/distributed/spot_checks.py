@@ -14,12 +14,13 @@ import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from ...saying import say
 from ..internals.loaders import workers_of
+from ..seams import Call
 from .agreement import Agreement
 from .batch_norm import averaged_running_statistics
 from .forks import Fork, fork, have_memory
@@ -27,6 +28,7 @@ from .slicing import Slice
 from .step_apart import WIDTH, Alike, StepApart
 
 if TYPE_CHECKING:
+    from ..internals.loaders import LoaderIterator
     from .this_rank import ThisRank
 
 SHARE = 0.004  # of the time that all ranks have, for all checks but the first
@@ -70,7 +72,7 @@ class SpotChecks:
         self._passes, self._since_batch, self._per_batch = 0, 0, 1
         self._next, self._epoch_came = _FIRST, False
         self._spent, self._last_cost = 0.0, 0.0  # seconds of processor time of all ranks
-        self._fresh: weakref.WeakSet[Any] = weakref.WeakSet()  # iterators of loaders that begin anew
+        self._fresh: weakref.WeakSet[LoaderIterator] = weakref.WeakSet()  # those that begin anew
         self.done = 0
         self.last_proved = 0  # step
         self.apart: StepApart | None = None  # in a fork
@@ -119,19 +121,19 @@ class SpotChecks:
         return True
 
     # ---- with each batch
-    def around_reset(self, original: Any) -> Any:
+    def around_reset(self, original: Call) -> Call:
         """Wraps the reset of a loader's iterator, where an epoch begins."""
 
-        def _reset(iterator: Any, *args: Any, **kwargs: Any) -> Any:
+        def _reset(iterator: LoaderIterator, *args: object, **kwargs: object) -> object:
             self._fresh.add(iterator)
             return original(iterator, *args, **kwargs)
 
         return _reset
 
-    def around_next(self, original: Any) -> Any:
+    def around_next(self, original: Call) -> Call:
         """Wraps ``next`` of a loader's iterator."""
 
-        def __next__(iterator: Any) -> Any:
+        def __next__(iterator: LoaderIterator) -> object:
             cut = self._this_rank.slicer.is_cut
             if self.apart is not None:  # there is no other batch
                 if cut(iterator):
@@ -143,7 +145,7 @@ class SpotChecks:
 
         return __next__
 
-    def _came(self, iterator: Any, batch: Any) -> Any:
+    def _came(self, iterator: LoaderIterator, batch: object) -> object:
         """A batch that was cut has come: returns what the script gets. In a fork that is another batch."""
         self._per_batch, self._since_batch = self._since_batch or self._per_batch, 0
         if iterator in self._fresh:
@@ -155,7 +157,7 @@ class SpotChecks:
         self._next, self._epoch_came = int(self._passes * _GROWTH) + 1, False
         return self._forked(iterator, batch, passes)
 
-    def _forked(self, iterator: Any, batch: Any, passes: int) -> Any:
+    def _forked(self, iterator: LoaderIterator, batch: object, passes: int) -> object:
         this_rank, began = self._this_rank, time.perf_counter()
         part, indices = this_rank.slicer.latest, this_rank.slicer.indices
         assert part is not None
@@ -209,7 +211,9 @@ class SpotChecks:
         self._last_cost += sum(seconds) + seconds[0] * (self._size - 1)
         self._spent += self._last_cost
 
-    def _verdict(self, check: _Check, rows: Any, whole: Any, passes: int, length: int) -> str:
+    def _verdict(
+        self, check: _Check, rows: torch.Tensor, whole: torch.Tensor, passes: int, length: int
+    ) -> str:
         shares, counts = rows[:, 1].tolist(), [bool(one) for one in rows[:, 2].tolist()]
         for number in range(passes):
             place = slice(number * length, (number + 1) * length)
@@ -255,7 +259,7 @@ def can_check(device: str) -> bool:
     return device == "cpu" and sys.platform == "linux"
 
 
-def _row(check: _Check, failed: bool, passes: Sequence[Sequence[float]], length: int) -> Any:
+def _row(check: _Check, failed: bool, passes: Sequence[Sequence[float]], length: int) -> torch.Tensor:
     """What a rank tells the others, of the same length in all of them."""
     row = torch.zeros(_HEAD + check.passes * length, dtype=torch.float64)
     failed = failed or any(len(one) != length for one in passes) or not passes

@@ -26,12 +26,14 @@ from ..internals import compiler
 from ..internals.loaders import collate_of, dataset_of
 from ..random_state import State, set_streams
 from ..samples.fetching import samples_of
+from ..seams import Call
 from .agreement import plain
 from .aligned import AlignedDraws, quiet_recurrent, without_dropout
 from .harmless import make_harmless
 from .slicing import Slice
 
 if TYPE_CHECKING:
+    from ..internals.loaders import LoaderIterator
     from .this_rank import ThisRank
 
 WIDTH = 8  # numbers in the sketch of a parameter's gradient
@@ -43,7 +45,7 @@ class Alike:
     """What all forks start with alike: random streams, and batch norm's buffers with their values."""
 
     streams: State
-    statistics: Sequence[tuple[Any, Any]]
+    statistics: Sequence[tuple[torch.Tensor, torch.Tensor]]
 
 
 class StepApart:
@@ -59,7 +61,9 @@ class StepApart:
         self._told: list[list[float]] = []
         self._draws = AlignedDraws(lambda: part)
 
-    def begin(self, iterator: Any, indices: Sequence[Any], alike: Alike, seconds: int) -> Any:
+    def begin(
+        self, iterator: LoaderIterator, indices: Sequence[object], alike: Alike, seconds: int
+    ) -> object:
         """The batch that the script gets. Whatever fails ends the process."""
         try:
             make_harmless(self._descriptor, seconds, self.end)
@@ -67,14 +71,15 @@ class StepApart:
         except BaseException as error:
             self.failed(error)
 
-    def _begun(self, iterator: Any, indices: Sequence[Any], alike: Alike) -> Any:
+    def _begun(self, iterator: LoaderIterator, indices: Sequence[object], alike: Alike) -> object:
         this_rank, training = self._this_rank, self._this_rank.training
         seams, roots = training.seams, training.roots
         torch.set_num_threads(1)  # OpenMP does not survive a fork
         if compiler.is_imported():
             torch.compiler.set_stance("force_eager")  # nothing is compiled for one step
         parameters = this_rank.parameters()
-        for optimizer in training.optimizers:
+        optimizers: list[Any] = list(training.optimizers)  # to exchange a method
+        for optimizer in optimizers:
             optimizer.step = lambda closure=None, **_: closure() if closure is not None else None
         seams.replace(torch, "save", lambda _: lambda *args, **kwargs: self.end("the script saves a file"))
         for buffer, value in alike.statistics:  # before they are doubled, which makes other buffers of them
@@ -96,17 +101,17 @@ class StepApart:
         self._draws.__enter__()  # type: ignore[no-untyped-call]
         return batch
 
-    def _around_batch_norm(self, original: Any) -> Any:
+    def _around_batch_norm(self, original: Call) -> Call:
         def batch_norm(
-            input: Any,
-            mean: Any,
-            var: Any,
-            weight: Any = None,
-            bias: Any = None,
+            input: object,
+            mean: object,
+            var: object,
+            weight: object = None,
+            bias: object = None,
             training: bool = False,
-            *scales: Any,
-            **more: Any,
-        ) -> Any:
+            *scales: object,
+            **more: object,
+        ) -> object:
             if mean is None or var is None:
                 self.end("batch norm keeps no running statistics")
             return original(input, mean, var, weight, bias, False, *scales, **more)
@@ -114,7 +119,7 @@ class StepApart:
         return batch_norm
 
     # ---- the script goes on
-    def backward(self, call: Callable[[], Any]) -> Any:
+    def backward(self, call: Callable[[], object]) -> object:
         """Runs a backward pass of the script. The last one ends the process."""
         parameters = self._this_rank.parameters()
         before = [parameter.grad for parameter in parameters]
@@ -151,7 +156,7 @@ class StepApart:
         os._exit(0)
 
 
-def sketch(gradients: Sequence[Any]) -> list[float]:
+def sketch(gradients: Sequence[torch.Tensor | None]) -> list[float]:
     """``WIDTH`` numbers for each gradient, sums of its elements by fixed random signs: the sketch of a sum is
     the sum of the sketches, and its size that of the gradient, to a few parts in ten. 0 for None.
     """
@@ -169,7 +174,7 @@ def sketch(gradients: Sequence[Any]) -> list[float]:
     return found
 
 
-def _double(roots: Sequence[Any], parameters: Sequence[Any]) -> None:
+def _double(roots: Sequence[torch.nn.Module], parameters: Sequence[torch.Tensor]) -> None:
     for root in roots:
         root.double()
     for parameter in parameters:  # those that belong to an optimizer alone

@@ -9,10 +9,14 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ..random_state import State, another_seed, comparable, seed_streams, set_streams, state_of_streams
-from ..seams import Seams
+from ..seams import Call, Seams
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _APART = 0x7F4A7C15  # between the seeds of two ranks: far from any that a script counts up
 _MOST = 2**63
@@ -33,7 +37,7 @@ class Streams:
     are always the same in all ranks; those within ``own`` are the rank's own even before ``begin``.
     """
 
-    def __init__(self, torch: Any, rank: int) -> None:
+    def __init__(self, torch: ModuleType, rank: int) -> None:
         self._torch = torch
         self._rank = rank
         self._aside: State | None = None  # of each stream the state that is not in force
@@ -93,12 +97,13 @@ class Streams:
         return state_of_streams(self._torch)
 
     # ---- a script that keeps a state, and takes it up again
-    def kept(self) -> Any:
+    def kept(self) -> Tensor:
         """The state of torch's stream for a script that asks for it: the one that all ranks share."""
         with self.shared():
-            return self._torch.random.default_generator.get_state()
+            state: Tensor = self._torch.random.default_generator.get_state()
+            return state
 
-    def take_up(self, state: Any) -> None:
+    def take_up(self, state: Tensor) -> None:
         """Set both of torch's streams to ``state``, the rank's own to one derived from it."""
         with self.shared():
             self._torch.random.default_generator.set_state(state)
@@ -123,8 +128,8 @@ class Streams:
         for owner, name, kind in owners:
             seams.replace(owner, name, partial(self._seeded, kind))
 
-    def _seeded(self, kind: str, original: Any) -> Any:
-        def seed(*args: Any, **kwargs: Any) -> Any:
+    def _seeded(self, kind: str, original: Call) -> Call:
+        def seed(*args: object, **kwargs: object) -> object:
             result = original(*args, **kwargs)
             given = args[0] if args else next(iter(kwargs.values()), None)
             if self._seeding or not self.begun or self._aside is None or not isinstance(given, int):

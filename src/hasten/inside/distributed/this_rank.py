@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ...records.ranks import Findings
 from ..internals import loaders
@@ -16,7 +16,8 @@ from ..job import Ranks
 from ..observing.backward_call import OF_AUTOGRAD, OF_TENSOR, read_call
 from ..observing.hooks import Hooks
 from ..observing.observer import Observer
-from ..training import Call, Training
+from ..seams import Args, Call, Kwargs
+from ..training import Training
 from .averaging import Averaging
 from .batch_norm import Part, SharedBatchNorm, average_running_statistics
 from .communication import Communication
@@ -30,6 +31,14 @@ from .step_apart import StepApart
 from .streams import Streams, seed_of
 from .watch import Watch
 from .watched import Watched, bits_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
+    from torch.utils.data import DataLoader
+
+    from ..internals.loaders import LoaderIterator
 
 _NAME = "ranks"
 
@@ -61,7 +70,7 @@ class ThisRank:
         self.checks = SpotChecks(self) if checked and can_check(findings.device) else None
         self.steps = 0  # of optimizers, that have ended
         self._trained = False  # since the last evaluation
-        self._known: tuple[Any, list[Any]] = ((), [])
+        self._known: tuple[object, list[Tensor]] = ((), [])  # what they were found by, and parameters
         self._met: set[int] = set()  # roots, by id, that were trained
         self._models = 0  # a fingerprint of their first parameters
         self._last_optimizer = -1
@@ -112,32 +121,32 @@ class ThisRank:
             replace(iterators, loaders.RESET, self.checks.around_reset)
             replace(iterators, "__next__", self.checks.around_next)
 
-    def _around_iter(self, original: Any) -> Any:
-        def __iter__(loader: Any) -> Any:
+    def _around_iter(self, original: Call) -> Call:
+        def __iter__(loader: DataLoader[object]) -> object:
             with self.streams.shared():
                 return original(loader)
 
         return __iter__
 
-    def _around_making(self, original: Any) -> Any:
-        def __init__(iterator: Any, *args: Any, **kwargs: Any) -> None:
+    def _around_making(self, original: Call) -> Call:
+        def __init__(iterator: LoaderIterator, *args: object, **kwargs: object) -> None:
             original(iterator, *args, **kwargs)
             # of the workers' own streams
             loaders.put_base_seed(iterator, seed_of(self.ranks.rank, loaders.base_seed(iterator)))
 
         return __init__
 
-    def _around_reset(self, original: Any) -> Any:
-        def _reset(iterator: Any, *args: Any, **kwargs: Any) -> Any:
+    def _around_reset(self, original: Call) -> Call:
+        def _reset(iterator: LoaderIterator, *args: object, **kwargs: object) -> object:
             self.slicer.begins(iterator)
             return original(iterator, *args, **kwargs)
 
         return _reset
 
-    def _around_order(self, original: Any) -> Any:
+    def _around_order(self, original: Call) -> Call:
         is_grad_enabled = self.training.torch.is_grad_enabled
 
-        def _next_index(iterator: Any) -> Any:
+        def _next_index(iterator: LoaderIterator) -> object:
             with self.streams.shared():
                 indices = original(iterator)
             if self.slicer.cuts(iterator, is_grad_enabled()):
@@ -146,10 +155,10 @@ class ThisRank:
 
         return _next_index
 
-    def _around_fetch(self, original: Any) -> Any:
+    def _around_fetch(self, original: Call) -> Call:
         is_grad_enabled = self.training.torch.is_grad_enabled
 
-        def _next_data(iterator: Any) -> Any:
+        def _next_data(iterator: LoaderIterator) -> object:
             if not self.slicer.cuts(iterator, is_grad_enabled()):
                 return original(iterator)
             with self.streams.own():
@@ -157,13 +166,13 @@ class ThisRank:
 
         return _next_data
 
-    def _batch_came(self, batch: Any, iterator: Any) -> None:
+    def _batch_came(self, batch: object, iterator: LoaderIterator) -> None:
         self.slicer.batch_came(batch, iterator)
         if self.slicer.is_cut(iterator) and self.training.has_optimizers:
             self._training_begins()  # a script may draw numbers for its samples before it calls its model
 
     # ---- the model
-    def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _forward(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         if self.training.torch.is_grad_enabled():
             if id(root) not in self._met:
                 self._meet(root)
@@ -172,7 +181,7 @@ class ThisRank:
             return call(*args, **kwargs)
         return call(*args, **kwargs) if root.training else self._evaluate(root, call, args, kwargs)
 
-    def _evaluate(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _evaluate(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         if self._trained:
             self._trained = False
             self.evaluation.trained()
@@ -180,7 +189,7 @@ class ThisRank:
                 average_running_statistics(self.communication, self.training.roots)
         return self.evaluation.run(root, call, args, kwargs)
 
-    def _meet(self, root: Any) -> None:
+    def _meet(self, root: Module) -> None:
         """``root`` is about to be trained for the first time."""
         self._met.add(id(root))
         bits = [int(bits_of(parameter)) for parameter in root.parameters()]  # whose sum no thread can round
@@ -190,7 +199,7 @@ class ThisRank:
     def _training_begins(self) -> None:
         self.streams.begin()
 
-    def parameters(self) -> list[Any]:
+    def parameters(self) -> list[Tensor]:
         """All that is trained, in the same order in all ranks."""
         roots, optimizers = self.training.roots, self.training.optimizers
         counts = [sum(len(group["params"]) for group in optimizer.param_groups) for optimizer in optimizers]
@@ -202,12 +211,12 @@ class ThisRank:
         return self._known[1]
 
     # ---- the backward pass
-    def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _stepped(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
         self._last_optimizer, self._passes = self.training.number_of(optimizer), 0
         self.steps += 1
 
-    def _around_backward(self, names: Sequence[str], original: Any) -> Any:
-        def backward(*args: Any, **kwargs: Any) -> Any:
+    def _around_backward(self, names: Sequence[str], original: Call) -> Call:
+        def backward(*args: object, **kwargs: object) -> object:
             if self._inside:
                 return original(*args, **kwargs)
             if self._apart is not None:
@@ -243,7 +252,7 @@ class ThisRank:
     def _pass_ended(self) -> None:
         """Nothing was averaged yet."""
 
-    def _end_pass(self, losses: list[Any], kept: bool) -> None:
+    def _end_pass(self, losses: list[Tensor], kept: bool) -> None:
         """``kept``: the graph may be gone through again, and is not to be touched."""
         self._passes += bool(self.training.has_optimizers)
         sums = self._sums(losses)
@@ -251,7 +260,7 @@ class ThisRank:
             make_global(losses, sums)
         self._observer.losses_are(sums[: len(losses)])
 
-    def _sums(self, losses: list[Any]) -> list[float]:
+    def _sums(self, losses: list[Tensor]) -> list[float]:
         """End the pass; returns the losses over all ranks."""
         weight = self.weight()
         values = [weight * float(loss.detach()) for loss in losses]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -115,7 +114,7 @@ class Watch:
         last = self._last_equal.get(kind)
         return f" at step {step + 1}" + ("" if last is None else f", equal until step {last + 1}")
 
-    def _align(self, tensors: Sequence[tuple[str, Any]]) -> bool:
+    def _align(self, tensors: Sequence[tuple[str, torch.Tensor]]) -> bool:
         """Where all ranks equal rank 0 up to rounding, copy rank 0's values; whether that was so."""
         fits = True
         with torch.no_grad():
@@ -165,7 +164,7 @@ def _shorter(usual: float, seconds: float) -> float:
     return min(seconds, 0.9 * usual + 0.1 * seconds) if math.isfinite(usual) else seconds
 
 
-def _is_rounding(first: Any, mine: Any) -> bool:
+def _is_rounding(first: torch.Tensor, mine: torch.Tensor) -> bool:
     if not mine.is_floating_point():
         return bool(torch.equal(first, mine))
     largest = float(first.abs().max()) if first.numel() else 0.0

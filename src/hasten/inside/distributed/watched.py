@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ..internals.modules import norm_kind
+from ..seams import Call
 from ..training import Training
 from .streams import Streams
 
@@ -38,13 +39,17 @@ class Watched:
     """
 
     def __init__(
-        self, training: Training, streams: Streams, parameters: Callable[[], Sequence[Any]], apart: bool
+        self,
+        training: Training,
+        streams: Streams,
+        parameters: Callable[[], Sequence[torch.Tensor]],
+        apart: bool,
     ) -> None:
         self._training, self._streams = training, streams
         self._parameters, self._apart = parameters, apart
-        self._names: tuple[Any, dict[int, str]] = (None, {})
-        self._sampled: tuple[Any, list[Any]] = (None, [])
-        self._scalers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._names: tuple[object, dict[int, str]] = (None, {})
+        self._sampled: tuple[object, list[list[torch.Tensor]]] = (None, [])
+        self._scalers: weakref.WeakSet[torch.amp.GradScaler] = weakref.WeakSet()
         training.seams.replace(torch.amp.GradScaler, "scale", self._around_scale)
         self._find: dict[str, Callable[[], Numbers]] = dict(
             zip(
@@ -67,7 +72,7 @@ class Watched:
         optimizers = self._training.optimizers
         return [float(g["lr"]) for one in optimizers for g in one.param_groups if "lr" in g]
 
-    def tensors(self, kind: str) -> list[tuple[str, Any]]:
+    def tensors(self, kind: str) -> list[tuple[str, torch.Tensor]]:
         """The tensors whose numbers a kind has, with their names; [] for kinds without tensors."""
         if kind in ("parameters", SAMPLE):
             return [(f"the parameter {self._name(p)}", p) for p in self._parameters()]
@@ -78,8 +83,8 @@ class Watched:
         return list(self._buffers()) if kind == "buffers" else []
 
     # ---- kinds
-    def _around_scale(self, original: Any) -> Any:
-        def scale(scaler: Any, outputs: Any) -> Any:
+    def _around_scale(self, original: Call) -> Call:
+        def scale(scaler: torch.amp.GradScaler, outputs: object) -> object:
             self._scalers.add(scaler)
             return original(scaler, outputs)
 
@@ -123,11 +128,11 @@ class Watched:
         if key != self._sampled[0]:
             flat = [p.detach().reshape(-1) if p.is_contiguous() else p.detach() for p in parameters]
             views = [f[:: max(1, len(f) // _SAMPLED)] for f in flat if f.dim() == 1 and len(f)]
-            by_kind: dict[Any, list[Any]] = {}
+            by_kind: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
             for view in views:
                 by_kind.setdefault((view.dtype, view.device), []).append(view)
             self._sampled = (key, list(by_kind.values()))
-        return [("parameters", number_of(bits_of(torch.cat(views)).item())) for views in self._sampled[1]]
+        return [("parameters", number_of(int(bits_of(torch.cat(views))))) for views in self._sampled[1]]
 
     def _randomness(self) -> Numbers:
         return [(f"{name}'s random stream", digest) for name, digest in self._streams.shared_digests()]
@@ -143,7 +148,7 @@ class Watched:
         plain = (s for s in self._states() if isinstance(s[2], (int, float)))
         return [(f"{key} of {name}", float(value)) for name, key, value in plain]
 
-    def _buffers(self) -> Iterator[tuple[str, Any]]:
+    def _buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
         for root in self._training.roots:
             for place, module in root.named_modules():
                 own = self._apart and isinstance(module, norm_kind(torch))
@@ -152,8 +157,8 @@ class Watched:
                         yield f"the buffer {place}{'.' * bool(place)}{name}", buffer
 
     # ---- tensors
-    def _sums(self, tensors: Sequence[tuple[str, Any]]) -> Numbers:
-        by_device: dict[Any, list[int]] = {}
+    def _sums(self, tensors: Sequence[tuple[str, torch.Tensor]]) -> Numbers:
+        by_device: dict[torch.device, list[int]] = {}
         for number, (_, tensor) in enumerate(tensors):
             by_device.setdefault(tensor.device, []).append(number)
         sums = [0] * len(tensors)
@@ -163,7 +168,7 @@ class Watched:
                 sums[number] = bits
         return [(name, number_of(bits)) for (name, _), bits in zip(tensors, sums, strict=True)]
 
-    def _name(self, parameter: Any) -> str:
+    def _name(self, parameter: torch.Tensor) -> str:
         roots = self._training.roots
         key = [id(root) for root in roots], len(self._parameters())
         if key != self._names[0]:
@@ -173,7 +178,7 @@ class Watched:
         return self._names[1].get(id(parameter), "of an optimizer")
 
 
-def bits_of(tensor: Any) -> Any:
+def bits_of(tensor: torch.Tensor) -> torch.Tensor:
     """The sum of a tensor's bits, taken as integers: a tensor of one element on the same device."""
     plain = tensor.detach()
     if plain.layout != torch.strided:

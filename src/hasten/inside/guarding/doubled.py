@@ -6,17 +6,19 @@ compute something else.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 
 from ..internals.loaders import iterator_kind
 from ..internals.others import storage_kinds
 from ..random_state import DRAWING_IN_PLACE
-from ..seams import Seams
+from ..seams import Call, Seams
 from ..structures import map_tensors
 
 SINGLE, DOUBLE = torch.float32, torch.float64
+Structure = TypeVar("Structure")
 
 
 def train_in_float64(seams: Seams) -> None:
@@ -51,9 +53,9 @@ def _draw_as_single(seams: Seams) -> None:
         seams.replace(torch.Tensor, name, _filled_single)
 
 
-def _drawn_single(original: Any) -> Any:
-    def drawn(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = _single(args), _single(kwargs)
+def _drawn_single(original: Call) -> Call:
+    def drawn(*args: object, **kwargs: object) -> object:
+        args, kwargs = single(args), single(kwargs)
         usual = None if any(map(torch.is_tensor, args)) else DOUBLE
         if kwargs.get("dtype", usual) == DOUBLE:
             kwargs["dtype"] = SINGLE
@@ -62,17 +64,18 @@ def _drawn_single(original: Any) -> Any:
     return drawn
 
 
-def _filled_single(original: Any) -> Any:
-    def fill(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+def _filled_single(original: Callable[..., torch.Tensor]) -> Call:
+    def fill(tensor: torch.Tensor, *args: object, **kwargs: object) -> object:
         if tensor.dtype != DOUBLE:
             return original(tensor, *args, **kwargs)
-        single = torch.empty_like(tensor, dtype=SINGLE, requires_grad=False)
-        return tensor.copy_(original(single, *_single(args), **_single(kwargs)))
+        fresh = torch.empty_like(tensor, dtype=SINGLE, requires_grad=False)
+        return tensor.copy_(original(fresh, *single(args), **single(kwargs)))
 
     return fill
 
 
-def _single(value: Any) -> Any:
+def single(value: Structure) -> Structure:
+    """``value`` with each tensor of float64 in it in float32."""
     return map_tensors(torch, value, lambda t: t.to(SINGLE) if t.dtype == DOUBLE else t)
 
 
@@ -81,13 +84,13 @@ def _double_batches(seams: Seams) -> None:
     seams.replace(iterator_kind(), "__next__", _made_double)
 
 
-def _made_double(original: Any) -> Any:
-    def made(*args: Any, **kwargs: Any) -> Any:
+def _made_double(original: Call) -> Call:
+    def made(*args: object, **kwargs: object) -> object:
         return doubled(original(*args, **kwargs))
 
     return made
 
 
-def doubled(value: Any) -> Any:
+def doubled(value: Structure) -> Structure:
     """``value`` with each tensor of float32 in it in float64."""
     return map_tensors(torch, value, lambda t: t.to(DOUBLE) if t.dtype == SINGLE else t)

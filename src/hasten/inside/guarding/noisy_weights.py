@@ -6,9 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ..internals.modules import own_parameters
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
 
 _LOOKED_UP = ("Embedding", "EmbeddingBag")  # rows are taken as they are
 
@@ -19,11 +24,11 @@ class _Swapped:
     ``noisy`` when it was put there.
     """
 
-    parameters: Any
+    parameters: dict[str, Tensor | None]
     name: str
-    weight: Any
-    noisy: Any
-    noise: Any
+    weight: Tensor
+    noisy: Tensor
+    noise: Tensor
     version: int
     address: int
 
@@ -45,9 +50,9 @@ class NoisyWeights:
     ``noise``: what to add to a tensor; None for nothing.
     """
 
-    def __init__(self, torch: Any, root: Any, noise: Callable[[Any], Any]) -> None:
+    def __init__(self, torch: ModuleType, root: Module, noise: Callable[[Tensor], Tensor | None]) -> None:
         self._swapped: list[_Swapped] = []
-        made: dict[int, tuple[Any, Any]] = {}  # of each weight, which several modules may share
+        made: dict[int, tuple[Tensor, Tensor | None]] = {}  # by weight, which several modules may share
         for parameters, name, weight in _weights(torch, root):
             if id(weight) not in made:
                 added = noise(weight)
@@ -64,7 +69,7 @@ class NoisyWeights:
             self._swapped.pop().put_back()
 
 
-def _weights(torch: Any, root: Any) -> Iterator[tuple[Any, str, Any]]:
+def _weights(torch: ModuleType, root: Module) -> Iterator[tuple[dict[str, Tensor | None], str, Tensor]]:
     kinds = tuple(getattr(torch.nn, name) for name in _LOOKED_UP)
     lazy = torch.nn.parameter.is_lazy
     for module in list(root.modules()):

@@ -11,12 +11,19 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ...records import messages
+from ..seams import Args, Kwargs
 from ..training import Training
 from ..worker import own_files
-from .training_state import buffers_of, dense, parameters_of, take_up, taken_down
+from .training_state import Tensors, buffers_of, dense, parameters_of, take_up, taken_down
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
+    from torch.utils.hooks import RemovableHandle
 
 MODEL = "model"  # begins the names of what a model's state dict holds
 _MOST_COUNTS = 10  # that are named
@@ -28,9 +35,9 @@ class Numerics:
 
     def __init__(self, training: Training) -> None:
         self._training = training
-        self._start: dict[str, Any] | None = None  # parameters and buffers where the last checked step began
-        self._own: dict[str, Any] = {}  # our gradients, where the reference's took their place
-        self._hooks: list[Any] = []
+        self._start: Tensors | None = None  # parameters and buffers where the last checked step began
+        self._own: Tensors = {}  # our gradients, where the reference's took their place
+        self._hooks: list[RemovableHandle] = []
         self.on_load: Callable[[], None] = lambda: None
 
     def answer(self, request: messages.StepRequest) -> messages.Message:
@@ -85,7 +92,7 @@ class Numerics:
         changes = self._changes() if self._start is not None else {}
         return self._write({"gradient": gradients, **changes}, request.made)
 
-    def _write(self, content: Any, path: str) -> messages.Written | messages.Failed:
+    def _write(self, content: object, path: str) -> messages.Written | messages.Failed:
         needed = sum(tensor.numel() * tensor.element_size() for tensor in _tensors(self._torch, content))
         try:
             free = shutil.disk_usage(os.path.dirname(path)).free
@@ -107,11 +114,11 @@ class Numerics:
         self._hand_over(made["gradient"])
         return departed
 
-    def _hand_over(self, gradients: Mapping[str, Any]) -> None:
+    def _hand_over(self, gradients: Tensors) -> None:
         """In each optimizer's next step, after everything else that changes gradients."""
         names = {id(parameter): name for name, parameter in parameters_of(self._training).items()}
 
-        def handed(optimizer: Any, args: Any, kwargs: Any) -> None:
+        def handed(optimizer: Optimizer, args: Args, kwargs: Kwargs) -> None:  # args: the optimizer first
             if self._own or any(value is not None for value in (*args[1:], *kwargs.values())):
                 return  # a closure will compute the gradients only during the step
             scale = getattr(optimizer, "grad_scale", None)
@@ -185,7 +192,7 @@ class Numerics:
 
     # ---- both
     @property
-    def _torch(self) -> Any:
+    def _torch(self) -> ModuleType:
         return self._training.torch
 
     def _read(self, path: str) -> Any:
@@ -196,7 +203,7 @@ class Numerics:
         values = {**parameters_of(self._training), **buffers_of(self._training)}
         self._start = {name: value.detach().clone() for name, value in values.items()}
 
-    def _changes(self) -> dict[str, dict[str, Any]]:
+    def _changes(self) -> dict[str, Tensors]:
         """By how much parameters and buffers have changed since the step began."""
         start = self._start
         assert start is not None
@@ -213,19 +220,19 @@ class Numerics:
         }
 
 
-def _change(after: Any, before: Any) -> Any:
+def _change(after: Tensor, before: Tensor) -> Tensor:
     """In float32 at least: a difference of two bfloat16 numbers need not be one."""
     after = after.detach().to(before.device)
     return (after.float() - before.float()) if after.element_size() < 4 else after - before
 
 
-def _rounding(torch: Any, parameter: Any) -> float:
+def _rounding(torch: ModuleType, parameter: Tensor) -> float:
     """|c - r|^2 that storing the parameter alone explains: it is rounded in each of the two."""
     epsilon = torch.finfo(parameter.dtype).eps
     return float((epsilon * parameter.detach().double().norm()) ** 2)
 
 
-def _sums(torch: Any, ours: Any, reference: Any, explained: float = 0.0) -> messages.Sums:
+def _sums(torch: ModuleType, ours: Tensor | None, reference: Tensor, explained: float = 0.0) -> messages.Sums:
     r = reference.detach().double()
     c = torch.zeros_like(r) if ours is None else ours.detach().to(r.device).double()
     apart = float((c - r).square().sum())
@@ -236,16 +243,16 @@ def _total(sums: Sequence[messages.Sums]) -> messages.Sums:
     return [sum(column) for column in zip(*sums, strict=True)] if sums else [0.0, 0.0, 0.0]
 
 
-def _as_tensor(torch: Any, value: Any) -> Any:
+def _as_tensor(torch: ModuleType, value: Any) -> Any:
     """LBFGS keeps the loss and the length of its step as plain numbers."""
     return torch.tensor([value]) if isinstance(value, float) else value
 
 
-def _is_real(torch: Any, value: Any) -> bool:
+def _is_real(torch: ModuleType, value: Any) -> bool:
     return torch.is_tensor(value) and bool(value.is_floating_point())
 
 
-def _same(torch: Any, a: Any, b: Any) -> bool:
+def _same(torch: ModuleType, a: Any, b: Any) -> bool:
     if torch.is_tensor(a) and torch.is_tensor(b):
         return bool(a.shape == b.shape and torch.equal(a.detach().cpu(), b.detach().cpu()))
     if torch.is_tensor(a) or torch.is_tensor(b):
@@ -253,7 +260,7 @@ def _same(torch: Any, a: Any, b: Any) -> bool:
     return isinstance(a, (list, tuple, dict)) or bool(a == b)  # LBFGS keeps lists of tensors
 
 
-def _tensors(torch: Any, content: Any) -> list[Any]:
+def _tensors(torch: ModuleType, content: Any) -> list[Tensor]:
     if isinstance(content, dict):
         content = list(content.values())
     if isinstance(content, (list, tuple)):

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..internals.modules import compiled_call, has_parts, own_parameters
 from ..random_state import another_seed, seed_streams
+from ..seams import Args, Call, Kwargs
 from ..structures import map_tensors
-from ..training import Call, Training
+from ..training import Training
 from .noisy_weights import NoisyWeights
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
 
 
 class Perturber:
@@ -31,13 +37,13 @@ class Perturber:
         self._redraw = redraw
         self._drawn_anew = 0  # times
         self._seed = seed
-        self._generators: dict[str, Any] = {}
+        self._generators: dict[str, Generator] = {}
         training.forward_wrappers["perturber"] = self._forward
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
         training.seams.on_undo(register_optimizer_step_pre_hook(self._before_step).remove)
 
-    def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _forward(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         torch = self._training.torch
         if self._redraw:
             self._draw()
@@ -74,42 +80,43 @@ class Perturber:
         self._drawn_anew += 1
         seed_streams(torch, another_seed(torch.initial_seed(), self._drawn_anew, self._seed))
 
-    def _layer(self, module: Any, inputs: Any, output: Any) -> Any:
+    def _layer(self, module: Module, inputs: object, output: object) -> Any:
         return map_tensors(self._training.torch, output, self._rounded) if _is_layer(module) else None
 
-    def _rounded(self, value: Any) -> Any:
+    def _rounded(self, value: Tensor) -> Tensor:
         """``value`` with noise, whose gradient gets noise of its own."""
         noise = self._noise(value)
         if noise is None or not value.numel():
             return value
         rounded = value + self._kept_within(value.detach(), noise)
+        untyped: Any = rounded  # torch's method for hooks is
         if rounded.requires_grad:
-            rounded.register_hook(self._noisy)
+            untyped.register_hook(self._noisy)
         return rounded
 
-    def _kept_within(self, value: Any, noise: Any) -> Any:
+    def _kept_within(self, value: Tensor, noise: Tensor) -> Tensor:
         """``noise``, limited so that values in [-1, 1] stay there if all of them are: rounding does so too,
         and losses refuse a probability above 1.
         """
         bound = self._training.torch.where(value.abs().max() <= 1, 1.0, math.inf).to(value.dtype)
         return (value + noise).clamp(-bound, bound) - value
 
-    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _before_step(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None and (noise := self._noise_of_sums(parameter.grad)) is not None:
                     parameter.grad.data.add_(noise)
 
-    def _noisy(self, value: Any) -> Any:
+    def _noisy(self, value: Tensor) -> Tensor:
         noise = self._noise(value)
         return value if noise is None else value + noise
 
-    def _noise(self, value: Any) -> Any:
+    def _noise(self, value: Tensor) -> Tensor | None:
         """What to add; None for tensors that are not floating point, or not strided."""
         drawn = self._drawn_for(value)
         return None if drawn is None else value.detach() * drawn * self._relative
 
-    def _noise_of_sums(self, gradient: Any) -> Any:
+    def _noise_of_sums(self, gradient: Tensor) -> Tensor | None:
         """As ``_noise``, but at least as large as for the tensor's typical entry: where the terms of a sum
         cancel, its rounding error stays as large as theirs.
         """
@@ -119,23 +126,24 @@ class Perturber:
         usual = gradient.detach().square().mean().sqrt()
         return gradient.detach().abs().clamp(min=usual) * drawn * self._relative
 
-    def _drawn_for(self, value: Any) -> Any:
+    def _drawn_for(self, value: Tensor) -> Tensor | None:
         torch = self._training.torch
         if not value.is_floating_point() or value.layout != torch.strided or value.is_nested:
             return None
         device = str(value.device)
         if device not in self._generators:
             self._generators[device] = torch.Generator(device).manual_seed(self._seed)
-        return torch.randn(
+        drawn: Tensor = torch.randn(
             value.shape, generator=self._generators[device], device=value.device, dtype=value.dtype
         )
+        return drawn
 
 
-def _is_layer(module: Any) -> bool:
+def _is_layer(module: Module) -> bool:
     return not has_parts(module) or any(value is not None for value in own_parameters(module).values())
 
 
-def _is_compiled(module: Any) -> bool:
+def _is_compiled(module: Module) -> bool:
     call = compiled_call(module)
     by_script = getattr(call, "compiled_by_script", call)  # our own slot may stand before it
     return by_script is not None or type(module).__name__ == "OptimizedModule"

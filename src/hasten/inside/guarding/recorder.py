@@ -8,7 +8,7 @@ import hashlib
 import weakref
 from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...records.trace import BatchTrace, Mode, StepTrace
 from ..internals.loaders import batches_given, reads_indices
@@ -16,7 +16,13 @@ from ..observing.identify import length_of
 from ..observing.loaders import tensors_in
 from ..observing.observer import RawStep
 from ..random_state import fingerprint
-from ..training import Call, Training
+from ..seams import Args, Call, Kwargs
+from ..training import Training
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+    from ..internals.loaders import LoaderIterator
 
 
 class Recorder:
@@ -26,13 +32,13 @@ class Recorder:
         self._training = training
         self._batches: list[str] = []
         self._samples: list[BatchTrace] = []
-        self._epochs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # of each iterator
+        self._epochs: weakref.WeakKeyDictionary[LoaderIterator, int] = weakref.WeakKeyDictionary()
         self._epochs_begun = 0
         self._modes: list[Mode] = []
         self._steps: list[StepTrace] = []
         training.forward_wrappers["recorder"] = self._forward
 
-    def batch_came(self, batch: Any, iterator: Any = None) -> None:
+    def batch_came(self, batch: object, iterator: LoaderIterator | None = None) -> None:
         digest = hashlib.blake2b(digest_size=12)
         feed(digest, batch)
         self._batches.append(digest.hexdigest())
@@ -43,7 +49,7 @@ class Recorder:
             known = length_of(iterator) if reads_indices(iterator) else None  # a stream only guesses
             self._samples.append(BatchTrace(self._epochs[iterator], known, sample_digests(batch)))
 
-    def _forward(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _forward(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         otherwise = tuple(name for name, module in root.named_modules() if module.training != root.training)
         self._modes.append(Mode(root.training, otherwise))
         return call(*args, **kwargs)
@@ -66,7 +72,7 @@ class Recorder:
         )
         self._batches, self._samples, self._modes = [], [], []
 
-    def _streams(self) -> Any:
+    def _streams(self) -> object:
         """The state of the random streams; with ranks, of the shared ones: these are what one process has."""
         this_rank = self._training.this_rank
         with this_rank.streams.shared() if this_rank is not None else nullcontext():
@@ -76,7 +82,7 @@ class Recorder:
         return tuple(self._steps)
 
 
-def sample_digests(batch: Any) -> tuple[str, ...]:
+def sample_digests(batch: object) -> tuple[str, ...]:
     """One digest for each sample of a batch: of its row in every tensor that has one."""
     rows = [t.detach().cpu().contiguous() for t in tensors_in(batch) if t.dim()]
     length = rows[0].shape[0] if rows else 0
@@ -90,7 +96,7 @@ def sample_digests(batch: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def feed(digest: Any, value: Any) -> None:
+def feed(digest: hashlib.blake2b, value: Any) -> None:
     """Types, shapes and bytes of everything in a batch."""
     if hasattr(value, "element_size"):
         import ctypes

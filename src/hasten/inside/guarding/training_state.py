@@ -5,21 +5,29 @@ Loading copies values only: every tensor stays the same object, with its own str
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ..internals.others import map_leaves
 from ..random_state import set_streams, state_of_streams
 from ..training import Training
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
+
 State = dict[str, Any]
+Tensors = dict[str, "Tensor"]
+"""By name."""
 
 
-def parameters_of(training: Training) -> dict[str, Any]:
+def parameters_of(training: Training) -> Tensors:
     """The parameters of roots and optimizers by name, each once."""
-    found: dict[str, Any] = {}
+    found: Tensors = {}
     seen: set[int] = set()
 
-    def take(name: str, parameter: Any) -> None:
+    def take(name: str, parameter: Tensor) -> None:
         if id(parameter) not in seen:
             seen.add(id(parameter))
             found[name] = parameter
@@ -34,7 +42,7 @@ def parameters_of(training: Training) -> dict[str, Any]:
     return found
 
 
-def buffers_of(training: Training) -> dict[str, Any]:
+def buffers_of(training: Training) -> Tensors:
     """The roots' buffers by name, each once."""
     return {
         prefix + name: buffer for prefix, root in _roots(training) for name, buffer in root.named_buffers()
@@ -79,34 +87,34 @@ def take_up(training: Training, state: State) -> None:
     set_streams(training.torch, state["streams"])
 
 
-def dense(gradient: Any) -> Any:
+def dense(gradient: Tensor | None) -> Tensor | None:
     """A gradient that can be copied element by element, or None."""
     if gradient is None or str(gradient.layout) != "torch.strided":
         return None
     return gradient.detach()
 
 
-def _roots(training: Training) -> list[tuple[str, Any]]:
+def _roots(training: Training) -> list[tuple[str, Module]]:
     """Each root, with the prefix of its names."""
     roots = training.roots
     return [(f"{number}." if len(roots) > 1 else "", root) for number, root in enumerate(roots)]
 
 
-def _take_up_gradient(torch: Any, parameter: Any, gradient: Any) -> None:
-    if gradient is None or dense(parameter.grad) is None:
+def _take_up_gradient(torch: ModuleType, parameter: Tensor, gradient: Tensor | None) -> None:
+    if gradient is None or parameter.grad is None or dense(parameter.grad) is None:
         parameter.grad = None if gradient is None else _laid_like(torch, gradient, parameter)
     else:
         parameter.grad.data.copy_(gradient)
 
 
-def _counting_on_device(optimizer: Any) -> set[int]:
+def _counting_on_device(optimizer: Optimizer) -> set[int]:
     """The ids of parameters whose step count is on their device."""
     groups = [g for g in optimizer.param_groups if g.get("fused") or g.get("capturable")]
     return {id(parameter) for group in groups for parameter in group["params"]}
 
 
 def _take_up_kept(
-    torch: Any, state: Any, parameter: Any, kept: dict[str, Any] | None, counts_on_device: bool
+    torch: ModuleType, state: Any, parameter: Tensor, kept: dict[str, Any] | None, counts_on_device: bool
 ) -> None:
     """What an optimizer keeps for one parameter."""
     if not kept:
@@ -132,7 +140,9 @@ def _take_up_kept(
             )
 
 
-def _laid_like(torch: Any, value: Any, parameter: Any) -> Any:
+def _laid_like(torch: ModuleType, value: Tensor, parameter: Tensor) -> Tensor:
     """A copy of ``value``, of the parameter's shape, in the parameter's strides and beside it."""
-    made = torch.empty_strided(value.shape, parameter.stride(), dtype=value.dtype, device=parameter.device)
+    made: Tensor = torch.empty_strided(
+        value.shape, parameter.stride(), dtype=value.dtype, device=parameter.device
+    )
     return made.copy_(value)

@@ -6,6 +6,8 @@ import importlib
 import os
 import sys
 import warnings
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 
@@ -37,7 +39,7 @@ def failure_kind() -> type[Exception]:
 
 def options_of_mode(mode: str) -> dict[str, Any]:
     """Of inductor's, for one of torch.compile's modes."""
-    inductor: Any = importlib.import_module("torch._inductor")
+    inductor = importlib.import_module("torch._inductor")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch's own modules, as they are imported
         importlib.import_module("torch._inductor.compile_fx")
@@ -46,7 +48,7 @@ def options_of_mode(mode: str) -> dict[str, Any]:
 
 def usual_cache_folder() -> str:
     """Where inductor keeps its code unless told otherwise."""
-    utils: Any = importlib.import_module("torch._inductor.runtime.cache_dir_utils")
+    utils = importlib.import_module("torch._inductor.runtime.cache_dir_utils")
     return str(os.path.abspath(utils.default_cache_dir()))
 
 
@@ -55,12 +57,12 @@ def has_triton() -> bool:
     return bool(importlib.import_module("torch.utils._triton").has_triton())
 
 
-def never_compiled(function: Any) -> Any:
+def never_compiled(function: Callable[..., object]) -> Callable[..., object]:
     """``function``, not compiled when compiled code calls it."""
     import torch
 
     return torch._disable_dynamo(function)  # type: ignore[attr-defined]
 
 
-def _counting() -> Any:
+def _counting() -> ModuleType:
     return importlib.import_module("torch._dynamo.utils")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 import torch.distributed as dist
 from torch._C import _distributed_c10d
+from torch.distributed.distributed_c10d import Store as Store
+from torch.futures import Future
 
-c10d: Any = _distributed_c10d
+c10d: ModuleType = _distributed_c10d  # whose stubs lack much of what is there
 
 
-def work_from(future: Any) -> Any:
+def work_from(future: Future[object]) -> dist.Work:
     """A ``Work`` that is done when ``future`` is."""
-    return c10d._create_work_from_future(future)
+    work: dist.Work = c10d._create_work_from_future(future)
+    return work
 
 
-def name_given(group: Any, otherwise: str) -> str:
+def name_given(group: dist.ProcessGroup, otherwise: str) -> str:
     """torch's name for a group; ``otherwise`` where it has none."""
-    worlds: Any = dist.distributed_c10d._world
-    return str(worlds.pg_names.get(group, otherwise))
+    return str(dist.distributed_c10d._world.pg_names.get(group, otherwise))

@@ -2,106 +2,117 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader
+    from torch.utils.data import dataloader as _of_torch
+
+    LoaderIterator: TypeAlias = _of_torch._BaseDataLoaderIter
+    """One pass over a DataLoader."""
 
 NEXT_INDEX = "_next_index"  # of an iterator: the indices of the batch to fetch next
 NEXT_DATA = "_next_data"  # the batch whose turn it is, fetched
 RESET = "_reset"  # a pass over the loader begins: (loader, first_iter)
 
 
-def iterator_kind() -> Any:
+def iterator_kind() -> type[LoaderIterator]:
     """The class of all iterators."""
     from torch.utils.data import dataloader
 
     return dataloader._BaseDataLoaderIter
 
 
-def iterator_in_process() -> Any:
+def iterator_in_process() -> type[LoaderIterator]:
     """The class of those that fetch in the process that reads them."""
     from torch.utils.data import dataloader
 
     return dataloader._SingleProcessDataLoaderIter
 
 
-def iterators_that_fetch() -> tuple[Any, Any]:
+def iterators_that_fetch() -> tuple[type[LoaderIterator], type[LoaderIterator]]:
     """The classes that have ``NEXT_DATA``: in the process that reads, and in processes of their own."""
     from torch.utils.data import dataloader
 
     return dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter
 
 
-def fetchers() -> Any:
+def fetchers() -> type[_of_torch._DatasetKind]:
     """The class whose ``create_fetcher`` makes the object that fetches."""
     from torch.utils.data import dataloader
 
     return dataloader._DatasetKind
 
 
-def is_indexed(kind: Any) -> bool:
+def is_indexed(kind: int) -> bool:
     """Whether a dataset of this ``kind`` is asked by indices, rather than iterated over."""
     return bool(kind == fetchers().Map)
 
 
-def dataset_of(iterator: Any) -> Any:
+def dataset_of(iterator: LoaderIterator) -> Any:
     return iterator._dataset
 
 
-def reads_indices(iterator: Any) -> bool:
+def reads_indices(iterator: LoaderIterator | DataLoader[object]) -> bool:
     """As ``is_indexed``; for a loader, too."""
     return is_indexed(iterator._dataset_kind)
 
 
-def makes_batches(iterator: Any) -> bool:
+def makes_batches(iterator: LoaderIterator) -> bool:
     """Whether torch collates samples; else each item of the dataset is a batch."""
     return bool(iterator._auto_collation)
 
 
-def collate_of(iterator: Any) -> Any:
+def collate_of(iterator: LoaderIterator) -> Callable[[Any], object]:
     return iterator._collate_fn
 
 
-def indices_of(iterator: Any) -> Any:
+def indices_of(iterator: LoaderIterator) -> Iterable[object]:
     """The batch sampler, or the sampler where torch makes no batches."""
-    return iterator._index_sampler
+    indices: Iterable[object] = iterator._index_sampler
+    return indices
 
 
-def put_indices(iterator: Any, sampler: Any) -> None:
-    iterator._index_sampler = sampler
+def put_indices(iterator: LoaderIterator, sampler: Iterable[object]) -> None:
+    vars(iterator)["_index_sampler"] = sampler
 
 
-def pass_of(iterator: Any) -> Any:
+def pass_of(iterator: LoaderIterator) -> Iterator[object]:
     """The pass over the indices that is under way: another object in each epoch."""
-    return iterator._sampler_iter
+    indices: Iterator[object] = iterator._sampler_iter
+    return indices
 
 
-def put_pass(iterator: Any, indices: Any) -> None:
-    iterator._sampler_iter = indices
+def put_pass(iterator: LoaderIterator, indices: Iterator[object]) -> None:
+    vars(iterator)["_sampler_iter"] = indices
 
 
-def workers_of(iterator: Any) -> int:
+def workers_of(iterator: LoaderIterator) -> int:
     """How many processes fetch; 0: the one that reads."""
     return int(iterator._num_workers)
 
 
-def pins_memory(iterator: Any) -> bool:
+def pins_memory(iterator: LoaderIterator) -> bool:
     return bool(iterator._pin_memory)
 
 
-def batches_given(iterator: Any) -> int:
+def batches_given(iterator: LoaderIterator) -> int:
     """In this pass."""
     return int(iterator._num_yielded)
 
 
-def base_seed(iterator: Any) -> int:
+def base_seed(iterator: LoaderIterator) -> int:
     """The seed of worker processes: each adds its number."""
     return int(iterator._base_seed)
 
 
-def put_base_seed(iterator: Any, seed: int) -> None:
+def put_base_seed(iterator: LoaderIterator, seed: int) -> None:
     iterator._base_seed = seed
 
 
-def collating() -> Any:
+def collating() -> ModuleType:
     """The module with what ``default_collate`` is made of."""
     from torch.utils.data import _utils
 

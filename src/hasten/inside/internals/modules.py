@@ -2,74 +2,86 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
+    from torch.nn.modules.conv import _ConvNd
+    from torch.nn.modules.dropout import _DropoutNd
 
 SAVE, LOAD = "_save_to_state_dict", "_load_from_state_dict"  # of a module's own parameters and buffers
 
 
-def plain_call(module: Any) -> Any:
+def plain_call(module: Module) -> Callable[..., Any]:
     """Calls ``forward`` with the module's hooks, whatever stands in its ``compiled_call``."""
     return module._call_impl
 
 
-def compiled_call(module: Any) -> Any:
+def compiled_call(module: Module) -> Callable[..., Any] | None:
     """What torch calls in place of ``plain_call``; None for nothing. It is never copied, pickled or saved."""
     return module._compiled_call_impl
 
 
-def put_call(module: Any, call: Any) -> None:
+def put_call(module: Module, call: Callable[..., object] | None) -> None:
     """Make ``call`` the module's ``compiled_call``, past the module's own ``__setattr__``: wrappers
     (Lightning Fabric's) pass attributes on to what they wrap.
     """
     object.__setattr__(module, "_compiled_call_impl", call)
 
 
-def has_forward_hooks(module: Any) -> bool:
+def has_forward_hooks(module: Module) -> bool:
     return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
-def has_hooks(module: Any) -> bool:
+def has_hooks(module: Module) -> bool:
     return has_forward_hooks(module) or bool(module._backward_hooks or module._backward_pre_hooks)
 
 
-def count_hooks(module: Any) -> tuple[int, int, int]:
+def count_hooks(module: Module) -> tuple[int, int, int]:
     """The numbers of forward hooks, forward pre-hooks and backward hooks."""
     return len(module._forward_hooks), len(module._forward_pre_hooks), len(module._backward_hooks)
 
 
-def own_parameters(module: Any) -> dict[str, Any]:
+def own_parameters(module: Module) -> dict[str, Tensor | None]:
     """By their names, None included; those of its parts are not among them."""
-    parameters: dict[str, Any] = module._parameters
+    parameters: dict[str, Any] = module._parameters  # a stand-in for a parameter is put there, too
     return parameters
 
 
-def own_buffers(module: Any) -> dict[str, Any]:
-    buffers: dict[str, Any] = module._buffers
-    return buffers
+def own_buffers(module: Module) -> dict[str, Tensor | None]:
+    return module._buffers
 
 
-def has_parts(module: Any) -> bool:
+def has_parts(module: Module) -> bool:
     return bool(module._modules)
 
 
-def is_compiled(module: Any) -> bool:
+def is_compiled(module: Module) -> bool:
     """Whether ``torch.compile`` made it, of another module."""
     return hasattr(module, "_orig_mod")
 
 
-def batch_norm_kind(torch: Any) -> Any:
+def batch_norm_kind(torch: ModuleType) -> type[_BatchNorm]:
     """The base class of all kinds of batch norm, of any number of dimensions."""
-    return torch.nn.modules.batchnorm._BatchNorm
+    kind: type[_BatchNorm] = torch.nn.modules.batchnorm._BatchNorm
+    return kind
 
 
-def norm_kind(torch: Any) -> Any:
+def norm_kind(torch: ModuleType) -> type[_NormBase]:
     """The base class of what has running statistics: batch norm and instance norm."""
-    return torch.nn.modules.batchnorm._NormBase
+    kind: type[_NormBase] = torch.nn.modules.batchnorm._NormBase
+    return kind
 
 
-def dropout_kind(torch: Any) -> Any:
-    return torch.nn.modules.dropout._DropoutNd
+def dropout_kind(torch: ModuleType) -> type[_DropoutNd]:
+    kind: type[_DropoutNd] = torch.nn.modules.dropout._DropoutNd
+    return kind
 
 
-def convolution_kind(torch: Any) -> Any:
-    return torch.nn.modules.conv._ConvNd
+def convolution_kind(torch: ModuleType) -> type[_ConvNd]:
+    kind: type[_ConvNd] = torch.nn.modules.conv._ConvNd
+    return kind

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 # their first parameters, in order: https://docs.pytorch.org/docs/stable/autograd.html
 OF_TENSOR = ("self", "gradient", "retain_graph", "create_graph", "inputs")  # torch.Tensor.backward
@@ -16,15 +15,15 @@ OF_GRAD = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph") 
 class BackwardCall:
     """``given``: what is differentiated. ``keeps_graph``: there may be another backward pass through it."""
 
-    given: Any
+    given: object
     creates_graph: bool
     keeps_graph: bool
 
 
-def read_call(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> BackwardCall:
+def read_call(names: Sequence[str], args: Sequence[object], kwargs: Mapping[str, object]) -> BackwardCall:
     """``names``: those of the function that is called with ``args`` and ``kwargs``."""
 
-    def argument(name: str) -> Any:
+    def argument(name: str) -> object:
         place = names.index(name)
         return args[place] if place < len(args) else kwargs.get(name)
 

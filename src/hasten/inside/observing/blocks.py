@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 LEAST = 2  # in a row
 
 
-def repeated_blocks(root: Any) -> list[Any]:
+def repeated_blocks(root: Module) -> list[Module]:
     """The blocks of the outermost row that holds the most parameters; [] where nothing repeats.
 
     A block is no single layer: it has children of its own, and parameters. All blocks are of one class.
     """
-    best: list[Any] = []
+    best: list[Module] = []
     most = 0
     for module in root.modules():
-        alike: dict[type, list[Any]] = {}
+        alike: dict[type, list[Module]] = {}
         for child in module.children():
             if next(child.children(), None) is not None:
                 alike.setdefault(type(child), []).append(child)

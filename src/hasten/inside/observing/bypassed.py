@@ -7,10 +7,15 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
+from ..seams import Call
 from ..training import Training
 from .obstacles import calls_forward
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+    from torch.optim import Optimizer
 
 _MOST_LOOKS = 4  # at all objects that are alive, each of which takes a while
 
@@ -27,7 +32,7 @@ class Bypassed:
         self._inside = False
         self._kinds: set[type] = set()
 
-    def stepped(self, optimizer: Any) -> None:
+    def stepped(self, optimizer: Optimizer) -> None:
         """To be called after an optimizer's first step."""
         mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
         called = {id(p) for root in self._training.roots for p in root.parameters()}
@@ -38,19 +43,19 @@ class Bypassed:
             self._kinds.add(kind)
             self._undo.append(self._training.seams.replace(kind, "forward", self._noting))
 
-    def _around(self, mine: set[int]) -> list[Any]:
+    def _around(self, mine: set[int]) -> list[Module]:
         """The modules that hold these parameters. ``type`` and not ``__class__``, which lazy objects
         compute.
         """
         module_class = self._training.torch.nn.Module
-        alive = [thing for thing in gc.get_objects() if issubclass(type(thing), module_class)]
+        alive: list[Module] = [thing for thing in gc.get_objects() if issubclass(type(thing), module_class)]
         return [m for m in alive if "_parameters" in vars(m) and any(id(p) in mine for p in m.parameters())]
 
-    def _noting(self, original: Any) -> Any:
+    def _noting(self, original: Call) -> Call:
         of_calls = sys.modules["torch.nn.modules.module"].__file__
         is_grad_enabled = self._training.torch.is_grad_enabled
 
-        def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
+        def forward(module: Module, *args: object, **kwargs: object) -> object:
             caller = sys._getframe(1)
             if self._inside or caller.f_code.co_filename == of_calls or not is_grad_enabled():
                 return original(module, *args, **kwargs)

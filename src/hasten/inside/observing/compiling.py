@@ -8,7 +8,8 @@ import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ..internals.compiler import (
     failure_kind,
@@ -19,6 +20,10 @@ from ..internals.compiler import (
 )
 from ..internals.modules import plain_call
 from ..internals.others import leaves
+from ..seams import Args, Call, Kwargs
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 _SEEN_BEFORE_COMPILING = 3  # calls with shapes that are not the first, before they are worth compiling
 _SHARE = 4  # and at least one call in so many
@@ -52,23 +57,23 @@ class CompiledCall:
     module's own call. Otherwise one compiled form serves all shapes.
     """
 
-    def __init__(self, torch: Any, name: str, static: bool, **how: Any) -> None:
+    def __init__(self, torch: ModuleType, name: str, static: bool, **how: Any) -> None:
         self._torch = torch
         self._compiled = torch.compile(_own_code(name), dynamic=not static, **how)
         self._static = static
-        self._calls: Counter[Any] = Counter()
-        self._taken: set[Any] = set()
+        self._calls: Counter[object] = Counter()  # by signature
+        self._taken: set[object] = set()
         self.failure = ""
         self.begin()
 
     def begin(self) -> None:
         """Reset the counters. What is compiled stays."""
-        self._met: set[Any] = set()
+        self._met: set[object] = set()
         self.compiled_calls = 0
         self.left_calls = 0  # not compiled, as their shapes are too rare
         self.late_graphs = 0  # made in a call that was not the first with its shapes
 
-    def __call__(self, module: Any, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def __call__(self, module: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         """``call`` is the module's own."""
         if self.failure:
             return call(*args, **kwargs)
@@ -89,7 +94,7 @@ class CompiledCall:
         self._taken.add(signature)
         return output
 
-    def _worth_compiling(self, signature: Any) -> bool:
+    def _worth_compiling(self, signature: object) -> bool:
         self._calls[signature] += 1
         if signature in self._taken or not self._taken or not self._static:
             return True
@@ -97,18 +102,18 @@ class CompiledCall:
         return seen >= _SEEN_BEFORE_COMPILING and _SHARE * seen >= self._calls.total()
 
 
-def _own_code(name: str) -> Callable[..., Any]:
+def _own_code(name: str) -> Call:
     """A function that calls a module, with a code object of its own: torch's cache of compiled code, and the
     limit on recompiling, belong to a code object.
     """
 
-    def call(module: Any, args: Any, kwargs: Any) -> Any:
+    def call(module: Module, args: Args, kwargs: Kwargs) -> object:
         return plain_call(module)(*args, **kwargs)
 
     return types.FunctionType(call.__code__.replace(co_name=name), call.__globals__, name)
 
 
-def _shapes(torch: Any, inputs: Any) -> tuple[Any, ...]:
+def _shapes(torch: ModuleType, inputs: object) -> tuple[object, ...]:
     found = leaves(torch, inputs)
     tensors = [leaf for leaf in found if torch.is_tensor(leaf)]
     return tuple((tuple(tensor.shape), tensor.dtype, tensor.requires_grad) for tensor in tensors)
@@ -117,12 +122,14 @@ def _shapes(torch: Any, inputs: Any) -> tuple[Any, ...]:
 class BlockSlot:
     """Stands in a block's ``compiled_call``, which torch consults first and never pickles or copies."""
 
-    def __init__(self, block: Any, around: Callable[[Any, Any, Any], Any]) -> None:
+    def __init__(self, block: Module, around: Callable[[Module, Args, Kwargs], object]) -> None:
         self._block = weakref.ref(block)
         self._around = around
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._around(self._block(), args, kwargs)
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        block = self._block()
+        assert block is not None
+        return self._around(block, args, kwargs)
 
 
 def keep_compiled_code() -> Callable[[], None]:

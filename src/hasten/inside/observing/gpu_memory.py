@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ...records.observation import GpuMemory
 
+if TYPE_CHECKING:
+    from torch import device as Device
 
-def gpu_memory(torch: Any, devices: Iterable[Any]) -> tuple[GpuMemory, ...]:
+
+def gpu_memory(torch: ModuleType, devices: Iterable[Device]) -> tuple[GpuMemory, ...]:
     """For each CUDA device, since the process began. Does not wait for the GPU.
 
     Source: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-memory-management
@@ -16,7 +20,7 @@ def gpu_memory(torch: Any, devices: Iterable[Any]) -> tuple[GpuMemory, ...]:
     return tuple(_of(torch.cuda, device) for device in sorted(set(devices), key=str) if device.type == "cuda")
 
 
-def _of(cuda: Any, device: Any) -> GpuMemory:
+def _of(cuda: ModuleType, device: Device) -> GpuMemory:
     counts = cuda.memory_stats(device)
     return GpuMemory(
         device=str(device),

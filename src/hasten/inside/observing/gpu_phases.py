@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-Mark = tuple[str, Any]
+if TYPE_CHECKING:
+    from torch import device as Device
+    from torch.cuda import Event
+
+Mark = tuple[str, "Event"]
 """("+forward", an event): the phase begins there; "-forward": it ends there; "": the step begins or ends."""
 
 PHASES = ("data", "forward", "loss", "backward", "optimizer")
@@ -17,7 +22,7 @@ class Marks:
     Source: https://docs.pytorch.org/docs/stable/generated/torch.cuda.Event.html
     """
 
-    def __init__(self, cuda: Any, device: Any) -> None:
+    def __init__(self, cuda: ModuleType, device: Device) -> None:
         self._cuda = cuda
         self._device = device
         self._marks: list[Mark] = []

@@ -6,7 +6,7 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..internals.loaders import (
     NEXT_INDEX,
@@ -16,7 +16,8 @@ from ..internals.loaders import (
     iterator_kind,
 )
 from ..internals.modules import compiled_call, put_call
-from ..samples.fetching import Fetch
+from ..samples.fetching import Fetch, Fetcher
+from ..seams import Call
 from ..training import Training
 from .backward_call import OF_AUTOGRAD, OF_GRAD, OF_TENSOR, read_call
 from .bypassed import Bypassed
@@ -26,6 +27,14 @@ from .observer import Observer, clock
 from .obstacles import obstacle_at, wraps_for_ranks
 from .pace import Pace
 from .slot import ForwardSlot, taking_out
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
+    from torch.utils.data import DataLoader
+
+    from ..internals.loaders import LoaderIterator
 
 
 class Hooks:
@@ -48,7 +57,7 @@ class Hooks:
         self._observer = observer
         self._on_root = on_root
         self._timed, self._closely = timed, closely
-        self.on_batch: list[Callable[[Any, Any], None]] = []  # (batch, the iterator that it came from)
+        self.on_batch: list[Callable[[object, LoaderIterator], None]] = []  # (batch, where it came from)
         self.before_samples: list[Callable[[], None]] = []  # a loader is about to make some
         self._stop_discovery: Callable[[], None] | None = None
 
@@ -65,13 +74,13 @@ class Hooks:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
         @seams.watching
-        def came(optimizer: Any) -> None:
+        def came(optimizer: Optimizer) -> None:
             training.add_optimizer(optimizer)
             if not self._all_found():
                 self._discover_roots()
 
-        def initialised(original: Any) -> Any:
-            def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+        def initialised(original: Call) -> Call:
+            def __init__(optimizer: Optimizer, *args: object, **kwargs: object) -> None:
                 original(optimizer, *args, **kwargs)
                 came(optimizer)
 
@@ -81,7 +90,7 @@ class Hooks:
         stepped: set[int] = set()  # ids of optimizers
         at_work: list[int] = []  # the step of one optimizer may call another's: together they are one step
 
-        def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
+        def begins(optimizer: Optimizer, args: object, kwargs: object) -> None:
             try:
                 if id(optimizer) in at_work:  # a step that raised never ended
                     del at_work[at_work.index(id(optimizer)) :]
@@ -91,7 +100,7 @@ class Hooks:
             except Exception as error:
                 seams.give_up(error)
 
-        def ends(optimizer: Any, args: Any, kwargs: Any) -> None:
+        def ends(optimizer: Optimizer, args: object, kwargs: object) -> None:
             try:
                 if id(optimizer) in at_work:
                     del at_work[at_work.index(id(optimizer)) :]
@@ -115,8 +124,8 @@ class Hooks:
         module_class, is_grad_enabled = self._training.torch.nn.Module, self._training.torch.is_grad_enabled
         consider, observer = self._training.seams.watching(self._consider), self._observer
 
-        def looking(original: Any) -> Any:
-            def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+        def looking(original: Call) -> Call:
+            def __call__(module: Module, *args: object, **kwargs: object) -> object:
                 if not (observer.in_forward or observer.in_backward) and is_grad_enabled():
                     consider(module)
                 return original(module, *args, **kwargs)
@@ -125,7 +134,7 @@ class Hooks:
 
         self._stop_discovery = self._training.seams.replace(module_class, "__call__", looking)
 
-    def _consider(self, module: Any) -> None:
+    def _consider(self, module: Module) -> None:
         training = self._training
         if wraps_for_ranks(training.torch, module):
             training.averages_gradients = True
@@ -163,8 +172,8 @@ class Hooks:
         torch, training, observer = self._training.torch, self._training, self._observer
         seams, loaders, is_tensor = training.seams, self.loaders, torch.is_tensor
 
-        def watched(names: Sequence[str], original: Any) -> Any:
-            def backward(*args: Any, **kwargs: Any) -> Any:
+        def watched(names: Sequence[str], original: Call) -> Call:
+            def backward(*args: object, **kwargs: object) -> object:
                 if observer.in_backward or observer.in_forward or seams.given_up:
                     return original(*args, **kwargs)
                 call = read_call(names, args, kwargs)
@@ -219,8 +228,8 @@ class Hooks:
         epoch_began = seams.watching(observer.epoch_began)
         samples_come = seams.watching(self._samples_come)
 
-        def begun(original: Any) -> Any:
-            def __iter__(loader: Any) -> Any:
+        def begun(original: Call) -> Call:
+            def __iter__(loader: DataLoader[object]) -> object:
                 began = clock()
                 if loader.num_workers:  # they are seeded, and begin, with the epoch
                     samples_come()
@@ -232,8 +241,8 @@ class Hooks:
 
         begins = seams.watching(loaders.epoch_begins)
 
-        def ordering(original: Any) -> Any:
-            def _next_index(iterator: Any) -> Any:
+        def ordering(original: Call) -> Call:
+            def _next_index(iterator: LoaderIterator) -> object:
                 indices = original(iterator)
                 if seams.given_up:
                     return indices
@@ -246,15 +255,15 @@ class Hooks:
 
             return _next_index
 
-        def resetting(original: Any) -> Any:
-            def _reset(iterator: Any, *args: Any, **kwargs: Any) -> Any:
+        def resetting(original: Call) -> Call:
+            def _reset(iterator: LoaderIterator, *args: object, **kwargs: object) -> object:
                 begins(iterator)
                 return original(iterator, *args, **kwargs)
 
             return _reset
 
-        def fetched(original: Any) -> Any:
-            def __next__(iterator: Any) -> Any:
+        def fetched(original: Call) -> Call:
+            def __next__(iterator: LoaderIterator) -> object:
                 began = clock()
                 batch = original(iterator)
                 if seams.given_up:
@@ -270,12 +279,12 @@ class Hooks:
 
             return __next__
 
-        def created(original: Any) -> Any:
+        def created(original: Callable[..., Fetcher]) -> Callable[..., Fetcher]:
             here = os.getpid()
 
             def create_fetcher(
-                kind: int, dataset: Any, auto_collation: bool, collate: Any, drop_last: bool
-            ) -> Any:
+                kind: int, dataset: object, auto_collation: bool, collate: Call, drop_last: bool
+            ) -> Fetcher:
                 fetcher = original(kind, dataset, auto_collation, collate, drop_last)
                 ours = is_indexed(kind) and auto_collation and os.getpid() == here
                 return Fetch(fetcher, training, dataset, collate) if ours else fetcher
@@ -289,6 +298,6 @@ class Hooks:
         seams.replace(fetchers(), "create_fetcher", created)
 
 
-def kept(loss: Any) -> Any:
+def kept(loss: Tensor) -> Tensor:
     """A copy that nobody changes later. A GPU is not waited for."""
     return loss.detach().clone()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 from collections.abc import Set
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ...records.observation import Loader, Optimizer, Root
 from ..internals.loaders import (
@@ -21,6 +22,12 @@ from ..internals.modules import batch_norm_kind, dropout_kind, is_compiled
 from ..samples.columns import tensors_behind
 from .blocks import repeated_blocks
 
+if TYPE_CHECKING:
+    from torch.nn import Module
+    from torch.optim import Optimizer as TorchOptimizer
+
+    from ..internals.loaders import LoaderIterator
+
 FUSED_FUNCTIONS = {  # optimizer class: (module of torch.optim, its fused function)
     "Adam": ("adam", "_fused_adam"),
     "AdamW": ("adam", "_fused_adam"),
@@ -29,7 +36,7 @@ FUSED_FUNCTIONS = {  # optimizer class: (module of torch.optim, its fused functi
 }
 
 
-def describe_root(torch: Any, module: Any, owned: Set[int] = frozenset()) -> Root:
+def describe_root(torch: ModuleType, module: Module, owned: Set[int] = frozenset()) -> Root:
     """``owned``: the ids of the optimizers' parameters. A root with none of these (there may be no optimizer)
     counts what gets gradients as trained.
     """
@@ -59,7 +66,7 @@ def compile_backends() -> tuple[str, ...]:
     return tuple(sorted({entry.name for entry in found}))
 
 
-def describe_optimizer(torch: Any, optimizer: Any) -> Optimizer:
+def describe_optimizer(torch: ModuleType, optimizer: TorchOptimizer) -> Optimizer:
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     return Optimizer(
         name=type(optimizer).__name__,
@@ -72,7 +79,7 @@ def describe_optimizer(torch: Any, optimizer: Any) -> Optimizer:
     )
 
 
-def can_foreach(torch: Any, optimizer: Any) -> bool:
+def can_foreach(torch: ModuleType, optimizer: TorchOptimizer) -> bool:
     """Whether torch's update of all tensors at once (foreach) could serve, and is not chosen by default."""
     kind = type(optimizer)
     if kind is not getattr(torch.optim, kind.__name__, None) or foreach_function(optimizer) is None:
@@ -86,7 +93,7 @@ def can_foreach(torch: Any, optimizer: Any) -> bool:
     )
 
 
-def foreach_function(optimizer: Any) -> tuple[str, str] | None:
+def foreach_function(optimizer: TorchOptimizer) -> tuple[str, str] | None:
     """(module of torch.optim, its foreach function) for an optimizer of torch's; None where there is none."""
     name = type(optimizer).__name__
     module = FUSED_FUNCTIONS[name][0] if name in FUSED_FUNCTIONS else name.lower()
@@ -98,7 +105,7 @@ def foreach_function(optimizer: Any) -> tuple[str, str] | None:
     return (module, function) if has else None
 
 
-def why_not_fused(torch: Any, optimizer: Any) -> str:
+def why_not_fused(torch: ModuleType, optimizer: TorchOptimizer) -> str:
     """Why torch's fused update cannot serve this optimizer; "" where it can."""
     name = type(optimizer).__name__
     if name not in FUSED_FUNCTIONS or type(optimizer) is not getattr(torch.optim, name, None):
@@ -115,7 +122,7 @@ def why_not_fused(torch: Any, optimizer: Any) -> str:
     return ""
 
 
-def describe_loader(iterator: Any, training: bool, sample_bytes: int | None) -> Loader:
+def describe_loader(iterator: LoaderIterator, training: bool, sample_bytes: int | None) -> Loader:
     """From a DataLoader's iterator, which knows what the loader was made of."""
     import torch
 

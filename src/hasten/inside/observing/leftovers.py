@@ -7,14 +7,18 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType
-from typing import Any
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING
 
 from ...records.observation import COPIES, Leftover, Wait
 from ..internals.others import PROFILER_ENABLED, profiling
 from ..package import PACKAGE
+from ..seams import Call
 from ..training import Training
 from .observer import clock
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _ANOMALY, _PROFILER, _GRADCHECK = "anomaly detection", "profiler", "gradcheck"
 _GPU, _RANKS = "GPU", "ranks"
@@ -66,9 +70,9 @@ class Leftovers:
                 found.append(Leftover(f"{name}={value}", "", removable=False))
         return tuple(found)
 
-    def _noting(self, name: str, counts: Callable[..., Any] = lambda *_, **__: True) -> Any:
-        def make(original: Any) -> Any:
-            def noted(*args: Any, **kwargs: Any) -> Any:
+    def _noting(self, name: str, counts: Call = lambda *_, **__: True) -> Callable[[Call], Call]:
+        def make(original: Call) -> Call:
+            def noted(*args: object, **kwargs: object) -> object:
                 if counts(*args, **kwargs):
                     self._enabled[name] = None
                     self._where.setdefault(name, self._place.of_caller())
@@ -110,12 +114,12 @@ class Waits:
         while self._undo:
             self._undo.pop()()
 
-    def _timing(self, what: str, counts: Callable[..., bool] = lambda *_: True) -> Any:
+    def _timing(self, what: str, counts: Callable[..., bool] = lambda *_: True) -> Callable[[Call], Call]:
         """``counts`` (what was returned, the arguments)."""
         is_compiling = self._torch.compiler.is_compiling
 
-        def make(original: Any) -> Any:
-            def timed(*args: Any, **kwargs: Any) -> Any:
+        def make(original: Call) -> Call:
+            def timed(*args: object, **kwargs: object) -> object:
                 # print(loss) formats the tensor by .item()
                 if is_compiling() or self._inside or self._place.is_ours(sys._getframe(1)):
                     return original(*args, **kwargs)
@@ -137,19 +141,19 @@ class Waits:
         return make
 
 
-def _went_to_a_device(copy: Any, tensor: Any, *_: Any) -> bool:
+def _went_to_a_device(copy: Tensor | None, tensor: Tensor, *_: object) -> bool:
     return copy is not None and tensor.device.type == "cpu" and copy.device.type != "cpu"
 
 
 class Place:
     """Finds the line, in the user's code or in a library of theirs, that led to a call."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: ModuleType) -> None:
         self._ours = PACKAGE + os.sep
         self._examples = (
             os.path.join(PACKAGE, "examples") + os.sep
         )  # shipped with us, and run as anybody's scripts
-        self._torch = os.path.dirname(torch.__file__) + os.sep
+        self._torch = os.path.dirname(torch.__file__ or "") + os.sep
         self._start = ""  # the working directory; it may have been removed
         with suppress(OSError):
             self._start = os.getcwd() + os.sep
@@ -173,7 +177,7 @@ class Place:
         return frame.f_code.co_filename.startswith((self._torch, "<"))
 
 
-def _used(torch: Any) -> set[str]:
+def _used(torch: ModuleType) -> set[str]:
     """What this process uses: many scripts set variables that matter only elsewhere."""
     distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
     return {name for name, used in ((_GPU, torch.cuda.is_initialized()), (_RANKS, distributed)) if used}

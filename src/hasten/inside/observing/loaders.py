@@ -8,7 +8,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...records.observation import Loader
 from ..internals.loaders import (
@@ -21,6 +21,11 @@ from ..samples.sampling_proof import prove_deterministic
 from ..training import Training
 from .identify import describe_loader, length_of
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..internals.loaders import LoaderIterator
+
 _LOOK_SECONDS = 2.0  # for each dataset
 _MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
 
@@ -30,7 +35,7 @@ _Key = tuple[str, "int | None", "int | None"]
 
 @dataclass
 class _Seen:
-    dataset: Any
+    dataset: object
     record: Loader
 
 
@@ -51,20 +56,20 @@ class Loaders:
         self._training = training
         self._seen: dict[_Key, _Seen] = {}
         self.latest: _Reading | None = None  # of the last batch; None once that is known to be trained on
-        self._readings: weakref.WeakKeyDictionary[Any, _Reading] = weakref.WeakKeyDictionary()
-        self._last: Callable[[], Any] = lambda: None  # the iterator of the last reading
+        self._readings: weakref.WeakKeyDictionary[LoaderIterator, _Reading] = weakref.WeakKeyDictionary()
+        self._last: Callable[[], LoaderIterator | None] = lambda: None  # of the last reading
         self._last_reading = _Reading(False)
 
-    def epoch_begins(self, iterator: Any) -> None:
+    def epoch_begins(self, iterator: LoaderIterator) -> None:
         """Forget the batches that were ordered in an earlier epoch and never came."""
         self._reading(iterator).ordered.clear()
 
-    def batch_ordered(self, iterator: Any, indices: Any) -> None:
+    def batch_ordered(self, iterator: LoaderIterator, indices: object) -> None:
         """The samples with ``indices`` will be one batch; batches come in the order they are asked for."""
         reading = self._last_reading if self._last() is iterator else self._reading(iterator)
         reading.ordered.append(len(indices) if isinstance(indices, (list, tuple)) else 0)
 
-    def batch_came(self, iterator: Any, batch: Any) -> int:
+    def batch_came(self, iterator: LoaderIterator, batch: object) -> int:
         """How many samples the new batch has: as many as were ordered, where that is known.
 
         Its first dimension need not be the samples: it may be time.
@@ -77,7 +82,7 @@ class Loaders:
         self.latest = None if reading.trained else reading
         return length
 
-    def _reading(self, iterator: Any) -> _Reading:
+    def _reading(self, iterator: LoaderIterator) -> _Reading:
         reading = self._readings.get(iterator)
         if reading is None:
             exact = reads_indices(iterator) and makes_batches(iterator)
@@ -85,7 +90,7 @@ class Loaders:
         self._last, self._last_reading = weakref.ref(iterator), reading
         return reading
 
-    def _meet(self, iterator: Any, batch: Any, length: int) -> _Key:
+    def _meet(self, iterator: LoaderIterator, batch: object, length: int) -> _Key:
         """Note the loader that gave this, the first batch of a pass."""
         dataset = dataset_of(iterator)
         key = (
@@ -128,7 +133,7 @@ class Loaders:
         return tuple(seen.record for seen in self._seen.values())
 
 
-def batch_length(batch: Any) -> int:
+def batch_length(batch: object) -> int:
     """Samples in a batch: the length of the first tensor found in it, depth first; 0 where there is none."""
     return _first_length(batch) or 0
 
@@ -148,11 +153,11 @@ def _first_length(value: Any) -> int | None:
     return None
 
 
-def batch_bytes(batch: Any) -> int:
+def batch_bytes(batch: object) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors_in(batch))
 
 
-def tensors_in(value: Any) -> list[Any]:
+def tensors_in(value: Any) -> list[Tensor]:
     """The tensors in nested lists, tuples and dicts, depth first."""
     if hasattr(value, "element_size"):
         return [value]

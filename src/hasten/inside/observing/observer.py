@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .gpu_phases import Mark, Marks, phases_between
 from .passes import Passes
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 clock = time.perf_counter
 
@@ -32,7 +35,7 @@ class RawStep:
     backwards: int = 0
     evaluations: int = 0
     restarts: int = 0
-    losses: list[Any] = field(default_factory=list)
+    losses: list[Tensor | float] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)  # where its phases begin and end on a GPU
 
     def phases(self) -> dict[str, float]:
@@ -116,7 +119,7 @@ class Observer:
             self._forward_ended = None
         return now
 
-    def backward_ends(self, began: float, losses: list[Any]) -> None:
+    def backward_ends(self, began: float, losses: list[Tensor | float]) -> None:
         self.in_backward = False
         step = self._step
         if self.marks is not None:

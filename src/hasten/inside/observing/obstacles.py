@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 _FRAMES = 40  # how far up the stack a direct call is looked for
 
 
-def obstacle_at(torch: Any, module: Any) -> str:
+def obstacle_at(torch: ModuleType, module: Module) -> str:
     """Why ``module``, just called from outside any known root, cannot be followed; "" where it can."""
     if isinstance(module, torch.jit.ScriptModule):
         return (
@@ -38,12 +42,12 @@ def several_threads(names: str) -> str:
     )
 
 
-def wraps_for_ranks(torch: Any, module: Any) -> bool:
+def wraps_for_ranks(torch: ModuleType, module: Module) -> bool:
     """Whether it stands around a model only to average its gradients over ranks."""
     return isinstance(module, torch.nn.parallel.DistributedDataParallel)
 
 
-def _called_directly(torch: Any, module: Any) -> tuple[Any, str]:
+def _called_directly(torch: ModuleType, module: Module) -> tuple[object, str]:
     """The module around ``module`` whose ``forward`` was called directly, and the line that did so.
 
     Every call of a module passes our seam. So an outer module whose ``forward`` is on the stack, outside any
@@ -66,11 +70,11 @@ def _called_directly(torch: Any, module: Any) -> tuple[Any, str]:
     return found, where
 
 
-def _is_around(torch: Any, owner: Any, module: Any) -> bool:
+def _is_around(torch: ModuleType, owner: object, module: Module) -> bool:
     if not isinstance(owner, torch.nn.Module) or owner is module or wraps_for_ranks(torch, owner):
         return False
     return _holds(owner, module)
 
 
-def _holds(outer: Any, module: Any) -> bool:
+def _holds(outer: Module, module: Module) -> bool:
     return any(inner is module for inner in outer.modules())

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import device as Device
 
 
 class Pace:
@@ -15,7 +19,7 @@ class Pace:
     Source: https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
     """
 
-    def __init__(self, cuda: Any, devices: set[Any]) -> None:
+    def __init__(self, cuda: ModuleType, devices: set[Device]) -> None:
         self._cuda = cuda
         self._ends = {device: (cuda.Event(), cuda.Event()) for device in sorted(devices, key=str)}
         self._steps = 0

@@ -6,9 +6,13 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .loaders import batch_length, tensors_in
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
 
 _MARK = "hasten: forward pass"  # in the metadata of the graph's nodes, which live as long as they
 _MOST_NODES = 4096  # of a graph that are looked at, for the passes it came from
@@ -20,7 +24,7 @@ _MARKED_STEPS = 100  # after one whose backward pass had several forward passes 
 class _Pass:
     root: int  # its id
     samples: int  # 0 where they are not known
-    given: Any  # a weak reference to the first tensor that went in; None where there was none
+    given: weakref.ref[Tensor] | None  # the first tensor that went in
     counted: bool = False
 
 
@@ -40,15 +44,16 @@ class Passes:
         self._unclear = False
         self._closure_samples: int | None = None  # the most of one backward pass inside an update
 
-    def forward_ended(self, root: Any, time_first: bool, inputs: Any, output: Any) -> None:
+    def forward_ended(self, root: Module, time_first: bool, inputs: object, output: object) -> None:
         first = next(iter(tensors_in(inputs)), None)
         given = None if first is None else weakref.ref(first)
         self._latest = _Pass(id(root), 0 if time_first else samples_through(inputs, output), given)
         self.waiting += 1
         if self._alone < _MARKED_STEPS:
             for tensor in tensors_in(output)[:_MARKED_OUTPUTS]:
-                if tensor.grad_fn is not None:
-                    tensor.grad_fn.metadata[_MARK] = self._latest
+                node: Any = tensor.grad_fn  # torch declares its metadata as a method
+                if node is not None:
+                    node.metadata[_MARK] = self._latest
 
     def update_begins(self) -> None:
         """A closure may compute the same batch several times: it counts once."""
@@ -57,7 +62,7 @@ class Passes:
     def update_ends(self) -> None:
         self._closure_samples = None
 
-    def backward_begins(self, losses: Any) -> None:
+    def backward_begins(self, losses: object) -> None:
         """``losses``: what is differentiated."""
         if not self.waiting:
             return
@@ -79,19 +84,19 @@ class Passes:
         self._samples, self._unclear, self.waiting, self._latest = 0, False, 0, None
         return samples
 
-    def _found(self, losses: Any) -> list[_Pass]:
+    def _found(self, losses: object) -> list[_Pass]:
         if self.waiting == 1 and self._latest is not None and not self._latest.counted:
             return [self._latest]
         marked, self._alone = self._alone < _MARKED_STEPS, -1
         return passes_behind(losses) if marked else []
 
 
-def passes_behind(losses: Any) -> list[_Pass]:
+def passes_behind(losses: object) -> list[_Pass]:
     """The marked passes, not counted yet, that are nearest in the graph of ``losses``; [] where the graph is
     too large.
     """
-    waiting = [tensor.grad_fn for tensor in tensors_in(losses)]
-    seen: set[Any] = set(waiting)
+    waiting: list[Any] = [tensor.grad_fn for tensor in tensors_in(losses)]
+    seen = set(waiting)
     found: dict[int, _Pass] = {}
     while waiting:
         node = waiting.pop()
@@ -124,7 +129,7 @@ def _together(passes: list[_Pass]) -> int:
     return max(of_roots.values(), default=0)
 
 
-def samples_through(inputs: Any, output: Any) -> int:
+def samples_through(inputs: object, output: object) -> int:
     """How many samples went into and came out of a forward pass; 0 where rows may have been merged."""
     came, went = batch_length(inputs), batch_length(output)
     return came if went in (came, 0) else 0

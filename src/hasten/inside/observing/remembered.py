@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
+Thing = TypeVar("Thing")
 Record = TypeVar("Record")
 
 
-class Remembered(Generic[Record]):
+class Remembered(Generic[Thing, Record]):
     """Records of the things in ``living()``, which are held weakly.
 
     ``records`` returns the living ones, as they are now, and those that died after the last step, as they
@@ -17,9 +18,9 @@ class Remembered(Generic[Record]):
     is not.
     """
 
-    def __init__(self, living: Callable[[], list[Any]], describe: Callable[[Any], Record]) -> None:
+    def __init__(self, living: Callable[[], list[Thing]], describe: Callable[[Thing], Record]) -> None:
         self._living, self._describe = living, describe
-        self._seen: list[tuple[weakref.ref[Any], Record]] = []
+        self._seen: list[tuple[weakref.ref[Thing], Record]] = []
         self.stale = False  # one of them died
 
     def look(self) -> None:
@@ -36,5 +37,5 @@ class Remembered(Generic[Record]):
             now.pop(id(one), None)
         return (*records, *map(self._describe, now.values()))
 
-    def _died(self, ref: weakref.ref[Any]) -> None:
+    def _died(self, ref: weakref.ref[Thing]) -> None:
         self.stale = True

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..internals.modules import compiled_call, plain_call, put_call
 from ..training import Training
 from .loaders import Loaders
 from .observer import Observer
 
+if TYPE_CHECKING:
+    from torch.nn import Module
+
 
 class ForwardSlot:
     """Sits in a root's ``compiled_call``, which torch consults first and never pickles or copies."""
 
-    def __init__(self, root: Any, training: Training, observer: Observer, loaders: Loaders) -> None:
+    def __init__(self, root: Module, training: Training, observer: Observer, loaders: Loaders) -> None:
         self._root = weakref.ref(root)  # it holds us: a strong reference would keep a finished model alive
         self._training = training
         self._observer = observer
@@ -23,7 +26,7 @@ class ForwardSlot:
         self.compiled_by_script = compiled_call(root)
         self._time_first = any(getattr(module, "batch_first", True) is False for module in root.modules())
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         root = self._root()
         assert root is not None
         call = self.compiled_by_script or plain_call(root)
@@ -51,13 +54,13 @@ class ForwardSlot:
                     training.seams.give_up(error)
 
 
-def taking_out(ref: weakref.ref[Any]) -> Callable[[], None]:
+def taking_out(ref: weakref.ref[Module]) -> Callable[[], None]:
     """What removes a slot from its root, if that is still alive."""
 
     def undo() -> None:
         root = ref()
         slot = compiled_call(root) if root is not None else None
-        if isinstance(slot, ForwardSlot):
+        if root is not None and isinstance(slot, ForwardSlot):
             put_call(root, slot.compiled_by_script)
 
     return undo

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ..internals import compiler
+from ..seams import Call
 from ..training import Training
+
+if TYPE_CHECKING:
+    from torch.amp import GradScaler
+    from torch.amp import autocast as Autocast
+    from torch.nn import Module
 
 
 class Uses:
@@ -16,7 +23,7 @@ class Uses:
         self._names: dict[str, None] = {}
         self._autocast: dict[str, None] = {}  # types that training passes are lowered to
         self._lowers_evaluations = False
-        self._compiled: weakref.WeakSet[Any] = weakref.WeakSet()  # modules
+        self._compiled: weakref.WeakSet[Module] = weakref.WeakSet()
         self._compiles_functions = False
         self._compiles = False  # the training, when it was last looked at
         self._training: Training | None = None
@@ -40,7 +47,7 @@ class Uses:
             names["compile"] = None
         return tuple(names)
 
-    def _compiles_root(self, roots: list[Any]) -> bool:
+    def _compiles_root(self, roots: list[Module]) -> bool:
         """Many libraries compile a helper when they are imported, and never call it. So only a module counts
         that is trained, or shares a part with one that is.
         """
@@ -65,9 +72,9 @@ class Uses:
         for name in ("clip_grad_norm_", "clip_grad_value_", "get_total_norm"):
             replace(torch.nn.utils, name, self._noting("clipping"))
 
-    def _around_compile(self, original: Any) -> Any:
-        def compile(*args: Any, **kwargs: Any) -> Any:
-            target = args[0] if args else kwargs.get("model")
+    def _around_compile(self, original: Call) -> Call:
+        def compile(*args: object, **kwargs: object) -> object:
+            target: Any = args[0] if args else kwargs.get("model")
             if hasattr(target, "named_modules"):
                 self._compiled.add(target)
             elif callable(target):
@@ -76,8 +83,8 @@ class Uses:
 
         return compile
 
-    def _around_autocast(self, original: Any) -> Any:
-        def __enter__(autocast: Any) -> Any:
+    def _around_autocast(self, original: Call) -> Call:
+        def __enter__(autocast: Autocast) -> object:
             if autocast._enabled and not getattr(autocast, "_by_hasten", False):
                 assert self._training is not None
                 if self._training.torch.is_grad_enabled():
@@ -89,17 +96,17 @@ class Uses:
 
         return __enter__
 
-    def _around_scaler(self, original: Any) -> Any:
-        def __init__(scaler: Any, *args: Any, **kwargs: Any) -> None:
+    def _around_scaler(self, original: Call) -> Call:
+        def __init__(scaler: GradScaler, *args: object, **kwargs: object) -> None:
             original(scaler, *args, **kwargs)
             if scaler.is_enabled():  # scripts make one at all times, and let an option decide
                 self._names["GradScaler"] = None
 
         return __init__
 
-    def _noting(self, name: str, counts: Any = lambda *_, **__: True) -> Any:
-        def make(original: Any) -> Any:
-            def noted(*args: Any, **kwargs: Any) -> Any:
+    def _noting(self, name: str, counts: Call = lambda *_, **__: True) -> Callable[[Call], Call]:
+        def make(original: Call) -> Call:
+            def noted(*args: object, **kwargs: object) -> object:
                 if counts(*args, **kwargs):
                     self._names[name] = None
                 return original(*args, **kwargs)
@@ -109,5 +116,5 @@ class Uses:
         return make
 
 
-def _to_zeros(owner: Any, set_to_none: bool = True) -> bool:
+def _to_zeros(owner: object, set_to_none: bool = True) -> bool:
     return not set_to_none

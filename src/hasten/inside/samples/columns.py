@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Uneven(Exception):
@@ -34,7 +38,9 @@ def whole_numbers(indices: Sequence[Any]) -> list[int] | None:
     return found
 
 
-def tensors_behind(torch: Any, dataset: Any, indices: Sequence[Any]) -> tuple[tuple[Any, ...], Any] | None:
+def tensors_behind(
+    torch: ModuleType, dataset: Any, indices: Sequence[Any]
+) -> tuple[tuple[Tensor, ...], Sequence[Any]] | None:
     """The tensors whose rows are the samples of ``dataset``, and the rows that ``indices`` ask for.
 
     None unless the samples are rows of a TensorDataset, or of a Subset of one.
@@ -56,7 +62,7 @@ def tensors_behind(torch: Any, dataset: Any, indices: Sequence[Any]) -> tuple[tu
     return (tensors, indices) if all(is_plain(torch, t) and t.dim() for t in tensors) else None
 
 
-def is_plain(torch: Any, tensor: Any) -> bool:
+def is_plain(torch: ModuleType, tensor: Tensor) -> bool:
     """Whether stacking rows of ``tensor`` is copying its bytes: dense, contiguous, without a gradient."""
     return (
         type(tensor) is torch.Tensor
@@ -67,7 +73,7 @@ def is_plain(torch: Any, tensor: Any) -> bool:
     )
 
 
-def gather(torch: Any, tensors: Sequence[Any], indices: list[int]) -> list[Any] | None:
+def gather(torch: ModuleType, tensors: Sequence[Tensor], indices: list[int]) -> list[Tensor] | None:
     """Rows ``indices`` of each tensor, in fresh memory; None where an index is out of range: the dataset's
     own error is better.
     """
@@ -80,18 +86,18 @@ def gather(torch: Any, tensors: Sequence[Any], indices: list[int]) -> list[Any] 
 class Columns:
     """Samples of one dataset side by side, in the order of their indices."""
 
-    def __init__(self, torch: Any, samples: Sequence[Any]) -> None:
+    def __init__(self, torch: ModuleType, samples: Sequence[object]) -> None:
         """Raises Uneven where batches could not be gathered from them."""
         self._torch = torch
-        self._tensors: list[Any] = []
+        self._tensors: list[Tensor] = []
         self._rebuild = self._lay(list(samples), "")
 
-    def batch(self, indices: list[int]) -> Any | None:
+    def batch(self, indices: list[int]) -> object:
         """As ``default_collate([samples[i] for i in indices])``; None where an index is out of range."""
         gathered = gather(self._torch, self._tensors, indices)
         return None if gathered is None else self._rebuild(gathered)
 
-    def _lay(self, parts: list[Any], where: str) -> Callable[[list[Any]], Any]:
+    def _lay(self, parts: list[Any], where: str) -> Callable[[list[Tensor]], object]:
         """Lay one part of all samples side by side; returns what makes that part of a batch from the gathered
         tensors.
         """

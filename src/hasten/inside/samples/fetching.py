@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
+from ..seams import Call
 from ..training import Training
+
+
+class Fetcher(Protocol):
+    """As torch's loaders have one."""
+
+    def fetch(self, indices: Any) -> object:
+        """A batch."""
 
 
 def samples_of(dataset: Any, indices: Sequence[Any]) -> Any:
@@ -19,13 +27,13 @@ class Fetch:
     dataset otherwise.
     """
 
-    def __init__(self, fetcher: Any, training: Training, dataset: Any, collate: Any) -> None:
+    def __init__(self, fetcher: Fetcher, training: Training, dataset: object, collate: Call) -> None:
         self._fetcher = fetcher
         self._training = training
         self._dataset = dataset
         self._collate = collate
 
-    def fetch(self, indices: Sequence[Any]) -> Any:
+    def fetch(self, indices: Any) -> object:
         for provide_batch in self._training.batch_providers.values():
             batch = provide_batch(self._dataset, indices, self._collate)
             if batch is not None:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from multiprocessing.context import BaseContext
+from typing import TYPE_CHECKING, Any
 
 from ..internals.loaders import (
     NEXT_DATA,
@@ -26,12 +27,18 @@ from ..internals.loaders import (
     put_pass,
     workers_of,
 )
+from ..seams import Call
 from ..training import Training
+
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader
+
+    from ..internals.loaders import LoaderIterator
 
 _CONTEXT = "_DataLoader__multiprocessing_context"  # where the property keeps its value
 _MARK = "_by_hasten"
 
-Choose = Callable[[Any], "Mapping[str, Any] | None"]
+Choose = Callable[["DataLoader[object]"], "Mapping[str, object] | None"]
 """A loader that is about to be read -> options to read it with, or None for the script's own."""
 
 
@@ -42,7 +49,7 @@ class LoaderOverride:
         self.batches = 0
         self._torch = training.torch
         self._choose = choose
-        self._made: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._made: weakref.WeakSet[LoaderIterator] = weakref.WeakSet()
         from torch.utils.data import DataLoader
 
         training.seams.replace(DataLoader, "__iter__", self._around_iter)
@@ -50,8 +57,8 @@ class LoaderOverride:
         for kind in iterators_that_fetch():
             training.seams.replace(kind, NEXT_DATA, self._counting)
 
-    def _around_iter(self, original: Any) -> Any:
-        def __iter__(loader: Any) -> Any:
+    def _around_iter(self, original: Callable[..., LoaderIterator]) -> Call:
+        def __iter__(loader: DataLoader[object]) -> LoaderIterator:
             options = self._choose(loader)
             if options is None:
                 return original(loader)
@@ -75,9 +82,9 @@ class LoaderOverride:
 
         return __iter__
 
-    def _around_reset(self, original: Any) -> Any:
-        def _reset(iterator: Any, *args: Any, **kwargs: Any) -> Any:
-            loader = args[0] if args else kwargs.get("loader")
+    def _around_reset(self, original: Call) -> Call:
+        def _reset(iterator: LoaderIterator, *args: object, **kwargs: object) -> object:
+            loader: Any = args[0] if args else kwargs.get("loader")
             own = vars(loader).pop(_MARK, None) if loader is not None else None
             if own is None or (own["num_workers"] and own["persistent_workers"]):
                 return original(iterator, *args, **kwargs)
@@ -97,11 +104,11 @@ class LoaderOverride:
 
         return _reset
 
-    def _draw_base_seed(self, loader: Any) -> None:
+    def _draw_base_seed(self, loader: DataLoader[object]) -> None:
         self._torch.empty((), dtype=self._torch.int64).random_(generator=loader.generator)
 
-    def _counting(self, original: Any) -> Any:
-        def _next_data(iterator: Any) -> Any:
+    def _counting(self, original: Call) -> Call:
+        def _next_data(iterator: LoaderIterator) -> object:
             batch = original(iterator)
             self.batches += iterator in self._made
             return batch
@@ -109,7 +116,9 @@ class LoaderOverride:
         return _next_data
 
 
-def workers(count: int, prefetch_factor: int, persistent: bool, context: Any) -> dict[str, Any]:
+def workers(
+    count: int, prefetch_factor: int, persistent: bool, context: BaseContext | None
+) -> dict[str, object]:
     """Options of a loader that is read by ``count`` worker processes, or by none. ``context`` is one of
     torch.multiprocessing's, or None for the usual one.
     """
@@ -123,7 +132,7 @@ def workers(count: int, prefetch_factor: int, persistent: bool, context: Any) ->
     }
 
 
-def context_of(loader: Any) -> Any:
+def context_of(loader: DataLoader[object]) -> BaseContext | None:
     """The multiprocessing context that the script asked for, or None."""
     return vars(loader).get(_CONTEXT)
 
@@ -131,18 +140,18 @@ def context_of(loader: Any) -> Any:
 class _Begun:
     """Stands in for a sampler: ``iter`` returns a pass that has begun already."""
 
-    def __init__(self, iterator: Any) -> None:
+    def __init__(self, iterator: Iterator[object]) -> None:
         self._iterator = iterator
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[object]:
         return self._iterator
 
 
-def _is_read_by_others(values: dict[str, Any]) -> bool:
+def _is_read_by_others(values: Mapping[str, object]) -> bool:
     """Whether anybody else still holds the iterator that a loader keeps with its workers."""
-    return values.get("_iterator") is not None and _holders(values) > _holders({"_iterator": _Begun(None)})
+    return values.get("_iterator") is not None and _holders(values) > _holders({"_iterator": object()})
 
 
-def _holders(values: dict[str, Any]) -> int:
+def _holders(values: Mapping[str, object]) -> int:
     held = values["_iterator"]
     return sys.getrefcount(held)

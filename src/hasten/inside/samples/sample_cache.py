@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from types import ModuleType
 from typing import Any
 
 from ..observing.identify import length_of, takes_items_one_by_one
+from ..seams import Call
 from ..training import NotApplicable, Training
 from .columns import Columns, Uneven
 from .sampling_proof import chain, prove_deterministic, same_sample, states_of
@@ -39,7 +41,7 @@ class SampleCaches:
         self._users: set[str] = set()
         self._caches: dict[int, Cache] = {}
         self._why_not: dict[int, str] = {}
-        self._kept: dict[int, tuple[Cache, Any]] = {}  # with the dataset's state when it was last in use
+        self._kept: dict[int, tuple[Cache, object]] = {}  # with the dataset's state when it was last in use
         self._undo: list[Callable[[], None]] = []
         self._watched: set[type] = set()
 
@@ -73,7 +75,7 @@ class SampleCaches:
         self._kept.update({key: (cache, cache.state()) for key, cache in self._caches.items()})
         self._caches = {}
 
-    def get(self, dataset: Any) -> Cache | None:
+    def get(self, dataset: object) -> Cache | None:
         """The dataset's cache; None where its samples must not be kept."""
         key = id(dataset)
         if key not in self._caches and key not in self._why_not:
@@ -95,7 +97,7 @@ class SampleCaches:
             if key in self._caches:
                 self._caches[key].fill()
 
-    def _prove(self, dataset: Any) -> Cache | str:
+    def _prove(self, dataset: object) -> Cache | str:
         length = length_of(dataset)
         if not length:
             return f"{type(dataset).__name__} has no length"
@@ -123,8 +125,8 @@ class SampleCaches:
                 continue
             self._watched.add(kind)
 
-            def watching(original: Any) -> Any:
-                def __setattr__(instance: Any, name: str, value: Any) -> None:
+            def watching(original: Call) -> Call:
+                def __setattr__(instance: object, name: str, value: object) -> None:
                     original(instance, name, value)
                     for known in self.caches:
                         known.invalidate_if_made_from(instance)
@@ -152,11 +154,11 @@ class Cache:
         self.uneven = "" if roomy else "there is no room for a second copy of the samples"
         if divided is not None:
             self.uneven = "samples have random transforms"
-        self._samples: dict[int, Any] = {}
+        self._samples: dict[int, object] = {}
         self._columns: Columns | None = None
         self._since_check = 0
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> object:
         if self._divided is not None and not (self.stale or self._divided.is_intact):
             self._give_up("the transforms were replaced")
         if self.stale:
@@ -172,7 +174,7 @@ class Cache:
                 sample = self._checked(index, sample)
         return sample if self._divided is None else self._divided.finish(sample)
 
-    def _make(self, index: int) -> Any:
+    def _make(self, index: int) -> object:
         return self.dataset[index] if self._divided is None else self._divided.make(index)
 
     @property
@@ -180,7 +182,7 @@ class Cache:
         """How the samples are kept, if that is worth saying."""
         return self.stale or (str(self._divided) if self._divided is not None else "")
 
-    def columns(self, torch: Any) -> Columns | None:
+    def columns(self, torch: ModuleType) -> Columns | None:
         """All samples side by side, once all are made and if they can be laid so."""
         if self._columns is None and not (self.stale or self.uneven):
             length = len(self.dataset)
@@ -191,7 +193,7 @@ class Cache:
                     self.uneven = str(error)
         return self._columns
 
-    def batch(self, torch: Any, indices: list[int]) -> Any | None:
+    def batch(self, torch: ModuleType, indices: list[int]) -> object:
         """A batch gathered from ``columns``; None where it cannot be."""
         columns = self.columns(torch)
         found = columns.batch(indices) if columns is not None else None
@@ -211,7 +213,7 @@ class Cache:
         self._since_check = 0
         return True
 
-    def _checked(self, index: int, sample: Any) -> Any:
+    def _checked(self, index: int, sample: object) -> object:
         """Compares a sample with the dataset's own, to find changes that set no attribute (an array written
         in place).
         """
@@ -228,7 +230,7 @@ class Cache:
         self._samples.clear()
         self._columns = None
 
-    def state(self) -> Any:
+    def state(self) -> object:
         return states_of(self.dataset) if self._divided is None else self._divided.state()
 
     def fill(self) -> None:
@@ -243,7 +245,7 @@ class Cache:
                         f"sample {index} of {name} raised {type(error).__name__}: {error}"
                     ) from error
 
-    def invalidate_if_made_from(self, part: Any) -> None:
+    def invalidate_if_made_from(self, part: object) -> None:
         if not any(part is known for known in self.parts):
             return
         self._empty()

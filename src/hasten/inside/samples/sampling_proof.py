@@ -14,9 +14,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ..random_state import fingerprint
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _SAMPLES = 48  # drawn twice each, spread over the dataset
 _CHILD_SECONDS = 10.0  # after which the child reports on what it has drawn
@@ -25,7 +29,7 @@ _REASON_CHARACTERS = 500  # of an error's message
 
 
 def prove_deterministic(
-    torch: Any, dataset: Any, length: int, seconds: float | None = None
+    torch: ModuleType, dataset: Any, length: int, seconds: float | None = None
 ) -> tuple[str, int]:
     """("", bytes of the largest sample) where sampling is proven deterministic, else (why not, 0).
 
@@ -37,7 +41,7 @@ def prove_deterministic(
     return reason, sample_bytes
 
 
-def answered_apart(torch: Any, name: str, examine: Callable[[], tuple[str, int]]) -> tuple[str, int]:
+def answered_apart(torch: ModuleType, name: str, examine: Callable[[], tuple[str, int]]) -> tuple[str, int]:
     """What ``examine`` answers in a process of its own; (why there is no answer, 0) where it has none.
 
     ``name`` is the dataset's, for the reason.
@@ -68,7 +72,9 @@ def answered_apart(torch: Any, name: str, examine: Callable[[], tuple[str, int]]
     return str(reason), int(sample_bytes)
 
 
-def _examine_and_exit(torch: Any, name: str, examine: Callable[[], tuple[str, int]], write_end: int) -> None:
+def _examine_and_exit(
+    torch: ModuleType, name: str, examine: Callable[[], tuple[str, int]], write_end: int
+) -> None:
     """All that the child does. Like a loader's worker it uses one thread: OpenMP does not survive a fork."""
     try:
         silence = os.open(os.devnull, os.O_WRONLY)
@@ -89,7 +95,7 @@ def _answer(name: str, examine: Callable[[], tuple[str, int]]) -> tuple[str, int
         return f"drawing a sample of {name} again failed: {what}", 0
 
 
-def _examine(torch: Any, dataset: Any, length: int, seconds: float | None) -> tuple[str, int]:
+def _examine(torch: ModuleType, dataset: Any, length: int, seconds: float | None) -> tuple[str, int]:
     name = type(dataset).__name__
     streams, state = fingerprint(torch), states_of(dataset)
     largest = 0
@@ -123,11 +129,11 @@ class Marked:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
 
 
-def is_picture(value: Any) -> bool:
+def is_picture(value: object) -> bool:
     """Whether ``value`` is a Pillow image that is loaded, not tied to a file."""
     return type(value).__module__ == "PIL.Image" and type(value).__name__ == "Image"
 
@@ -169,7 +175,7 @@ def incomparable(sample: Any) -> str:
     return "" if known else type(sample).__qualname__
 
 
-def _raw(tensor: Any) -> bytes:
+def _raw(tensor: Tensor) -> bytes:
     import ctypes
 
     plain = tensor.detach().contiguous()
@@ -193,7 +199,7 @@ def sample_nbytes(sample: Any) -> int:
     return sys.getsizeof(sample)
 
 
-def chain(dataset: Any) -> Iterator[Any]:
+def chain(dataset: object) -> Iterator[object]:
     """The dataset and those it wraps, by the attributes that Subset and ConcatDataset have."""
     pending, seen = [dataset], set()
     while pending:
@@ -208,12 +214,12 @@ def chain(dataset: Any) -> Iterator[Any]:
         pending += list(several) if isinstance(several, (list, tuple)) else []
 
 
-def states_of(dataset: Any) -> list[Any]:
+def states_of(dataset: object) -> list[object]:
     """The fingerprints of the dataset and of each that it wraps."""
     return [state_of(part) for part in chain(dataset)]
 
 
-def state_of(value: Any, depth: int = 4) -> Any:
+def state_of(value: Any, depth: int = 4) -> object:
     """A cheap fingerprint of an object's state: plain attributes by value, large ones by version and size."""
     if isinstance(value, (int, float, str, bytes, bool, type(None))):
         return value if not isinstance(value, (str, bytes)) else hash(value)
@@ -238,7 +244,7 @@ def state_of(value: Any, depth: int = 4) -> Any:
     return (id(value), state_of(vars(value), depth - 1) if hasattr(value, "__dict__") else None)
 
 
-def _stream_of(value: Any) -> Any:
+def _stream_of(value: object) -> object:
     """The state of a random generator, Python's, numpy's or torch's; None where ``value`` is none."""
     import random
 

@@ -10,6 +10,8 @@ Source: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from ..random_state import fingerprint, set_streams, state_of_streams
@@ -41,11 +43,11 @@ class Divided:
         self._count = count
         self._cut = self._with_first(count)
 
-    def make(self, index: int) -> Any:
+    def make(self, index: int) -> object:
         """The sample with Marked in place of what the remaining transforms go on from."""
         return self._cut[index]
 
-    def finish(self, made: Any) -> Any:
+    def finish(self, made: Any) -> object:
         """The sample. ``made`` stays as it is."""
         if isinstance(made, Marked):
             value = duplicate(made.value)
@@ -68,11 +70,11 @@ class Divided:
         return now is self._compose and _same_objects(self._transforms, now.transforms)
 
     @property
-    def parts(self) -> list[Any]:
+    def parts(self) -> list[object]:
         """What the first part of every sample is made from."""
         return [*chain(self._path[0]), self._compose, *self._transforms[: self._count]]
 
-    def state(self) -> Any:
+    def state(self) -> object:
         """A fingerprint of what the first part of every sample is made from."""
         held = [
             {k: v for k, v in vars(part).items() if k not in ("transform", "transforms", "dataset")}
@@ -97,7 +99,7 @@ class Divided:
         return inner
 
 
-def divide(torch: Any, dataset: Any, length: int) -> tuple[Divided | str, int]:
+def divide(torch: ModuleType, dataset: Any, length: int) -> tuple[Divided | str, int]:
     """The dataset divided before its first random transform, and the bytes of its largest unfinished sample;
     (why not, 0) where that cannot be proven to give the same samples.
     """
@@ -114,12 +116,12 @@ def divide(torch: Any, dataset: Any, length: int) -> tuple[Divided | str, int]:
     return (reason, 0) if reason else (divided, sample_bytes)
 
 
-def has_transforms(dataset: Any) -> bool:
+def has_transforms(dataset: object) -> bool:
     """Whether there is something to divide."""
     return bool(_path(dataset))
 
 
-def duplicate(value: Any) -> Any:
+def duplicate(value: Any) -> object:
     """A copy that a transform may write into; strides are kept."""
     if hasattr(value, "element_size"):
         return value.clone()
@@ -142,7 +144,7 @@ def _path(dataset: Any) -> list[Any]:
     return []
 
 
-def _mark(*values: Any) -> Marked:
+def _mark(*values: object) -> Marked:
     (value,) = values
     return Marked(value)
 
@@ -153,11 +155,11 @@ def _marks_in(sample: Any) -> int:
     return sum(map(_marks_in, sample)) if isinstance(sample, (tuple, list)) else isinstance(sample, Marked)
 
 
-def _same_objects(a: Any, b: Any) -> bool:
+def _same_objects(a: Sequence[object], b: Sequence[object]) -> bool:
     return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 
-def _find(torch: Any, whole: Divided, dataset: Any, length: int) -> tuple[str, int]:
+def _find(torch: ModuleType, whole: Divided, dataset: Any, length: int) -> tuple[str, int]:
     """("", how many transforms come before the first random one and give what can be compared)."""
     transforms = whole._transforms
     limit, useless = len(transforms), set[int]()
@@ -183,14 +185,14 @@ def _find(torch: Any, whole: Divided, dataset: Any, length: int) -> tuple[str, i
     return ("", counts[-1]) if counts else ("its transforms begin with what cannot be compared", 0)
 
 
-def _marked_value(made: Any) -> Any:
+def _marked_value(made: Any) -> object:
     if isinstance(made, Marked):
         return made.value
     parts = made.values() if isinstance(made, dict) else made
     return _marked_value(next(part for part in parts if _marks_in(part)))
 
 
-def _examine(torch: Any, divided: Divided, dataset: Any, length: int) -> tuple[str, int]:
+def _examine(torch: ModuleType, divided: Divided, dataset: Any, length: int) -> tuple[str, int]:
     """("", bytes of the largest unfinished sample) where samples made in two parts are the dataset's."""
     name, state, largest = type(dataset).__name__, states_of(divided._cut), 0
     for index in spread(length):

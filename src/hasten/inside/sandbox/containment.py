@@ -28,7 +28,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ..worker.orphans import adopt_orphans, end_orphans
 from . import mounts
@@ -83,16 +83,14 @@ def _end_all() -> NoReturn:
 def die_with_parent(by: int = signal.SIGKILL) -> None:
     """Ask the kernel to signal this process when its parent ends (Linux: prctl(2), PR_SET_PDEATHSIG)."""
     if sys.platform == "linux":
-        libc: Any = ctypes.CDLL(None, use_errno=True)
-        libc.prctl(1, by, 0, 0, 0)
+        ctypes.CDLL(None, use_errno=True).prctl(1, by, 0, 0, 0)
 
 
 def dies_with_parent() -> bool:
     """Whether that was asked for (Linux: prctl(2), PR_GET_PDEATHSIG)."""
     number = ctypes.c_int(0)
     if sys.platform == "linux":
-        libc: Any = ctypes.CDLL(None, use_errno=True)
-        libc.prctl(2, ctypes.byref(number), 0, 0, 0)
+        ctypes.CDLL(None, use_errno=True).prctl(2, ctypes.byref(number), 0, 0, 0)
     return number.value != 0
 
 

@@ -13,9 +13,11 @@ https://docs.pytorch.org/docs/stable/data.html#disable-automatic-batching
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ...records.facts import Facts
+from ...records.observation import Loader
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import collating
@@ -32,8 +34,12 @@ from ..samples.sample_cache import (
     SampleCaches,
     too_large,
 )
+from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _REHEARSED = 3  # samples of which a batch is made both ways before a dataset is gathered from
 
@@ -48,7 +54,7 @@ class BatchedFetch(Technique):
     def __init__(self) -> None:
         self._caches: SampleCaches | None = None
         self._trusted: dict[int, str] = {}  # by dataset of tensors: why it is not gathered from, or ""
-        self._held: list[Any] = []  # the datasets behind the ids
+        self._held: list[object] = []  # the datasets behind the ids
         self._gathered = 0
         self._others = 0
 
@@ -73,7 +79,7 @@ class BatchedFetch(Technique):
             self.remove(training)
             raise NotApplicable(reasons or "no dataset is read in the training process")
 
-        def provide(dataset: Any, indices: Sequence[Any], collate: Any) -> Any:
+        def provide(dataset: Any, indices: Sequence[Any], collate: Call) -> object:
             # a script may have taught default_collate another way with tensors
             usual = (
                 collate is default_collate and collate_module.default_collate_fn_map[torch.Tensor] is plain
@@ -85,9 +91,9 @@ class BatchedFetch(Technique):
 
         training.batch_providers[self.name] = provide
 
-    def _batch(self, torch: Any, dataset: Any, indices: Sequence[Any]) -> Any:
+    def _batch(self, torch: ModuleType, dataset: Any, indices: Sequence[Any]) -> object:
         assert self._caches is not None
-        batch = None
+        batch: object = None
         if _in_memory(torch, dataset):
             batch = _rows(torch, dataset, indices) if self._is_trusted(torch, dataset) else None
         elif (wanted := whole_numbers(indices)) and (cache := self._caches.get(dataset)) is not None:
@@ -97,7 +103,7 @@ class BatchedFetch(Technique):
         self._gathered += batch is not None
         return batch
 
-    def _is_trusted(self, torch: Any, dataset: Any) -> bool:
+    def _is_trusted(self, torch: ModuleType, dataset: Any) -> bool:
         """Whether a batch of a few samples is the same both ways."""
         if id(dataset) not in self._trusted:
             name = type(dataset).__name__
@@ -139,11 +145,11 @@ class BatchedFetch(Technique):
         )
 
 
-def _in_memory(torch: Any, dataset: Any) -> bool:
+def _in_memory(torch: ModuleType, dataset: object) -> bool:
     return tensors_behind(torch, dataset, ()) is not None
 
 
-def _rows(torch: Any, dataset: Any, indices: Sequence[Any]) -> list[Any] | None:
+def _rows(torch: ModuleType, dataset: object, indices: Sequence[object]) -> list[Tensor] | None:
     found = whole_numbers(indices)
     behind = tensors_behind(torch, dataset, found) if found is not None else None
     if behind is None:
@@ -153,7 +159,7 @@ def _rows(torch: Any, dataset: Any, indices: Sequence[Any]) -> list[Any] | None:
     return gather(torch, tensors, wanted) if tensors and wanted is not None else None
 
 
-def _why_not(loader: Any, available_bytes: int) -> str:
+def _why_not(loader: Loader, available_bytes: int) -> str:
     if loader.iterable or loader.samples is None:
         return f"{loader.dataset} is read as a stream, without indices"
     if not loader.default_fetch:

@@ -13,16 +13,24 @@ Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.h
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.others import map_leaves
-from ..training import Call, Training
+from ..seams import Args, Call, Kwargs
+from ..training import Training
 from .base import Technique
 from .support.logical_draws import LogicalDraws
-from .support.memory_format import companions, restore_strides
+from .support.memory_format import OptimizerState, companions, restore_strides
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
+    from torch.utils.hooks import RemovableHandle
 
 
 class ChannelsLast(Technique):
@@ -33,9 +41,9 @@ class ChannelsLast(Technique):
     scope = "live"
 
     def __init__(self) -> None:
-        self._converted: list[tuple[Any, tuple[int, ...]]] = []  # parameters with the strides they had
-        self._odd: list[tuple[Any, tuple[int, ...]]] = []  # companions that were laid out otherwise
-        self._hooks: list[Any] = []
+        self._converted: list[tuple[Tensor, tuple[int, ...]]] = []  # parameters with the strides they had
+        self._odd: list[tuple[Tensor, tuple[int, ...]]] = []  # companions that were laid out otherwise
+        self._hooks: list[RemovableHandle] = []
         self._inputs = 0
         self._in_forward = False
         self._copied_views = 0
@@ -63,13 +71,13 @@ class ChannelsLast(Technique):
                         optimizer = owners.get(id(parameter))
                         self._convert_with_state(torch, parameter, optimizer.state if optimizer else {})
 
-        def last(value: Any) -> Any:
+        def last(value: Any) -> object:
             if torch.is_tensor(value) and value.dim() == 4 and value.is_floating_point():
                 self._inputs += 1
                 return value.to(memory_format=torch.channels_last)
             return value
 
-        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def forward(root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
             args, kwargs = map_leaves(torch, last, (args, kwargs))
             before, self._in_forward = self._in_forward, True
             try:
@@ -77,7 +85,7 @@ class ChannelsLast(Technique):
             finally:
                 self._in_forward = before
 
-        def loaded(optimizer: Any) -> None:
+        def loaded(optimizer: Optimizer) -> None:
             """A checkpoint brings its own strides."""
             for parameter, _ in self._converted:
                 for tensor in companions(torch, parameter, optimizer.state):
@@ -89,8 +97,8 @@ class ChannelsLast(Technique):
         if not any(_chosen(strides, p.shape) for p, strides in self._converted):
             self._draws = LogicalDraws(training)
 
-    def _around_view(self, original: Any) -> Any:
-        def view(tensor: Any, *size: Any, **kwargs: Any) -> Any:
+    def _around_view(self, original: Call) -> Call:
+        def view(tensor: Tensor, *size: Any, **kwargs: object) -> object:  # numbers, a size, or a dtype
             try:
                 return original(tensor, *size, **kwargs)
             except (RuntimeError, ValueError):  # the latter while torch.compile traces
@@ -103,7 +111,7 @@ class ChannelsLast(Technique):
 
         return view
 
-    def _convert_with_state(self, torch: Any, parameter: Any, state: Any) -> None:
+    def _convert_with_state(self, torch: ModuleType, parameter: Tensor, state: OptimizerState) -> None:
         """The parameter, its gradient and its optimizer state must agree: fused updates read them side by
         side.
         """
@@ -126,7 +134,9 @@ class ChannelsLast(Technique):
         odd = {id(tensor): strides for tensor, strides in self._odd}
         with torch.no_grad():
             for parameter, strides in self._converted:
-                state: Any = next((o.state for o in training.optimizers if parameter in o.state), {})
+                state: OptimizerState = next(
+                    (o.state for o in training.optimizers if parameter in o.state), {}
+                )
                 for tensor in companions(torch, parameter, state):
                     restore_strides(torch, tensor, odd.get(id(tensor), strides))
         self._converted.clear()
@@ -134,7 +144,7 @@ class ChannelsLast(Technique):
 
     def proof(self, training: Training) -> Proof:
         """Counts the weights that lie channels last now and the inputs that were converted: both must be."""
-        weights = [p for root in training.roots for p in root.parameters() if p.dim() == 4]
+        weights: list[Tensor] = [p for root in training.roots for p in root.parameters() if p.dim() == 4]
         if not training.roots:  # the script is done with them
             weights = [p for p, _ in self._converted]
         last = sum(map(is_channels_last, weights))
@@ -154,7 +164,7 @@ class ChannelsLast(Technique):
         )
 
 
-def is_channels_last(tensor: Any) -> bool:
+def is_channels_last(tensor: Tensor) -> bool:
     """Whether the strides say so.
 
     ``is_contiguous`` is not enough: with one channel or one pixel both orders are contiguous, and the kernels

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...records.facts import Facts
 from ...records.plan import Settings
@@ -19,8 +19,12 @@ from ...records.trial import Proof
 from ..internals.modules import batch_norm_kind, compiled_call, plain_call, put_call
 from ..observing.blocks import repeated_blocks
 from ..observing.compiling import BlockSlot
+from ..seams import Args, Kwargs
 from ..training import NotApplicable, Training
 from .base import Technique
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 
 class Checkpointing(Technique):
@@ -50,12 +54,12 @@ class Checkpointing(Technique):
         checkpoint = torch.utils.checkpoint.checkpoint
         reason = "no root has children of one class"
 
-        def around(block: Any, args: Any, kwargs: Any) -> Any:
+        def around(block: Module, args: Args, kwargs: Kwargs) -> object:
             if not torch.is_grad_enabled():
                 return plain_call(block)(*args, **kwargs)
             self._forwards += 1
 
-            def run(*args: Any, **kwargs: Any) -> Any:
+            def run(*args: object, **kwargs: object) -> object:
                 self._runs += 1
                 return plain_call(block)(*args, **kwargs)
 
@@ -90,7 +94,7 @@ class Checkpointing(Technique):
         )
 
 
-def _taking_out(ref: weakref.ref[Any]) -> Callable[[], None]:
+def _taking_out(ref: weakref.ref[Module]) -> Callable[[], None]:
     def undo() -> None:
         block = ref()
         if block is not None and isinstance(compiled_call(block), BlockSlot):

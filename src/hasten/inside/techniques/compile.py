@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ...records.facts import Facts
 from ...records.plan import Settings
@@ -30,13 +31,19 @@ from ..observing.compiling import (
     keep_compiled_code,
     tally,
 )
+from ..seams import Args, Call, Kwargs
 from ..structures import map_tensors
-from ..training import Call, NotApplicable, Training
+from ..training import NotApplicable, Training
 from .base import NO_MODULE, Technique, conflicting
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 _CHOICES = {"mode": MODES, "shapes": ("static", "dynamic"), "regions": ("whole", "blocks")}
 _WORTH_BLOCKS = 4  # so many make the region option worth a trial
+Around = Callable[["Module", "Module", Call, Args, Kwargs], object]
+"""(who owns the compiled code, the module that is called, its call, args, kwargs) -> output."""
 _RARELY_USEFUL = ("cudagraphs", "openxla", "tvm", "tensorrt", "onnxrt")  # not for training, or elsewhere
 
 
@@ -112,7 +119,7 @@ class Compile(Technique):
         self._began = tally()
         graphs = how.get("options", {}).get("triton.cudagraphs", False)
 
-        def compiled(owner: Any) -> CompiledCall:
+        def compiled(owner: Module) -> CompiledCall:
             if owner not in work.calls:
                 static = settings.get("shapes", "static") == "static"
                 work.calls[owner] = CompiledCall(torch, f"compiled_{len(work.calls)}", static, **how)
@@ -122,7 +129,7 @@ class Compile(Technique):
                 found.begin()
             return found
 
-        def around(owner: Any, module: Any, call: Call, args: Any, kwargs: Any) -> Any:
+        def around(owner: Module, module: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
             if not torch.is_grad_enabled():
                 return call(*args, **kwargs)
             if not graphs:
@@ -137,13 +144,16 @@ class Compile(Technique):
                 self.name, lambda root, call, args, kwargs: around(root, root, call, args, kwargs)
             )
 
-    def _put_into_blocks(self, training: Training, around: Callable[..., Any]) -> None:
+    def _put_into_blocks(self, training: Training, around: Around) -> None:
         """All blocks of a root share the code compiled for the first."""
         for root in training.roots:
-            owner = weakref.ref(root)
+            ref = weakref.ref(root)
 
-            def in_block(block: Any, args: Any, kwargs: Any, owner: Any = owner) -> Any:
-                return around(owner(), block, plain_call(block), args, kwargs)
+            def in_block(block: Module, args: Args, kwargs: Kwargs, ref: weakref.ref[Module] = ref) -> object:
+                owner, call = ref(), plain_call(block)
+                if owner is None:  # the script has dropped all but a block
+                    return call(*args, **kwargs)
+                return around(owner, block, call, args, kwargs)
 
             for block in repeated_blocks(root):
                 if compiled_call(block) is None:
@@ -200,11 +210,11 @@ class _Work:
     """What was compiled with given settings, kept for their next use."""
 
     def __init__(self) -> None:
-        self.calls: weakref.WeakKeyDictionary[Any, CompiledCall] = weakref.WeakKeyDictionary()
+        self.calls: weakref.WeakKeyDictionary[Module, CompiledCall] = weakref.WeakKeyDictionary()
         self.tally = Tally()
 
 
-def _how(torch: Any, settings: Settings) -> dict[str, Any]:
+def _how(torch: ModuleType, settings: Settings) -> dict[str, Any]:
     """Arguments of torch.compile."""
     backend = settings.get("backend", "inductor")
     if backend != "inductor":
@@ -223,7 +233,7 @@ def _check_roots(training: Training) -> None:
         raise NotApplicable("there is no working Triton, which torch.compile needs on a GPU")
 
 
-def _taking_out(ref: weakref.ref[Any]) -> Callable[[], None]:
+def _taking_out(ref: weakref.ref[Module]) -> Callable[[], None]:
     def undo() -> None:
         block = ref()
         if block is not None and isinstance(compiled_call(block), BlockSlot):

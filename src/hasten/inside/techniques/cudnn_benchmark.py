@@ -8,15 +8,19 @@ Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..training import Call, NotApplicable, Training
+from ..seams import Args, Call, Kwargs
+from ..training import NotApplicable, Training
 from .base import Technique
 from .support.cuda_only import device_for, refuse_elsewhere, refuse_without_gpu
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 
 class CudnnBenchmark(Technique):
@@ -51,7 +55,7 @@ class CudnnBenchmark(Technique):
             raise NotApplicable("the script asks for deterministic algorithms")
         cudnn.benchmark = self._installed = True
 
-        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def forward(root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
             self._calls += bool(cudnn.benchmark and cudnn.enabled and cudnn.is_available())
             return call(*args, **kwargs)
 

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...records.facts import Facts
+from ...records.observation import Loader
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..samples.sample_cache import (
@@ -26,6 +27,7 @@ from ..samples.sample_cache import (
     SampleCaches,
     too_large,
 )
+from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique
 
@@ -60,7 +62,7 @@ class DatasetInRam(Technique):
         self._before = caches.counts()
         default_collate = training.torch.utils.data.default_collate
 
-        def provide(dataset: Any, indices: Sequence[Any], collate: Any) -> list[Any] | None:
+        def provide(dataset: object, indices: Sequence[Any], collate: Call) -> list[object] | None:
             cache = caches.get(dataset)
             if cache is None or not all(isinstance(index, numbers.Integral) for index in indices):
                 return None
@@ -105,7 +107,7 @@ class DatasetInRam(Technique):
         )
 
 
-def _why_not(loader: Any, available_bytes: int) -> str:
+def _why_not(loader: Loader, available_bytes: int) -> str:
     if loader.iterable or loader.samples is None:
         return f"{loader.dataset} is read as a stream, without indices"
     if not loader.default_fetch:

@@ -11,14 +11,18 @@ Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.others import PROFILER_ENABLED, collect, profiling
-from ..training import Call, Training
+from ..seams import Args, Call, Kwargs
+from ..training import Training
 from .base import Technique
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 
 class DebuggingOff(Technique):
@@ -31,7 +35,7 @@ class DebuggingOff(Technique):
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
         self._wanted = (False, True)  # the script's: anomaly detection, its check for NaN
-        self._plain_set: Any = None
+        self._plain_set: Callable[[bool, bool], None] | None = None
         self._passes: dict[str, int] = {"anomaly detection": 0, "the profiler": 0}
 
     @classmethod
@@ -45,21 +49,21 @@ class DebuggingOff(Technique):
         self._plain_set = torch.set_anomaly_enabled
         torch.set_anomaly_enabled(False)
 
-        def wanting(original: Any) -> Any:
+        def wanting(original: Call) -> Call:
             def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
                 self._wanted = (enabled, check_nan)
 
             return set_anomaly_enabled
 
-        def enabling(original: Any) -> Any:
-            def _enable_profiler(*args: Any, **kwargs: Any) -> Any:
+        def enabling(original: Call) -> Call:
+            def _enable_profiler(*args: object, **kwargs: object) -> object:
                 result = original(*args, **kwargs)
                 collect(torch, False)
                 return result
 
             return _enable_profiler
 
-        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def forward(root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
             self._passes["anomaly detection"] += self._wanted[0]
             self._passes["the profiler"] += profiling(torch)
             return call(*args, **kwargs)
@@ -79,7 +83,8 @@ class DebuggingOff(Technique):
         training.forward_wrappers.pop(self.name, None)
         while self._undo:
             self._undo.pop()()
-        self._plain_set(*self._wanted)
+        if self._plain_set is not None:
+            self._plain_set(*self._wanted)
         if profiling(torch):
             collect(torch, True)
 

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ...records.facts import Facts
 from ...records.machine import Machine
@@ -27,9 +29,17 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import NEXT_DATA, iterators_that_fetch, pass_of
 from ..observing.loaders import tensors_in
+from ..seams import Args, Call, Kwargs
 from ..training import NotApplicable, Training
 from .base import Risk, Technique
 from .support.device_copies import needs_cuda, sending, target_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch import device as Device
+    from torch.cuda import Event, Stream
+
+    from ..internals.loaders import LoaderIterator
 
 
 class DevicePrefetch(Technique):
@@ -68,15 +78,15 @@ class DevicePrefetch(Technique):
         copies = self._copies = Copies(torch, self.device)
         ahead, home = Ahead(copies), os.getpid()
 
-        def fetching(original: Any) -> Any:
-            def _next_data(iterator: Any) -> Any:
+        def fetching(original: Call) -> Call:
+            def _next_data(iterator: LoaderIterator) -> object:
                 if os.getpid() != home or not (torch.is_grad_enabled() or ahead.holds(iterator)):
                     return original(iterator)
                 return ahead.next(iterator, original, torch.is_grad_enabled())
 
             return _next_data
 
-        def send(original: Any, tensor: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def send(original: Call, tensor: Tensor, args: Args, kwargs: Kwargs) -> object:
             target = target_of(torch, tensor, args, kwargs)
             copy = copies.take(tensor, target) if target is not None else None
             return original(tensor, *args, **kwargs) if copy is None else copy
@@ -105,15 +115,15 @@ class DevicePrefetch(Technique):
 class Copies:
     """Copies of tensors on a device, made on a side stream; each is handed out once."""
 
-    def __init__(self, torch: Any, device: str) -> None:
+    def __init__(self, torch: ModuleType, device: str) -> None:
         self.made = 0
         self.taken = 0
         self._torch = torch
         self._device = device
-        self._stream: Any = None
-        self._held: dict[int, tuple[weakref.ref[Any], int, Any, Any]] = {}  # by id: version, copy, event
+        self._stream: Stream | None = None
+        self._held: dict[int, tuple[weakref.ref[Tensor], int, Tensor, Event]] = {}  # by id: version, copy
 
-    def make(self, batch: Any) -> None:
+    def make(self, batch: object) -> None:
         """Start copying the batch's tensors. Unused copies of tensors that are gone are dropped."""
         cuda = self._torch.cuda
         self._held = {key: held for key, held in self._held.items() if held[0]() is not None}
@@ -130,7 +140,7 @@ class Copies:
             self._held[id(tensor)] = (weakref.ref(tensor), tensor._version, copy, event)
             self.made += 1
 
-    def take(self, tensor: Any, target: Any) -> Any:
+    def take(self, tensor: Tensor, target: Device) -> Tensor | None:
         """The copy of ``tensor`` on device ``target``, in order with what the script's stream does from now
         on; None where there is none, or the tensor was written into since.
         """
@@ -151,8 +161,9 @@ class Copies:
         self.taken += 1
         return copy
 
-    def _here(self) -> Any:
-        return self._torch.device(self._device, self._torch.cuda.current_device())
+    def _here(self) -> Device:
+        here: Device = self._torch.device(self._device, self._torch.cuda.current_device())
+        return here
 
 
 class Ahead:
@@ -160,14 +171,14 @@ class Ahead:
 
     def __init__(self, copies: Copies) -> None:
         self._copies = copies
-        self._kept: weakref.WeakKeyDictionary[Any, _Kept] = weakref.WeakKeyDictionary()
+        self._kept: weakref.WeakKeyDictionary[LoaderIterator, _Kept] = weakref.WeakKeyDictionary()
 
-    def holds(self, iterator: Any) -> bool:
+    def holds(self, iterator: LoaderIterator) -> bool:
         """Whether a batch, or the end, was fetched in this pass and not handed out."""
         kept = self._kept.get(iterator)
         return kept is not None and kept.epoch is pass_of(iterator)
 
-    def next(self, iterator: Any, fetch: Any, go_on: bool) -> Any:
+    def next(self, iterator: LoaderIterator, fetch: Call, go_on: bool) -> object:
         """The batch whose turn it is; with ``go_on`` the one after it is fetched and copied, too.
 
         What fetching raises is raised in its turn.
@@ -190,12 +201,12 @@ class _Raised:
 
 
 class _Kept:
-    def __init__(self, epoch: Any, outcome: Any) -> None:
+    def __init__(self, epoch: Iterator[object], outcome: object) -> None:
         self.epoch = epoch  # the pass that it belongs to: an iterator may be used for several
         self.outcome = outcome
 
 
-def _outcome(fetch: Any, iterator: Any) -> Any:
+def _outcome(fetch: Call, iterator: LoaderIterator) -> object:
     try:
         return fetch(iterator)
     except Exception as error:  # StopIteration, too

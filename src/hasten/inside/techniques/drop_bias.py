@@ -20,18 +20,26 @@ directly followed by a batch norm)
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.modules import compiled_call, has_forward_hooks, own_parameters, plain_call, put_call
-from ..training import Call, NotApplicable, Training
+from ..seams import Args, Call, Kwargs
+from ..training import NotApplicable, Training
 from .base import Technique
-from .support.bare_layers import BareLayers
-from .support.flow import Pair, Watched, layers_with_bias
+from .support.bare_layers import Attach, BareLayers
+from .support.flow import Watched, layers_with_bias
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
 
 _NORMED, _ALL = "normed", "all"
+Refs = tuple["weakref.ref[Module]", "weakref.ref[Module]"]
+"""A layer, and the batch norm that alone reads its output."""
 
 
 class DropBias(Technique):
@@ -42,9 +50,9 @@ class DropBias(Technique):
     scope = "live"
 
     def __init__(self) -> None:
-        self._watched: dict[int, tuple[Any, list[Pair]]] = {}  # root: its weak reference, what was found
+        self._watched: dict[int, tuple[weakref.ref[Module], list[Refs]]] = {}  # by root: what was found
         self._slots: list[_Layer] = []
-        self._attach: Any = None
+        self._attach: Attach | None = None
         self._stopped = ""
         self._bare: list[BareLayers] = []
 
@@ -82,10 +90,10 @@ class DropBias(Technique):
             training.seams.on_undo(self._take_out)
             return
         for key, (ref, pairs) in training.kept.pop(self.name, {}).items():
-            if ref() is not None and all(_alive(pair) for pair in pairs):
+            if ref() is not None and all(_are_free(pair) for pair in pairs):
                 self._take_up(key, ref, pairs)
 
-        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def forward(root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
             known = id(root) in self._watched and self._watched[id(root)][0]() is root
             if known or not (root.training and torch.is_grad_enabled()):
                 return call(*args, **kwargs)
@@ -98,15 +106,16 @@ class DropBias(Technique):
         training.forward_wrappers[self.name] = forward
         training.seams.on_undo(self._take_out)
 
-    def _take_up(self, key: int, root: Any, pairs: list[Pair]) -> None:
+    def _take_up(self, key: int, root: weakref.ref[Module], pairs: list[Refs]) -> None:
         self._watched[key] = (root, pairs)
         for layer, norm in pairs:
             slot = _Layer(layer, norm, self)
-            put_call(layer(), slot)
-            put_call(norm(), _Norm(norm, slot))
+            put_call(_alive(layer), slot)
+            put_call(_alive(norm), _Norm(norm, slot))
             self._slots.append(slot)
 
-    def attach(self, output: Any, bias: Any) -> Any:
+    def attach(self, output: Tensor, bias: Tensor) -> Tensor:
+        assert self._attach is not None
         return self._attach(output, bias)
 
     def stop(self, reason: str) -> None:
@@ -156,14 +165,14 @@ class DropBias(Technique):
 class _Layer:
     """In the ``compiled_call`` of a layer: the layer without its bias while its norm trains."""
 
-    def __init__(self, layer: Any, norm: Any, technique: DropBias) -> None:
+    def __init__(self, layer: weakref.ref[Module], norm: weakref.ref[Module], technique: DropBias) -> None:
         self.layer, self.norm = layer, norm  # weak references: the modules hold us
-        self.pending: Any = None  # an output on its way to the norm
+        self.pending: Tensor | None = None  # an output on its way to the norm
         self.calls = 0
         self._technique = technique
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        layer, norm = self.layer(), self.norm()
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        layer, norm = _alive(self.layer), _alive(self.norm)
         bias = own_parameters(layer)["bias"]
         if self.pending is not None:
             self.pending = None
@@ -183,17 +192,20 @@ class _Layer:
 class _Norm:
     """In the ``compiled_call`` of a norm: its running mean gets what the bias would have added."""
 
-    def __init__(self, norm: Any, slot: _Layer) -> None:
+    def __init__(self, norm: weakref.ref[Module], slot: _Layer) -> None:
         self._norm, self._slot = norm, slot
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        norm, slot = self._norm(), self._slot
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        norm: Any = _alive(self._norm)  # a batch norm, of whose attributes Module knows nothing
+        slot = self._slot
         output = plain_call(norm)(*args, **kwargs)
         if slot.pending is not None and args and args[0] is slot.pending:
             slot.pending = None
             slot.calls += 1
             if norm.running_mean is not None:
-                bias = own_parameters(slot.layer())["bias"].detach()
+                bias = own_parameters(_alive(slot.layer))["bias"]
+                assert bias is not None
+                bias = bias.detach()
                 if norm.momentum is None:
                     bias, share = bias / norm.num_batches_tracked, 1.0
                 else:
@@ -203,23 +215,33 @@ class _Norm:
         return output
 
 
-def _alive(pair: Pair) -> bool:
-    return all(ref() is not None and compiled_call(ref()) is None for ref in pair)
+def _alive(ref: weakref.ref[Module]) -> Module:
+    module = ref()
+    assert module is not None
+    return module
 
 
-def _with_zero_gradient(torch: Any) -> Any:
+def _are_free(pair: Refs) -> bool:
+    """Whether both are alive, and nothing stands in for their calls."""
+    return all((module := ref()) is not None and compiled_call(module) is None for ref in pair)
+
+
+def _with_zero_gradient(torch: ModuleType) -> Attach:
     """A function that returns its first argument, and in the backward pass gives its second a gradient of
     zero, so that the script finds a gradient where it expects one.
     """
 
-    class Attach(torch.autograd.Function):  # type: ignore[misc]
+    function: Any = torch.autograd.Function
+
+    class ZeroGradient(function):  # type: ignore[misc]
         @staticmethod
-        def forward(context: Any, output: Any, bias: Any) -> Any:
+        def forward(context: Any, output: Tensor, bias: Tensor) -> Tensor:
             context.bias = bias
             return output.view_as(output)
 
         @staticmethod
-        def backward(context: Any, gradient: Any) -> Any:
+        def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
             return gradient, torch.zeros_like(context.bias)
 
-    return Attach.apply
+    apply: Attach = ZeroGradient.apply
+    return apply

@@ -17,7 +17,8 @@ import importlib.util
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ...records.facts import Facts
 from ...records.machine import Machine
@@ -25,9 +26,14 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.modules import compiled_call, plain_call, put_call
 from ..observing.compiling import BlockSlot
+from ..seams import Kwargs
 from ..training import NotApplicable, Training
 from .base import Technique
 from .support.cuda_only import refuse_elsewhere
+
+if TYPE_CHECKING:
+    from torch import device as Device
+    from torch.nn import Linear
 
 _LEAST_CAPABILITY = (8, 9)  # Ada and Hopper
 _DIVISOR = 16  # of both sides, and of the rows that come in, for the kernels
@@ -61,10 +67,10 @@ class Fp8(Technique):
             return
         if not _installed("torchao"):
             raise NotApplicable("torchao is not installed, which has the float8 layers: pip install torchao")
-        layers = [
+        modules: list[Any] = [module for root in training.roots for module in root.modules()]
+        layers: list[Linear] = [
             module
-            for root in training.roots
-            for module in root.modules()
+            for module in modules
             if type(module) is torch.nn.Linear and not any(side % _DIVISOR for side in module.weight.shape)
         ]
         if not all(_computes(torch, device) for device in {layer.weight.device for layer in layers}):
@@ -78,12 +84,12 @@ class Fp8(Technique):
         if not self._layers:
             raise NotApplicable(f"no linear layer has sides divisible by {_DIVISOR}")
 
-    def _put_twin(self, torch: Any, kind: Any, layer: Any) -> None:
+    def _put_twin(self, torch: ModuleType, kind: Any, layer: Linear) -> None:
         """The twin holds the layer's own parameters and is registered nowhere."""
         twin = kind.from_float(layer)
         twin.weight, twin.bias = layer.weight, layer.bias
 
-        def around(own: Any, args: Any, kwargs: Any) -> Any:
+        def around(own: Any, args: tuple[Any, ...], kwargs: Kwargs) -> object:
             rows = args[0].numel() // own.in_features if args else 0
             if not torch.is_grad_enabled() or not rows or rows % _DIVISOR:  # of a last, smaller batch
                 return plain_call(own)(*args, **kwargs)
@@ -117,7 +123,7 @@ class Fp8(Technique):
         )
 
 
-def _computes(torch: Any, device: Any) -> bool:
+def _computes(torch: ModuleType, device: Device) -> bool:
     """Whether the device has float8 arithmetic."""
     return bool(device.type == "cuda" and torch.cuda.get_device_capability(device) >= _LEAST_CAPABILITY)
 

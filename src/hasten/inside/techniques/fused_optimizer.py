@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ...records.facts import Facts
 from ...records.plan import Settings
@@ -24,9 +25,14 @@ from ..observing.identify import (
     foreach_function,
     why_not_fused,
 )
+from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique
 from .support.memory_format import companions, lie_alike, restore_strides
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
 
 _ATTRIBUTES = ("_step_supports_amp_scaling", "_need_device_dtype_check_for_fused")  # set by us, or by a step
 
@@ -100,14 +106,14 @@ class FusedOptimizer(Technique):
             )
             self._undo.append(counted)
 
-    def _counting(self, original: Any) -> Any:
-        def fused(*args: Any, **kwargs: Any) -> Any:
+    def _counting(self, original: Call) -> Call:
+        def fused(*args: object, **kwargs: object) -> object:
             self._updates += 1
             return original(*args, **kwargs)
 
         return fused
 
-    def _fuse(self, torch: Any, optimizer: Any) -> None:
+    def _fuse(self, torch: ModuleType, optimizer: Optimizer) -> None:
         flag, fused = self._form, self._form == "fused"
         before = [group.get(flag) for group in optimizer.param_groups]
         own = {name: vars(optimizer)[name] for name in _ATTRIBUTES if name in vars(optimizer)}
@@ -116,12 +122,12 @@ class FusedOptimizer(Technique):
             for group in optimizer.param_groups:
                 group[flag] = True
 
-        def as_the_script_set_it(groups: list[Any]) -> list[Any]:
+        def as_the_script_set_it(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
             """The groups with the script's flag; one that was added since has the optimizer's default."""
             flags = [*before, *[optimizer.defaults.get(flag)] * (len(groups) - len(before))]
             return [{**group, flag: own} for group, own in zip(groups, flags, strict=False)]
 
-        def loaded(_: Any) -> None:
+        def loaded(_: Optimizer) -> None:
             set_fused()
             if not fused:
                 return
@@ -129,7 +135,7 @@ class FusedOptimizer(Technique):
             for tensor, strides in _lying_otherwise(torch, optimizer):  # a checkpoint brings its own strides
                 restore_strides(torch, tensor, strides)
 
-        def saved(_: Any, state: dict[str, Any]) -> dict[str, Any]:
+        def saved(_: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
             kept = {number: {**own, **_plain_count(own)} for number, own in state["state"].items()}
             return {**state, "state": kept, "param_groups": as_the_script_set_it(state["param_groups"])}
 
@@ -172,7 +178,7 @@ class FusedOptimizer(Technique):
         return f"optimizer = torch.optim.Adam(model.parameters(), ..., {form}=True)"
 
 
-def _place_counts(optimizer: Any, on_device: bool) -> None:
+def _place_counts(optimizer: Optimizer, on_device: bool) -> None:
     """Put Adam's step counts where its kernels expect them: fused ones in float32 on the parameter's device,
     others in main memory.
     """
@@ -184,12 +190,12 @@ def _place_counts(optimizer: Any, on_device: bool) -> None:
             state["step"] = state["step"].to(parameter.device).float()
 
 
-def _plain_count(state: dict[str, Any]) -> dict[str, Any]:
+def _plain_count(state: dict[str, Any]) -> dict[str, Tensor]:
     """The step count, if there is one, as an optimizer that is not fused keeps it."""
     return {"step": state["step"].to("cpu", step_dtype())} if "step" in state else {}
 
 
-def _lying_otherwise(torch: Any, optimizer: Any) -> Iterator[tuple[Any, tuple[int, ...]]]:
+def _lying_otherwise(torch: ModuleType, optimizer: Optimizer) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
     """State tensors whose elements lie in another order than their parameter's, each with the parameter's
     strides. The fused kernel reads them side by side without looking at strides.
     """

@@ -12,7 +12,7 @@ https://github.com/intel/intel-extension-for-pytorch/issues/867 (its end)
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...records.facts import Facts
 from ...records.machine import Machine
@@ -20,6 +20,9 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import NotApplicable, Training
 from .base import Technique
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 _PACKAGE = "intel_extension_for_pytorch"
 
@@ -51,14 +54,14 @@ class IntelExtension(Technique):
     def install(self, training: Training, settings: Settings) -> None:
         """Optimizes each root once, those that came since the last call included."""
         try:
-            extension: Any = importlib.import_module(_PACKAGE)
+            extension = importlib.import_module(_PACKAGE)
         except (
             ImportError,
             OSError,
             SystemExit,
         ) as error:  # another torch's: it fails to load, or ends Python
             raise NotApplicable(f"{_PACKAGE} cannot be loaded: {error}") from None
-        done: dict[int, Any] = training.kept.setdefault(self.name, {})
+        done: dict[int, Module] = training.kept.setdefault(self.name, {})
         for root in training.roots:
             if id(root) in done:
                 continue

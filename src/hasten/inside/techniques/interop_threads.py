@@ -10,11 +10,11 @@ Source: https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inf
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..seams import Call
 from ..training import Training
 from .base import Technique
 
@@ -58,7 +58,7 @@ class InteropThreads(Technique):
         with suppress(RuntimeError):  # in use already: the proof will say so
             training.torch.set_num_interop_threads(int(settings["count"]))
 
-        def keeping_quiet(original: Any) -> Any:
+        def keeping_quiet(original: Call) -> Call:
             def set_num_interop_threads(count: int) -> None:
                 training.kept[_SETTER] = count
 

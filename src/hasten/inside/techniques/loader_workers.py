@@ -22,7 +22,8 @@ import os
 import tempfile
 from collections.abc import Mapping
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ...records.facts import Facts
 from ...records.machine import Machine
@@ -34,6 +35,10 @@ from ..samples.loader_override import LoaderOverride, context_of, workers
 from ..samples.sampling_proof import chain
 from ..training import Training
 from .base import Risk, Technique, conflicting
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.utils.data import DataLoader
 
 _MOST = 16  # workers that options name
 _PREFETCH = 2  # batches a worker makes ahead, as in torch
@@ -140,7 +145,7 @@ class LoaderWorkers(Technique):
         self._settings = settings
         torch = training.torch
 
-        def choose(loader: Any) -> Mapping[str, Any] | None:
+        def choose(loader: DataLoader[object]) -> Mapping[str, object] | None:
             if os.getpid() != self._home or not torch.is_grad_enabled():
                 return None
             try:
@@ -154,7 +159,7 @@ class LoaderWorkers(Technique):
 
         self._override = LoaderOverride(training, choose)
 
-    def _options(self, torch: Any, loader: Any) -> dict[str, Any]:
+    def _options(self, torch: ModuleType, loader: DataLoader[object]) -> dict[str, object]:
         context = self._context(loader)
         return workers(
             int(self._settings["count"]),
@@ -163,12 +168,12 @@ class LoaderWorkers(Technique):
             torch.multiprocessing.get_context(context) if isinstance(context, str) else context,
         )
 
-    def _context(self, loader: Any) -> Any:
+    def _context(self, loader: DataLoader[object]) -> Any:
         """As set; else as the script wants it; else by fork, which needs nothing of the dataset."""
         own = context_of(loader)
         return self._settings.get("context", own if own is not None or loader.num_workers else "fork")
 
-    def _reason(self, loader: Any) -> str:
+    def _reason(self, loader: DataLoader[object]) -> str:
         """Why a loader is left as it is; "" where it is not."""
         dataset, count = loader.dataset, int(self._settings["count"])
         name = type(dataset).__name__
@@ -210,11 +215,11 @@ class LoaderWorkers(Technique):
         )
 
 
-def _is_whole(value: Any, least: int, most: int) -> bool:
+def _is_whole(value: object, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def _tensors_of(part: Any) -> list[Any]:
+def _tensors_of(part: object) -> list[Tensor]:
     """The first tensors that an object holds, in lists and dicts too."""
     found = []
     for value in list(vars(part).values())[:64] if hasattr(part, "__dict__") else []:
@@ -223,7 +228,7 @@ def _tensors_of(part: Any) -> list[Any]:
     return found
 
 
-def _unpicklable(loader: Any) -> str:
+def _unpicklable(loader: DataLoader[object]) -> str:
     """Why what workers need cannot be handed to a process that is not forked."""
     try:
         ForkingPickler.dumps((loader.dataset, loader.collate_fn, loader.worker_init_fn))

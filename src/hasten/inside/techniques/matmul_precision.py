@@ -14,16 +14,20 @@ https://uxlfoundation.github.io/oneDNN/dev_guide_attributes_fpmath_mode.html
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..training import Call, NotApplicable, Training
+from ..seams import Args, Call, Kwargs
+from ..training import NotApplicable, Training
 from .base import Technique, conflicting
 from .support.float32_precision import Float32Precision, is_at
 from .support.products import device_of, product_changes
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 _FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 _MATRIX_FLAGS = {"x86_64": "amx_bf16", "aarch64": "bf16", "arm64": "bf16"}
@@ -118,7 +122,7 @@ class MatmulPrecision(Technique):
         if device is not None:
             self._changes = product_changes(torch, device, lambda: before.put_back(torch), put_on)
 
-        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def forward(root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
             self._calls += torch.is_grad_enabled() and is_at(torch, wanted)
             return call(*args, **kwargs)
 

@@ -11,13 +11,17 @@ Source: https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backwa
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import NotApplicable, Training
 from .base import Technique, conflicting
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
 
 
 class OptimizerInBackward(Technique):
@@ -93,24 +97,26 @@ class OptimizerInBackward(Technique):
 class _Watch:
     """One optimizer: watched for a step, then stepped parameter by parameter, unless a reason was seen."""
 
-    def __init__(self, optimizer: Any) -> None:
+    def __init__(self, optimizer: Optimizer) -> None:
         self._optimizer = optimizer
-        self._came: dict[int, tuple[Any, int]] = {}  # of a watched step: parameter -> (gradient, its version)
-        self._rates: list[Any] = []
+        self._came: dict[int, tuple[Tensor, int]] = {}  # in a watched step: each gradient, its version
+        self._rates: list[object] = []
         self._armed = False
         self.updates = 0
         self.reason = ""
 
-    def gradient_came(self, parameter: Any) -> None:
+    def gradient_came(self, parameter: Tensor) -> None:
         if self._armed:
             self._update(parameter)
         elif id(parameter) in self._came:
             self.reason = "gradients are added up over several backward passes"
         else:
-            self._came[id(parameter)] = (parameter.grad, parameter.grad._version)
+            gradient = parameter.grad
+            assert gradient is not None  # it has just come
+            self._came[id(parameter)] = (gradient, gradient._version)
             self._rates = self._learning_rates()
 
-    def step_begins(self, *_: Any) -> None:
+    def step_begins(self, *_: object) -> None:
         if self._armed or self.reason or not self._came:
             return
         for group in self._optimizer.param_groups:
@@ -123,15 +129,15 @@ class _Watch:
         if self._rates != self._learning_rates():
             self.reason = "the learning rate is set between backward pass and step"
 
-    def step_ends(self, *_: Any) -> None:
+    def step_ends(self, *_: object) -> None:
         if self._came and not self.reason:
             self._armed = True
         self._came.clear()
 
-    def _learning_rates(self) -> list[Any]:
+    def _learning_rates(self) -> list[object]:
         return [float(group["lr"]) for group in self._optimizer.param_groups if "lr" in group]
 
-    def _update(self, parameter: Any) -> None:
+    def _update(self, parameter: Tensor) -> None:
         """The optimizer's own update, with this parameter for all it has; its state is where it always is."""
         optimizer = self._optimizer
         groups = optimizer.param_groups

@@ -14,16 +14,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..samples.loader_override import LoaderOverride
+from ..seams import Args, Call, Kwargs
 from ..training import NotApplicable, Training
 from .base import Technique
 from .support.device_copies import needs_cuda, sending, target_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.utils.data import DataLoader
 
 
 class PinMemory(Technique):
@@ -55,12 +60,12 @@ class PinMemory(Technique):
         if not torch.cuda.is_available():
             raise NotApplicable("torch finds no CUDA device")
 
-        def choose(loader: Any) -> Mapping[str, Any] | None:
+        def choose(loader: DataLoader[object]) -> Mapping[str, object] | None:
             if os.getpid() != home or loader.pin_memory or not torch.is_grad_enabled():
                 return None
             return {"pin_memory": True}
 
-        def send(original: Any, tensor: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def send(original: Call, tensor: Tensor, args: Args, kwargs: Kwargs) -> object:
             target = target_of(torch, tensor, args, kwargs)
             if target is None or target.type != self.device or not tensor.is_pinned():
                 return original(tensor, *args, **kwargs)

@@ -20,14 +20,15 @@ import gc
 import importlib.util
 import weakref
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.modules import is_compiled
-from ..training import Call, NotApplicable, Training
+from ..seams import Args, Call, Kwargs
+from ..training import NotApplicable, Training
 from .base import Technique, conflicting
 from .support.cutting import (
     CannotCut,
@@ -36,6 +37,9 @@ from .support.cutting import (
     cut,
 )
 from .support.full_size import FullSize, can_be_cut
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 _AFTER = 100  # steps
 _MOST_AFTER = 1_000_000
@@ -115,7 +119,7 @@ class Prune(Technique):
         for optimizer in training.optimizers:
             done.full_size.watch_optimizer(optimizer)
 
-        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def forward(root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
             if done.steps < self._after and torch.is_grad_enabled():
                 done.inputs[id(root)] = (weakref.ref(root), args, kwargs)
             return call(*args, **kwargs)
@@ -198,12 +202,12 @@ class _Done:
 
     full_size: FullSize
     steps: int = 0
-    inputs: dict[int, tuple[Any, Any, Any]] = field(default_factory=dict)
+    inputs: dict[int, tuple[weakref.ref[Module], Args, Kwargs]] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
     why_not: list[str] = field(default_factory=list)
 
 
-def why_not(training: Training, root: Any) -> str:
+def why_not(training: Training, root: Module) -> str:
     """Why ``root`` must stay as it is, though it could be cut; "" where it need not."""
     mine = {id(parameter) for parameter in root.parameters()}
     owned = {

@@ -9,17 +9,22 @@ Source: https://docs.pytorch.org/docs/stable/notes/cuda.html (TensorFloat-32)
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..training import Call, NotApplicable, Training
+from ..seams import Args, Call, Kwargs
+from ..training import NotApplicable, Training
 from .base import Technique
 from .support.cuda_only import device_for, refuse_elsewhere, refuse_without_gpu
 from .support.float32_precision import Float32Precision
 from .support.products import product_changes
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 _LEAST_CAPABILITY = (8, 0)  # Ampere
 
@@ -70,7 +75,7 @@ class Tf32(Technique):
         if device is not None:
             self._changes = product_changes(torch, device, lambda: self._put_back(torch), put_on)
 
-        def forward(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def forward(root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
             self._calls += torch.is_grad_enabled() and matmul.fp32_precision == "tf32"
             return call(*args, **kwargs)
 
@@ -81,7 +86,7 @@ class Tf32(Technique):
         self._put_back(training.torch)
         self._before = None
 
-    def _put_back(self, torch: Any) -> None:
+    def _put_back(self, torch: ModuleType) -> None:
         if self._before is not None:
             before, convolutions = self._before
             torch.backends.cudnn.allow_tf32 = convolutions

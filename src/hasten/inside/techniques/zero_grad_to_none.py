@@ -12,14 +12,21 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..seams import Call
 from ..training import Training
 from .base import Technique
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
+
+Owner = TypeVar("Owner")
 USE = "zero_grad(set_to_none=False)"
 
 
@@ -32,7 +39,7 @@ class ZeroGradToNone(Technique):
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
-        self._emptied: list[weakref.ref[Any]] = []  # parameters whose gradient was taken away
+        self._emptied: list[weakref.ref[Tensor]] = []  # parameters whose gradient was taken away
         self._calls = 0
 
     @classmethod
@@ -47,9 +54,9 @@ class ZeroGradToNone(Technique):
         for optimizer in training.optimizers:
             self._undo.append(optimizer.register_step_pre_hook(self._give_zeros).remove)
 
-    def _to_none(self, parameters_of: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Any]:
-        def make(original: Any) -> Any:
-            def zero_grad(owner: Any, set_to_none: bool = True) -> None:
+    def _to_none(self, parameters_of: Callable[[Owner], Iterable[Tensor]]) -> Callable[[Call], Call]:
+        def make(original: Call) -> Call:
+            def zero_grad(owner: Owner, set_to_none: bool = True) -> None:
                 if set_to_none:
                     original(owner, set_to_none)
                     return
@@ -63,7 +70,7 @@ class ZeroGradToNone(Technique):
 
         return make
 
-    def _give_zeros(self, *_: Any) -> None:
+    def _give_zeros(self, *_: object) -> None:
         """What had a gradient, and got none in this step, had zeros without us."""
         for ref in self._emptied:
             parameter = ref()
@@ -85,14 +92,14 @@ class ZeroGradToNone(Technique):
         return "optimizer.zero_grad()    # without set_to_none=False"
 
 
-def _zeros_like(parameter: Any) -> Any:
+def _zeros_like(parameter: Tensor) -> Tensor:
     """In the parameter's own strides, as a gradient lies."""
     return parameter.detach().clone().zero_()
 
 
-def _of_optimizer(optimizer: Any) -> Iterable[Any]:
+def _of_optimizer(optimizer: Optimizer) -> Iterable[Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def _of_module(module: Any) -> Iterable[Any]:
-    return module.parameters()  # type: ignore[no-any-return]
+def _of_module(module: Module) -> Iterable[Tensor]:
+    return module.parameters()

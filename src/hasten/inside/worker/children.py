@@ -6,9 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
 
-from ..seams import ImportSeam, Seams
+from ..seams import Call, ImportSeam, Seams
 
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun")
 
@@ -30,8 +29,8 @@ class Children:
     def _watch_processes(self, module: ModuleType) -> None:
         consider = self._seams.watching(self._consider_process)
 
-        def starting(original: Any) -> Any:
-            def start(process: Any) -> Any:
+        def starting(original: Call) -> Call:
+            def start(process: object) -> object:
                 consider(process)
                 return original(process)
 
@@ -42,8 +41,8 @@ class Children:
     def _watch_programs(self, module: ModuleType) -> None:
         consider = self._seams.watching(self._consider_program)
 
-        def starting(original: Any) -> Any:
-            def __init__(process: Any, args: Any, *others: Any, **options: Any) -> None:
+        def starting(original: Call) -> Call:
+            def __init__(process: object, args: object, *others: object, **options: object) -> None:
                 consider(args)
                 original(process, args, *others, **options)
 
@@ -51,13 +50,13 @@ class Children:
 
         self._seams.replace(module.Popen, "__init__", starting)
 
-    def _consider_process(self, process: Any) -> None:
+    def _consider_process(self, process: object) -> None:
         target = getattr(process, "_target", None)
         home = getattr(target, "__module__", None) or type(process).__module__
         if not home.startswith(("torch.utils.data", "multiprocessing")):  # loaders' workers, and pools
             self._came(getattr(target, "__qualname__", type(process).__qualname__))
 
-    def _consider_program(self, args: Any) -> None:
+    def _consider_program(self, args: object) -> None:
         words = args.split() if isinstance(args, str) else args
         if not isinstance(words, Sequence) or not words or not isinstance(words[0], (str, os.PathLike)):
             return

@@ -53,21 +53,21 @@ class Clocks:
 class _Clock:
     """Not a function, which would become a method as an attribute of a class; a builtin does not, either."""
 
-    def __init__(self, original: Callable[[], Any], ahead: Callable[[str], int], units: int) -> None:
+    def __init__(self, original: Callable[[], float], ahead: Callable[[str], int], units: int) -> None:
         self._original, self._ahead, self._units = original, ahead, units
 
-    def __call__(self) -> Any:
+    def __call__(self) -> float:
         return self._original() + self._ahead(sys._getframe(1).f_code.co_filename) * self._units
 
 
 def _stand_in(ahead: Callable[[str], int]) -> type:
     """A class in place of ``datetime.datetime``. What it makes is of the original class."""
 
-    def later(made: Any, file: str) -> Any:
+    def later(made: datetime.datetime, file: str) -> datetime.datetime:
         return made + datetime.timedelta(seconds=ahead(file))
 
     class Kind(type):
-        def __instancecheck__(cls, instance: Any) -> bool:
+        def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, _DATETIME)
 
         def __subclasscheck__(cls, other: type) -> bool:
@@ -78,7 +78,7 @@ def _stand_in(ahead: Callable[[str], int]) -> type:
             return _DATETIME(*args, **kwargs)
 
         @staticmethod
-        def now(tz: Any = None) -> Any:
+        def now(tz: datetime.tzinfo | None = None) -> Any:
             return later(_DATETIME.now(tz), sys._getframe(1).f_code.co_filename)
 
         @staticmethod

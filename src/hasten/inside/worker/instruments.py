@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ...records.observation import Observation, Root
 from ...records.plan import BASELINE
@@ -25,6 +26,8 @@ from ..switch import Switchboard
 from ..training import Training
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from ..distributed.this_rank import ThisRank
 
 _LOOK_AFTER = 1  # steps; later twice as many each time
@@ -37,7 +40,7 @@ class Instruments:
 
     def __init__(
         self,
-        torch: Any,
+        torch: ModuleType,
         job: Job,
         seams: Seams,
         on_step: Callable[[RawStep], None],
@@ -120,7 +123,7 @@ class Instruments:
             self._optimizers.look()
             self._uses.look()
 
-    def _trained_roots(self) -> list[Any]:
+    def _trained_roots(self) -> list[Module]:
         """Before there is an optimizer, a module that is called may look like a root though it is not
         trained: a copy with averaged weights, for example. It has neither an optimizer nor gradients.
         """
@@ -128,7 +131,7 @@ class Instruments:
         trained = [r for r in roots if any(id(p) in owned or p.grad is not None for p in r.parameters())]
         return trained or roots
 
-    def _describe_root(self, root: Any) -> Root:
+    def _describe_root(self, root: Module) -> Root:
         return describe_root(self.training.torch, root, self._owned | self.training.owned())
 
     def lose(self) -> None:

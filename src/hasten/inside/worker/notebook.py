@@ -14,6 +14,7 @@ import sys
 import textwrap
 import traceback
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from ...saying import say
@@ -56,7 +57,7 @@ def read_notebook(path: str) -> list[Cell]:
     return cells
 
 
-def run_notebook(path: str, module: Any) -> None:
+def run_notebook(path: str, module: ModuleType) -> None:
     """Execute the cells of ``path`` in ``module``; says on standard error what was left out."""
     sys.excepthook = traceback.print_exception  # the interpreter's own shows the lines of files only
     for cell in read_notebook(path):
@@ -78,7 +79,7 @@ def _text(cell: dict[str, Any]) -> str:
     return "".join(map(str, source)) if isinstance(source, list) else str(source)
 
 
-def _table(value: Any) -> dict[str, Any]:
+def _table(value: object) -> dict[str, Any]:
     """Raises NotANotebook where it is something else."""
     if not isinstance(value, dict):
         raise NotANotebook(f"it has {str(value)[:_SHOWN]!r} where a table is expected")

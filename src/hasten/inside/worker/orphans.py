@@ -12,7 +12,6 @@ import signal
 import sys
 from collections import defaultdict
 from contextlib import suppress
-from typing import Any
 
 _SET_CHILD_SUBREAPER = 36
 
@@ -20,8 +19,7 @@ _SET_CHILD_SUBREAPER = 36
 def adopt_orphans() -> None:
     """Become the parent of all our descendants whose own parents end (Linux)."""
     if sys.platform == "linux":
-        libc: Any = ctypes.CDLL(None, use_errno=True)
-        libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_orphans() -> None:

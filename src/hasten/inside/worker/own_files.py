@@ -9,6 +9,7 @@ import os
 import pickle
 import stat
 import sys
+from types import ModuleType
 from typing import Any
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -42,7 +43,7 @@ def is_ours(path: str | os.PathLike[str]) -> bool:
     )
 
 
-def load(torch: Any, path: str | os.PathLike[str], **how: Any) -> Any:
+def load(torch: ModuleType, path: str | os.PathLike[str], **how: object) -> Any:
     """What ``torch.save`` wrote for us. Raises PermissionError where somebody else can have written it.
 
     Plain data is loaded as such (``weights_only``). An optimizer may keep objects that only pickle can load.
@@ -56,7 +57,7 @@ def load(torch: Any, path: str | os.PathLike[str], **how: Any) -> Any:
         return torch.load(path, weights_only=False, **how)
 
 
-def _of_numpy() -> list[Any]:
+def _of_numpy() -> list[object]:
     """The types that loading numpy's random state needs."""
     numpy = sys.modules.get("numpy")
     if numpy is None:

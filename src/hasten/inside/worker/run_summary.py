@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...records.quality import MetricValue, RunSummary
 from ..observing.observer import RawStep
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Summarizer:
@@ -16,7 +19,7 @@ class Summarizer:
     def __init__(self) -> None:
         self._step_ends: list[float] = []
         self._metrics: list[MetricValue] = []
-        self._losses: list[Any] = []
+        self._losses: list[Tensor | float] = []
         self._remarks: list[str] = []
 
     def step_ended(self, step: RawStep) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable
 
 from ..seams import Seams
 
@@ -17,11 +17,10 @@ def tell_size(size: tuple[int, ...]) -> None:
     if not size:
         return
 
-    def make(original: Any) -> Any:
+    def make(original: Callable[[int], os.terminal_size]) -> Callable[..., os.terminal_size]:
         def get_terminal_size(descriptor: int = 1, /) -> os.terminal_size:
             try:
-                found: os.terminal_size = original(descriptor)
-                return found
+                return original(descriptor)
             except OSError:
                 if descriptor not in _OUTPUT:
                     raise

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import socket
 import struct
-from typing import Any
 
 from ...records.codec import one_level
 from ...records.messages import (
@@ -23,7 +22,7 @@ from ...records.messages import (
 _HEADER = struct.Struct("!I")
 
 
-def _records(value: Any) -> Any:
+def _records(value: object) -> object:
     form = one_level(value)
     if form is value:
         raise TypeError(f"{type(value).__name__} cannot be sent")

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from ...internals.groups import Store
 from .engine import reduce_scatter_by_all_reduce
 
 _ID_BYTES = 4096
@@ -51,14 +52,14 @@ class _Id(ctypes.Structure):
 class Ccl:
     """An ``Engine``."""
 
-    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         self.rank, self._size, self._library = rank, size, library()
         self._group = ctypes.c_void_p()
         with _warnings_on_stderr():
             name = self._meet(store)
             self._check(self._library.onecclCommInitRank(ctypes.byref(self._group), size, name, rank))
 
-    def _meet(self, store: Any) -> _Id:
+    def _meet(self, store: Any) -> _Id:  # whose stub takes no bytes
         """The name under which all ranks meet, which rank 0 makes."""
         name = _Id()
         if self.rank == 0:
@@ -68,7 +69,7 @@ class Ccl:
         ctypes.memmove(ctypes.byref(name), told, len(told))
         return name
 
-    def all_reduce(self, tensor: Any, op: str) -> None:
+    def all_reduce(self, tensor: torch.Tensor, op: str) -> None:
         if op not in _OPS or tensor.dtype not in _TYPES:
             raise NotImplementedError(f"oneCCL has no {op} of {tensor.dtype}: use gloo or shm")
         if tensor.numel() == 0:
@@ -81,15 +82,15 @@ class Ccl:
         if op == "avg":
             tensor.div_(self._size)
 
-    def reduce_scatter(self, output: Any, tensor: Any, op: str) -> None:
+    def reduce_scatter(self, output: torch.Tensor, tensor: torch.Tensor, op: str) -> None:
         reduce_scatter_by_all_reduce(self, output, tensor, op)
 
-    def broadcast(self, tensor: Any, root: int) -> None:
+    def broadcast(self, tensor: torch.Tensor, root: int) -> None:
         where, many = tensor.data_ptr(), tensor.numel() * tensor.element_size()
         if many:
             self._check(self._library.onecclBroadcast(where, where, many, _BYTES, root, self._group, None))
 
-    def all_gather(self, output: Any, tensor: Any) -> None:
+    def all_gather(self, output: torch.Tensor, tensor: torch.Tensor) -> None:
         many = tensor.numel() * tensor.element_size()
         if many:
             self._check(
@@ -144,7 +145,7 @@ def variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 
 @cache
-def library() -> Any:
+def library() -> ctypes.CDLL:
     """libccl.so.2 with all that it needs. Raises RuntimeError where it is not installed."""
     folder = Path(sys.prefix, "lib")
     os.environ.update(variables(os.environ, folder))
@@ -152,7 +153,7 @@ def library() -> Any:
         for name in _NEEDED:
             if (folder / name).exists():
                 ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)
-        found: Any = ctypes.CDLL(str(folder / "libccl.so.2"))
+        found = ctypes.CDLL(str(folder / "libccl.so.2"))
     except OSError as error:
         raise RuntimeError(
             f"the backend ccl needs oneCCL ({error}): pip install 'hasten[ccl]', or use shm or gloo"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Engine(Protocol):
@@ -10,16 +13,16 @@ class Engine(Protocol):
 
     rank: int
 
-    def all_reduce(self, tensor: Any, op: str) -> None:
+    def all_reduce(self, tensor: Tensor, op: str) -> None:
         """In place. ``op``: "sum", "avg", "max", "min", "product", "band", "bor" or "bxor"."""
 
-    def reduce_scatter(self, output: Any, tensor: Any, op: str) -> None:
+    def reduce_scatter(self, output: Tensor, tensor: Tensor, op: str) -> None:
         """``tensor``: as many times ``output`` as there are ranks; ``output``: the part of this rank."""
 
-    def broadcast(self, tensor: Any, root: int) -> None:
+    def broadcast(self, tensor: Tensor, root: int) -> None:
         """In place, from rank ``root``."""
 
-    def all_gather(self, output: Any, tensor: Any) -> None:
+    def all_gather(self, output: Tensor, tensor: Tensor) -> None:
         """``output``: each rank's ``tensor``, one after the other."""
 
     def barrier(self) -> None:
@@ -29,7 +32,7 @@ class Engine(Protocol):
         """Release what it holds."""
 
 
-def reduce_scatter_by_all_reduce(engine: Engine, output: Any, tensor: Any, op: str) -> None:
+def reduce_scatter_by_all_reduce(engine: Engine, output: Tensor, tensor: Tensor, op: str) -> None:
     """For an engine without one of its own: more is sent than needed."""
     whole = tensor.clone()
     engine.all_reduce(whole, op)

@@ -11,7 +11,6 @@ import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from ...worker import own_files
 
@@ -24,7 +23,7 @@ WATCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
 
 
 @cache
-def kernel() -> Any:
+def kernel() -> ctypes.CDLL | None:
     """The loaded library; None where there is no C compiler (``CC``, or cc, gcc or clang)."""
     try:
         return _declared(_loaded())
@@ -32,7 +31,7 @@ def kernel() -> Any:
         return None
 
 
-def _loaded() -> Any:
+def _loaded() -> ctypes.CDLL:
     """Homes are shared by machines of different kinds: the file's name tells them apart."""
     kept = _cache() / f"kernel-{_fingerprint()}.so"
     if own_files.is_ours(kept):
@@ -90,7 +89,7 @@ def _processor() -> list[str]:
     return sorted({line for line in lines if line.startswith(("flags", "Features", "model name"))})
 
 
-def _declared(library: Any) -> Any:
+def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
     pointer, whole, wide = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
     library.hasten_meet.argtypes = [pointer, whole, whole, wide, whole, WATCH]
     library.hasten_all_reduce.argtypes = [

@@ -6,7 +6,6 @@ import ctypes
 import os
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from .kernel import WATCH, kernel
 from .segment import Segment
@@ -45,7 +44,7 @@ class Lockstep:
         self._lines = words[_LINE_WORDS:]
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(segment.memory))
         self.lines_address = self.address + LINE_BYTES
-        self.library: Any = kernel() if "kernel" in segment.common else None
+        self.library = kernel() if "kernel" in segment.common else None
         self.steps = ctypes.c_int64(0)
         self.side = 0
         self.spins = _SPINS if size <= len(os.sched_getaffinity(0)) else 0
@@ -77,7 +76,7 @@ class Lockstep:
         self.steps.value += 1
         if self._semaphores is not None:
             self._semaphores.meet()
-        elif self.library.hasten_meet(
+        elif self.library is not None and self.library.hasten_meet(
             self.lines_address, self.rank, self._size, self.steps.value, self.spins, self.watch
         ):
             self.give_up()
@@ -123,7 +122,7 @@ class Semaphores:
 
     def __init__(self, lockstep: Lockstep, size: int) -> None:
         self._lockstep, self._size = lockstep, size
-        self._library: Any = ctypes.CDLL(None, use_errno=True)
+        self._library = ctypes.CDLL(None, use_errno=True)
         self._start = lockstep.address + (1 + size) * LINE_BYTES
         for sender in range(size):
             if self._library.sem_init(self._at(sender, lockstep.rank), 1, 0):

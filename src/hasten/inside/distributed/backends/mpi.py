@@ -8,11 +8,13 @@ Source: https://mpi4py.readthedocs.io/en/stable/
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from types import ModuleType
 
 import torch
 
+from ...internals.groups import Store
 from .engine import reduce_scatter_by_all_reduce
 
 _PIECE_BYTES = 4 * 2**20
@@ -30,7 +32,7 @@ _OPS = {
 class Mpi:
     """An ``Engine``. A rank that dies takes the whole job with it: that is MPI's own way."""
 
-    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         try:
             from mpi4py import MPI
         except ImportError as error:
@@ -48,7 +50,7 @@ class Mpi:
         self.rank, self._size, self._mpi = rank, size, MPI
         self._group = world.Create_group(world.group.Incl(world_ranks))
 
-    def all_reduce(self, tensor: Any, op: str) -> None:
+    def all_reduce(self, tensor: torch.Tensor, op: str) -> None:
         if tensor.dtype in (torch.bfloat16, torch.float16):
             wide = tensor.float()
             self.all_reduce(wide, op)
@@ -60,14 +62,14 @@ class Mpi:
         if op == "avg":
             tensor.div_(self._size)
 
-    def reduce_scatter(self, output: Any, tensor: Any, op: str) -> None:
+    def reduce_scatter(self, output: torch.Tensor, tensor: torch.Tensor, op: str) -> None:
         reduce_scatter_by_all_reduce(self, output, tensor, op)
 
-    def broadcast(self, tensor: Any, root: int) -> None:
+    def broadcast(self, tensor: torch.Tensor, root: int) -> None:
         for piece in self._pieces(tensor):
             self._group.Bcast([_memory(self._mpi, piece), self._mpi.BYTE], root)
 
-    def all_gather(self, output: Any, tensor: Any) -> None:
+    def all_gather(self, output: torch.Tensor, tensor: torch.Tensor) -> None:
         mine = _memory(self._mpi, tensor)
         self._group.Allgather([mine, self._mpi.BYTE], [_memory(self._mpi, output), self._mpi.BYTE])
 
@@ -78,11 +80,11 @@ class Mpi:
         """The communicator goes with the process: freeing it would wait for all ranks."""
 
     @staticmethod
-    def _pieces(tensor: Any) -> Any:
-        return tensor.view(-1).split(max(1, _PIECE_BYTES // tensor.element_size()))
+    def _pieces(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
+        return torch.split(tensor.view(-1), max(1, _PIECE_BYTES // tensor.element_size()))
 
 
-def _memory(mpi: Any, tensor: Any) -> Any:
+def _memory(mpi: ModuleType, tensor: torch.Tensor) -> object:
     """The tensor's bytes, where they are."""
     kind = getattr(mpi, "buffer", None) or mpi.memory  # its name since mpi4py 4, and before
     return kind.fromaddress(tensor.data_ptr(), tensor.numel() * tensor.element_size())

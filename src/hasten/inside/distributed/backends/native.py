@@ -5,12 +5,15 @@ looks unused.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 
-from ...internals.groups import c10d
+from ...internals.groups import Store, c10d
 from .engine import reduce_scatter_by_all_reduce
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _Op: Any = dist.ReduceOp
 _OPS = {
@@ -22,35 +25,35 @@ _OPS = {
 class Native:
     """An ``Engine``; with "nccl", for tensors on CUDA devices."""
 
-    def __init__(self, name: str, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+    def __init__(self, name: str, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         self.rank, self._size = rank, size
         if name == "nccl":
             options = c10d.ProcessGroupNCCL.Options()
             options._timeout = timeout
-            self._group: Any = c10d.ProcessGroupNCCL(store, rank, size, options)
+            self._group: dist.ProcessGroup = c10d.ProcessGroupNCCL(store, rank, size, options)
         else:
             self._group = c10d.ProcessGroupGloo(store, rank, size, timeout)
 
-    def begin_all_reduce(self, tensor: Any, op: str = "sum") -> Any:
+    def begin_all_reduce(self, tensor: Tensor, op: str = "sum") -> dist.Work:
         """Returns a work. ``wait`` returns once the tensor is reduced; on a GPU, the current stream waits."""
         options = c10d.AllreduceOptions()
         options.reduceOp = _OPS[op]
         return self._group.allreduce([tensor], options)
 
-    def all_reduce(self, tensor: Any, op: str) -> None:
+    def all_reduce(self, tensor: Tensor, op: str) -> None:
         self.begin_all_reduce(tensor, op).wait()
         if op == "avg":
             tensor.div_(self._size)
 
-    def reduce_scatter(self, output: Any, tensor: Any, op: str) -> None:
+    def reduce_scatter(self, output: Tensor, tensor: Tensor, op: str) -> None:
         reduce_scatter_by_all_reduce(self, output, tensor, op)
 
-    def broadcast(self, tensor: Any, root: int) -> None:
+    def broadcast(self, tensor: Tensor, root: int) -> None:
         options = c10d.BroadcastOptions()
         options.rootRank = root
         self._group.broadcast([tensor], options).wait()
 
-    def all_gather(self, output: Any, tensor: Any) -> None:
+    def all_gather(self, output: Tensor, tensor: Tensor) -> None:
         rows = list(output.view(self._size, *tensor.shape))
         self._group.allgather([rows], [tensor]).wait()
 

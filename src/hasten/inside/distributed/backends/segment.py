@@ -10,7 +10,10 @@ import secrets
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ...internals.groups import Store
 
 _WAYS = ("inherited", "memory", "file")
 _TOKEN_BYTES = 16
@@ -34,7 +37,7 @@ class Segment:
 
     def __init__(
         self,
-        store: Any,
+        store: Store,
         rank: int,
         size: int,
         many_bytes: int,
@@ -68,7 +71,7 @@ class Segment:
             "machine, in one container? Between machines, use gloo"
         )
 
-    def _offer(self, way: str, store: Any, many_bytes: int) -> dict[str, Any]:
+    def _offer(self, way: str, store: Store, many_bytes: int) -> dict[str, Any]:
         """Make the memory and tell all ranks where it is. ``remove``, for this rank, removes its name."""
         token, failure, place, remove = secrets.token_bytes(_TOKEN_BYTES), "", "", lambda: None
         try:

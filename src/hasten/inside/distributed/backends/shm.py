@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import torch
 
+from ...internals.groups import Store
 from .kernel import kernel
 from .lockstep import Disagreement, Lockstep, header_bytes
 from .segment import Segment
@@ -36,7 +37,7 @@ class Shm:
     """
 
     def __init__(
-        self, store: Any, rank: int, size: int, timeout: timedelta, inherited: int | None = None
+        self, store: Store, rank: int, size: int, timeout: timedelta, inherited: int | None = None
     ) -> None:
         self.rank, self._size = rank, size
         head = -(-header_bytes(size) // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -51,15 +52,15 @@ class Shm:
         store.wait([f"ready/{other}" for other in range(size)])  # every rank's semaphores are made
 
     # ---- collectives
-    def all_reduce(self, tensor: Any, op: str) -> None:
+    def all_reduce(self, tensor: torch.Tensor, op: str) -> None:
         self._begin(_ALL_REDUCE, tensor, _OPS.index(op))
-        kind = _KERNEL_TYPES.get(tensor.dtype)
-        if self._lockstep.library is not None and kind is not None and op in ("sum", "avg"):
-            self._reduce_by_kernel(tensor, kind, op == "avg")
+        kind, library = _KERNEL_TYPES.get(tensor.dtype), self._lockstep.library
+        if library is not None and kind is not None and op in ("sum", "avg"):
+            self._reduce_by_kernel(library, tensor, kind, op == "avg")
         else:
             self._reduce_by_torch(tensor.view(-1), op)
 
-    def reduce_scatter(self, output: Any, tensor: Any, op: str) -> None:
+    def reduce_scatter(self, output: torch.Tensor, tensor: torch.Tensor, op: str) -> None:
         """A rank adds only its own part."""
         self._begin(_REDUCE_SCATTER, tensor, _OPS.index(op))
         parts, mine = tensor.view(self._size, -1), output.view(-1)
@@ -73,7 +74,7 @@ class Shm:
                 [slot.view(part.shape)[self.rank] for slot in slots], op
             )
 
-    def broadcast(self, tensor: Any, root: int) -> None:
+    def broadcast(self, tensor: torch.Tensor, root: int) -> None:
         self._begin(_BROADCAST, tensor, root)
         flat = tensor.view(-1).view(torch.uint8)
         for start in self._starts(flat.numel(), CHUNK_BYTES):
@@ -85,7 +86,7 @@ class Shm:
             if self.rank != root:
                 part.copy_(slot)
 
-    def all_gather(self, output: Any, tensor: Any) -> None:
+    def all_gather(self, output: torch.Tensor, tensor: torch.Tensor) -> None:
         self._begin(_ALL_GATHER, tensor, 0)
         flat = tensor.view(-1).view(torch.uint8)
         rows = output.view(-1).view(torch.uint8).view(self._size, -1)
@@ -105,9 +106,9 @@ class Shm:
         self._segment.close()
 
     # ---- sums
-    def _reduce_by_kernel(self, tensor: Any, kind: int, mean: bool) -> None:
+    def _reduce_by_kernel(self, library: ctypes.CDLL, tensor: torch.Tensor, kind: int, mean: bool) -> None:
         step = self._lockstep
-        found = step.library.hasten_all_reduce(
+        found = library.hasten_all_reduce(
             *(step.lines_address, self._slots_address, CHUNK_BYTES, self.rank, self._size),
             *(tensor.data_ptr(), tensor.numel(), kind, mean),
             *(ctypes.addressof(step.steps), ctypes.addressof(self._set), step.side, step.spins, step.watch),
@@ -117,7 +118,7 @@ class Shm:
         elif found:
             self._guarded(lambda: self._disagree(found - 2))
 
-    def _reduce_by_torch(self, flat: Any, op: str) -> None:
+    def _reduce_by_torch(self, flat: torch.Tensor, op: str) -> None:
         step = CHUNK_BYTES // flat.element_size()
         for start in self._starts(flat.numel(), step):
             part = flat[start : start + step]
@@ -132,7 +133,7 @@ class Shm:
             for rank, slot in enumerate(slots):
                 part[bounds[rank] : bounds[rank + 1]] = slot[bounds[rank] : bounds[rank + 1]]
 
-    def _combined(self, parts: list[Any], op: str) -> Any:
+    def _combined(self, parts: list[torch.Tensor], op: str) -> torch.Tensor:
         """In the order of ranks, low precision gathered in float32 and rounded once."""
         wide = parts[0].dtype in (torch.bfloat16, torch.float16) and op in ("sum", "avg")
         total = parts[0].float() if wide else parts[0].clone()
@@ -141,7 +142,7 @@ class Shm:
         return total / self._size if op == "avg" else total
 
     # ---- meetings
-    def _begin(self, what: int, tensor: Any, how: int) -> None:
+    def _begin(self, what: int, tensor: torch.Tensor | None, how: int) -> None:
         if self._broken is not None:
             raise type(self._broken)(f"this group ended earlier: {self._broken}") from self._broken
         kind, count = (-1, 0) if tensor is None else (_TYPES.index(tensor.dtype), tensor.numel())
@@ -152,7 +153,7 @@ class Shm:
         """Where chunks begin. An empty tensor has one too: the ranks must agree on that as well."""
         return range(0, max(many, 1), step)
 
-    def _next_slots(self, dtype: Any, many: int) -> list[Any]:
+    def _next_slots(self, dtype: torch.dtype, many: int) -> list[torch.Tensor]:
         """A slot for each rank, of ``many`` elements, in the set whose turn it is."""
         start = self._set.value * self._size * CHUNK_BYTES
         self._set.value ^= 1
@@ -173,7 +174,7 @@ class Shm:
             f"but rank {other} calls {_words(self._lockstep.said(other))}"
         )
 
-    def _guarded(self, act: Any) -> None:
+    def _guarded(self, act: Callable[[], None]) -> None:
         """After an error the ranks are no longer in step, and every later call says so."""
         try:
             act()
@@ -182,7 +183,7 @@ class Shm:
             raise
 
 
-_COMBINE: dict[str, Any] = {
+_COMBINE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "sum": torch.add,
     "avg": torch.add,
     "max": torch.maximum,

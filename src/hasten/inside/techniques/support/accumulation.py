@@ -6,7 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
 from types import FrameType, MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
 
 
 @dataclass
@@ -15,10 +19,11 @@ class GradientSum:
 
     factor: int
     batches: int = 0
-    _sums: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # parameter's id: it and its sum
-    _hidden: list[tuple[Any, Any, Any]] = field(default_factory=list)  # parameter, its gradient, what it has
+    _sums: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # parameter's id: it and its sum
+    _hidden: list[tuple[Tensor, Tensor | None, Tensor | None]] = field(default_factory=list)
+    """Each parameter with its own gradient, and the one that it has meanwhile."""
 
-    def begin(self, optimizer: Any) -> None:
+    def begin(self, optimizer: Optimizer) -> None:
         """Let the step find the mean of ``factor`` gradients, or nothing where it must wait."""
         waits = (self.batches + 1) % self.factor != 0
         for parameter in (parameter for group in optimizer.param_groups for parameter in group["params"]):
@@ -52,7 +57,7 @@ class GradientSum:
                 parameter.grad = gradient
         self._hidden.clear()
 
-    def _sum_of(self, parameter: Any) -> Any:
+    def _sum_of(self, parameter: Tensor) -> Tensor | None:
         known = self._sums.get(id(parameter))
         if known is None or known[0] is not parameter or known[1].shape != parameter.shape:
             return None  # cut smaller meanwhile, say
@@ -62,7 +67,9 @@ class GradientSum:
 class StepUnderWay:
     """A step under way, whose hooks were called from ``frame``. It may end by an exception."""
 
-    def __init__(self, optimizer: Any, frame: FrameType, gathered: GradientSum | None, scale: float) -> None:
+    def __init__(
+        self, optimizer: Optimizer, frame: FrameType, gathered: GradientSum | None, scale: float
+    ) -> None:
         self._optimizer, self._frame, self._gathered = optimizer, frame, gathered
         self._rates = [group.get("lr") for group in optimizer.param_groups]
         if gathered is not None:
@@ -94,13 +101,14 @@ class StepUnderWay:
                 group["lr"] = rate
 
 
-def told_of_failure(optimizer: Any, failed: Callable[[], None]) -> Callable[[], None]:
+def told_of_failure(optimizer: Optimizer, failed: Callable[[], None]) -> Callable[[], None]:
     """Call ``failed`` when the optimizer's step raises, before the script can catch it; returns the undo. A
     schedule that wraps the step, before us or later, is left in place.
     """
-    original, told = optimizer.step, [failed]
+    held: Any = optimizer  # to exchange its method
+    original, told = held.step, [failed]
 
-    def step(*args: Any, **kwargs: Any) -> Any:
+    def step(*args: object, **kwargs: object) -> object:
         try:
             return original(*args[bound:], **kwargs)
         except BaseException:
@@ -111,14 +119,14 @@ def told_of_failure(optimizer: Any, failed: Callable[[], None]) -> Callable[[], 
     bound = int(hasattr(original, "__func__"))  # a schedule that is made later looks for a method
     present = vars(optimizer).get("step")
     ours = wraps(original.__func__ if bound else original)(step)
-    optimizer.step = put = MethodType(ours, optimizer) if bound else ours
+    held.step = put = MethodType(ours, optimizer) if bound else ours
 
     def undo() -> None:
         told.clear()
         if vars(optimizer).get("step") is put:
             if present is None:
-                del optimizer.step
+                del held.step
             else:
-                optimizer.step = present
+                held.step = present
 
     return undo

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ...internals.modules import (
     compiled_call,
@@ -12,9 +13,14 @@ from ...internals.modules import (
     plain_call,
     put_call,
 )
+from ...seams import Call
 from ...training import Training
 
-Attach = Callable[[Any, Any], Any]
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+Attach = Callable[["Tensor", "Tensor"], "Tensor"]
 """(output, bias) -> the output, in whose backward pass the bias gets a gradient of zero."""
 
 
@@ -23,13 +29,13 @@ class BareLayers:
     its usual shapes, gives the same outputs as the model here. ``remove`` restores the values.
     """
 
-    def __init__(self, training: Training, layers: list[Any], attach: Attach) -> None:
+    def __init__(self, training: Training, layers: list[Module], attach: Attach) -> None:
         self._training = training
         self._slots = [_Bare(layer, training.torch, attach) for layer in layers]
         self._before = [(tensor, tensor.detach().clone()) for tensor in self._to_be_zero()]
         self._empty()
-        for slot in self._slots:
-            put_call(slot.layer(), slot)
+        for layer, slot in zip(layers, self._slots, strict=True):
+            put_call(layer, slot)
         nn, optim = training.torch.nn, training.torch.optim
         self._undo = [
             training.seams.replace(owner, "load_state_dict", self._loading)
@@ -58,10 +64,12 @@ class BareLayers:
             if layer is not None and compiled_call(layer) is slot:
                 put_call(layer, None)
 
-    def _to_be_zero(self) -> Iterator[Any]:
+    def _to_be_zero(self) -> Iterator[Tensor]:
         """The biases, and the optimizers' state for each of their entries."""
         layers = [layer for slot in self._slots if (layer := slot.layer()) is not None]
-        for bias in [own_parameters(layer)["bias"] for layer in layers]:
+        for layer in layers:
+            bias = own_parameters(layer)["bias"]
+            assert bias is not None
             yield bias
             for optimizer in self._training.optimizers:
                 kept = optimizer.state.get(bias, {}).values()
@@ -72,10 +80,10 @@ class BareLayers:
             for tensor in self._to_be_zero():
                 tensor.data.zero_()
 
-    def _loading(self, original: Any) -> Any:
+    def _loading(self, original: Call) -> Call:
         """A loaded bias would have an effect outside of hasten, but none here: make it zero again."""
 
-        def load_state_dict(owner: Any, *args: Any, **kwargs: Any) -> Any:
+        def load_state_dict(owner: object, *args: object, **kwargs: object) -> object:
             result = original(owner, *args, **kwargs)
             self._empty()
             return result
@@ -86,16 +94,17 @@ class BareLayers:
 class _Bare:
     """In the ``compiled_call`` of a layer: the layer without its bias."""
 
-    def __init__(self, layer: Any, torch: Any, attach: Attach) -> None:
+    def __init__(self, layer: Module, torch: ModuleType, attach: Attach) -> None:
         self.layer = weakref.ref(layer)  # it holds us
         self.calls = 0
         self._torch = torch
         self._attach = attach
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         layer = self.layer()
         assert layer is not None
         bias = own_parameters(layer)["bias"]
+        assert bias is not None
         own_parameters(layer)["bias"] = None
         try:
             output = plain_call(layer)(*args, **kwargs)

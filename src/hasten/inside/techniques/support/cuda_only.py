@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ....records.facts import Facts
 from ....records.machine import Machine
 from ...training import NotApplicable, Training
 from .products import device_of
+
+if TYPE_CHECKING:
+    from torch import device as Device
 
 
 def refuse_without_gpu(machine: Machine) -> list[str]:
@@ -19,7 +22,7 @@ def refuse_elsewhere(facts: Facts) -> list[str]:
     return [] if facts.devices == {"cuda"} else ["the training is not on a CUDA GPU"]
 
 
-def device_for(training: Training, what: str) -> Any:
+def device_for(training: Training, what: str) -> Device | None:
     """The training's device; None before one is known. Raises NotApplicable where ``what`` is not for it."""
     device = device_of(training)
     if device is not None and device.type != "cuda":

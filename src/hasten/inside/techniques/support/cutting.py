@@ -7,19 +7,29 @@ from __future__ import annotations
 import copy
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ...internals.modules import convolution_kind
+from ...seams import Args, Kwargs
 from ...structures import tensors_of
 from .slices import Kept, kept_of, markers
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.autograd.graph import Node
+    from torch.nn import Module
 
 _TOLERANCE = {"cpu": 1e-3}  # relative to the largest output: sums over fewer terms round differently
 _TOLERANCE_ELSEWHERE = 1e-2  # convolutions may compute in TF32
 _ROUNDINGS = 8.0  # of the outputs' own type, where that is coarser
 _NAMES = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Linear")
 
+Attributes = dict[str, dict[str, "int | tuple[int, ...]"]]
+"""By module and by name."""
 _MIXING = ("LayerNorm", "RMSNorm", "GroupNorm", "MultiheadAttention", "RNNBase")
 """Layers whose every output depends on all channels, so that zeroing a channel is not removing it."""
 
@@ -35,7 +45,7 @@ class Cut:
     """
 
     kept: dict[str, Kept]
-    attributes: dict[str, dict[str, Any]]
+    attributes: Attributes
     parameters: tuple[int, int]
     operations: tuple[int, int]
 
@@ -51,7 +61,7 @@ class Wish:
     scope: str
 
 
-def cut(torch: Any, root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wish: Wish) -> Cut:
+def cut(torch: ModuleType, root: Module, args: Args, kwargs: Kwargs, wish: Wish) -> Cut:
     """What to remove from ``root``, whose forward pass takes ``args`` and ``kwargs``.
 
     Raises CannotCut, also where zeros in place of what is removed would compute something else (a layer norm
@@ -64,8 +74,8 @@ def cut(torch: Any, root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wi
         kept, attributes = _take_out(torch, small, root, groups)
         if not kept:
             raise CannotCut("there is no layer whose channels could be removed")
-        _fill(torch, small, root, kept, Kept.sliced)
-        _fill(torch, full, root, kept, lambda chosen, value: chosen.restored(chosen.sliced(value)))
+        _fill(small, root, kept, Kept.sliced)
+        _fill(full, root, kept, lambda chosen, value: chosen.restored(chosen.sliced(value)))
         with_zeros, _ = _outputs(torch, full, args, kwargs)
         found, fewer = _outputs(torch, small, args, kwargs)
     reason = _differ(torch, with_zeros, found)
@@ -75,14 +85,14 @@ def cut(torch: Any, root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wi
     return Cut(kept, attributes, (counts[0], counts[1]), (operations, fewer))
 
 
-def _copied(root: Any) -> Any:
+def _copied(root: Module) -> Module:
     try:
         return copy.deepcopy(root).eval()
     except Exception as error:
         raise CannotCut(f"the model cannot be copied: {error}") from error
 
 
-def _undisturbed(torch: Any, root: Any) -> Any:
+def _undisturbed(torch: ModuleType, root: Module) -> ExitStack:
     """A context without autocast and without warnings (of torch-pruning), which puts the global random
     streams back at its end.
     """
@@ -97,7 +107,7 @@ def _undisturbed(torch: Any, root: Any) -> Any:
     return stack
 
 
-def _chosen(torch: Any, model: Any, args: Any, kwargs: Any, wish: Wish) -> list[Any]:
+def _chosen(torch: ModuleType, model: Module, args: Args, kwargs: Kwargs, wish: Wish) -> list[Any]:
     """Groups of layers with the channels to remove in each, all computed before any is removed."""
     import torch_pruning
 
@@ -122,17 +132,17 @@ def _chosen(torch: Any, model: Any, args: Any, kwargs: Any, wish: Wish) -> list[
     ]
 
 
-def _untouchable(torch: Any, model: Any, args: Any, kwargs: Any) -> list[Any]:
+def _untouchable(torch: ModuleType, model: Module, args: Args, kwargs: Kwargs) -> list[Module]:
     """Layers that make the model's output, with no other layer after them, and those that share weights."""
     layers = _layers(torch, model)
-    made: dict[Any, Any] = {}
+    made: dict[Node | None, Module] = {}
     with ExitStack() as hooks:
         for layer in layers:
             hook = layer.register_forward_hook(lambda layer, _, out: made.update({out.grad_fn: layer}))
             hooks.callback(hook.remove)
         output = model(*args, **kwargs)
-    waiting = [tensor.grad_fn for tensor in tensors_of(torch, output)]
-    last, seen = [], set()
+    waiting: list[Node | None] = [tensor.grad_fn for tensor in tensors_of(torch, output)]
+    last, seen = list[Module](), set[Node]()
     while waiting:
         node = waiting.pop()
         if node is None or node in seen:
@@ -147,14 +157,14 @@ def _untouchable(torch: Any, model: Any, args: Any, kwargs: Any) -> list[Any]:
     return last + shared
 
 
-def _layers(torch: Any, model: Any) -> list[Any]:
+def _layers(torch: ModuleType, model: Module) -> list[Module]:
     kinds = tuple(getattr(torch.nn, name) for name in _NAMES)
     return [module for module in model.modules() if isinstance(module, kinds)]
 
 
 def _take_out(
-    torch: Any, model: Any, original: Any, groups: list[Any]
-) -> tuple[dict[str, Kept], dict[str, dict[str, Any]]]:
+    torch: ModuleType, model: Module, original: Module, groups: list[Any]
+) -> tuple[dict[str, Kept], Attributes]:
     """Remove the groups' channels from ``model``; what is kept of each tensor is read from markers in it."""
     for _, tensor in _named(model):
         if tensor.is_floating_point():
@@ -174,9 +184,9 @@ def _take_out(
     return kept, _changed_attributes(original, model)
 
 
-def _changed_attributes(original: Any, model: Any) -> dict[str, dict[str, Any]]:
+def _changed_attributes(original: Module, model: Module) -> Attributes:
     """Whole numbers and tuples of them that a module keeps about its size."""
-    changed: dict[str, dict[str, Any]] = {}
+    changed: Attributes = {}
     for (name, before), after in zip(original.named_modules(), model.modules(), strict=True):
         for key, value in vars(after).items():
             if isinstance(value, (int, tuple)) and key != "training" and vars(before).get(key) != value:
@@ -184,7 +194,9 @@ def _changed_attributes(original: Any, model: Any) -> dict[str, dict[str, Any]]:
     return changed
 
 
-def _fill(torch: Any, model: Any, original: Any, kept: dict[str, Kept], form: Any) -> None:
+def _fill(
+    model: Module, original: Module, kept: dict[str, Kept], form: Callable[[Kept, Tensor], Tensor]
+) -> None:
     """Put the original's values into ``model``, in that ``form`` where something is removed."""
     values = dict(_named(original))
     for name, tensor in _named(model):
@@ -192,15 +204,15 @@ def _fill(torch: Any, model: Any, original: Any, kept: dict[str, Kept], form: An
         tensor.data = form(kept[name], value) if name in kept else value.clone()
 
 
-def _named(model: Any) -> list[tuple[str, Any]]:
+def _named(model: Module) -> list[tuple[str, Tensor]]:
     return [*model.named_parameters(), *model.named_buffers()]
 
 
-def _outputs(torch: Any, model: Any, args: Any, kwargs: Any) -> tuple[list[Any], int]:
+def _outputs(torch: ModuleType, model: Module, args: Args, kwargs: Kwargs) -> tuple[list[Tensor], int]:
     """The tensors of a pass in evaluation mode, and the multiply-accumulates of its layers."""
     counted = []
 
-    def count(layer: Any, inputs: Any, output: Any) -> None:
+    def count(layer: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         elements = inputs[0].numel() if getattr(layer, "transposed", False) else output.numel()
         counted.append(elements * layer.weight[0].numel())
 
@@ -210,7 +222,7 @@ def _outputs(torch: Any, model: Any, args: Any, kwargs: Any) -> tuple[list[Any],
         return tensors_of(torch, model(*args, **kwargs)), sum(counted)
 
 
-def _differ(torch: Any, expected: list[Any], found: list[Any]) -> str:
+def _differ(torch: ModuleType, expected: list[Tensor], found: list[Tensor]) -> str:
     """Why two lists of outputs are not the same to rounding; "" where they are."""
     if [tuple(t.shape) for t in expected] != [tuple(t.shape) for t in found]:
         return "outputs of another shape"

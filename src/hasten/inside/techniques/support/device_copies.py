@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ....records.facts import Facts
+from ...seams import Args, Call, Kwargs
 from ...training import Training
 
-Send = Callable[[Any, Any, "tuple[Any, ...]", "dict[str, Any]"], Any]
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch import device as Device
+
+Send = Callable[[Call, "Tensor", Args, Kwargs], object]
 """(the method as torch has it, tensor, args, kwargs) -> what the method returns."""
 
 
@@ -28,18 +34,18 @@ def sending(training: Training, send: Send) -> None:
     """
     torch = training.torch
 
-    def around(original: Any) -> Any:
-        def method(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    def around(original: Call) -> Call:
+        def method(tensor: Tensor, *args: object, **kwargs: object) -> object:
             if type(tensor) is not torch.Tensor or torch.compiler.is_compiling():
                 return original(tensor, *args, **kwargs)
             return send(original, tensor, args, kwargs)
 
         return method
 
-    def around_cuda(original: Any) -> Any:
-        to = torch.Tensor.to  # through which both ways are the same
+    def around_cuda(original: Call) -> Call:
+        to: Call = torch.Tensor.to  # through which both ways are the same
 
-        def cuda(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        def cuda(tensor: Tensor, *args: object, **kwargs: object) -> object:
             plain = not args and set(kwargs) <= {"non_blocking"}
             return to(tensor, "cuda", **kwargs) if plain else original(tensor, *args, **kwargs)
 
@@ -49,7 +55,7 @@ def sending(training: Training, send: Send) -> None:
     training.seams.replace(torch.Tensor, "cuda", around_cuda)
 
 
-def target_of(torch: Any, tensor: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any | None:
+def target_of(torch: ModuleType, tensor: Tensor, args: Args, kwargs: Kwargs) -> Device | None:
     """The device that ``tensor.to(*args, **kwargs)`` copies to, where it changes nothing but the device of a
     tensor in main memory; else None.
     """
@@ -58,6 +64,7 @@ def target_of(torch: Any, tensor: Any, args: tuple[Any, ...], kwargs: dict[str, 
     if len(args) + ("device" in kwargs) != 1:
         return None
     device = args[0] if args else kwargs["device"]
-    if isinstance(device, torch.device):
-        return device
-    return torch.device(device) if isinstance(device, str) else None
+    if isinstance(device, str):
+        device = torch.device(device)
+    found: Device | None = device if isinstance(device, torch.device) else None
+    return found

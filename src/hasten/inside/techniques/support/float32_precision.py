@@ -10,7 +10,7 @@ Source: https://docs.pytorch.org/docs/stable/notes/cuda.html (fp32_precision)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 from ...training import NotApplicable
 
@@ -25,7 +25,7 @@ class Float32Precision:
     cublas_products: str
 
     @classmethod
-    def now(cls, torch: Any) -> Float32Precision:
+    def now(cls, torch: ModuleType) -> Float32Precision:
         """Raises NotApplicable where the script sets them by ``fp32_precision``: torch refuses the older
         calls then.
         """
@@ -37,7 +37,7 @@ class Float32Precision:
             backends.cuda.matmul.fp32_precision,
         )
 
-    def put_back(self, torch: Any) -> None:
+    def put_back(self, torch: ModuleType) -> None:
         backends = torch.backends
         torch.set_float32_matmul_precision(self.products)  # first: it sets two of the others
         backends.mkldnn.matmul.fp32_precision = self.onednn_products
@@ -45,7 +45,7 @@ class Float32Precision:
         backends.cuda.matmul.fp32_precision = self.cublas_products
 
 
-def is_at(torch: Any, products: str) -> bool:
+def is_at(torch: ModuleType, products: str) -> bool:
     """Whether products of matrices are still at that precision. Raises nothing, whatever the script sets."""
     try:
         return bool(torch.get_float32_matmul_precision() == products)
@@ -53,7 +53,7 @@ def is_at(torch: Any, products: str) -> bool:
         return False
 
 
-def _in_older_words(torch: Any) -> str:
+def _in_older_words(torch: ModuleType) -> str:
     try:
         return str(torch.get_float32_matmul_precision())
     except RuntimeError:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ...internals.modules import compiled_call, has_hooks, own_parameters
+from ...seams import Args, Call, Kwargs
 from ...structures import tensors_of
-from ...training import Call
 
-Pair = tuple[Any, Any]
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+Pair = tuple["Module", "Module"]
 """(a convolution or linear layer, the batch norm that alone reads its output)."""
 
 _LAYERS = (
@@ -26,20 +33,20 @@ class Watched:
     may read its memory, it may not be part of the root's output, and nothing may keep a reference to it.
     """
 
-    def __init__(self, torch: Any, root: Any) -> None:
+    def __init__(self, torch: ModuleType, root: Module) -> None:
         self._torch = torch
         self._layers = layers_with_bias(torch, root)
         self._norms = [m for m in root.modules() if _is_one_of(torch, m, _NORMS)]
-        self._held: list[Any] = []  # outputs of layers: alive, so that no memory is used twice
+        self._held: list[Tensor] = []  # outputs of layers: alive, so that no memory is used twice
         self._made: dict[int, int] = {}  # address of an output's memory: its place in _held
-        self._by: list[Any] = []  # the layer that made it
+        self._by: list[Module] = []  # the layer that made it
         self._versions: list[int] = []
-        self._readers: list[list[Any]] = []  # norms and, in place of other operators, None
-        self._in_norm: Any = None
+        self._readers: list[list[Module | None]] = []  # norms and, in place of other operators, None
+        self._in_norm: int | None = None  # the place of what the norm takes that runs
         self._calls: Counter[int] = Counter()  # by module
         self.pairs: list[Pair] = []
 
-    def run(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(self, call: Call, args: Args, kwargs: Kwargs) -> object:
         """``call(*args, **kwargs)``; what it raises is the script's."""
         handles = [layer.register_forward_hook(self._layer_ended) for layer in self._layers]
         handles += [norm.register_forward_pre_hook(self._norm_begins) for norm in self._norms]
@@ -53,7 +60,7 @@ class Watched:
         self.pairs = self._found(output)
         return output
 
-    def _layer_ended(self, layer: Any, args: Any, output: Any) -> None:
+    def _layer_ended(self, layer: Module, args: Args, output: Tensor) -> None:
         self._calls[id(layer)] += 1
         self._made[_address(output)] = len(self._held)
         self._held.append(output)
@@ -61,7 +68,7 @@ class Watched:
         self._versions.append(output._version)
         self._readers.append([])
 
-    def _norm_begins(self, norm: Any, args: Any) -> None:
+    def _norm_begins(self, norm: Module, args: tuple[Tensor, ...]) -> None:
         self._calls[id(norm)] += 1
         place = self._made.get(_address(args[0])) if args else None
         if place is None:
@@ -70,26 +77,26 @@ class Watched:
         self._readers[place].append(norm if unchanged and norm.training else None)
         self._in_norm = place
 
-    def _norm_ended(self, norm: Any, args: Any, output: Any) -> None:
+    def _norm_ended(self, norm: Module, args: Args, output: object) -> None:
         self._in_norm = None
 
-    def _read(self, tensors: list[Any]) -> None:
+    def _read(self, tensors: list[Tensor]) -> None:
         """An operator reads or writes these."""
         for tensor in tensors:
             place = self._made.get(_address(tensor))
             if place is not None and place != self._in_norm:
                 self._readers[place].append(None)
 
-    def _found(self, output: Any) -> list[Pair]:
+    def _found(self, output: object) -> list[Pair]:
         self._read(tensors_of(self._torch, output))
         kept = self._kept_elsewhere()
         pairs = [
-            (layer, readers[0])
+            (layer, norm)
             for place, (layer, readers) in enumerate(zip(self._by, self._readers, strict=True))
             if len(readers) == 1
-            and readers[0] is not None
+            and (norm := readers[0]) is not None
             and place not in kept
-            and self._calls[id(layer)] == self._calls[id(readers[0])] == 1
+            and self._calls[id(layer)] == self._calls[id(norm)] == 1
         ]
         self._held.clear()
         return pairs
@@ -104,17 +111,17 @@ class Watched:
         return found
 
 
-def layers_with_bias(torch: Any, root: Any) -> list[Any]:
+def layers_with_bias(torch: ModuleType, root: Module) -> list[Module]:
     """Convolutions and linear layers with a bias that nothing else reads."""
     return [m for m in root.modules() if _is_one_of(torch, m, _LAYERS) and _has_free_bias(m)]
 
 
-def _is_one_of(torch: Any, module: Any, names: tuple[str, ...]) -> bool:
+def _is_one_of(torch: ModuleType, module: Module, names: tuple[str, ...]) -> bool:
     """Exactly one of these classes: a subclass of the script's may compute something else."""
     return any(type(module) is getattr(torch.nn, name) for name in names)
 
 
-def _has_free_bias(layer: Any) -> bool:
+def _has_free_bias(layer: Module) -> bool:
     """Whether it has a bias of its own, trained with its weight, that no hook of the script can see."""
     parameters = own_parameters(layer)  # a parametrized layer has others
     weight, bias = parameters.get("weight"), parameters.get("bias")
@@ -128,19 +135,22 @@ def _has_free_bias(layer: Any) -> bool:
     )
 
 
-def _reading(read: Any) -> Any:
+def _reading(read: Callable[[list[Tensor]], None]) -> AbstractContextManager[object]:
     """A context in which ``read`` is told the tensors that each operator takes."""
     from ...internals.dispatch import TorchDispatchMode, tree_leaves
 
     class Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: Call, types: object, args: Args = (), kwargs: Kwargs | None = None
+        ) -> object:
             read([leaf for leaf in tree_leaves((args, kwargs)) if hasattr(leaf, "untyped_storage")])
             return func(*args, **(kwargs or {}))
 
-    return Reading()  # type: ignore[no-untyped-call]
+    reading: AbstractContextManager[object] = Reading()  # type: ignore[no-untyped-call]
+    return reading
 
 
-def _address(tensor: Any) -> int:
+def _address(tensor: Tensor) -> int:
     """Of a tensor's memory; a number of its own where there is none."""
     try:
         return int(tensor.untyped_storage().data_ptr()) or -id(tensor)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ...internals.modules import LOAD, SAVE
+from ...seams import Call
 from ...training import Training
 from .cutting import Cut
 from .slices import Kept
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
 
 
 class FullSize:
@@ -16,12 +24,12 @@ class FullSize:
 
     def __init__(self, training: Training) -> None:
         self._training = training
-        self._of_parameter: dict[int, tuple[Any, Kept]] = {}  # with a weak reference to it
-        self._of_module: weakref.WeakKeyDictionary[Any, dict[str, Kept]] = weakref.WeakKeyDictionary()
-        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._of_parameter: dict[int, tuple[weakref.ref[Tensor], Kept]] = {}
+        self._of_module: weakref.WeakKeyDictionary[Module, dict[str, Kept]] = weakref.WeakKeyDictionary()
+        self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._stands = False
 
-    def make_smaller(self, root: Any, cut: Cut) -> None:
+    def make_smaller(self, root: Module, cut: Cut) -> None:
         """Take out of ``root`` and of its optimizers' state what ``cut`` does not keep."""
         torch = self._training.torch
         if not self._stands:
@@ -41,7 +49,7 @@ class FullSize:
             modules[path].__dict__.update(attributes)
         torch.clear_autocast_cache()  # of weights as they were
 
-    def _cut_parameter(self, torch: Any, parameter: Any, kept: Kept) -> None:
+    def _cut_parameter(self, torch: ModuleType, parameter: Tensor, kept: Kept) -> None:
         gradient, small = parameter.grad, kept.sliced(parameter.data)
         parameter.grad = None
         # autograd remembers the shape of a leaf as long as an old graph lives, but not over a change of type
@@ -51,22 +59,24 @@ class FullSize:
         if gradient is not None:
             parameter.grad = kept.sliced(gradient)
         for optimizer in self._training.optimizers:
-            held = optimizer.state.get(parameter)
-            for key, value in (held or {}).items():
+            held = optimizer.state.get(parameter) or {}
+            for key, value in held.items():
                 if torch.is_tensor(value) and tuple(value.shape) == kept.shape:
                     held[key] = kept.sliced(value)
         self._of_parameter[id(parameter)] = (weakref.ref(parameter), kept)
 
-    def _kept_of(self, parameter: Any) -> Kept | None:
-        ref, kept = self._of_parameter.get(id(parameter), (None, None))
-        return kept if ref is not None and ref() is parameter else None
+    def _kept_of(self, parameter: Tensor) -> Kept | None:
+        known = self._of_parameter.get(id(parameter))
+        return known[1] if known is not None and known[0]() is parameter else None
 
     # ---- state dicts
-    def _stand_at_modules(self, torch: Any) -> None:
+    def _stand_at_modules(self, torch: ModuleType) -> None:
         """Hooks into the class, so that pickles and copies of modules show nothing of it."""
 
-        def saving(original: Any) -> Any:
-            def _save_to_state_dict(module: Any, destination: Any, prefix: str, keep_vars: bool) -> None:
+        def saving(original: Call) -> Call:
+            def _save_to_state_dict(
+                module: Module, destination: dict[str, Tensor], prefix: str, keep_vars: bool
+            ) -> None:
                 original(module, destination, prefix, keep_vars)
                 for name, kept in self._of_module.get(module, {}).items():
                     value = destination.get(prefix + name)
@@ -75,8 +85,10 @@ class FullSize:
 
             return _save_to_state_dict
 
-        def loading(original: Any) -> Any:
-            def _load_from_state_dict(module: Any, state: Any, prefix: str, *more: Any) -> None:
+        def loading(original: Call) -> Call:
+            def _load_from_state_dict(
+                module: Module, state: dict[str, Tensor], prefix: str, *more: object
+            ) -> None:
                 for name, kept in self._of_module.get(module, {}).items():
                     value = state.get(prefix + name)
                     if value is not None and tuple(value.shape) == kept.shape:
@@ -88,7 +100,7 @@ class FullSize:
         self._training.seams.replace(torch.nn.Module, SAVE, saving)
         self._training.seams.replace(torch.nn.Module, LOAD, loading)
 
-    def watch_optimizer(self, optimizer: Any) -> None:
+    def watch_optimizer(self, optimizer: Optimizer) -> None:
         """Its state dicts have full size from now on, whatever is cut later."""
         if optimizer in self._optimizers:
             return
@@ -97,13 +109,19 @@ class FullSize:
         seams.on_undo(optimizer.register_state_dict_post_hook(self._saved).remove)
         seams.on_undo(optimizer.register_load_state_dict_pre_hook(self._loaded).remove)
 
-    def _saved(self, optimizer: Any, state: dict[str, Any]) -> dict[str, Any]:
+    def _saved(self, optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
         return self._with(optimizer, state, lambda kept: kept.small_shape, Kept.restored)
 
-    def _loaded(self, optimizer: Any, state: dict[str, Any]) -> dict[str, Any]:
+    def _loaded(self, optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
         return self._with(optimizer, state, lambda kept: kept.shape, Kept.sliced)
 
-    def _with(self, optimizer: Any, state: dict[str, Any], found: Any, change: Any) -> dict[str, Any]:
+    def _with(
+        self,
+        optimizer: Optimizer,
+        state: dict[str, Any],
+        found: Callable[[Kept], tuple[int, ...]],
+        change: Callable[[Kept, Tensor], Tensor],
+    ) -> dict[str, Any]:
         """``state`` with every tensor changed that has the shape ``found`` gives for its parameter."""
         torch = self._training.torch
         owned = [p for group in optimizer.param_groups for p in group["params"]]
@@ -120,7 +138,7 @@ class FullSize:
         return {**state, "state": changed}
 
 
-def can_be_cut(torch: Any, optimizer: Any) -> bool:
+def can_be_cut(torch: ModuleType, optimizer: Optimizer) -> bool:
     """Whether all that it keeps for a parameter is of the parameter's shape, or a number."""
     return all(
         value is None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from ....records.observation import Loader
 from ...observing.identify import length_of
+from ...seams import Call
 from ...training import Training
 
 
@@ -23,7 +25,7 @@ class LargerBatches:
 
     factor: int
     sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
-    datasets: list[Any] = field(default_factory=list)  # alive, so that their numbers stay theirs
+    datasets: list[object] = field(default_factory=list)  # alive, so that their ids stay theirs
     why_not: str = ""
 
     def build(self, training: Training) -> None:
@@ -32,8 +34,8 @@ class LargerBatches:
 
         signature = inspect.signature(vars(DataLoader)["__init__"])
 
-        def building(original: Any) -> Any:
-            def __init__(loader: Any, *args: Any, **kwargs: Any) -> None:
+        def building(original: Call) -> Call:
+            def __init__(loader: DataLoader[object], *args: object, **kwargs: object) -> None:
                 try:
                     bound = signature.bind(loader, *args, **kwargs)
                 except TypeError:
@@ -46,7 +48,7 @@ class LargerBatches:
 
         training.seams.replace(DataLoader, "__init__", building)
 
-    def change(self, arguments: dict[str, Any], torch: Any) -> None:
+    def change(self, arguments: dict[str, Any], torch: ModuleType) -> None:
         """Enlarge the batch among the ``arguments`` of a loader about to be built, if it trains."""
         dataset, size = arguments.get("dataset"), arguments.get("batch_size", 1)
         if (
@@ -66,7 +68,7 @@ class LargerBatches:
         arguments["batch_size"] = size * self.factor
 
 
-def _in_random_order(arguments: dict[str, Any], torch: Any) -> bool:
+def _in_random_order(arguments: dict[str, Any], torch: ModuleType) -> bool:
     data = torch.utils.data
     if isinstance(arguments.get("dataset"), data.IterableDataset):
         return False

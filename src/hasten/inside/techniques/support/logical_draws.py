@@ -6,11 +6,16 @@ to other elements: another training, though no worse one.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ...random_state import DRAWING_IN_PLACE
 from ...training import Training
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Draw = Callable[..., "Tensor"]
 _LIKE = ("rand_like", "randn_like", "randint_like")
 
 
@@ -32,7 +37,7 @@ class LogicalDraws:
         while self._undo:
             self._undo.pop()()
 
-    def _is_reordered(self, tensor: Any) -> bool:
+    def _is_reordered(self, tensor: object) -> bool:
         last = self._torch.channels_last
         if not isinstance(tensor, self._torch.Tensor) or tensor.dim() != 4 or tensor.is_contiguous():
             return False
@@ -43,29 +48,33 @@ class LogicalDraws:
         if not self._torch.compiler.is_compiling():
             self.drawn += 1
 
-    def _around_dropout(self, original: Any) -> Any:
-        def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    def _around_dropout(self, original: Draw) -> Draw:
+        def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
             if not training or not self._is_reordered(input):
                 return original(input, p, training, inplace)
             self._count()
             ones = self._torch.ones(input.shape, dtype=input.dtype, device=input.device)
-            mask = original(ones, p, True, True).to(memory_format=self._torch.channels_last)
+            mask: Tensor = original(ones, p, True, True).to(memory_format=self._torch.channels_last)
             return input.mul_(mask) if inplace else input * mask
 
         return dropout
 
-    def _around_alpha_dropout(self, original: Any) -> Any:
-        def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    def _around_alpha_dropout(self, original: Draw) -> Draw:
+        def alpha_dropout(
+            input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+        ) -> Tensor:
             if not training or not self._is_reordered(input):
                 return original(input, p, training, inplace)
             self._count()
-            dropped = original(input.contiguous(), p, True).to(memory_format=self._torch.channels_last)
+            dropped: Tensor = original(input.contiguous(), p, True).to(
+                memory_format=self._torch.channels_last
+            )
             return input.copy_(dropped) if inplace else dropped
 
         return alpha_dropout
 
-    def _around_like(self, original: Any) -> Any:
-        def like(input: Any, *args: Any, **kwargs: Any) -> Any:
+    def _around_like(self, original: Draw) -> Draw:
+        def like(input: Tensor, *args: object, **kwargs: object) -> Tensor:
             if not self._is_reordered(input) or kwargs.get("memory_format") is not None:
                 return original(input, *args, **kwargs)
             self._count()
@@ -73,8 +82,8 @@ class LogicalDraws:
 
         return like
 
-    def _around_in_place(self, original: Any) -> Any:
-        def draw(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    def _around_in_place(self, original: Draw) -> Draw:
+        def draw(tensor: Tensor, *args: object, **kwargs: object) -> Tensor:
             if not self._is_reordered(tensor):
                 return original(tensor, *args, **kwargs)
             self._count()

@@ -11,14 +11,21 @@ Precision Training, 2018.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...internals.others import multiply_each, stored_values, unscale_each
+from ...seams import Call
 from ...training import Training
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
+
 FIRST = 2.0**12  # lower than torch's 2**16, so that the first steps are not lost to overflow
+Tensors: TypeAlias = "Tensor | Sequence[Tensor]"
 GROWTH, BACKOFF = 2.0, 0.5  # powers of two: to scale and to unscale is exact
 GROWTH_INTERVAL = 2000  # steps without overflow
 LEAST = 1.0
@@ -50,7 +57,7 @@ class LossScaling:
     skipped: int = 0  # steps
     left_alone: str = ""  # why backward passes are no longer scaled
     _undo: list[Callable[[], None]] = field(default_factory=list)
-    _overflowed: dict[int, list[Any]] = field(default_factory=dict)  # id of an optimizer -> found_inf tensors
+    _overflowed: dict[int, list[Tensor]] = field(default_factory=dict)  # id of an optimizer -> found_inf
     _stepping: set[int] = field(default_factory=set)
 
     def install(self) -> None:
@@ -66,12 +73,13 @@ class LossScaling:
             self._undo.pop()()
 
     # ---- backward
-    def _around(self, original: Any) -> Any:
+    def _around(self, original: Call) -> Call:
         def backward(
-            tensors: Any, grad_tensors: Any = None, retain_graph: Any = None, create_graph: bool = False,
-            *others: Any, **more: Any,
-        ) -> Any:  # fmt: skip
-            losses = (tensors,) if self.training.torch.is_tensor(tensors) else tuple(tensors)
+            tensors: Tensors, grad_tensors: Tensors | None = None, retain_graph: bool | None = None,
+            create_graph: bool = False,
+            *others: object, **more: object,
+        ) -> object:  # fmt: skip
+            losses = _several(self.training.torch, tensors)
             if create_graph or not self._can_scale(losses):
                 return original(tensors, grad_tensors, retain_graph, create_graph, *others, **more)
             scaled = self._scaled(losses, grad_tensors)
@@ -85,10 +93,10 @@ class LossScaling:
 
         return backward
 
-    def _scaled(self, losses: tuple[Any, ...], gradients: Any) -> list[Any]:
+    def _scaled(self, losses: tuple[Tensor, ...], gradients: Tensors | None) -> list[Tensor | None]:
         """What flows into each loss: the script's own gradient, or one, times the scale."""
         torch = self.training.torch
-        given = (gradients,) if gradients is None or torch.is_tensor(gradients) else tuple(gradients)
+        given: tuple[Tensor | None, ...] = () if gradients is None else _several(torch, gradients)
         given = given if len(given) == len(losses) else (None,) * len(losses)
         scale = self.scale.value
         return [
@@ -97,7 +105,7 @@ class LossScaling:
             for loss, own in zip(losses, given, strict=True)
         ]  # fmt: skip
 
-    def _can_scale(self, losses: tuple[Any, ...]) -> bool:
+    def _can_scale(self, losses: tuple[Tensor, ...]) -> bool:
         """Leaves that are no parameters would keep scaled gradients; the first graph shows whether there are
         any.
         """
@@ -107,21 +115,21 @@ class LossScaling:
                 self.left_alone = "the script takes gradients of other tensors than parameters"
         return not self.left_alone
 
-    def _parameters(self) -> Iterator[Any]:
+    def _parameters(self) -> Iterator[Tensor]:
         for root in self.training.roots:
             yield from root.parameters()
         for optimizer in self.training.optimizers:
             for group in optimizer.param_groups:
                 yield from group["params"]
 
-    def _gradients(self) -> Iterator[tuple[list[int], list[Any]]]:
+    def _gradients(self) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Dense gradients that are there, grouped by owners (ids of optimizers), device and type."""
         owners: dict[int, list[int]] = {}
         for optimizer in self.training.optimizers:
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
                     owners.setdefault(id(parameter), []).append(id(optimizer))
-        groups: dict[Any, tuple[list[int], list[Any]]] = {}
+        groups: dict[object, tuple[list[int], list[Tensor]]] = {}
         seen: set[int] = set()
         for parameter in self._parameters():
             gradient = parameter.grad
@@ -134,7 +142,7 @@ class LossScaling:
             groups.setdefault(key, (mine, []))[1].append(values)
         yield from groups.values()
 
-    def _multiply(self, groups: list[tuple[list[int], list[Any]]]) -> None:
+    def _multiply(self, groups: list[tuple[list[int], list[Tensor]]]) -> None:
         """Scale the gradients of earlier passes, which are plain, since scaled ones are added to them."""
         torch = self.training.torch
         with torch.no_grad():
@@ -157,14 +165,14 @@ class LossScaling:
                 self._judge(optimizer)
 
     # ---- the optimizer's step
-    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _step_begins(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
         self._stepping.add(id(optimizer))
         self._judge(optimizer)
 
-    def _step_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _step_ends(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
         self._stepping.discard(id(optimizer))
 
-    def _judge(self, optimizer: Any) -> None:
+    def _judge(self, optimizer: Optimizer) -> None:
         """Drop the optimizer's gradients where one of them overflowed since its last step."""
         found = self._overflowed.pop(id(optimizer), [])
         if not found:
@@ -178,9 +186,13 @@ class LossScaling:
                     parameter.grad = None
 
 
-def leaves_of(losses: tuple[Any, ...]) -> list[Any]:
+def _several(torch: ModuleType, given: Any) -> tuple[Tensor, ...]:
+    return (given,) if torch.is_tensor(given) else tuple(given)
+
+
+def leaves_of(losses: tuple[Tensor, ...]) -> list[Tensor]:
     """The tensors in which the gradients of ``losses`` end up."""
-    found: list[Any] = []
+    found: list[Tensor] = []
     waiting = [loss.grad_fn for loss in losses if loss.grad_fn is not None]
     seen = set(waiting)
     while waiting:

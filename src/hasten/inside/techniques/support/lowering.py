@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-from ...structures import map_tensors
-from ...training import Call
+from ...seams import Args, Call, Kwargs
+from ...structures import Structure, map_tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch import dtype as DType
+    from torch.nn import Module
 
 
 class LoweredForward:
@@ -15,13 +21,13 @@ class LoweredForward:
     that autograd saves in the first one: the proof that something was computed in it.
     """
 
-    def __init__(self, torch: Any, reduced: Any) -> None:
+    def __init__(self, torch: ModuleType, reduced: DType) -> None:
         self._torch = torch
         self._reduced = reduced
         self.calls = 0
         self.lowered = 0
 
-    def __call__(self, root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __call__(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         torch = self._torch
         device = next(root.parameters()).device.type
         if not torch.is_grad_enabled() or torch.is_autocast_enabled(device):
@@ -34,11 +40,11 @@ class LoweredForward:
         self.calls += 1
         return in_float32(torch, output, self._reduced)
 
-    def _kept(self, tensor: Any) -> Any:
+    def _kept(self, tensor: Tensor) -> Tensor:
         self.lowered += tensor.dtype == self._reduced
         return tensor
 
 
-def in_float32(torch: Any, output: Any, reduced: Any) -> Any:
+def in_float32(torch: ModuleType, output: Structure, reduced: DType) -> Structure:
     """``output`` with float32 in place of ``reduced``, in containers too."""
     return map_tensors(torch, output, lambda tensor: tensor.float() if tensor.dtype == reduced else tensor)

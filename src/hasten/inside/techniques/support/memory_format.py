@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
-def companions(torch: Any, parameter: Any, state: Any) -> list[Any]:
+OptimizerState = Mapping["Tensor", Mapping[str, Any]]
+
+
+def companions(torch: ModuleType, parameter: Tensor, state: OptimizerState) -> list[Tensor]:
     """The parameter, its gradient and the state tensors of its shape."""
     candidates = (parameter, parameter.grad, *state.get(parameter, {}).values())
     return [tensor for tensor in candidates if torch.is_tensor(tensor) and tensor.shape == parameter.shape]
 
 
-def lie_alike(a: Any, b: Any) -> bool:
+def lie_alike(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors of one shape have the same layout. Strides of size-1 dimensions do not matter."""
     strides = zip(a.shape, a.stride(), b.stride(), strict=True)
     return all(size == 1 or first == second for size, first, second in strides)
 
 
-def restore_strides(torch: Any, tensor: Any, strides: tuple[int, ...]) -> None:
+def restore_strides(torch: ModuleType, tensor: Tensor, strides: tuple[int, ...]) -> None:
     """Lay ``tensor`` out with ``strides`` again, values unchanged."""
     if tensor.stride() != strides:
         plain = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 from ....records.layout import Layout
 from ....records.machine import Core, Machine
@@ -21,6 +20,7 @@ _NOUNS = {"numa": "NUMA node", "socket": "socket", "cache": "last-level cache"}
 _MOST_SHARES = 16  # processes to which cores are dealt out: more rarely pay, and each holds a model
 
 Cores = list[Core]
+Key = tuple[int, ...]  # cores with equal ones belong together
 Wanted = tuple[int, int, str, str]
 """processes, threads of each, what each is bound to, why"""
 
@@ -190,10 +190,10 @@ def _on_fewest_nodes(part: Cores, threads: int, second: bool, machine: Machine) 
 def _units(machine: Machine, bind: str) -> list[Cores]:
     """The cores by NUMA node, socket or last-level cache, in order."""
     node_of = _node_of(machine)
-    keys: dict[str, Callable[[Core], Any]] = {
+    keys: dict[str, Callable[[Core], Key]] = {
         "numa": node_of,
-        "socket": lambda core: core.socket,
-        "cache": lambda core: (node_of(core), core.cache),
+        "socket": lambda core: (core.socket,),
+        "cache": lambda core: (*node_of(core), core.cache),
     }
     return _grouped(machine.cores, keys[bind])
 
@@ -208,7 +208,7 @@ def _node_of(machine: Machine) -> Callable[[Core], tuple[int, int]]:
     return lambda core: (core.socket, core.node)
 
 
-def _grouped(cores: Sequence[Core], key: Callable[[Core], Any]) -> list[Cores]:
+def _grouped(cores: Sequence[Core], key: Callable[[Core], Key]) -> list[Cores]:
     ordered = sorted(cores, key=lambda core: (key(core), core.cache, core.cpus))
     return [list(group) for _, group in groupby(ordered, key)]
 

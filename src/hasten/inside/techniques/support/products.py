@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from ...training import Training
+
+if TYPE_CHECKING:
+    from torch import device as Device
 
 _SIZE = 512  # small products are not worth lowering to oneDNN
 
 
 def product_changes(
-    torch: Any, device: Any, put_back: Callable[[], None], put_on: Callable[[], None]
+    torch: ModuleType, device: Device, put_back: Callable[[], None], put_on: Callable[[], None]
 ) -> bool:
     """Whether a product of two float32 matrices on ``device`` has other bits than after ``put_back``.
 
@@ -27,6 +33,6 @@ def product_changes(
     return not torch.equal(now, before)
 
 
-def device_of(training: Any) -> Any:
+def device_of(training: Training) -> Device | None:
     """Where the first root's first parameter is; None where there is none."""
     return next((p.device for root in training.roots for p in root.parameters()), None)

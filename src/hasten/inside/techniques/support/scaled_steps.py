@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
+from ...seams import Call
 from ...training import NotApplicable, Training
 from .accumulation import GradientSum, StepUnderWay, told_of_failure
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
 
 
 class ScaledSteps:
@@ -35,8 +39,8 @@ class ScaledSteps:
         if self.gathered is not None and any(isinstance(each, torch.optim.LBFGS) for each in optimizers):
             raise NotApplicable("LBFGS computes its gradients within its step")
 
-        def scheduling(original: Any) -> Any:
-            def step(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+        def scheduling(original: Call) -> Call:
+            def step(scheduler: object, *args: object, **kwargs: object) -> object:
                 self.schedules += 1
                 return original(scheduler, *args, **kwargs)
 
@@ -58,7 +62,7 @@ class ScaledSteps:
             self._undo.pop()()
         self._take_back_what_failed()
 
-    def _begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _begins(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
         frame = sys._getframe(1)  # the step's own: its hooks are called from there
         if id(optimizer) in self._begun:
             if self._begun[id(optimizer)].is_around(frame):
@@ -69,7 +73,7 @@ class ScaledSteps:
             gathered = self._sums.setdefault(id(optimizer), GradientSum(self.gathered))
         self._begun[id(optimizer)] = StepUnderWay(optimizer, frame, gathered, self.scale)
 
-    def _ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _ends(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
         step = self._begun.pop(id(optimizer), None)
         if step is not None:  # else of a step whose own step has ended
             self.taken += not step.end()

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -14,17 +18,17 @@ class Kept:
     """
 
     shape: tuple[int, ...]
-    indices: tuple[Any, ...]
+    indices: tuple[Tensor, ...]
     fill: float = 0.0
 
-    def sliced(self, full: Any) -> Any:
+    def sliced(self, full: Tensor) -> Tensor:
         """The part of ``full``, a tensor of ``shape``, that is kept; contiguous."""
         for dim, index in enumerate(self.indices):
             if len(index) < full.shape[dim]:
                 full = full.index_select(dim, index.to(full.device))
         return full.contiguous()
 
-    def restored(self, part: Any) -> Any:
+    def restored(self, part: Tensor) -> Tensor:
         """``part`` in its places of a tensor of ``shape``."""
         full = part.new_full(self.shape, self.fill)
         places = [
@@ -39,12 +43,13 @@ class Kept:
         return tuple(len(index) for index in self.indices)
 
 
-def markers(torch: Any, tensor: Any) -> Any:
+def markers(torch: ModuleType, tensor: Tensor) -> Tensor:
     """A tensor of the same shape, whose every element tells where it stands; exact up to 2^53 elements."""
-    return torch.arange(tensor.numel(), dtype=torch.float64, device=tensor.device).view(tensor.shape)
+    numbers: Tensor = torch.arange(tensor.numel(), dtype=torch.float64, device=tensor.device)
+    return numbers.view(tensor.shape)
 
 
-def kept_of(torch: Any, shape: tuple[int, ...], marked: Any, fill: float) -> Kept:
+def kept_of(torch: ModuleType, shape: tuple[int, ...], marked: Tensor, fill: float) -> Kept:
     """What is left in ``marked``, the markers of a tensor of ``shape`` after it was cut.
 
     Raises ValueError where that is not a choice of indices along each dimension.
