@@ -120,7 +120,7 @@ class Averaging:
         self._buckets = Buckets(parameters)
         self._expected.clear()
         self._usual.clear()
-        untyped: list[Any] = list(parameters)  # torch's method for hooks is
+        untyped: list[Any] = list(parameters)  # as torch leaves the method for hooks
         self._hooks = [
             parameter.register_post_accumulate_grad_hook(self._hook(number))
             for number, parameter in enumerate(untyped)

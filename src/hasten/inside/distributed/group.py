@@ -241,8 +241,8 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
 
     def recv_anysource(self, *_: object) -> NoReturn:
         raise NotImplementedError(
-            f"{self._name} receives from a rank that is named only: say recv(tensor, src), or make a group "
-            "that takes from any by dist.new_group(backend='gloo')"
+            f"{self._name} cannot receive from any rank: name one by recv(tensor, src), or make a group that "
+            "can by dist.new_group(backend='gloo')"
         )
 
     # ---- means

@@ -115,7 +115,7 @@ def _in_words(expected: Event, event: Event, far: float) -> str:
             "rank computes from its part of a batch, or reads from its clock, ends the training"
         )
     if expected.kind != event.kind:
-        return f"{step} ranks come to a {event.kind} where one process comes to a {expected.kind}"
+        return f"{step} ranks have a {event.kind}, where one process has a {expected.kind}"
     if event.kind == "metric":
         return (
             f"after step {event.step} a schedule is given {event.values[0]:.6g}, where one process gives it "

@@ -114,8 +114,8 @@ class SpotChecks:
             if not self._told_of_memory:
                 self._told_of_memory = True
                 say(
-                    f"hasten: at step {self._this_rank.steps + 1} there is too little memory to hold a step "
-                    "against one process's; it will be tried again"
+                    f"hasten: at step {self._this_rank.steps + 1} there is too little memory to compare a "
+                    "step with one process's; it will be tried again"
                 )
             return False
         return True
@@ -227,8 +227,8 @@ class SpotChecks:
                 if not check.in_float64 and self._doubts == 1:
                     self._next = self._passes  # a unit may have turned under rounding: it must be seen twice
                     return ""
-                proved = f", which that of step {self.last_proved} was" if self.last_proved else ""
-                return f"the gradient of step {check.step} is not one process's{proved}: {why}"
+                proved = f" (at step {self.last_proved} it still was)" if self.last_proved else ""
+                return f"the gradient of step {check.step} is not that of one process{proved}: {why}"
         self._doubts, self.last_proved = 0, check.step
         return ""
 
@@ -249,8 +249,8 @@ class SpotChecks:
         proved = f"the last that was is step {self.last_proved}" if self.last_proved else "none was"
         if not self._rank:
             say(
-                f"hasten: from step {check.step} on no step can be held against one process's ({proved}): "
-                f"{why}. That the ranks stay one model is compared as before"
+                f"hasten: from step {check.step} on no step can be compared with one process's ({proved}): "
+                f"{why}. The ranks are still compared with each other"
             )
 
 

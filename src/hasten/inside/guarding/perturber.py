@@ -89,7 +89,7 @@ class Perturber:
         if noise is None or not value.numel():
             return value
         rounded = value + self._kept_within(value.detach(), noise)
-        untyped: Any = rounded  # torch's method for hooks is
+        untyped: Any = rounded  # as torch leaves register_hook
         if rounded.requires_grad:
             untyped.register_hook(self._noisy)
         return rounded

@@ -142,7 +142,8 @@ def _untouchable(torch: ModuleType, model: Module, args: Args, kwargs: Kwargs) -
             hooks.callback(hook.remove)
         output = model(*args, **kwargs)
     waiting: list[Node | None] = [tensor.grad_fn for tensor in tensors_of(torch, output)]
-    last, seen = list[Module](), set[Node]()
+    last: list[Module] = []
+    seen: set[Node] = set()
     while waiting:
         node = waiting.pop()
         if node is None or node in seen:
