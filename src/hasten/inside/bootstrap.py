@@ -34,7 +34,7 @@ def find_ourselves() -> None:
 
 if __name__ == "__main__":
     started = time.time()
-    path = sys.path[1:]  # without our folder
+    path = sys.path[1:]  # without the folder of this file
     sys.path[:] = pythons_own(path)
     import json
 

@@ -16,7 +16,7 @@ CLOCKS, AHEAD = "clocks", "clocks-ahead"  # replace the clocks; let them run ahe
 SHORT = "short-epochs"  # end each epoch after a few batches
 # or tells something:
 EPOCH = "epoch-ended"  # an epoch has ended by itself
-COURSE = "one-process.trace"  # the course of the training in one process
+COURSE = "one-process.course"  # the course of the training in one process
 DIFFERENT = "different-*"  # how a rank differs from one process
 
 

@@ -31,7 +31,7 @@ class Communication:
         host = "gloo" if ranks.backend == "nccl" else ranks.backend
         self.now = _engine(ranks, host, c10d.PrefixStore("now", store), 0)
         self._in_turn = _engine(ranks, ranks.backend, c10d.PrefixStore("in turn", store), 1)
-        self._store = store  # it must live as long as whoever meets there
+        self._store = store  # engines use it as long as they live
         self._begun: queue.SimpleQueue[torch.Tensor] = queue.SimpleQueue()
         self._left = 0
         self._changed = threading.Condition()
@@ -43,7 +43,7 @@ class Communication:
 
     def sum(self, tensor: torch.Tensor) -> None:
         """Over all ranks, in place and at once; ``tensor`` on the device of the gradients or on the CPU."""
-        if self.size > 1:  # engines are for several
+        if self.size > 1:  # an engine needs several ranks
             engine = self.now if tensor.device.type == "cpu" else self._in_turn
             engine.all_reduce(tensor, "sum")
 

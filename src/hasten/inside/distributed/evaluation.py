@@ -28,8 +28,8 @@ from .losses import callers
 from .outputs import Undisturbed, form_of, is_made_of_rows, is_same
 from .slicing import Slice, slice_of
 
-_LEAST_EACH = 4  # samples of a slice that is worth handing its outputs around
-_GROWTH = 4  # a call is proved again after so many times as many were shared
+_LEAST_EACH = 4  # samples in a slice, for sharing to be worth its communication
+_GROWTH = 4  # calls are proved again when this many times as many were shared
 
 
 @dataclass
@@ -38,7 +38,7 @@ class _Way:
 
     shares: bool = True
     shared: int = 0
-    proved_at: int = 0  # of those shared; the next proof is due at ``_GROWTH`` times as many
+    proved_at: int = 0  # the number shared at the last proof
 
     @property
     def is_due(self) -> bool:
@@ -56,8 +56,8 @@ class SharedEvaluation:
         self._communication, self._in_step, self._fail = communication, in_step, fail
         self._states: weakref.WeakKeyDictionary[torch.nn.Module, StateDigest] = weakref.WeakKeyDictionary()
         self._ways: dict[tuple[int, int], _Way] = {}  # by place in the script, and kind of call
-        self._apart: set[int] = set()  # places from which ranks ask different things; the same in all ranks
-        self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()  # whose state was read since
+        self._apart: set[int] = set()  # places whose calls differ between ranks; the same in all ranks
+        self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()  # state read since training
         self.shared = 0  # passes
 
     def trained(self) -> None:
@@ -73,7 +73,7 @@ class SharedEvaluation:
         self._trained.add(root)
         told = self._told(place, asked.digest)
         if not asked.digest or any(one != told[0] for one in told):
-            self._apart.update(one[0] for one in told)  # of all ranks: they go on without comparing there
+            self._apart.update(one[0] for one in told)  # of all ranks: nothing is compared there any more
             return call(*args, **kwargs)
         way = self._ways.get((place, asked.kind))
         if asked.whole < _LEAST_EACH * self._communication.size or (way is not None and not way.shares):
@@ -135,7 +135,7 @@ class SharedEvaluation:
             output = call(*args, **kwargs)
         except (
             Exception
-        ):  # it may take batches of this size alone; the whole one raises it in all ranks, or not
+        ):  # it may not take batches of this size; if the whole one fails too, it does so in all ranks
             watch.put_back()
             return None, False
         if watch.drew():

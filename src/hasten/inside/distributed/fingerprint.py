@@ -31,7 +31,7 @@ _PLAIN = (
     Enum,
     type,
 )
-_BYTES = 7  # of a digest: it is told as an int64 that is not negative
+_BYTES = 7  # of a digest, which is sent as a non-negative int64
 
 
 class Incomparable(Exception):

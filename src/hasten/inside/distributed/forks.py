@@ -7,7 +7,7 @@ import os
 import warnings
 from dataclasses import dataclass
 
-_MEMORY = 2  # times what a process holds for itself must be free for each fork
+_MEMORY = 2  # times a process's private memory must be free for each fork
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Fork:
             return
         try:
             ended, _, used = os.wait4(self.pid, 0 if wait else os.WNOHANG)
-        except ChildProcessError:  # the script waits for whatever ends
+        except ChildProcessError:  # the script itself waits for any child that ends
             self.seconds = 0.0
             return
         if ended:
@@ -42,7 +42,7 @@ class Fork:
 def fork() -> int:
     """As ``os.fork``, without a warning."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads: ours and torch's hold no locks here
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads of ours and torch's hold no locks here
         return os.fork()
 
 

@@ -60,7 +60,7 @@ def _let_go_of_descriptors(kept: int) -> None:
     for number in [int(name) for name in os.listdir("/proc/self/fd")]:
         if number in (kept, nothing):
             continue
-        with suppress(OSError):  # the one that lists them is closed by now
+        with suppress(OSError):  # the descriptor that listed them is closed by now
             if number <= 2 or not _reads_only(number):
                 os.dup2(nothing, number)
             elif stat.S_ISREG(os.fstat(number).st_mode):

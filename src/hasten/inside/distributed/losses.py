@@ -18,7 +18,7 @@ from torch.autograd.graph import Node
 
 from ..package import INSIDE
 
-MOST = 8  # losses made global at once: the ranks tell each other so many
+MOST = 8  # losses made global at once: their number in the ranks' message
 _NODES = 64  # of the graph behind a loss that are looked at
 _FRAMES = 4  # of the script's and its libraries' functions
 HERE = INSIDE + os.sep

@@ -53,7 +53,7 @@ class Undisturbed:
             versions = [_version(tensor) for tensor in self._tensors]
             modules = () if self._root is None else self._root.modules()
             return versions, [_state_of(module) for module in modules]
-        except Exception:  # of an attribute of the script's own kind
+        except Exception:  # raised by an attribute of a class of the script's
             return None
 
 

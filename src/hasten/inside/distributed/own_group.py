@@ -23,7 +23,7 @@ def find_backends(seams: Seams, own: OwnGroup) -> None:
     def beginning(original: Call) -> Call:
         def init_process_group(backend: object = None, *others: object, **options: object) -> object:
             asked = str(backend).lower()
-            if asked == "mpi" and not dist.is_mpi_available():  # it tells ranks their numbers by itself
+            if asked == "mpi" and not dist.is_mpi_available():  # MPI numbers the ranks itself
                 options.pop("rank", None)
                 options.pop("world_size", None)
             if own.port:

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import torch
 
@@ -36,9 +36,6 @@ from .reference_course import ReferenceCourse
 from .slicing import key_of, slice_of
 from .this_rank import ThisRank
 
-if TYPE_CHECKING:
-    from ..internals.loaders import LoaderIterator
-
 _MOST_PASSES = 8  # backward passes that are compared
 _FILE = "one-process.pt"
 _SHORT_BATCHES = 3
@@ -58,7 +55,7 @@ class Rehearsal(ThisRank):
         folder: str,
         fail: Callable[[str], NoReturn],
     ) -> None:
-        self._fallen_out = ""  # why the ranks could not add up their gradients
+        self._fallen_out = ""  # why the ranks' gradients could not be added up
         self._different = ""  # the first thing in which they differ from one process
         self._file = Path(folder, _FILE)
         self._alone = ranks.world_size == 1
@@ -92,7 +89,7 @@ class Rehearsal(ThisRank):
 
     # ---- the data: all of it is drawn, in every rank, and a part of it is kept
     def _around_order(self, original: Call) -> Call:
-        def _next_index(iterator: LoaderIterator) -> object:
+        def _next_index(iterator: loaders.LoaderIterator) -> object:
             cuts = self.slicer.cuts(iterator, torch.is_grad_enabled())
             if cuts and self._short and loaders.batches_given(iterator) >= _SHORT_BATCHES:
                 raise StopIteration
@@ -109,7 +106,7 @@ class Rehearsal(ThisRank):
         return _next_index
 
     def _around_fetch(self, original: Call) -> Call:
-        def _next_data(iterator: LoaderIterator) -> object:
+        def _next_data(iterator: loaders.LoaderIterator) -> object:
             self._cutting = self.slicer.cuts(iterator, torch.is_grad_enabled())
             self._draws.paused = True
             try:
@@ -132,7 +129,7 @@ class Rehearsal(ThisRank):
         mine = slice_of(len(indices), self.ranks.rank, self.ranks.world_size, self.findings.least)
         return list(samples[mine.start : mine.stop])
 
-    def _batch_came(self, batch: object, iterator: LoaderIterator) -> None:
+    def _batch_came(self, batch: object, iterator: loaders.LoaderIterator) -> None:
         super()._batch_came(batch, iterator)
         if self.slicer.cuts(iterator, torch.is_grad_enabled()):
             self._keys.append(key_of(iterator))
@@ -195,9 +192,8 @@ class Rehearsal(ThisRank):
     def _tell_difference(self, why: str) -> None:
         if not self._different:
             self._different = why
-            self._file.with_name(DIFFERENT.replace("*", str(self.ranks.rank))).write_text(
-                why, encoding="utf-8"
-            )
+            file = self._file.with_name(DIFFERENT.replace("*", str(self.ranks.rank)))
+            file.write_text(why, encoding="utf-8")
 
     def training_ends(self) -> None:
         self._course.script_ended()
@@ -273,8 +269,7 @@ class Rehearsal(ThisRank):
         loss = "mean" if "mean" in kinds else "sum"
         if not refusals and self._different and loss == self.findings.loss:
             refusals.append(self._different)
-        remarks = tuple(self._remarks())
-        return replace(self.findings, loss=loss, refusals=tuple(refusals), remarks=remarks)
+        return replace(self.findings, loss=loss, refusals=tuple(refusals), remarks=tuple(self._remarks()))
 
     def _parts(self) -> list[torch.nn.Module]:
         return [part for root in self.training.roots for part in root.modules()]

@@ -147,7 +147,7 @@ class Slicer:
     def weight(self, loss: str) -> float:
         """The weight of this rank's gradient in the sum over ranks; ``loss`` is a "mean" or a "sum"."""
         if self.current is None:
-            return 1.0 / self._size  # every rank computes the same
+            return 1.0 / self._size  # no batch was cut: every rank computes the same
         if loss == "sum":
             return 1.0 if self.current.counts else 0.0
         return self.current.share

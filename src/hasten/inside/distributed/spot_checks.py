@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from ..internals.loaders import LoaderIterator
     from .this_rank import ThisRank
 
-SHARE = 0.004  # of the time that all ranks have, for all checks but the first
-_FIRST = 50  # passes before the first; the rehearsal looked at what is there at once
-_GROWTH = 1.2  # of the passes until the next
+SHARE = 0.004  # of the ranks' time for all checks but the first
+_FIRST = 50  # passes before the first check: the rehearsal has covered the beginning
+_GROWTH = 1.2  # of the number of passes until the next check
 _MOST_PASSES = 8  # of one batch
 _EXACT = 1e-5  # relative, in float64: what is off by less is rounding of something that stayed in float32
-_HEAD = 4  # of what a rank tells: whether it failed, its share of the samples, whether they count, passes
-_LEAST_SECONDS, _TIMES_SLOWER, _MOST_SECONDS = 60, 40, 600  # after which a fork is given up
+_HEAD = 4  # first numbers of a rank's row: whether it failed, its share, whether it counts, passes
+_LEAST_SECONDS, _TIMES_SLOWER, _MOST_SECONDS = 60, 40, 600  # after which a fork is killed
 
 
 @dataclass
@@ -72,7 +72,7 @@ class SpotChecks:
         self._passes, self._since_batch, self._per_batch = 0, 0, 1
         self._next, self._epoch_came = _FIRST, False
         self._spent, self._last_cost = 0.0, 0.0  # seconds of processor time of all ranks
-        self._fresh: weakref.WeakSet[LoaderIterator] = weakref.WeakSet()  # those that begin anew
+        self._fresh: weakref.WeakSet[LoaderIterator] = weakref.WeakSet()  # that begin a new epoch
         self.done = 0
         self.last_proved = 0  # step
         self.apart: StepApart | None = None  # in a fork
@@ -135,7 +135,7 @@ class SpotChecks:
 
         def __next__(iterator: LoaderIterator) -> object:
             cut = self._this_rank.slicer.is_cut
-            if self.apart is not None:  # there is no other batch
+            if self.apart is not None:  # a fork has no other batch
                 if cut(iterator):
                     self.apart.batch_asked()
                 elif workers_of(iterator):
@@ -173,7 +173,7 @@ class SpotChecks:
             result = os.memfd_create("hasten-step")
             try:
                 child = fork()
-            except OSError:  # of processes, or of memory, there are no more to be had
+            except OSError:  # no more processes, or no memory
                 children.append(Fork(0, result, seconds=0.0))
                 continue
             if not child:
@@ -225,7 +225,7 @@ class SpotChecks:
             if why:
                 self._doubts += 1
                 if not check.in_float64 and self._doubts == 1:
-                    self._next = self._passes  # a unit may have turned under rounding: it must be seen twice
+                    self._next = self._passes  # rounding may have switched a unit: it must be seen twice
                     return ""
                 proved = f" (at step {self.last_proved} it still was)" if self.last_proved else ""
                 return f"the gradient of step {check.step} is not that of one process{proved}: {why}"

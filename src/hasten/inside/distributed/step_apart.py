@@ -78,11 +78,11 @@ class StepApart:
         if compiler.is_imported():
             torch.compiler.set_stance("force_eager")  # nothing is compiled for one step
         parameters = this_rank.parameters()
-        optimizers: list[Any] = list(training.optimizers)  # to exchange a method
+        optimizers: list[Any] = list(training.optimizers)  # whose method is replaced
         for optimizer in optimizers:
             optimizer.step = lambda closure=None, **_: closure() if closure is not None else None
         seams.replace(torch, "save", lambda _: lambda *args, **kwargs: self.end("the script saves a file"))
-        for buffer, value in alike.statistics:  # before they are doubled, which makes other buffers of them
+        for buffer, value in alike.statistics:  # before they are doubled, which makes new buffers
             buffer.data = value.to(buffer.dtype)  # in memory of its own
         if self._in_float64:
             _double(roots, parameters)
@@ -91,10 +91,10 @@ class StepApart:
         seams.replace(torch.nn.functional, "batch_norm", self._around_batch_norm)
         for root in roots:
             quiet_recurrent(root)
-        this_rank.communication.size = 1  # nobody is spoken with
+        this_rank.communication.size = 1  # no communication
         this_rank.streams.share_all()
         set_streams(torch, alike.streams)
-        samples = samples_of(dataset_of(iterator), indices)  # all of them: what each draws shifts the next
+        samples = samples_of(dataset_of(iterator), indices)  # all: what one draws shifts the next's draws
         batch = collate_of(iterator)(samples[self._part.start : self._part.stop])
         batch = doubled(batch) if self._in_float64 else batch
         this_rank.slicer.put_in_place(self._part, batch)
@@ -129,7 +129,7 @@ class StepApart:
         if self._this_rank.slicer.current is self._part:
             if all(parameter.grad is None for parameter in parameters):
                 self.end("a backward pass leaves no gradient")
-            self._draws.paused = True  # for the signs of sketches, which are no sample's
+            self._draws.paused = True  # while the signs of the sketch are drawn, which belong to no sample
             self._told.append(sketch([parameter.grad for parameter in parameters]))
             self._draws.paused = False
             if len(self._told) == self._passes:

@@ -18,7 +18,7 @@ from ..seams import Call, Seams
 if TYPE_CHECKING:
     from torch import Tensor
 
-_APART = 0x7F4A7C15  # between the seeds of two ranks: far from any that a script counts up
+_APART = 0x7F4A7C15  # between the seeds of two ranks: more than scripts count up
 _MOST = 2**63
 _STREAMS = {"torch": ("torch", "devices"), "random": ("random",), "numpy": ("numpy",)}  # by who seeds them
 
@@ -40,7 +40,7 @@ class Streams:
     def __init__(self, torch: ModuleType, rank: int) -> None:
         self._torch = torch
         self._rank = rank
-        self._aside: State | None = None  # of each stream the state that is not in force
+        self._aside: State | None = None  # the state of each stream that is not in force
         self._owned = _NONE  # streams whose own state is in force
         self._seeding = False
         self.begun = False

@@ -33,12 +33,7 @@ from .watch import Watch
 from .watched import Watched, bits_of
 
 if TYPE_CHECKING:
-    from torch import Tensor
-    from torch.nn import Module
-    from torch.optim import Optimizer
-    from torch.utils.data import DataLoader
-
-    from ..internals.loaders import LoaderIterator
+    import torch
 
 _NAME = "ranks"
 
@@ -68,9 +63,9 @@ class ThisRank:
         self.watch = Watch(Watched(training, self.streams, self.parameters, apart), self.communication)
         self._parting = Parting(self.communication, fail)
         self.checks = SpotChecks(self) if checked and can_check(findings.device) else None
-        self.steps = 0  # of optimizers, that have ended
+        self.steps = 0  # optimizer steps that have ended
         self._trained = False  # since the last evaluation
-        self._known: tuple[object, list[Tensor]] = ((), [])  # what they were found by, and parameters
+        self._known: tuple[object, list[torch.Tensor]] = ((), [])  # key, and the parameters found by it
         self._met: set[int] = set()  # roots, by id, that were trained
         self._models = 0  # a fingerprint of their first parameters
         self._last_optimizer = -1
@@ -122,14 +117,14 @@ class ThisRank:
             replace(iterators, "__next__", self.checks.around_next)
 
     def _around_iter(self, original: Call) -> Call:
-        def __iter__(loader: DataLoader[object]) -> object:
+        def __iter__(loader: torch.utils.data.DataLoader[object]) -> object:
             with self.streams.shared():
                 return original(loader)
 
         return __iter__
 
     def _around_making(self, original: Call) -> Call:
-        def __init__(iterator: LoaderIterator, *args: object, **kwargs: object) -> None:
+        def __init__(iterator: loaders.LoaderIterator, *args: object, **kwargs: object) -> None:
             original(iterator, *args, **kwargs)
             # of the workers' own streams
             loaders.put_base_seed(iterator, seed_of(self.ranks.rank, loaders.base_seed(iterator)))
@@ -137,7 +132,7 @@ class ThisRank:
         return __init__
 
     def _around_reset(self, original: Call) -> Call:
-        def _reset(iterator: LoaderIterator, *args: object, **kwargs: object) -> object:
+        def _reset(iterator: loaders.LoaderIterator, *args: object, **kwargs: object) -> object:
             self.slicer.begins(iterator)
             return original(iterator, *args, **kwargs)
 
@@ -146,7 +141,7 @@ class ThisRank:
     def _around_order(self, original: Call) -> Call:
         is_grad_enabled = self.training.torch.is_grad_enabled
 
-        def _next_index(iterator: LoaderIterator) -> object:
+        def _next_index(iterator: loaders.LoaderIterator) -> object:
             with self.streams.shared():
                 indices = original(iterator)
             if self.slicer.cuts(iterator, is_grad_enabled()):
@@ -158,7 +153,7 @@ class ThisRank:
     def _around_fetch(self, original: Call) -> Call:
         is_grad_enabled = self.training.torch.is_grad_enabled
 
-        def _next_data(iterator: LoaderIterator) -> object:
+        def _next_data(iterator: loaders.LoaderIterator) -> object:
             if not self.slicer.cuts(iterator, is_grad_enabled()):
                 return original(iterator)
             with self.streams.own():
@@ -166,13 +161,13 @@ class ThisRank:
 
         return _next_data
 
-    def _batch_came(self, batch: object, iterator: LoaderIterator) -> None:
+    def _batch_came(self, batch: object, iterator: loaders.LoaderIterator) -> None:
         self.slicer.batch_came(batch, iterator)
         if self.slicer.is_cut(iterator) and self.training.has_optimizers:
             self._training_begins()  # a script may draw numbers for its samples before it calls its model
 
     # ---- the model
-    def _forward(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
+    def _forward(self, root: torch.nn.Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         if self.training.torch.is_grad_enabled():
             if id(root) not in self._met:
                 self._meet(root)
@@ -181,7 +176,7 @@ class ThisRank:
             return call(*args, **kwargs)
         return call(*args, **kwargs) if root.training else self._evaluate(root, call, args, kwargs)
 
-    def _evaluate(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
+    def _evaluate(self, root: torch.nn.Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         if self._trained:
             self._trained = False
             self.evaluation.trained()
@@ -189,17 +184,17 @@ class ThisRank:
                 average_running_statistics(self.communication, self.training.roots)
         return self.evaluation.run(root, call, args, kwargs)
 
-    def _meet(self, root: Module) -> None:
+    def _meet(self, root: torch.nn.Module) -> None:
         """``root`` is about to be trained for the first time."""
         self._met.add(id(root))
-        bits = [int(bits_of(parameter)) for parameter in root.parameters()]  # whose sum no thread can round
+        bits = [int(bits_of(parameter)) for parameter in root.parameters()]  # in integers nothing is rounded
         self._models = zlib.crc32(repr(bits).encode(), self._models)
         self._training_begins()
 
     def _training_begins(self) -> None:
         self.streams.begin()
 
-    def parameters(self) -> list[Tensor]:
+    def parameters(self) -> list[torch.Tensor]:
         """All that is trained, in the same order in all ranks."""
         roots, optimizers = self.training.roots, self.training.optimizers
         counts = [sum(len(group["params"]) for group in optimizer.param_groups) for optimizer in optimizers]
@@ -211,7 +206,7 @@ class ThisRank:
         return self._known[1]
 
     # ---- the backward pass
-    def _stepped(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
+    def _stepped(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         self._last_optimizer, self._passes = self.training.number_of(optimizer), 0
         self.steps += 1
 
@@ -252,7 +247,7 @@ class ThisRank:
     def _pass_ended(self) -> None:
         """Nothing was averaged yet."""
 
-    def _end_pass(self, losses: list[Tensor], kept: bool) -> None:
+    def _end_pass(self, losses: list[torch.Tensor], kept: bool) -> None:
         """``kept``: the graph may be gone through again, and is not to be touched."""
         self._passes += bool(self.training.has_optimizers)
         sums = self._sums(losses)
@@ -260,7 +255,7 @@ class ThisRank:
             make_global(losses, sums)
         self._observer.losses_are(sums[: len(losses)])
 
-    def _sums(self, losses: list[Tensor]) -> list[float]:
+    def _sums(self, losses: list[torch.Tensor]) -> list[float]:
         """End the pass; returns the losses over all ranks."""
         weight = self.weight()
         values = [weight * float(loss.detach()) for loss in losses]

@@ -18,7 +18,7 @@ from .watched import FULL, KINDS, LIGHT, RATES, SAMPLE, Watched, fingerprint
 
 SHARE = 0.001  # of the time, for each of the two comparisons that are not made in each pass
 _MOST = 4096  # passes between two
-_NAMED = 3  # differences that are told
+_NAMED = 3  # differences that are reported
 # How far a parameter may be from rank 0's by rounding: sums in another order, as threads and memory lie.
 _ROUNDING = {torch.float64: 1e-12, torch.float32: 1e-5}
 _ROUNDING_OTHERWISE = 1e-2
@@ -34,7 +34,7 @@ class Watch:
         self._last_equal: dict[str, int] = {}  # kind -> step at which it was compared last, and was equal
         self._began = 0.0
         self._pass_seconds = math.inf
-        self.aligned = 0  # times that ranks differed by rounding, and rank 0's values were taken
+        self.aligned = 0  # how often ranks differed by rounding, and took rank 0's values
 
     def told(self) -> tuple[list[int], list[float]]:
         """A fingerprint for each kind, 0 where it is not compared now, and numbers to sum over the ranks, for
@@ -76,7 +76,7 @@ class Watch:
             kind for place, kind in enumerate(KINDS) if bool((all_prints[:, place] != prints[place]).any())
         ]
         told = torch.tensor([float(kind in apart) for kind in KINDS], dtype=torch.float64)
-        self._communication.sum(told)  # of two ranks that are equal a third may differ
+        self._communication.sum(told)  # two ranks may be equal, and a third may differ
         return self._explain([kind for kind, many in zip(KINDS, told.tolist(), strict=True) if many], step)
 
     def _fingerprint(self, kind: str) -> int:
@@ -139,7 +139,7 @@ class _Clock:
     def __init__(self) -> None:
         self._left, self._every = 0, 1
         self._seconds = 0.0
-        self.wish = 1.0  # passes between two, as this rank would have it
+        self.wish = 1.0  # passes between two comparisons, by this rank's measurement
 
     def is_due(self) -> bool:
         self._left -= 1

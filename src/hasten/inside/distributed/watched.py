@@ -30,7 +30,7 @@ KINDS = (RATES, *LIGHT, *FULL)
 _SAMPLED = 8  # elements of each parameter that are looked at between two full comparisons
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
 _LONG = 8  # bytes of an int64
-_MOST = 2**52 - 1  # exact as a float; every bit of a sum counts in what remains when divided by it
+_MOST = 2**52 - 1  # exact as a float; odd, so that every bit of a sum changes the remainder
 
 
 class Watched:

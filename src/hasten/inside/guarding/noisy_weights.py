@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-_LOOKED_UP = ("Embedding", "EmbeddingBag")  # rows are taken as they are
+_LOOKED_UP = ("Embedding", "EmbeddingBag")  # rows are looked up, not multiplied
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _weights(torch: ModuleType, root: Module) -> Iterator[tuple[dict[str, Tensor
     lazy = torch.nn.parameter.is_lazy
     for module in list(root.modules()):
         parameters = own_parameters(module)
-        if isinstance(module, kinds) or not isinstance(parameters, dict):  # TorchScript keeps its own
+        if isinstance(module, kinds) or not isinstance(parameters, dict):  # TorchScript's are no dict
             continue
         for name, weight in list(parameters.items()):
             if weight is not None and not lazy(weight) and weight.dim() > 1 and weight.is_floating_point():

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
 
 MODEL = "model"  # begins the names of what a model's state dict holds
-_MOST_COUNTS = 10  # that are named
+_MOST_COUNTS = 10  # of differing counts that are named
 _SPARE = 2  # times a file's size must be free where it is written
 
 
@@ -99,7 +99,7 @@ class Numerics:
             if _SPARE * needed > free:
                 return messages.Failed(f"{needed / 1e9:.1f} GB of state do not fit where temporary files go")
             self._torch.save(content, path + ".new")
-            os.replace(path + ".new", path)  # another worker may have the one before still mapped
+            os.replace(path + ".new", path)  # another worker may still have the old one mapped
         except (OSError, RuntimeError) as error:  # a full disk is a RuntimeError of torch's
             return messages.Failed(f"state could not be written to a temporary file: {error}")
         return messages.Written()
@@ -118,9 +118,9 @@ class Numerics:
         """In each optimizer's next step, after everything else that changes gradients."""
         names = {id(parameter): name for name, parameter in parameters_of(self._training).items()}
 
-        def handed(optimizer: Optimizer, args: Args, kwargs: Kwargs) -> None:  # args: the optimizer first
+        def handed(optimizer: Optimizer, args: Args, kwargs: Kwargs) -> None:  # args[0] is the optimizer
             if self._own or any(value is not None for value in (*args[1:], *kwargs.values())):
-                return  # a closure will compute the gradients only during the step
+                return  # with a closure, gradients are computed during the step
             scale = getattr(optimizer, "grad_scale", None)
             for parameter in (p for group in optimizer.param_groups for p in group["params"]):
                 name = names.get(id(parameter), "")

@@ -35,7 +35,7 @@ class Perturber:
         self._relative = relative
         self._redraws = redraw
         self._redraw = redraw
-        self._drawn_anew = 0  # times
+        self._drawn_anew = 0  # how often
         self._seed = seed
         self._generators: dict[str, Generator] = {}
         training.forward_wrappers["perturber"] = self._forward
@@ -145,5 +145,5 @@ def _is_layer(module: Module) -> bool:
 
 def _is_compiled(module: Module) -> bool:
     call = compiled_call(module)
-    by_script = getattr(call, "compiled_by_script", call)  # our own slot may stand before it
+    by_script = getattr(call, "compiled_by_script", call)  # our own slot may wrap it
     return by_script is not None or type(module).__name__ == "OptimizedModule"

@@ -46,7 +46,7 @@ class Recorder:
             if batches_given(iterator) == 1 or iterator not in self._epochs:
                 self._epochs[iterator] = self._epochs_begun
                 self._epochs_begun += 1
-            known = length_of(iterator) if reads_indices(iterator) else None  # a stream only guesses
+            known = length_of(iterator) if reads_indices(iterator) else None  # a stream's length is a guess
             self._samples.append(BatchTrace(self._epochs[iterator], known, sample_digests(batch)))
 
     def _forward(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:

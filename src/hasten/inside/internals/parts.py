@@ -131,7 +131,7 @@ def _is_there(part: Part) -> bool:
     try:
         owner: Any = importlib.import_module(place)
     except ImportError:
-        owner = None  # of C: an attribute of what is imported
+        owner = None  # a module of C: an attribute of an imported one
         for name in place.split("."):
             owner = importlib.import_module(name) if owner is None else getattr(owner, name, None)
     owner = getattr(owner, kind, None) if kind else owner

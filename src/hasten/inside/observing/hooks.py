@@ -8,13 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..internals.loaders import (
-    NEXT_INDEX,
-    RESET,
-    fetchers,
-    is_indexed,
-    iterator_kind,
-)
+from ..internals.loaders import NEXT_INDEX, RESET, fetchers, is_indexed, iterator_kind
 from ..internals.modules import compiled_call, put_call
 from ..samples.fetching import Fetch, Fetcher
 from ..seams import Call
@@ -92,7 +86,7 @@ class Hooks:
 
         def begins(optimizer: Optimizer, args: object, kwargs: object) -> None:
             try:
-                if id(optimizer) in at_work:  # a step that raised never ended
+                if id(optimizer) in at_work:  # its last step raised, and so never ended
                     del at_work[at_work.index(id(optimizer)) :]
                 if not at_work:
                     observer.update_begins()

@@ -43,10 +43,10 @@ class _Seen:
 class _Reading:
     """One pass over a loader's data."""
 
-    counts_exactly: bool  # what is asked for is what comes
+    counts_exactly: bool  # a batch has as many samples as were ordered
     key: _Key | None = None  # of the loader, once a batch came
     trained: bool = False  # one of its batches went into a training step
-    ordered: deque[int] = field(default_factory=deque)  # samples in each batch asked for that has not come
+    ordered: deque[int] = field(default_factory=deque)  # samples in each batch that has not come yet
 
 
 class Loaders:

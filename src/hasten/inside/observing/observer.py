@@ -108,7 +108,7 @@ class Observer:
     # ---- backward
     def backward_begins(self) -> float:
         self.in_backward = True
-        if self._pending_samples and not self._step.forwards:  # what is trained is no module, say
+        if self._pending_samples and not self._step.forwards:  # e.g. what is trained is no module
             self._step.samples += self._pending_samples
             self._pending_samples = 0
         if self.marks is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-_MARK = "hasten: forward pass"  # in the metadata of the graph's nodes, which live as long as they
+_MARK = "hasten: forward pass"  # key in the metadata of the graph's nodes, which lives as long as they do
 _MOST_NODES = 4096  # of a graph that are looked at, for the passes it came from
 _MARKED_OUTPUTS = 8  # of a pass
 _MARKED_STEPS = 100  # after one whose backward pass had several forward passes before it

@@ -99,7 +99,7 @@ class Uses:
     def _around_scaler(self, original: Call) -> Call:
         def __init__(scaler: GradScaler, *args: object, **kwargs: object) -> None:
             original(scaler, *args, **kwargs)
-            if scaler.is_enabled():  # scripts make one at all times, and let an option decide
+            if scaler.is_enabled():  # many scripts always make one, and enable it by an option
                 self._names["GradScaler"] = None
 
         return __init__

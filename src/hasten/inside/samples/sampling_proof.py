@@ -63,7 +63,7 @@ def answered_apart(torch: ModuleType, name: str, examine: Callable[[], tuple[str
             answer += part
     finally:
         os.close(read_end)
-        with suppress(ProcessLookupError, ChildProcessError):  # cleared away where SIGCHLD is ignored
+        with suppress(ProcessLookupError, ChildProcessError):  # reaped already where SIGCHLD is ignored
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
     if not answer:

@@ -156,7 +156,7 @@ def _keep_shared_memory_apart() -> None:
 def _end_as(first: int, told: int) -> NoReturn:
     """What W does: wait, then end as the worker ended."""
     with open(told, "rb") as pipe:
-        status = int(pipe.read() or signal.SIGKILL)  # nothing is said where I was killed itself
+        status = int(pipe.read() or signal.SIGKILL)  # I said nothing: it was killed itself
     with suppress(ChildProcessError):
         os.waitpid(first, 0)
     _end_with(status)

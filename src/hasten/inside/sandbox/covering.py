@@ -110,7 +110,7 @@ class _Covering:
         self._prelude = {place: os.path.abspath(path) for place, path in prelude.items()}
         self._numbers: dict[str, int] = {}
         self._laid: list[str] = []
-        self._held: dict[str, str] = {}  # path -> under which name of ours it is still to be had as it is
+        self._held: dict[str, str] = {}  # path -> the name under which it is kept uncovered
 
     def uppers(self, own: str) -> Uppers:
         """Raises OSError where a prelude could not be laid."""
@@ -154,7 +154,7 @@ class _Covering:
                 f"{place} cannot be protected: something is mounted below it, at {inner[0]}, which takes root"
             )
             raise OSError(f"{why} ({refused})") from None
-        if place in self._prelude:  # through what is covered by then, it would look otherwise
+        if place in self._prelude:  # now: later its path may lead through an overlay
             os.mkdir(f"prelude{number}")
             mounts.bind(self._prelude[place], f"prelude{number}")
 

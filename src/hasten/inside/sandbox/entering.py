@@ -57,6 +57,6 @@ def _keep_temporary_files_in(folder: str) -> None:
     except FileExistsError:
         pass  # an earlier worker's
     except OSError:
-        return  # the trials may be over: nothing must be made again of what was cleared away
+        return  # the trials may be over, and their folder removed: it must not be made again
     os.environ["TMPDIR"] = folder
     tempfile.tempdir = None

@@ -80,7 +80,7 @@ class BatchedFetch(Technique):
             raise NotApplicable(reasons or "no dataset is read in the training process")
 
         def provide(dataset: Any, indices: Sequence[Any], collate: Call) -> object:
-            # a script may have taught default_collate another way with tensors
+            # a script may have changed how default_collate treats tensors
             usual = (
                 collate is default_collate and collate_module.default_collate_fn_map[torch.Tensor] is plain
             )

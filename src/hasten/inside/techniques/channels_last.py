@@ -104,8 +104,8 @@ class ChannelsLast(Technique):
             except (RuntimeError, ValueError):  # the latter while torch.compile traces
                 of_a_pass = self._in_forward or tensor.grad_fn is not None
                 if kwargs or not of_a_pass or isinstance(size[0], type(tensor.dtype)):
-                    raise  # through a view of a gradient, say, a script may write
-                viewed = tensor.reshape(*size)  # which raises as well where the size is wrong
+                    raise  # a script may write through a view, of a gradient for example
+                viewed = tensor.reshape(*size)  # which also raises where the size is wrong
                 self._copied_views += 1
                 return viewed
 

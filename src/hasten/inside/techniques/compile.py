@@ -112,7 +112,7 @@ class Compile(Technique):
     def install(self, training: Training, settings: Settings) -> None:
         torch = training.torch
         _check_roots(training)
-        self._undo.append(keep_compiled_code())  # before inductor is imported, which settles for a folder
+        self._undo.append(keep_compiled_code())  # before inductor is imported, which then fixes its folder
         how = _how(torch, settings)
         works = training.kept.setdefault(self.name, {})
         self._work = work = works.setdefault(tuple(sorted(settings.items())), _Work())

@@ -190,7 +190,7 @@ class Ahead:
             following = _outcome(fetch, iterator)
             self._kept[iterator] = _Kept(pass_of(iterator), following)
             if not isinstance(following, _Raised):
-                with suppress(Exception):  # no room on the device, say: the script copies it itself then
+                with suppress(Exception):  # e.g. no room on the device: the script then copies it itself
                     self._copies.make(following)
         return kept
 

@@ -27,7 +27,7 @@ from .support.native import file_of, mapped
 _MMAP_THRESHOLD_BYTES = 32 * 2**20  # the largest that glibc accepts on 64-bit systems
 _TRIM_THRESHOLD_BYTES = 16 * 2**30
 _MALLOC_INFO = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
-_OWN_TRIM_THRESHOLD_BYTES = 64 * 2**20  # the largest that glibc comes to without being told
+_OWN_TRIM_THRESHOLD_BYTES = 64 * 2**20  # the largest that glibc chooses by itself
 _DECAY_MS = 60_000  # longer than a step takes
 _RESERVED_BYTES = 16 * 2**30
 

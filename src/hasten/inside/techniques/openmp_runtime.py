@@ -36,7 +36,7 @@ _WAITS = ("active", "passive")
 _BLOCKTIMES_MS = (200, 1, 0)
 _LOOK_SECONDS = 0.05
 _LOOKS = {"active": (1, 20), "passive": (8, 1)}  # operators, and looks after each; a busy machine needs many
-_AWAKE_SECONDS = 0.03  # left to itself libgomp waits awake for some milliseconds, counted in turns of a loop
+_AWAKE_SECONDS = 0.03  # by default libgomp spins for some milliseconds
 _ASLEEP_SECONDS = 2e-4
 
 

@@ -53,7 +53,7 @@ class Threads(Technique):
         """
         machine, now = facts.machine, facts.observation.threads
         usable = min(machine.usable_cpus, machine.physical_cores)
-        whole = min(usable, machine.whole_cpus)  # more would be stopped now and then
+        whole = min(usable, machine.whole_cpus)  # more would be throttled
         fast = sum(not core.efficient for core in machine.cores) or usable
         node = max(Counter(core.node for core in machine.cores).values(), default=usable)
         counts = dict.fromkeys(

@@ -32,7 +32,7 @@ def give_way() -> None:
     sys.meta_path.insert(0, _Hasten(sys.modules.pop(_PACKAGE)))
     for name in _shadowed(_before_pythons_own(sys.path), _by_us - {_PACKAGE}):
         for loaded in [key for key in sys.modules if key == name or key.startswith(f"{name}.")]:
-            del sys.modules[loaded]  # ours keep what they have of it
+            del sys.modules[loaded]  # our modules keep their references to it
 
 
 def _before_pythons_own(path: Iterable[str]) -> Iterator[str]:
@@ -55,7 +55,7 @@ def _shadowed(folders: Iterable[str], names: Collection[str]) -> list[str]:
 
 def _is_found(name: str, folders: list[str]) -> bool:
     if BuiltinImporter.find_spec(name) or FrozenImporter.find_spec(name):
-        return False  # these go before any path
+        return False  # these come before any path
     found = PathFinder.find_spec(name, folders)
     return found is not None and found.origin is not None  # a folder without __init__.py comes last
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from ...saying import say
 
-_SHOWN = 40  # characters of what is wrong
+_SHOWN = 40  # characters of a wrong value
 _HARMLESS_CELL_MAGICS = {"%%time", "%%timeit", "%%capture", "%%prun"}
 
 

@@ -156,7 +156,7 @@ class Worker:
         if self._job.own_group is not None and torch.distributed.is_available():
             from ..distributed.own_group import find_backends
 
-            find_backends(Seams(), self._job.own_group)  # stays, whatever becomes of our watching
+            find_backends(Seams(), self._job.own_group)  # stays, even if our watching fails
         self._seams.watching(self._watch)(torch)
 
     def _watch(self, torch: ModuleType) -> None:

@@ -32,8 +32,8 @@ _ENVIRONMENT = {
 _OF_A_RANK = {
     "CCL_LOCAL_RANK": "LOCAL_RANK",
     "CCL_LOCAL_SIZE": "LOCAL_WORLD_SIZE",
-}  # asked without a launcher
-_NEEDED = (  # in this order: what is loaded finds what it needs loaded already
+}  # what oneCCL asks for where there is no launcher
+_NEEDED = (  # in this order: a library's own needs must be loaded before it
     *("libintlc.so.5", "libimf.so", "libsvml.so", "libirng.so", "libccl.so.2", "libumf.so.1"),
     *("libur_loader.so.0", "libsycl.so.9", "libccl.so.1", "libccl_legacy_cpu.so"),
 )
@@ -42,7 +42,7 @@ _TYPES = {
     torch.float32: 7, torch.float64: 8, torch.bfloat16: 9,
 }  # fmt: skip
 _OPS = {"sum": 0, "avg": 0, "product": 1, "max": 2, "min": 3}
-_BYTES = 0  # as int8
+_BYTES = 0  # the data type for plain bytes: int8
 
 
 class _Id(ctypes.Structure):

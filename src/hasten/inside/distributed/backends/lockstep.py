@@ -13,8 +13,8 @@ from .segment import Segment
 WORDS = 4  # in which a rank says what it is about to do
 LINE_BYTES = 128  # of each rank's own cache lines: ranks must not share one
 _LINE_WORDS = LINE_BYTES // 8
-_SPINS = 2000  # looks at a rank's line before the core is offered to others
-_LOOK_SECONDS = 0.05  # how often a rank that waits looks whether the other lives
+_SPINS = 2000  # times that a rank's line is read before the core is yielded
+_LOOK_SECONDS = 0.05  # between two checks whether the awaited rank is alive
 _SEMAPHORE_BYTES = 64  # sem_t has 32 on Linux, and should have a cache line to itself
 
 
@@ -92,7 +92,7 @@ class Lockstep:
         """Called by the kernel; an exception cannot pass through it."""
         try:
             self.look_after(peer)
-        except BaseException as error:  # an interrupt of the user's, too
+        except BaseException as error:  # KeyboardInterrupt, too
             self._why = error
             return 1
         return 0

@@ -91,7 +91,7 @@ class Segment:
         """Map the memory; returns why that was not possible, or ""."""
         try:
             if self._descriptor < 0 and offer["place"]:
-                by_link = offer["place"].startswith("/proc/")  # of the kernel's; else somebody planted it
+                by_link = offer["place"].startswith("/proc/")  # the kernel's own link; any other was planted
                 self._descriptor = os.open(offer["place"], os.O_RDWR | (0 if by_link else os.O_NOFOLLOW))
             elif self._descriptor < 0 and self._inherited is not None:
                 self._descriptor = self._inherited

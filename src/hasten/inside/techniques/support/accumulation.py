@@ -60,7 +60,7 @@ class GradientSum:
     def _sum_of(self, parameter: Tensor) -> Tensor | None:
         known = self._sums.get(id(parameter))
         if known is None or known[0] is not parameter or known[1].shape != parameter.shape:
-            return None  # cut smaller meanwhile, say
+            return None  # e.g. cut smaller meanwhile
         return known[1]
 
 
@@ -105,7 +105,7 @@ def told_of_failure(optimizer: Optimizer, failed: Callable[[], None]) -> Callabl
     """Call ``failed`` when the optimizer's step raises, before the script can catch it; returns the undo. A
     schedule that wraps the step, before us or later, is left in place.
     """
-    held: Any = optimizer  # to exchange its method
+    held: Any = optimizer  # whose method is replaced
     original, told = held.step, [failed]
 
     def step(*args: object, **kwargs: object) -> object:

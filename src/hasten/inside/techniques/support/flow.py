@@ -42,7 +42,7 @@ class Watched:
         self._by: list[Module] = []  # the layer that made it
         self._versions: list[int] = []
         self._readers: list[list[Module | None]] = []  # norms and, in place of other operators, None
-        self._in_norm: int | None = None  # the place of what the norm takes that runs
+        self._in_norm: int | None = None  # the place of the running norm's input
         self._calls: Counter[int] = Counter()  # by module
         self.pairs: list[Pair] = []
 
@@ -123,7 +123,7 @@ def _is_one_of(torch: ModuleType, module: Module, names: tuple[str, ...]) -> boo
 
 def _has_free_bias(layer: Module) -> bool:
     """Whether it has a bias of its own, trained with its weight, that no hook of the script can see."""
-    parameters = own_parameters(layer)  # a parametrized layer has others
+    parameters = own_parameters(layer)  # a parametrized layer's have other names
     weight, bias = parameters.get("weight"), parameters.get("bias")
     return (
         weight is not None

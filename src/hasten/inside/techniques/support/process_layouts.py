@@ -31,7 +31,7 @@ def layouts(machine: Machine) -> list[Layout]:
     """
     found: dict[object, Layout] = {}
     for count, threads, bind, why in _wanted(machine):
-        with suppress(ValueError):  # more than the quota, or a cpuset that leaves the parts unlike each other
+        with suppress(ValueError):  # above the quota, or a cpuset that makes the parts unequal
             layout = replace(resolve(machine, count, threads, bind), why=why)
             found.setdefault((layout.threads, layout.cpus), layout)
     return list(found.values())
