@@ -37,7 +37,8 @@ from hasten.inside.techniques.base import Risk
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local
 from hasten.machine import this_machine
-from hasten.report.progress import Progress
+from hasten.report.conclusion import conclusion_words
+from hasten.report.progress import Silent
 from hasten.scripts.workspace import find_script
 from hasten.tuning.pipeline import TuneRequest, tune
 
@@ -170,8 +171,12 @@ def one_tune(number: int, budget: float, kind: str) -> dict[str, Any]:
             find_script("train.py", []), one_thread(), budget, risk, number, allow_writes=False
         )
         try:
-            result = tune(request, Progress())
-            row |= {"outcome": result.outcome, "reason": result.reason, "warnings": list(result.warnings)}
+            result = tune(request, Silent())
+            row |= {
+                "outcome": result.outcome,
+                "reason": conclusion_words(result),
+                "warnings": list(result.warnings),
+            }
         except HastenError as error:
             row |= {"outcome": type(error).__name__, "reason": str(error), "warnings": []}
         row["trials"] = trials(Path(".hasten/journal.db"))

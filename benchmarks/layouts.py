@@ -36,7 +36,8 @@ from hasten.records.layout import Layout
 from hasten.records.machine import Machine
 from hasten.records.plan import Plan
 from hasten.records.trial import Ratio, Trial
-from hasten.report.words import ratio_words, seconds_words
+from hasten.report.words import ratio_words
+from hasten.units import seconds_words
 
 from .results import DOCS, write_result
 from .staging import staged

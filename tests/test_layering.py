@@ -15,7 +15,13 @@ import hasten
 PACKAGE = Path(hasten.__file__).parent
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if "examples" not in path.parts)
 
-PLAIN = {"errors", "saying", "safe_files", "lost_writes"}  # which any room of the coordinator may import
+PLAIN = {
+    "errors",
+    "saying",
+    "safe_files",
+    "lost_writes",
+    "units",
+}  # which any room of the coordinator may import
 BELOW_BENCH = {"records", "inside", "machine", "scripts", "launch", *PLAIN}
 ROOMS = {  # room, or module beside the rooms: the only ones of ours that it may import from, itself included
     "": {"records", "inside", "in_process"},
@@ -24,6 +30,7 @@ ROOMS = {  # room, or module beside the rooms: the only ones of ours that it may
     "saying": set[str](),
     "safe_files": {"errors"},
     "lost_writes": {"errors"},
+    "units": set[str](),
     "inside": {"inside", "records", "saying"},
     "backends": {"inside"},
     "testing": {"testing", "inside", "records"},
@@ -33,12 +40,12 @@ ROOMS = {  # room, or module beside the rooms: the only ones of ours that it may
     "lock": {"scripts", *PLAIN},
     "doctor": {"scripts", "inside", "records"},
     "launch": {"launch", "scripts", "machine", "inside", "records", *PLAIN},
-    "plans": {"plans", *BELOW_BENCH},
+    "plans": {"plans", "report", *BELOW_BENCH},
     "in_process": {"plans", "machine", "inside", "records", *PLAIN},
     "bench": {"bench", *BELOW_BENCH},
-    "tuning": {"tuning", "bench", "plans", "causes", "report", "lock", "__version__", *BELOW_BENCH},
+    "tuning": {"tuning", "bench", "plans", "causes", "lock", "__version__", *BELOW_BENCH},
     "quality": {"quality", "bench", "plans", "lock", *BELOW_BENCH},
-    "report": {"report", "records", "errors", "saying"},
+    "report": {"report", "records", "errors", "saying", "units"},
 }
 ABOVE_ALL = "cli"  # may import everything
 PIPELINE = "hasten.tuning.pipeline"  # which nothing else of its room may import
@@ -188,6 +195,7 @@ def test_every_room_is_looked_at() -> None:
         ("hasten.launch.ranks", "from ..bench import base"),
         ("hasten.bench.comparing.live", "def f():\n    import hasten.tuning.pipeline"),
         ("hasten.bench.guard.judging", "from ...report.guard import reasons"),
+        ("hasten.tuning.search", "from ..report.words import settings_words"),
     ],
 )
 def test_a_forbidden_import_is_found(module: str, source: str) -> None:

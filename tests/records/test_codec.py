@@ -14,23 +14,19 @@ from hypothesis import strategies as st
 from hasten.inside.job import Job, Perturbation, Sandbox
 from hasten.records.cause import Cause
 from hasten.records.codec import from_json, to_json
+from hasten.records.conclusion import Conclusion, Resolution
 from hasten.records.observation import PHASES, Observation, Step
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.reasons import Reason, SetUp, WhyNot
+from hasten.records.result import Refused, Tried, TuneResult
 from hasten.records.trial import Proof, Ratio, Trial
-from hasten.records.verdict import (
-    Difference,
-    GuardVerdict,
-    Invariants,
-    Refused,
-    TooLittleTime,
-    Tried,
-    TuneResult,
-)
+from hasten.records.verdict import Difference, GuardVerdict, Invariants, TooLittleTime
 
 from ..bench.made_up import loader, machine, observation, optimizer, root, step, trial, verdict
 
 PLAN = Plan({"threads": {"count": 2}, "bf16": {}})
 RATIO = Ratio(0.8, 0.75, 0.85, 6, "pairs")
+STOPPED = Reason(decision="not held", along=PLAN, names=("a", "b"), guard=verdict(passed=False))
 
 RECORDS: dict[str, Any] = {
     "plan": PLAN,
@@ -48,7 +44,7 @@ RECORDS: dict[str, Any] = {
     "failed trial": trial([], PLAN, failure="silent", step_seconds_a=None, step_seconds_b=None),
     "result": TuneResult(
         outcome="gain",
-        reason="confirmed",
+        reason=Conclusion("noise", resolution=Resolution(7, 6, 4, 330.0)),
         plan=PLAN,
         speedup=RATIO.inverted(),
         ratio=RATIO,
@@ -56,10 +52,14 @@ RECORDS: dict[str, Any] = {
         baseline_step_seconds=0.01,
         baseline_samples_per_second=800.0,
         tried=(
-            Tried("bf16", {}, RATIO, BASELINE, True, "a gain", "live"),
-            Tried("threads", {"count": 1}, None, Plan({"bf16": {}}), False, "failed", "pairs", 0.5),
+            Tried(
+                "bf16", {}, RATIO, BASELINE, True, Reason("gain", "earned", set_up=SetUp(1.5, 300)), "live"
+            ),
+            Tried("threads", {"count": 1}, None, Plan({"bf16": {}}), False, STOPPED, "guard", 0.5),
         ),
-        refused=(Refused("malloc", ("needs glibc", "and more")),),
+        refused=(
+            Refused("malloc", (WhyNot("said", "needs glibc"), WhyNot("no time", untried=({"kind": "b"},)))),
+        ),
         guard=verdict(),
         tune_seconds=100.0,
         setup_seconds=2.0,
@@ -70,7 +70,7 @@ RECORDS: dict[str, Any] = {
         machine="this one",
         versions={"torch": "2.13.0"},
     ),
-    "refusal": TuneResult("refused", "never trains", BASELINE),
+    "refusal": TuneResult("refused", Conclusion("refused", "never trains"), BASELINE),
     "failed guard": verdict(passed=False),
     "guard of a script that does not repeat itself": GuardVerdict(
         "not checked",

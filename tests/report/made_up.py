@@ -6,10 +6,13 @@ from dataclasses import replace
 
 from hasten.records.cause import Cause
 from hasten.records.comparison import LossCurve
+from hasten.records.conclusion import Conclusion
 from hasten.records.curve import ThreadCurve, ThreadPoint
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.reasons import Reason, WhyNot
+from hasten.records.result import Refused, Tried, TuneResult
 from hasten.records.trial import Ratio
-from hasten.records.verdict import GuardVerdict, Invariants, Refused, Tried, TuneResult
+from hasten.records.verdict import GuardVerdict, Invariants
 
 PLAN = Plan({"threads": {"count": 2}, "bf16": {}})
 RATIO = Ratio(0.8, 0.75, 0.85, 6, "pairs")
@@ -20,11 +23,13 @@ HELD = GuardVerdict(
     loss_curve=LossCurve(True, 0.003, 0.0, 0.012, "bfloat16"),
 )
 DEPARTED = replace(HELD, accuracy="not held", loss_curve=LossCurve(False, 0.05, 0.0, 0.012, "bfloat16"))
+GAINED = Reason("gain")
+FAILED = Reason("failed", failure="raised KeyError: '[/x]' [b]")
 CURVE = ThreadCurve(
     usual=4,
     together_with=Plan({"bf16": {}}),
     points=(
-        ThreadPoint(1, missing="the budget ended before"),
+        ThreadPoint(1),
         ThreadPoint(2, RATIO),
         ThreadPoint(4, Ratio(1.0, 1.0, 1.0, 0, "pairs")),
     ),
@@ -33,7 +38,7 @@ CURVE = ThreadCurve(
 
 GAIN = TuneResult(
     outcome="gain",
-    reason="the gain is confirmed in fresh processes",
+    reason=Conclusion("confirmed"),
     plan=PLAN,
     speedup=RATIO.inverted(),
     ratio=RATIO,
@@ -41,11 +46,11 @@ GAIN = TuneResult(
     baseline_step_seconds=0.0142,
     baseline_samples_per_second=4507.0,
     tried=(
-        Tried("bf16", {}, Ratio(0.8, 0.78, 0.82, 9, "ABBA blocks"), BASELINE, True, "a gain", "live"),
-        Tried("threads", {"count": 2}, RATIO, Plan({"bf16": {}}), True, "a gain", "pairs"),
-        Tried("channels_last", {}, None, PLAN, False, "raised KeyError: '[/x]' [b]", "live", 0.5),
+        Tried("bf16", {}, Ratio(0.8, 0.78, 0.82, 9, "ABBA blocks"), BASELINE, True, GAINED, "live"),
+        Tried("threads", {"count": 2}, RATIO, Plan({"bf16": {}}), True, GAINED, "pairs"),
+        Tried("channels_last", {}, None, PLAN, False, FAILED, "live", 0.5),
     ),
-    refused=(Refused("malloc", ("needs glibc, found musl", "and more")),),
+    refused=(Refused("malloc", (WhyNot("said", "needs glibc, found musl"), WhyNot("said", "and more"))),),
     guard=HELD,
     tune_seconds=100.0,
     setup_seconds=2.0,
@@ -59,7 +64,7 @@ GAIN = TuneResult(
 NO_GAIN = replace(
     GAIN,
     outcome="no-gain",
-    reason="what looked faster was not confirmed in fresh processes: it is within the noise",
+    reason=Conclusion("noise"),
     plan=BASELINE,
     speedup=None,
     ratio=None,
@@ -67,11 +72,11 @@ NO_GAIN = replace(
     setup_seconds=0.0,
     breakeven_steps=None,
 )
-GUARD_FAILED = replace(NO_GAIN, reason="what was faster did not hold accuracy", measured=None, guard=DEPARTED)
+GUARD_FAILED = replace(NO_GAIN, reason=Conclusion("not held"), measured=None, guard=DEPARTED)
 NOT_CHECKED = replace(
     NO_GAIN,
     outcome="not-checked",
-    reason="accuracy could not be checked: the script's process was killed by SIGKILL (out of memory?)",
+    reason=Conclusion("not checked"),
     measured=None,
     guard=GuardVerdict(
         "not checked",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hasten.errors import UsageError
-from hasten.records.verdict import TuneResult
+from hasten.records.result import TuneResult
 from hasten.report.machine_readable import profile_json, refusal_json, tune_json, write_json
 
 from ..bench.made_up import observation, step
@@ -31,7 +31,7 @@ def as_read(content: dict[str, Any]) -> Any:
 
 
 # ---- tune
-@pytest.mark.parametrize("result", [GAIN, NO_GAIN, GUARD_FAILED], ids=lambda r: r.reason)
+@pytest.mark.parametrize("result", [GAIN, NO_GAIN, GUARD_FAILED], ids=lambda r: r.reason.code)
 def test_the_keys_are_the_same_whatever_came_out(result: TuneResult) -> None:
     assert set(tune_json(result)) == set(refusal_json("too slow")) == PROMISED
 
@@ -132,7 +132,7 @@ def test_what_was_refused() -> None:
     assert refused == [{"technique": "malloc", "reasons": ["needs glibc, found musl", "and more"]}]
 
 
-@pytest.mark.parametrize("result", [NO_GAIN, GUARD_FAILED], ids=lambda r: r.reason)
+@pytest.mark.parametrize("result", [NO_GAIN, GUARD_FAILED], ids=lambda r: r.reason.code)
 def test_without_a_gain_nothing_is_claimed(result: TuneResult) -> None:
     content = as_read(tune_json(result))
     assert content["outcome"] == "no-gain"

@@ -10,17 +10,18 @@ import pytest
 
 from hasten.records.cause import Cause
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.reasons import Reason
+from hasten.records.result import Tried
 from hasten.records.trial import Ratio
-from hasten.records.verdict import Tried
-from hasten.report.progress import Lines, Progress, progress_for
+from hasten.report.progress import Lines, Silent, progress_for
 
 from ..bench.made_up import observation
 
-GAIN = Tried("bf16", {}, Ratio(0.8, 0.78, 0.82, 9, "ABBA blocks"), BASELINE, True, "a gain", "live")
+GAIN = Tried("bf16", {}, Ratio(0.8, 0.78, 0.82, 9, "ABBA blocks"), BASELINE, True, Reason("gain"), "live")
 CAUSE = Cause("input", 0.5, "50% of a step is waiting for data", ("dataset_in_ram",))
 
 
-def a_tune(progress: Progress) -> None:
+def a_tune(progress: Silent) -> None:
     """Everything that a tune says."""
     with progress:
         progress.stage("observing train.py")
@@ -28,10 +29,10 @@ def a_tune(progress: Progress) -> None:
         progress.trying("bf16", BASELINE)
         progress.tried(GAIN)
         progress.trying("threads", Plan({"bf16": {}}))
-        progress.tried(replace(GAIN, technique="threads", ratio=None, kept=False, reason="no gain found"))
+        progress.tried(replace(GAIN, technique="threads", ratio=None, kept=False, reason=Reason("no gain")))
         beside_it = replace(GAIN, against=Plan({"bf16": {}}))
         progress.tried(replace(beside_it, technique="malloc", ratio=Ratio(0.5, 0.4, 0.6, 5, "pairs")))
-        progress.tried(replace(GAIN, reason="a gain in combination", ablation=True))
+        progress.tried(replace(GAIN, reason=Reason("gain", "earned"), ablation=True))
 
 
 def test_a_remark_is_made_once_in_each_part_of_the_work() -> None:
@@ -73,7 +74,7 @@ def test_better_settings_take_the_place_of_those_before_them() -> None:
     first, second = Plan({"a": {}}), Plan({"a": {}, "workers": {}})
     for value, against in ((0.8, first), (0.5, first), (0.5, second)):
         ratio = Ratio(value, value, value, 4, "pairs")
-        lines.tried(Tried("workers", {}, ratio, against, True, "a gain", "pairs"))
+        lines.tried(Tried("workers", {}, ratio, against, True, Reason("gain"), "pairs"))
     said = [line.rsplit("about ", 1)[1] for line in stream.getvalue().splitlines()]
     assert said == ["1.25 times faster)", "2.00 times faster)", "4.00 times faster)"]
 

@@ -18,9 +18,10 @@ from hasten.records.diagnosis import Finding, TorchBuild
 from hasten.records.machine import Machine
 from hasten.records.observation import GpuMemory
 from hasten.records.plan import Plan
+from hasten.records.reasons import Reason
 from hasten.report.catalogue import print_techniques
 from hasten.report.doctor import print_doctor
-from hasten.report.progress import Lines, Progress, Terminal
+from hasten.report.progress import Lines, Silent, Terminal
 from hasten.report.quality import print_verify
 from hasten.report.terminal import print_profile, print_tune
 from hasten.saying import say
@@ -48,6 +49,7 @@ HOSTILE = {  # what is written: how it must be shown
 }
 CLOSED = {  # fields with a word out of few, which nobody else writes
     "outcome", "unit", "arm", "method", "risk", "scope", "protection", "architecture", "system", "layer",
+    "code", "found", "decision",
 }  # fmt: skip
 
 
@@ -111,13 +113,13 @@ def techniques(evil: str) -> None:
     print_techniques(Listing(evil, evil, entries), console_for(None))
 
 
-def everything_of(progress: Progress, evil: str) -> None:
+def everything_of(progress: Silent, evil: str) -> None:
     with progress:
         progress.stage(f"observing {evil}")
         progress.observed(seen(evil), [Cause("input", 0.5, evil, ())])
         for row in GAIN.tried:
             progress.trying(evil, row.against)
-            progress.tried(dataclasses.replace(row, reason=evil))
+            progress.tried(dataclasses.replace(row, reason=Reason("failed", failure=evil)))
 
 
 def plain_progress(evil: str) -> None:

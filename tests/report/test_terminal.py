@@ -12,8 +12,11 @@ import pytest
 
 from hasten.records.cause import Cause
 from hasten.records.comparison import SingleSteps, StepDeparture
+from hasten.records.conclusion import Conclusion, Looks
 from hasten.records.observation import GpuMemory, Observation
-from hasten.records.verdict import GuardVerdict, Invariants, TuneResult
+from hasten.records.result import TuneResult
+from hasten.records.verdict import GuardVerdict, Invariants
+from hasten.report.conclusion import conclusion_words
 from hasten.report.console import open_console
 from hasten.report.terminal import print_profile, print_tune
 
@@ -67,10 +70,15 @@ def test_a_gain() -> None:
     ]
 
 
-@pytest.mark.parametrize("result", [NO_GAIN, GUARD_FAILED], ids=lambda r: r.reason)
+def test_what_processes_besides_the_pairs_showed() -> None:
+    report = " ".join(tune_report(replace(GAIN, looks=Looks(4, 1))).split())
+    assert "6 pairs of fresh processes; 4 further processes under the plan, 1 of them slow)." in report
+
+
+@pytest.mark.parametrize("result", [NO_GAIN, GUARD_FAILED], ids=lambda r: r.reason.code)
 def test_no_gain(result: TuneResult) -> None:
     report = tune_report(result)
-    assert f"No gain found: {result.reason}." in report
+    assert f"No gain found: {conclusion_words(result)}." in report
     assert report.endswith("Train as before; nothing found here makes it faster within what --risk allows.\n")
     assert "plan.toml" not in report
     assert "pays" not in report
@@ -130,7 +138,7 @@ def test_single_steps_that_could_not_be_compared_are_owned_up_to() -> None:
 
 
 def test_nothing_was_tried() -> None:
-    result = replace(NO_GAIN, tried=(), guard=None, causes=(), reason="no technique applies here")
+    result = replace(NO_GAIN, tried=(), guard=None, causes=(), reason=Conclusion("nothing applies"))
     report = tune_report(result)
     assert "No gain found: no technique applies here." in report
     assert "times faster" not in report

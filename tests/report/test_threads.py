@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hasten.records.curve import ThreadCurve, ThreadPoint
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.reasons import Reason
 from hasten.records.trial import Ratio
 from hasten.report.threads import thread_lines
 
@@ -41,15 +42,14 @@ def test_a_whole_curve() -> None:
 
 def test_what_is_missing_is_said_with_its_reason() -> None:
     first, second, usual, last = CURVE.points
-    why = "the budget ended before"
     some = replace(
         CURVE,
         together_with=BASELINE,
         points=(
-            replace(first, ratio=None, missing=why),
-            replace(second, ratio=None, missing=why),
+            replace(first, ratio=None),
+            replace(second, ratio=None),
             usual,
-            replace(last, ratio=None, missing="it hung"),
+            replace(last, ratio=None, failed=Reason("failed", failure="it hung")),
         ),
     )
     assert thread_lines(some) == [

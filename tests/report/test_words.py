@@ -5,36 +5,18 @@ from __future__ import annotations
 import pytest
 
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.reasons import Reason
+from hasten.records.result import Tried
 from hasten.records.trial import Ratio
-from hasten.records.verdict import Tried
 from hasten.report.words import (
     number_words,
     percent_words,
     rate_words,
     ratio_words,
-    seconds_words,
     technique_words,
     tried_words,
     with_words,
 )
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0.0, "0 us"),
-        (830e-6, "830 us"),
-        (0.0142, "14.2 ms"),
-        (0.5, "500 ms"),
-        (0.9996, "1 s"),
-        (3.14, "3.14 s"),
-        (150.0, "150 s"),
-        (999.6, "1000 s"),
-        (4321.0, "4321 s"),
-    ],
-)
-def test_seconds(seconds: float, words: str) -> None:
-    assert seconds_words(seconds) == words
 
 
 @pytest.mark.attack("messages")
@@ -84,10 +66,17 @@ def test_a_technique_with_its_settings() -> None:
 
 
 def test_a_row() -> None:
-    row = Tried("threads", {"count": 1}, None, BASELINE, False, "slower", "pairs")
+    row = Tried("threads", {"count": 1}, None, BASELINE, False, Reason("slower"), "pairs")
     assert tried_words(row) == "threads (count=1)"
     joint = Tried(
-        "environment", {}, None, BASELINE, False, "slower", "pairs", together=Plan({"malloc": {}, "bf16": {}})
+        "environment",
+        {},
+        None,
+        BASELINE,
+        False,
+        Reason("slower"),
+        "pairs",
+        together=Plan({"malloc": {}, "bf16": {}}),
     )
     assert tried_words(joint) == "environment, 2 together"
 

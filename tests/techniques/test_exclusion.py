@@ -136,8 +136,8 @@ def test_a_search_keeps_the_first_and_tries_no_other_beside_it(first: str, secon
     assert len(found.techniques) == 1
     (left_out,) = search.left_out
     assert left_out.technique not in found.techniques
-    assert first in left_out.reasons[0]
-    assert second in left_out.reasons[0]
+    assert first in left_out.reasons[0].text
+    assert second in left_out.reasons[0].text
 
 
 def candidate(name: str, *settings: Settings) -> Candidate:

@@ -13,6 +13,7 @@ from hasten.inside.techniques.optimizer_in_backward import OptimizerInBackward
 from hasten.inside.training import NotApplicable
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.reasons import WhyNot
 from hasten.testing.workbench import Workbench, workbench
 
 from .made_up import facts, optimizer
@@ -122,4 +123,4 @@ def test_it_is_for_memory_and_not_tried_for_speed() -> None:
 
     assert OptimizerInBackward.refuse(facts()) == []
     refused = {row.technique: row.reasons for row in choose(facts(), [], "close")[1]}
-    assert "--use" in refused["optimizer_in_backward"][0]
+    assert refused["optimizer_in_backward"] == (WhyNot("costs time"),)

@@ -19,8 +19,10 @@ from hasten.errors import Refusal
 from hasten.plans.files import read_plan
 from hasten.records.observation import Observation
 from hasten.records.plan import Plan
-from hasten.records.verdict import GuardVerdict, TuneResult
-from hasten.report.progress import Progress
+from hasten.records.result import TuneResult
+from hasten.records.verdict import GuardVerdict
+from hasten.report.conclusion import conclusion_words
+from hasten.report.progress import Silent
 from hasten.scripts.workspace import find_script
 from hasten.tuning import accuracy, pipeline
 from hasten.tuning.pipeline import TuneRequest, tune
@@ -81,7 +83,7 @@ class Tuned:
         request = TuneRequest(
             find_script("train.py", []), one_thread(), budget, "close", 0, allow_writes=False
         )
-        return tune(request, Progress(), self.stage.clock)
+        return tune(request, Silent(), self.stage.clock)
 
 
 @pytest.fixture
@@ -107,12 +109,14 @@ def test_on_a_quiet_machine_it_ends_in_time_and_finds_the_gain(
     result = tuned.run(budget)
     assert tuned.stage.now <= QUIET * budget
     if step_seconds * setup_seconds > 1 and budget < 200:  # pairs of half a minute: it says what would do
-        longer = re.search(r"could be checked and then confirmed: try --budget (\d+)", result.reason)
+        longer = re.search(
+            r"could be checked and then confirmed: try --budget (\d+)", conclusion_words(result)
+        )
         assert longer is not None
         tuned.stage.now = 0.0
         result = tuned.run(float(longer[1]))
         assert tuned.stage.now <= QUIET * float(longer[1])
-    assert result.outcome == "gain", result.reason
+    assert result.outcome == "gain", conclusion_words(result)
     assert "bf16" in result.plan.techniques
     named(result)
 
@@ -187,7 +191,7 @@ def test_a_guard_that_stops_one_after_the_other_leaves_time_to_confirm_or_says_t
     assert tuned.stage.now <= QUIET * 150.0
     assert result.outcome in ("gain", "not-checked")
     if result.outcome == "not-checked":
-        assert "could be checked and then confirmed: try --budget" in result.reason
+        assert "could be checked and then confirmed: try --budget" in conclusion_words(result)
 
 
 @pytest.mark.attack("truth")
@@ -210,7 +214,7 @@ def test_where_there_is_no_time_to_confirm_nothing_is_claimed_and_the_older_plan
     result = tuned.run()
     assert tuned.stage.now <= BUSY * 150.0
     assert result.outcome == "not-checked"
-    assert "--budget" in result.reason
+    assert "--budget" in conclusion_words(result)
     assert result.speedup is None
     assert read_plan(PLAN_PATH) == older
 

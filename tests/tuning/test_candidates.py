@@ -13,6 +13,8 @@ from hasten.inside.techniques.catalog import CATALOG
 from hasten.records.cause import Cause
 from hasten.records.facts import Facts
 from hasten.records.plan import Plan
+from hasten.records.reasons import WhyNot
+from hasten.report.reasons import why_not_words
 from hasten.tuning.candidates import choose, list_for_script, with_remedies_here
 from tests.bench.made_up import facts, loader, optimizer, root
 
@@ -26,7 +28,7 @@ def names(found: Facts, causes: list[Cause], risk: Risk = "close") -> list[str]:
 
 
 def refusals(found: Facts, risk: Risk) -> dict[str, tuple[str, ...]]:
-    return {row.technique: row.reasons for row in choose(found, [], risk)[1]}
+    return {row.technique: tuple(map(why_not_words, row.reasons)) for row in choose(found, [], risk)[1]}
 
 
 def test_what_the_costliest_cause_suggests_comes_first() -> None:
@@ -131,7 +133,7 @@ def test_a_refusal_tells_the_risk_beside_the_other_reasons() -> None:
 def test_what_cannot_be_tried_is_refused_with_its_reason() -> None:
     candidates, refused = choose(facts(), [], "close", {"bf16": "not today"})
     assert "bf16" not in [candidate.technique.name for candidate in candidates]
-    assert {row.technique: row.reasons for row in refused}["bf16"] == ("not today",)
+    assert {row.technique: row.reasons for row in refused}["bf16"] == (WhyNot("said", "not today"),)
 
 
 def test_a_higher_risk_only_adds_candidates() -> None:

@@ -1,33 +1,30 @@
-"""From measurements to a result, and the plan that is written."""
+"""From measurements to a result."""
 
 from __future__ import annotations
 
-import errno
 import math
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hasten.bench.comparing.statistics import interval
-from hasten.errors import OutputLost
-from hasten.plans.files import read_plan
 from hasten.records.cause import Cause
 from hasten.records.plan import BASELINE, Plan
-from hasten.records.sources import SourceDigests
+from hasten.records.reasons import Reason, WhyNot
+from hasten.records.result import Refused, Tried, TuneResult
 from hasten.records.trial import Trial
-from hasten.records.verdict import GuardVerdict, Refused, Tried, TuneResult
-from hasten.scripts.workspace import Workspace, find_script
-from hasten.tuning.conclusion import conclude, save_plan
+from hasten.records.verdict import GuardVerdict
+from hasten.report.conclusion import conclusion_words, looks_words
+from hasten.tuning.conclusion import conclude
 from tests.bench.made_up import facts, step, trial, verdict
 
 PLAN = Plan({"dataset_in_ram": {}, "threads": {"count": 2}})
 CLEAR = [0.5, 0.51, 0.49, 0.5]
 NOISE = [0.9, 1.1, 0.95, 1.02]
-ROW = Tried("bf16", {}, None, BASELINE, False, "no gain found", "live")
+NOT_HERE = Refused("bf16", (WhyNot("said", "no such instructions"),))
+ROW = Tried("bf16", {}, None, BASELINE, False, Reason("no gain"), "live")
 
 
 def concluded(
@@ -59,7 +56,7 @@ def test_a_confirmed_gain_is_claimed_with_its_interval() -> None:
 def test_what_is_within_the_noise_is_no_claim_but_is_told() -> None:
     result = concluded(trial(NOISE, PLAN), verdict())
     assert result.outcome == "no-gain"
-    assert result.reason.startswith(
+    assert conclusion_words(result).startswith(
         "what looked faster was not confirmed in fresh processes: it is within the noise. "
         "Cannot tell under 37%: 4 pairs that"
     )
@@ -73,7 +70,7 @@ def reason_of(ratios: list[float], looks: Sequence[float] = (), **more: Any) -> 
     """Of a tune whose confirmation came out with these ratios, five seconds a pair."""
     seconds = 5.0 * (len(ratios) + len(looks) / 2)
     found = trial(ratios, PLAN, seconds=seconds, looks=tuple(looks), **more)
-    return concluded(found, verdict()).reason
+    return conclusion_words(concluded(found, verdict()))
 
 
 def test_what_would_have_been_found_is_told_with_a_budget_that_finds_less() -> None:
@@ -87,12 +84,12 @@ def test_what_would_have_been_found_is_told_with_a_budget_that_finds_less() -> N
 def test_a_search_that_found_nothing_tells_what_it_could_not_and_a_budget() -> None:
     tried = (row_with([-0.01, 0.0, 0.01]), row_with([-0.06, 0.0, 0.06, 0.0, 0.0, 0.0]))
     result = concluded(tried=tried, search_budget=lambda times: 100 * times)
-    assert result.reason.startswith(
+    assert conclusion_words(result).startswith(
         "nothing that was tried is faster. Cannot tell under 7%: comparisons that"
     )
-    assert " find a gain of 7% four times in five, " in result.reason
-    assert result.reason.endswith("; a search under --budget 400 would find 4%")
-    assert "--budget" not in concluded(tried=tried).reason
+    assert " find a gain of 7% four times in five, " in conclusion_words(result)
+    assert conclusion_words(result).endswith("; a search under --budget 400 would find 4%")
+    assert "--budget" not in conclusion_words(concluded(tried=tried))
 
 
 def test_pairs_that_agree_find_the_least_gain_beyond_what_may_be_unseen() -> None:
@@ -150,7 +147,8 @@ def test_a_gain_too_small_for_any_budget_names_none() -> None:
 def test_a_claim_says_what_processes_alone_have_shown(looks: list[float], words: str, speedup: float) -> None:
     """Slow ones count in what is claimed, not only in whether it is."""
     result = concluded(trial([0.5] * 6, PLAN, looks=tuple(looks)), verdict())
-    assert (result.outcome, result.alone) == ("gain", words)
+    assert result.outcome == "gain"
+    assert (looks_words(result.looks) if result.looks is not None else "") == words
     assert result.speedup is not None
     assert result.speedup.value == pytest.approx(speedup)
     assert result.speedup.low <= result.speedup.value <= result.speedup.high == pytest.approx(2.0)
@@ -168,7 +166,7 @@ def test_a_failed_confirmation_is_no_claim() -> None:
     result = concluded(trial(CLEAR, PLAN, failure="out of memory"), verdict())
     assert result.outcome == "no-gain"
     assert result.plan == BASELINE
-    assert result.reason == "the plan failed in fresh processes: out of memory"
+    assert conclusion_words(result) == "the plan failed in fresh processes: out of memory"
 
 
 @pytest.mark.parametrize(
@@ -183,21 +181,20 @@ def test_without_a_confirmation_the_reason_says_why(
     judged: GuardVerdict | None, tried: tuple[Tried, ...], reason: str
 ) -> None:
     result = concluded(None, judged, tried)
-    assert (result.outcome, result.reason) == ("no-gain", reason)
+    assert (result.outcome, conclusion_words(result)) == ("no-gain", reason)
     assert result.measured is None
 
 
 def test_where_time_ran_out_before_anything_was_tried_that_is_the_reason() -> None:
     result = concluded(None, None, (), untried=["bf16"])
-    assert result.reason == "the budget ended before anything could be tried"
+    assert conclusion_words(result) == "the budget ended before anything could be tried"
 
 
 def test_what_was_not_tried_in_time_is_listed_among_the_refused() -> None:
-    refused = [Refused("bf16", ("no such instructions",))]
-    result = concluded(untried=["threads"], refused=refused)
+    result = concluded(untried=["threads"], refused=[NOT_HERE])
     assert result.refused == (
-        Refused("bf16", ("no such instructions",)),
-        Refused("threads", ("the budget ended before it could be tried",)),
+        NOT_HERE,
+        Refused("threads", (WhyNot("no time"),)),
     )
 
 
@@ -239,71 +236,3 @@ def test_everything_that_was_found_out_is_handed_on() -> None:
     assert result.protection == "overlay"
     assert "Pencil and Paper" in result.machine
     assert result.versions["torch"] == "2.13.0"
-
-
-@pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    monkeypatch.chdir(tmp_path)
-    Path("train.py").write_text("print('training')")
-    made = Workspace(find_script("train.py", ["--epochs", "5"]))
-    made.make()
-    return made
-
-
-def measured(ratios: Sequence[float]) -> TuneResult:
-    made_of = SourceDigests("of the script", {"losses.py": "of the losses"})
-    return replace(concluded(trial(ratios, PLAN), verdict()), sources=made_of)
-
-
-def test_a_gain_is_written_as_a_plan_that_can_be_read_back(workspace: Workspace) -> None:
-    save_plan(workspace, measured(CLEAR))
-    saved = read_plan(workspace.plan_path)
-    assert saved.plan == PLAN
-    assert saved.measured["outcome"] == "gain"
-    assert saved.measured["speedup"] == pytest.approx(2.0, rel=0.01)
-    assert saved.measured["low"] < saved.measured["speedup"] < saved.measured["high"]
-    assert saved.measured["processes"] == 4
-    assert saved.made_for["script"] == "train.py"
-    assert saved.made_for["arguments"] == ["--epochs", "5"]
-    assert saved.made_for["digest"] == "of the script"
-    assert saved.made_for["modules"] == {"losses.py": "of the losses"}
-    assert saved.made_for["torch"] == "2.13.0"
-
-
-def test_a_plan_for_ranks_says_how_many(workspace: Workspace) -> None:
-    save_plan(workspace, replace(measured(CLEAR), nproc=2))
-    assert read_plan(workspace.plan_path).made_for["nproc_per_node"] == 2
-
-
-def test_no_gain_replaces_an_older_plan_by_the_empty_one(workspace: Workspace) -> None:
-    save_plan(workspace, measured(CLEAR))
-    save_plan(workspace, measured(NOISE))
-    saved = read_plan(workspace.plan_path)
-    assert saved.plan == BASELINE
-    assert saved.measured["outcome"] == "no-gain"
-    assert "speedup" not in saved.measured
-
-
-@pytest.mark.attack("together")
-def test_a_plan_whose_folder_was_cleared_away_is_written_all_the_same(workspace: Workspace) -> None:
-    shutil.rmtree(workspace.root)
-    save_plan(workspace, measured(CLEAR))
-    assert read_plan(workspace.plan_path).plan == PLAN
-
-
-@pytest.mark.attack("together")
-@pytest.mark.parametrize(("ratios", "gained"), [(CLEAR, True), (NOISE, False)])
-def test_a_plan_that_cannot_be_written_is_told_as_a_command(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, ratios: Sequence[float], gained: bool
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("hasten.tuning.conclusion.write_plan", full)
-    with pytest.raises(OutputLost) as told:
-        save_plan(workspace, measured(ratios))
-    said, command = str(told.value).partition(". Without it, ")[::2]
-    assert said == f"the plan could not be written to {workspace.plan_path}: the disk is full"
-    assert bool(command) == gained
-    assert not gained or "--use " in command
-    assert not gained or command.endswith(" train.py")

@@ -27,10 +27,13 @@ from hasten.plans.files import read_plan
 from hasten.records.comparison import LossCurve
 from hasten.records.observation import Observation
 from hasten.records.plan import BASELINE, Plan, Value
+from hasten.records.result import TuneResult
 from hasten.records.trial import Trial
-from hasten.records.verdict import Difference, GuardVerdict, Invariants, TuneResult
+from hasten.records.verdict import Difference, GuardVerdict, Invariants
+from hasten.report.conclusion import conclusion_words
 from hasten.report.machine_readable import tune_json
-from hasten.report.progress import Progress
+from hasten.report.progress import Silent
+from hasten.report.reasons import reason_words
 from hasten.scripts.sources import digest_of
 from hasten.scripts.workspace import find_script
 from hasten.tuning import accuracy, budget, pipeline
@@ -171,7 +174,7 @@ def plan_of(*names: str) -> Plan:
 
 def test_a_gain_is_found_guarded_confirmed_and_written(paper: Paper) -> None:
     paper.effects = {"dataset_in_ram": 0.5, "malloc": 0.9}
-    result = tune(request(), Progress())
+    result = tune(request(), Silent())
     found = plan_of("malloc", "dataset_in_ram")
     assert result.outcome == "gain"
     assert result.plan == found
@@ -190,7 +193,7 @@ def test_a_gain_is_found_guarded_confirmed_and_written(paper: Paper) -> None:
 
 def test_the_result_is_json(paper: Paper) -> None:
     paper.effects = {"dataset_in_ram": 0.5}
-    content = json.loads(json.dumps(tune_json(tune(request(), Progress())), allow_nan=False))
+    content = json.loads(json.dumps(tune_json(tune(request(), Silent())), allow_nan=False))
     assert content["outcome"] == "gain"
     assert content["plan"] == {"dataset_in_ram": {}}
     assert content["speedup"]["low"] <= content["speedup"]["value"] <= content["speedup"]["high"]
@@ -198,7 +201,7 @@ def test_the_result_is_json(paper: Paper) -> None:
 
 def test_what_a_step_takes_by_threads_is_told(paper: Paper) -> None:
     paper.effects = {"threads": 1.4}
-    curve = tune(request(), Progress()).threads
+    curve = tune(request(), Silent()).threads
     assert curve is not None
     assert [(point.threads, round(ratio.value, 2)) for point, ratio in curve.measured] == [
         *((1, 1.4), (2, 1.4), (4, 1.0)),
@@ -214,7 +217,7 @@ def test_a_point_that_the_search_leaves_out_is_measured_where_time_is_left(
     monkeypatch.setattr(pipeline, "this_machine", lambda: machine(logical_cpus=8, physical_cores=8))
     paper.watched = observation(threads=8)
     paper.effects = {"threads": 1.4, "bf16": 0.5}
-    result = tune(request(), Progress())
+    result = tune(request(), Silent())
     assert {row.settings["count"] for row in result.tried if row.technique == "threads"} == {4, 1}
     assert result.threads is not None
     assert [point.threads for point in result.threads.points] == [1, 2, 4, 8]
@@ -224,15 +227,15 @@ def test_a_point_that_the_search_leaves_out_is_measured_where_time_is_left(
 def test_the_order_follows_the_causes(paper: Paper) -> None:
     shares = {"optimizer": 0.9, "forward": 0.1}
     paper.watched = observation(steps=tuple(step(shares=shares) for _ in range(30)))
-    result = tune(request(), Progress())
+    result = tune(request(), Silent())
     assert result.causes[0].name == "optimizer"
     assert result.tried[0].technique == "fused_optimizer"
 
 
 def test_without_a_winner_there_is_nothing_to_confirm(paper: Paper) -> None:
-    result = tune(request(), Progress())
+    result = tune(request(), Silent())
     assert result.outcome == "no-gain"
-    assert result.reason.startswith("nothing that was tried is faster. Cannot tell under 2%: ")
+    assert conclusion_words(result).startswith("nothing that was tried is faster. Cannot tell under 2%: ")
     assert not paper.guarded
     assert not paper.confirmed
     assert read_plan(PLAN_PATH).plan == BASELINE
@@ -247,9 +250,9 @@ def test_what_is_not_confirmed_is_not_claimed(paper: Paper, monkeypatch: pytest.
         return ScriptedBench({}).compare(BASELINE, plan, 0.0)
 
     monkeypatch.setattr(PaperBench, "confirm", confirm)
-    result = tune(request(), Progress())
+    result = tune(request(), Silent())
     assert result.outcome == "no-gain"
-    assert "within the noise" in result.reason
+    assert "within the noise" in conclusion_words(result)
     assert result.speedup is None
     assert read_plan(PLAN_PATH).plan == BASELINE
 
@@ -261,13 +264,15 @@ EFFECTS = {"dataset_in_ram": 0.5, "bf16": 0.7, "malloc": 0.9}
 def test_what_departs_by_itself_goes_and_nothing_else(paper: Paper, culprit: str) -> None:
     paper.effects = EFFECTS
     paper.allowed = lambda plan: culprit not in plan.techniques
-    result = tune(request(), Progress())
+    result = tune(request(), Silent())
     assert set(result.plan.techniques) == EFFECTS.keys() - {culprit}
     assert [plan for plan, *_ in paper.guarded][1:] == [result.plan]
     assert [plan for plan, _ in paper.confirmed] == [result.plan]
     (row,) = [row for row in result.tried if row.method == "guard"]
     assert (row.technique, row.kept) == (culprit, False)
-    assert row.reason.startswith("the guard stopped it: the loss departs from the baseline's by 50.00%")
+    assert reason_words(row.reason).startswith(
+        "the guard stopped it: the loss departs from the baseline's by 50.00%"
+    )
 
 
 @pytest.mark.parametrize(
@@ -285,7 +290,7 @@ def test_where_all_hold_alone_one_of_those_goes_that_change_a_loss(
     paper.effects = {"dataset_in_ram": 0.5, "bf16": 0.7}
     paper.allowed = lambda plan: len(plan.techniques) < 2
     paper.alone, paper.untouched = alone, untouched
-    result = tune(request(), Progress())
+    result = tune(request(), Silent())
     (row,) = [row for row in result.tried if row.method == "guard"]
     assert row.technique == goes
     assert len(result.plan.techniques) == 1
@@ -297,7 +302,7 @@ def test_a_plan_that_draws_otherwise_is_judged_as_such_where_that_may_be(
 ) -> None:
     paper.effects = {"fused_optimizer": 0.5}
     paper.draws_otherwise = True
-    result = tune(request(risk=risk), Progress())
+    result = tune(request(risk=risk), Silent())
     assert [draws for _, draws, *_ in paper.guarded] == judged
     assert (result.outcome == "gain") == (risk == "close")
 
@@ -305,8 +310,8 @@ def test_a_plan_that_draws_otherwise_is_judged_as_such_where_that_may_be(
 def test_where_the_guard_stops_everything_nothing_is_confirmed(paper: Paper) -> None:
     paper.effects = {"dataset_in_ram": 0.5, "bf16": 0.7}
     paper.allowed = lambda plan: False
-    result = tune(request(), Progress())
-    assert (result.outcome, result.reason) == ("no-gain", "what was faster did not hold accuracy")
+    result = tune(request(), Silent())
+    assert (result.outcome, conclusion_words(result)) == ("no-gain", "what was faster did not hold accuracy")
     assert result.guard is not None
     assert not result.guard.passed
     assert paper.confirmed == []
@@ -327,7 +332,7 @@ def test_the_guard_is_told_what_the_plan_may_do(
 ) -> None:
     paper.effects = {kept: 0.5}
     paper.watched = observation(roots=(root(dropout=dropout),))
-    tune(request(seed=7), Progress())
+    tune(request(seed=7), Silent())
     ((plan, *told, steps),) = paper.guarded
     assert plan == plan_of(kept)
     assert told == [draws, precision, 7]
@@ -336,7 +341,7 @@ def test_the_guard_is_told_what_the_plan_may_do(
 
 def test_the_risk_bounds_what_is_tried(paper: Paper) -> None:
     paper.effects = {"bf16": 0.1}
-    result = tune(request(risk="exact"), Progress())
+    result = tune(request(risk="exact"), Silent())
     assert result.outcome == "no-gain"
     assert "bf16" not in {row.technique for row in result.tried}
     assert "bf16" in {row.technique for row in result.refused}
@@ -347,7 +352,7 @@ BATCHES: dict[str, Value] = {"factor": 2, "rate": "linear"}
 
 def test_what_changes_the_training_is_tried_only_where_that_was_asked_for(paper: Paper) -> None:
     paper.effects = {"batch_size": 0.5, "prune": 0.5}
-    result = tune(request(risk="close"), Progress())
+    result = tune(request(risk="close"), Silent())
     assert {"batch_size", "prune"} <= {row.technique for row in result.refused}
     assert result.outcome == "no-gain"
     assert paper.seen_changing == []
@@ -355,21 +360,21 @@ def test_what_changes_the_training_is_tried_only_where_that_was_asked_for(paper:
 
 def test_what_changes_the_training_is_guarded_apart_and_said_not_to_be_judged(paper: Paper) -> None:
     paper.effects = {"dataset_in_ram": 0.5, "batch_size": 0.5}
-    result = tune(request(risk="training", budget=300.0), Progress())
+    result = tune(request(risk="training", budget=300.0), Silent())
     whole = plan_of("dataset_in_ram").adding("batch_size", BATCHES)
     assert result.plan == whole
     assert [plan for plan, *_ in paper.guarded] == [plan_of("dataset_in_ram")]
     assert paper.seen_changing == [(whole, ["batch_size"])]
     assert result.guard is not None
     assert result.guard.changes == ("batch_size",)
-    assert result.reason.endswith("was not judged: hasten verify does that")
+    assert conclusion_words(result).endswith("was not judged: hasten verify does that")
     assert "hasten verify" in read_plan(PLAN_PATH).measured["quality"]
 
 
 def test_what_breaks_the_training_goes_and_the_rest_keeps_its_verdict(paper: Paper) -> None:
     paper.effects = {"dataset_in_ram": 0.5, "batch_size": 0.5}
     paper.allowed = lambda plan: "batch_size" not in plan.techniques
-    result = tune(request(risk="training", budget=300.0), Progress())
+    result = tune(request(risk="training", budget=300.0), Silent())
     assert result.plan == plan_of("dataset_in_ram")
     assert result.guard is not None
     assert (result.guard.passed, result.guard.changes) == (True, ())
@@ -381,8 +386,8 @@ def test_what_breaks_the_training_goes_and_the_rest_keeps_its_verdict(paper: Pap
 def test_where_nothing_else_is_left_the_verdict_is_that_of_what_went(paper: Paper) -> None:
     paper.effects = {"batch_size": 0.5}
     paper.allowed = lambda plan: False
-    result = tune(request(risk="training", budget=300.0), Progress())
-    assert (result.outcome, result.reason) == ("no-gain", "what was faster did not hold accuracy")
+    result = tune(request(risk="training", budget=300.0), Silent())
+    assert (result.outcome, conclusion_words(result)) == ("no-gain", "what was faster did not hold accuracy")
     assert paper.guarded == []
     assert paper.confirmed == []
 
@@ -392,13 +397,13 @@ def test_pairs_are_fixed_by_the_time_that_is_left(
     paper: Paper, pair_seconds: float | None, pairs: int
 ) -> None:
     paper.effects, paper.pair_seconds = {"dataset_in_ram": 0.5}, pair_seconds
-    tune(request(budget=150.0), Progress())
+    tune(request(budget=150.0), Silent())
     assert [effort.pairs for _, effort in paper.confirmed] == [pairs]
 
 
 def test_the_search_leaves_what_guard_and_confirmation_need(paper: Paper) -> None:
     paper.pair_seconds = None
-    tune(request(budget=150.0), Progress())
+    tune(request(budget=150.0), Silent())
     costs = Costs.estimate(paper.watched, PaperBench(paper).steps_needed, 150.0)
     assert costs.reserve > 20
     assert max(paper.granted) == pytest.approx(150.0 - costs.reserve, abs=3.0)
@@ -412,21 +417,21 @@ def slow(paper: Paper) -> None:
 def test_a_script_too_slow_for_the_budget_is_refused_with_one_that_would_do(paper: Paper) -> None:
     slow(paper)
     with pytest.raises(Refusal, match=r"a step of train.py takes 3 s.*the budget is 150 s: try") as refusal:
-        tune(request(budget=150.0), Progress())
+        tune(request(budget=150.0), Silent())
     assert journal() == (["failed"], [])
     assert not PLAN_PATH.exists()
     advice = re.search(r"--budget (\d+)", str(refusal.value))
     assert advice is not None
-    assert tune(request(budget=float(advice[1])), Progress()).outcome == "gain"
+    assert tune(request(budget=float(advice[1])), Silent()).outcome == "gain"
     assert journal()[0] == ["failed", "finished"]
 
 
 def test_a_script_that_fails_leaves_the_older_plan_alone(paper: Paper) -> None:
     paper.effects = {"dataset_in_ram": 0.5}
-    tune(request(), Progress())
+    tune(request(), Silent())
     paper.failure = ScriptError("train.py raised an error of its own")
     with pytest.raises(ScriptError):
-        tune(request(), Progress())
+        tune(request(), Silent())
     assert journal()[0] == ["finished", "failed"]
     assert read_plan(PLAN_PATH).plan == plan_of("dataset_in_ram")
 
@@ -436,7 +441,7 @@ def test_a_script_that_fails_leaves_the_older_plan_alone(paper: Paper) -> None:
 @pytest.mark.parametrize("why_not", ["killed", "ended", "script"])
 def test_what_may_be_chance_is_checked_once_more(paper: Paper, why_not: str) -> None:
     paper.effects, paper.unseen = {"dataset_in_ram": 0.5, "bf16": 0.7}, [unchecked(why_not)]
-    result = tune(request(), Progress())
+    result = tune(request(), Silent())
     assert result.outcome == "gain"
     assert len(paper.guarded) == 2
     assert paper.guarded[0] == paper.guarded[1]
@@ -454,14 +459,14 @@ def test_what_could_not_be_checked_is_not_claimed_and_nothing_is_blamed(
 ) -> None:
     """No technique is dropped for it, nothing is confirmed, and the older plan stays as it is."""
     paper.effects = {"dataset_in_ram": 0.5}
-    tune(request(), Progress())
+    tune(request(), Silent())
     older = PLAN_PATH.read_text()
     paper.guarded, paper.confirmed = [], []
     paper.effects, paper.unseen = {"bf16": 0.5, "malloc": 0.9}, [unchecked(why_not)] * 5
-    result = tune(request(), Progress())
+    result = tune(request(), Silent())
     assert result.outcome == "not-checked"
     what = "single steps could not be compared: " if why_not == "state" else ""
-    assert result.reason == f"accuracy could not be checked: {what}the script's process was killed"
+    assert conclusion_words(result) == f"accuracy could not be checked: {what}the script's process was killed"
     assert (result.plan, result.speedup, result.ratio) == (BASELINE, None, None)
     assert len(paper.guarded) == times
     assert paper.confirmed == []
@@ -476,11 +481,11 @@ def test_a_technique_that_says_itself_that_it_does_not_apply_goes(paper: Paper) 
     """It, and not the riskiest."""
     paper.effects = {"dataset_in_ram": 0.5, "bf16": 0.7, "malloc": 0.9}
     paper.unseen = [unchecked("refused", "malloc: not here", refused="malloc")]
-    result = tune(request(), Progress())
+    result = tune(request(), Silent())
     assert result.plan == plan_of("dataset_in_ram").adding("bf16", {})
     (row,) = [row for row in result.tried if row.method == "guard"]
     assert (row.technique, row.kept) == ("malloc", False)
-    assert row.reason == "it did not apply where accuracy was checked: malloc: not here"
+    assert reason_words(row.reason) == "it did not apply where accuracy was checked: malloc: not here"
 
 
 @pytest.mark.attack("truth")
@@ -490,19 +495,19 @@ def test_what_changes_the_training_and_could_not_be_checked_leaves_the_rest_its_
 ) -> None:
     paper.effects = {"dataset_in_ram": 0.5, "batch_size": 0.5}
     monkeypatch.setattr(accuracy, "guard_change", lambda *_: unchecked(why_not, "out of memory"))
-    result = tune(request(risk="training", budget=300.0), Progress())
+    result = tune(request(risk="training", budget=300.0), Silent())
     assert (result.outcome, result.plan) == ("gain", plan_of("dataset_in_ram"))
     assert result.guard is not None
     assert (result.guard.accuracy, result.guard.changes) == ("held", ())
     (row,) = [row for row in result.tried if row.method == "guard"]
     assert (row.technique, row.kept) == ("batch_size", False)
-    assert row.reason == "whether the training holds could not be checked: out of memory"
+    assert reason_words(row.reason) == "whether the training holds could not be checked: out of memory"
 
 
 @pytest.mark.attack("truth")
 def test_where_only_what_changes_the_training_is_left_and_unchecked_nothing_is_claimed(paper: Paper) -> None:
     paper.effects, paper.unseen = {"batch_size": 0.5}, [unchecked("killed")] * 2
-    result = tune(request(risk="training", budget=300.0), Progress())
+    result = tune(request(risk="training", budget=300.0), Silent())
     assert (result.outcome, result.plan, paper.confirmed) == ("not-checked", BASELINE, [])
     assert not PLAN_PATH.exists()
 
@@ -535,7 +540,7 @@ def test_a_script_edited_meanwhile_is_not_certified(
 ) -> None:
     """Nothing is claimed, in whatever part it happened, and the older plan stays."""
     paper.effects = {"dataset_in_ram": 0.5}
-    tune(request(), Progress())
+    tune(request(), Silent())
     older = PLAN_PATH.read_text()
     paper.effects = {"malloc": 0.5}
     owners: dict[str, Any] = {"observe": pipeline, "guard": accuracy}
@@ -550,7 +555,7 @@ def test_a_script_edited_meanwhile_is_not_certified(
     with pytest.raises(
         Refusal, match=rf"^{name} changed while .* was tuned: nothing is claimed; start again"
     ):
-        tune(request(), Progress())
+        tune(request(), Silent())
     assert PLAN_PATH.read_text() == older
     assert journal()[0] == ["finished", "failed"]
 
@@ -565,7 +570,7 @@ def test_a_script_that_fails_because_it_was_edited_is_told_as_edited(
 
     monkeypatch.setattr(pipeline, "observe", observe)
     with pytest.raises(Refusal, match=r"^train\.py changed while it was tuned"):
-        tune(request(), Progress())
+        tune(request(), Silent())
     assert not PLAN_PATH.exists()
 
 
@@ -573,7 +578,7 @@ def test_a_script_that_fails_because_it_was_edited_is_told_as_edited(
 @pytest.mark.usefixtures("importing")
 def test_the_plan_tells_what_it_was_measured_with(paper: Paper) -> None:
     paper.effects = {"dataset_in_ram": 0.5}
-    result = tune(request(), Progress())
+    result = tune(request(), Silent())
     made_for = read_plan(PLAN_PATH).made_for
     assert (made_for["digest"], made_for["modules"]) == (
         digest_of("train.py"),
@@ -585,19 +590,19 @@ def test_the_plan_tells_what_it_was_measured_with(paper: Paper) -> None:
 def test_an_interruption_is_told_in_the_journal(paper: Paper) -> None:
     paper.failure = KeyboardInterrupt()  # type: ignore[assignment]
     with pytest.raises(KeyboardInterrupt):
-        tune(request(), Progress())
+        tune(request(), Silent())
     assert journal()[0] == ["interrupted"]
 
 
 def test_a_busy_machine_is_a_warning_in_the_result(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "before_tuning", lambda *_: ["others are busy"])
-    assert tune(request(), Progress()).warnings == ("others are busy",)
+    assert tune(request(), Silent()).warnings == ("others are busy",)
 
 
 def test_progress_is_told_of_every_part(paper: Paper) -> None:
     said: list[str] = []
 
-    class Noting(Progress):
+    class Noting(Silent):
         def stage(self, text: str) -> None:
             said.append(text)
 
@@ -655,14 +660,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def tune_real(folder: Path, batches: str) -> TuneResult:
     write_script(folder, REAL.format(batches=batches))
-    return tune(request(budget=400.0, risk="exact"), Progress())
+    return tune(request(budget=400.0, risk="exact"), Silent())
 
 
 @needs_linux
 def test_a_training_that_waits_for_its_data_is_made_faster(folder: Path) -> None:
     """Each sample takes a millisecond to make and nothing to keep, so the outcome is certain."""
     result = tune_real(folder, SLOW_DATA)
-    assert result.outcome == "gain", result.reason
+    assert result.outcome == "gain", conclusion_words(result)
     assert result.plan in [plan_of(*names) for names in IN_MEMORY]
     assert result.causes[0].name == "input"
     assert result.guard is not None
@@ -683,7 +688,7 @@ def test_a_training_that_waits_for_its_data_is_made_faster(folder: Path) -> None
 @needs_linux
 def test_where_no_technique_applies_there_is_no_gain(folder: Path) -> None:
     result = tune_real(folder, NO_LOADER)
-    assert (result.outcome, result.reason) == ("no-gain", "no technique applies here")
+    assert (result.outcome, conclusion_words(result)) == ("no-gain", "no technique applies here")
     assert {row.technique for row in result.refused} == set(CATALOG)
     assert result.tried == ()
     assert read_plan(PLAN_PATH).plan == BASELINE

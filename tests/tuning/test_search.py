@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from hasten.bench.base import Bench
 from hasten.bench.fake import ScriptedBench
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.reasons import WhyNot
+from hasten.records.result import Refused, Tried
 from hasten.records.trial import Proof, Trial
-from hasten.records.verdict import Refused, Tried
+from hasten.report.reasons import reason_words
 from hasten.tuning.budget import Deadline
 from hasten.tuning.candidate import Candidate
 from hasten.tuning.search import Search
@@ -29,7 +31,7 @@ def plan_of(*names: str) -> Plan:
 
 
 def rows(search: Search) -> list[tuple[str, bool, str]]:
-    return [(row.technique, row.kept, row.reason) for row in search.tried]
+    return [(row.technique, row.kept, reason_words(row.reason)) for row in search.tried]
 
 
 def test_what_wins_is_kept_and_what_does_not_is_dropped() -> None:
@@ -70,7 +72,7 @@ def test_what_cannot_pay_before_the_script_ends_is_not_kept(steps: int, kept: bo
     bench.script_steps = steps
     search = search_over(bench)
     assert ("fast" in search.run([candidate("fast")]).techniques) is kept
-    assert search.tried[0].reason.endswith("and the script ends after 999") is not kept
+    assert reason_words(search.tried[0].reason).endswith("and the script ends after 999") is not kept
 
 
 def test_a_row_says_what_a_proof_remarks() -> None:
@@ -78,7 +80,7 @@ def test_a_row_says_what_a_proof_remarks() -> None:
     bench.proofs = (Proof("fast", True, "", "2 graph breaks"), Proof("other", True, ""))
     search = search_over(bench)
     search.run([candidate("fast")])
-    assert search.tried[0].reason.endswith("pays after 1000 steps; 2 graph breaks")
+    assert reason_words(search.tried[0].reason).endswith("pays after 1000 steps; 2 graph breaks")
 
 
 def test_each_is_tried_beside_what_was_kept_before() -> None:
@@ -235,7 +237,7 @@ def test_what_is_to_be_tried_beside_it_comes_and_is_judged_with_it() -> None:
         (plan_of("workers"), plan_of("threads", "workers")),
         (plan_of("threads"), plan_of("threads", "workers")),
     ]
-    assert search.tried[0].reason == "a gain, with threads"
+    assert reason_words(search.tried[0].reason) == "a gain, with threads"
 
 
 def test_what_is_tried_with_it_and_does_not_help_is_let_go() -> None:
@@ -260,8 +262,8 @@ def test_a_comparison_that_cannot_tell_changes_nothing(beside_b: float) -> None:
     both = frozenset({"a", "b"})
     search = search_over(NoisyAtTheEnd({"a": 0.9, "b": 0.5}, together={both: 0.5 * beside_b}))
     assert search.run([candidate("a"), candidate("b")]) == plan_of("a", "b")
-    assert search.tried[-1].reason.startswith("no gain found (cannot tell under ")
-    assert search.tried[-1].reason.endswith("that changes nothing, kept")
+    assert reason_words(search.tried[-1].reason).startswith("no gain found (cannot tell under ")
+    assert reason_words(search.tried[-1].reason).endswith("that changes nothing, kept")
 
 
 @pytest.mark.attack("truth")
@@ -307,7 +309,9 @@ def test_without_a_gain_together_none_is_tried_singly() -> None:
     ]
     row = search.tried[1]
     assert (row.technique, row.together, row.kept) == ("environment", plan_of("a", "b", "c"), False)
-    assert row.reason == "no gain found together (cannot tell under 2%), so none singly: a, b, c"
+    assert (
+        reason_words(row.reason) == "no gain found together (cannot tell under 2%), so none singly: a, b, c"
+    )
     assert search.untried == []
 
 
@@ -343,7 +347,7 @@ def test_where_the_whole_is_slower_each_is_tried_singly() -> None:
     bench = ScriptedBench({"a": 0.8, "b": 1.5})
     search = search_over(bench)
     assert search.run(together("a", "b")) == plan_of("a")
-    assert [row.reason for row in search.tried[:3]] == [
+    assert [reason_words(row.reason) for row in search.tried[:3]] == [
         "slower together, so each singly: a, b",
         "a gain",
         "slower",
@@ -400,7 +404,7 @@ def test_what_the_budget_does_not_let_be_judged_stays_and_it_is_said() -> None:
     assert search.run(together("a", "b", "c")) == plan_of("a", "b", "c")
     assert [row.technique for row in search.tried] == ["environment", "a"]
     assert [row.technique for row in search.left_out] == ["b", "c"]
-    assert "before it could be judged in combination with the others" in search.left_out[0].reasons[0]
+    assert search.left_out[0].reasons == (WhyNot("no time in combination"),)
 
 
 def test_without_any_budget_left_they_are_untried() -> None:
@@ -450,7 +454,7 @@ def test_other_settings_of_what_steadies_are_tried_at_the_end(
     search = search_over(bench)
     plan = search.run([MALLOC])
     assert plan == (BASELINE if kept is None else Plan({"malloc": kept}))
-    assert search.tried[-1].reason == last
+    assert reason_words(search.tried[-1].reason) == last
     assert [row.settings for row in search.tried] == [{}, {"kind": "second"}, {"kind": "third"}]
 
 
@@ -459,7 +463,7 @@ def test_settings_that_the_budget_does_not_reach_are_said() -> None:
     search = search_over(bench, Deadline(15.0, clock=lambda: bench.now))
     assert search.run([MALLOC]) == plan_of("malloc")
     assert search.left_out == [
-        Refused("malloc", ("the budget ended before kind=second or kind=third could be tried",))
+        Refused("malloc", (WhyNot("no time", untried=({"kind": "second"}, {"kind": "third"})),))
     ]
 
 

@@ -10,11 +10,11 @@ from hasten.bench.fake import ScriptedBench
 from hasten.records.curve import ThreadCurve
 from hasten.records.facts import Facts
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.reasons import Reason
+from hasten.records.result import Tried
 from hasten.records.trial import Ratio, Trial
-from hasten.records.verdict import Tried
 from hasten.tuning.budget import Deadline
 from hasten.tuning.thread_curve import (
-    NO_TIME,
     complete,
     counts,
     curve_of,
@@ -23,6 +23,7 @@ from tests.bench.made_up import facts, machine, root
 from tests.machine.topologies import recorded
 
 BF16 = Plan({"bf16": {}})
+WHY = Reason("failed", failure="a reason")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_hardware_threads_beyond_the_quota_are_none_of_it() -> None:
 
 def row(count: int, ratio: float | None, against: Plan = BF16, **more: Any) -> Tried:
     measured = None if ratio is None else Ratio(ratio, ratio - 0.1, ratio + 0.1, 4, "pairs")
-    return Tried("threads", {"count": count}, measured, against, False, "a reason", "pairs", **more)
+    return Tried("threads", {"count": count}, measured, against, False, WHY, "pairs", **more)
 
 
 def eight_cores(threads: int = 8) -> Facts:
@@ -59,7 +60,7 @@ def drawn(curve: ThreadCurve | None) -> list[tuple[int, float | None]]:
 
 def test_the_searchs_comparisons_are_points_and_the_usual_number_is_one() -> None:
     tried = [
-        Tried("bf16", {}, None, BASELINE, True, "a gain", "live"),
+        Tried("bf16", {}, None, BASELINE, True, Reason("gain"), "live"),
         row(4, 1.2, against_seconds=0.02),
         row(1, 3.0, against_seconds=0.03),
     ]
@@ -68,7 +69,7 @@ def test_the_searchs_comparisons_are_points_and_the_usual_number_is_one() -> Non
     assert curve is not None
     assert (curve.usual, curve.together_with, curve.usual_seconds) == (8, BF16, 0.025)
     assert [point.threads for point in curve.points if point.hyperthreads] == [16]
-    assert {point.missing for point in curve.missing} == {NO_TIME}
+    assert {point.failed for point in curve.missing} == {None}
 
 
 def test_what_was_measured_beside_another_plan_is_no_point_of_it() -> None:
@@ -86,8 +87,8 @@ def test_what_was_measured_beside_another_plan_is_no_point_of_it() -> None:
 def test_a_number_that_failed_says_why() -> None:
     curve = curve_of(eight_cores(), [row(4, 1.2), row(2, None)], BF16)
     assert curve is not None
-    assert [(point.threads, point.missing) for point in curve.missing] == [
-        *((1, NO_TIME), (2, "a reason"), (16, NO_TIME)),
+    assert [(point.threads, point.failed) for point in curve.missing] == [
+        *((1, None), (2, WHY), (16, None)),
     ]
 
 
@@ -160,10 +161,10 @@ def test_what_the_budget_does_not_allow_stays_missing() -> None:
     bench = Timed(takes=5.0)
     found = completed(bench, left=11.0)
     assert asked(bench) == [16, 2]  # a third would not fit, by what the others took
-    assert [(point.threads, point.missing) for point in found.missing] == [(1, NO_TIME)]
+    assert [(point.threads, point.failed) for point in found.missing] == [(1, None)]
     assert len(completed(Timed(takes=5.0), left=11.0, seconds=20.0).missing) == 3
 
 
 def test_a_comparison_that_fails_is_a_point_that_is_missing() -> None:
     found = completed(Timed(takes=1.0, failures={"threads": "it hung"}), left=100.0)
-    assert {point.missing for point in found.missing} == {"it hung"}
+    assert {point.failed for point in found.missing} == {Reason("failed", failure="it hung")}

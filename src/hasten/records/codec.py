@@ -6,7 +6,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 R = TypeVar("R")
 _PLAIN = frozenset((str, int, float, bool, type(None)))
@@ -71,7 +71,7 @@ def _decode(kind: Any, data: Any) -> Any:
         if args and args[-1] is Ellipsis:
             return tuple(_decode(args[0], item) for item in data)
         return tuple(_decode(arg, item) for arg, item in zip(args, data, strict=True))
-    if origin is not None and issubclass(origin, Mapping):
+    if origin is not None and origin is not Literal and issubclass(origin, Mapping):
         return {key: _decode(args[1], item) for key, item in data.items()}
     if kind is float:
         return float(data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .plan import Plan
+from .reasons import Reason
 from .trial import Ratio
 
 
@@ -15,7 +16,7 @@ class ThreadPoint:
     threads: int
     ratio: Ratio | None = None  # None: not measured
     hyperthreads: bool = False  # more threads than cores
-    missing: str = ""  # why it was not measured
+    failed: Reason | None = None  # why it was not measured, where there was time
 
 
 @dataclass(frozen=True)

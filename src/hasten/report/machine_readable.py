@@ -11,15 +11,19 @@ from typing import Any
 
 from ..errors import UsageError
 from ..records.codec import to_json
+from ..records.conclusion import Conclusion
 from ..records.curve import ThreadCurve
 from ..records.observation import Observation
 from ..records.phases import median_phases, samples_per_step, step_seconds
 from ..records.plan import BASELINE
 from ..records.quality import QualityVerdict
+from ..records.result import TuneResult
 from ..records.trial import Ratio
-from ..records.verdict import GuardVerdict, TuneResult
+from ..records.verdict import GuardVerdict
+from .conclusion import conclusion_words
 from .console import Outlet
 from .guard import reasons
+from .reasons import missing_words, reason_words, why_not_words
 from .words import step_words
 
 
@@ -29,7 +33,7 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
     """
     return {
         "outcome": result.outcome,
-        "reason": result.reason,
+        "reason": conclusion_words(result),
         "speedup": _claim(result.speedup),
         "ratio": _claim(result.ratio),
         "measured": _interval(result.measured),
@@ -47,14 +51,17 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
                 "ratio": _interval(row.ratio),
                 "against": row.against.to_json(),
                 "kept": row.kept,
-                "reason": row.reason,
+                "reason": reason_words(row.reason),
                 "method": row.method,
                 "setup_seconds": row.setup_seconds,
                 **({"together": row.together.to_json()} if row.together else {}),
             }
             for row in result.tried
         ],
-        "refused": [{"technique": row.technique, "reasons": list(row.reasons)} for row in result.refused],
+        "refused": [
+            {"technique": row.technique, "reasons": list(map(why_not_words, row.reasons))}
+            for row in result.refused
+        ],
         "threads": _curve(result.threads),
         "causes": to_json(result.causes),
         "guard": guard_json(result.guard) if result.guard is not None else None,
@@ -99,7 +106,7 @@ def _curve(curve: ThreadCurve | None) -> dict[str, Any] | None:
                 "threads": point.threads,
                 "ratio": _interval(point.ratio),
                 "hyperthreads": point.hyperthreads,
-                "missing": point.missing,
+                "missing": missing_words(point),
             }
             for point in curve.points
         ],
@@ -108,7 +115,7 @@ def _curve(curve: ThreadCurve | None) -> dict[str, Any] | None:
 
 def refusal_json(reason: str) -> dict[str, Any]:
     """The same keys where nothing was measured."""
-    return tune_json(TuneResult("refused", reason, BASELINE))
+    return tune_json(TuneResult("refused", Conclusion("refused", reason), BASELINE))
 
 
 def profile_json(observation: Observation, nproc: int | None = None) -> dict[str, Any]:

@@ -10,43 +10,46 @@ from typing import TextIO
 from ..records.cause import Cause
 from ..records.observation import Observation
 from ..records.plan import Plan
-from ..records.verdict import Tried
+from ..records.result import Tried
 from ..saying import say
 from .console import open_console
+from .reasons import reason_words
 from .words import ratio_words, with_words
 
 _COUNTABLE = 1e7  # seconds: what is more is not counted down
 
 
-class Progress:
-    """Says nothing: the null object, and the contract of the others."""
+class Silent:
+    """Says nothing: the null object, and what the others are made from. Each method is one of
+    ``tuning.progress.Progress``.
+    """
 
     def begin(self) -> None:
-        """The budget begins."""
+        pass
 
     def stage(self, text: str) -> None:
-        """A new part of the work begins."""
+        pass
 
     def remark(self, text: str) -> None:
-        """Something happens while a part of the work goes on; told once in each part."""
+        pass
 
     def observed(self, observation: Observation, causes: Sequence[Cause]) -> None:
-        """The script was watched."""
+        pass
 
     def trying(self, technique: str, against: Plan) -> None:
-        """A comparison begins."""
+        pass
 
     def tried(self, row: Tried) -> None:
-        """A comparison ended."""
+        pass
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Silent:
         return self
 
     def __exit__(self, *_: object) -> None:
         pass
 
 
-class Lines(Progress):
+class Lines(Silent):
     """Plain lines, each with the seconds left of the budget."""
 
     def __init__(self, budget: float, stream: TextIO | None = None) -> None:
@@ -88,7 +91,7 @@ class Lines(Progress):
             self._best = self._before[1] / row.ratio.value
         measured = f" {ratio_words(row.ratio)}:" if row.ratio is not None else ""
         best = f" (best so far about {self._best:.2f} times faster)" if self._best > 1 else ""
-        self._done(f"{row.technique}:{measured} {row.reason}{best}")
+        self._done(f"{row.technique}:{measured} {reason_words(row.reason)}{best}")
 
     def left(self) -> float:
         """Seconds of the budget that are left."""
@@ -141,8 +144,8 @@ def left_words(seconds: float) -> str:
     return f"{seconds:3.0f}" if seconds < _COUNTABLE else f"{seconds:.1e}"
 
 
-def progress_for(budget: float, quiet: bool) -> Progress:
+def progress_for(budget: float, quiet: bool) -> Silent:
     """The display that suits where standard error goes."""
     if quiet:
-        return Progress()
+        return Silent()
     return Terminal(budget) if sys.stderr.isatty() else Lines(budget)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ..records.quality import Point, QualityVerdict, Reached, WholeRun
 from ..records.trial import Ratio
-from .words import ratio_words, seconds_words, technique_words
+from ..units import seconds_words
+from .words import ratio_words, technique_words
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,8 +9,11 @@ from ..records.cause import Cause
 from ..records.comparison import SingleSteps
 from ..records.observation import Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
-from ..records.verdict import TuneResult
+from ..records.result import TuneResult
+from ..units import seconds_words
+from .conclusion import conclusion_words, looks_words
 from .guard import advice, reasons
+from .reasons import reason_words, why_not_words
 from .threads import thread_lines
 from .words import (
     gpu_memory_words,
@@ -19,7 +22,6 @@ from .words import (
     percent_words,
     rate_words,
     ratio_words,
-    seconds_words,
     step_words,
     technique_words,
     tried_words,
@@ -51,7 +53,7 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
     if result.refused:
         console.print("\nNot tried:")
         for refused in result.refused:
-            console.print(f"  {refused.technique}: {'; '.join(refused.reasons)}")
+            console.print(f"  {refused.technique}: {'; '.join(map(why_not_words, refused.reasons))}")
     console.print()
     console.print(_verdict(result), style="bold")
     for line in _details(result):
@@ -79,21 +81,21 @@ def _tried_table(result: TuneResult) -> Table:
             ratio_words(row.ratio),
             measured_words(row.ratio),
             with_words(row.against.without(row.technique)),
-            f"kept: {row.reason}" if row.kept else row.reason,
+            f"{'kept: ' if row.kept else ''}{reason_words(row.reason)}",
         )
     return table
 
 
 def _verdict(result: TuneResult) -> str:
     if result.outcome == "not-checked":
-        return f"Nothing is claimed: {result.reason}."
+        return f"Nothing is claimed: {conclusion_words(result)}."
     if result.speedup is None:
-        return f"No gain found: {result.reason}."
+        return f"No gain found: {conclusion_words(result)}."
     speedup = result.speedup
-    alone = f"; {result.alone}" if result.alone else ""
+    looks = f"; {looks_words(result.looks)}" if result.looks is not None else ""
     return (
         f"The whole plan trains {speedup.value:.2f} times faster "
-        f"({speedup.low:.2f} to {speedup.high:.2f}, {speedup.count} pairs of fresh processes{alone})."
+        f"({speedup.low:.2f} to {speedup.high:.2f}, {speedup.count} pairs of fresh processes{looks})."
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from ..records.curve import ThreadCurve, ThreadPoint
-from .words import seconds_words, with_words
+from ..records.curve import ThreadCurve
+from ..units import seconds_words
+from .reasons import missing_words
+from .words import with_words
 
 _WIDTH = 40  # characters of the longest bar
 
@@ -40,14 +42,10 @@ def _bars(curve: ThreadCurve) -> Iterator[str]:
 
 
 def _missing(curve: ThreadCurve) -> Iterator[str]:
-    for reason, points in groupby(sorted(curve.missing, key=_reason), _reason):
+    for reason, points in groupby(sorted(curve.missing, key=missing_words), missing_words):
         counts = [str(point.threads) for point in points]
         noun = "thread" if counts == ["1"] else "threads"
         yield f"  Not measured with {', '.join(counts)} {noun}: {reason}."
-
-
-def _reason(point: ThreadPoint) -> str:
-    return point.missing
 
 
 def _verdict(curve: ThreadCurve) -> Iterator[str]:

@@ -7,8 +7,8 @@ from collections import Counter
 
 from ..records.observation import GpuMemory, Observation, Root
 from ..records.plan import Plan, Settings
+from ..records.result import Tried
 from ..records.trial import Ratio
-from ..records.verdict import Tried
 
 
 def ratio_words(ratio: Ratio | None) -> str:
@@ -46,15 +46,6 @@ def with_words(plan: Plan) -> str:
     if not plan:
         return "-"
     return plan.label if len(plan.techniques) < 3 else f"{len(plan.techniques)} others"
-
-
-def seconds_words(seconds: float) -> str:
-    """Seconds in the unit that reads well: "830 us", "14.2 ms", "3.1 s"."""
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} us"
-    if seconds < 0.9995:
-        return f"{seconds * 1e3:.3g} ms"
-    return f"{seconds:.0f} s" if 999.5 <= seconds < 1e7 else f"{seconds:.3g} s"  # .3g would say 1e+03
 
 
 def number_words(value: float) -> str:

@@ -12,11 +12,10 @@ from dataclasses import replace
 from ..bench.comparing.decisions import excludes_gain, gains, likely
 from ..bench.comparing.statistics import combined
 from ..records.plan import Plan
+from ..records.reasons import Reason, WhyNot
 from ..records.trial import Ratio, Trial
 from .comparisons import Comparisons
 from .reasons import reason_of
-
-_NO_TIME = "the budget ended before it could be judged in combination with the others"
 
 
 class Ablation:
@@ -55,7 +54,7 @@ class Ablation:
         if len(plan.techniques) > 1:
             return self._judged(plan, name)
         if not self._comparisons.affords(plan.without(name), plan):
-            self._comparisons.leave_out(name, "the budget ended before it could be tried")
+            self._comparisons.leave_out(name, WhyNot("no time"))
             return plan.without(name)
         return self._judged(plan, name, alone=True)
 
@@ -63,8 +62,7 @@ class Ablation:
         without = plan.without(name)
         if not self._comparisons.affords(without, plan):
             self._undecided.pop(name, None)
-            why = f"kept: {_NO_TIME}"
-            self._comparisons.leave_out(name, why)
+            self._comparisons.leave_out(name, WhyNot("no time in combination"))
             return plan
         trial = self._comparisons.compare(name, without, plan, self._comparisons.seconds_left)
         trial = self._with_what_is_known(trial)
@@ -72,19 +70,19 @@ class Ablation:
         self._comparisons.record(name, plan.techniques[name], trial, kept, reason, ablation=True)
         return plan if kept else without
 
-    def _verdict(self, trial: Trial, name: str, alone: bool) -> tuple[bool, str]:
+    def _verdict(self, trial: Trial, name: str, alone: bool) -> tuple[bool, Reason]:
         """Whether it stays, and why."""
         self._undecided.pop(name, None)
         if trial.never_pays or (trial.failure is not None and not trial.cut_short):
-            return False, f"{reason_of(trial, False, ' in combination')}: not kept"
+            return False, reason_of(trial, False, "not kept")
         if gains(trial.ratio):
-            return True, reason_of(trial, True, "" if alone else " in combination")
+            return True, reason_of(trial, True, "" if alone else "earned")
         if alone and likely(trial.ratio):
-            return True, "faster, though few pairs cannot be sure"
+            return True, reason_of(trial, False, "likely")
         if alone or excludes_gain(trial.ratio, name in self._proven):
-            return False, f"{reason_of(trial, False, ' in combination')}: not kept"
+            return False, reason_of(trial, False, "not kept")
         self._undecided[name] = trial.b
-        return True, f"{reason_of(trial, False)}: that changes nothing, kept"
+        return True, reason_of(trial, False, "undecided")
 
     def _with_what_is_known(self, trial: Trial) -> Trial:
         """``trial`` with what earlier comparisons of the same two plans have found."""

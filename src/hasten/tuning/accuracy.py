@@ -13,10 +13,11 @@ from ..inside.techniques.base import RISKS, Risk
 from ..inside.techniques.catalog import CATALOG
 from ..records.facts import Facts
 from ..records.plan import BASELINE, Plan
-from ..records.verdict import GuardVerdict, TooLittleTime, Tried
-from ..report.guard import reasons
-from ..report.progress import Progress
+from ..records.reasons import Decision, Reason
+from ..records.result import Tried
+from ..records.verdict import GuardVerdict, TooLittleTime
 from .outlook import Outlook
+from .progress import Progress
 from .search import Search
 
 _BY_CHANCE = ("killed", "ended", "script")  # why accuracy may be found checked when it is tried again
@@ -63,13 +64,13 @@ class Accuracy:
             if found.passed:
                 return plan, found
             if found.refused in plan.techniques:
-                self._stopped([found.refused], plan, "it did not apply where accuracy was checked", found)
+                self._stopped([found.refused], plan, "did not apply", found)
                 return self.held_part(plan.without(found.refused))
             if found.unchecked:
-                self._stopped(changing, plan, "whether the training holds could not be checked", found)
+                self._stopped(changing, plan, "not checked", found)
                 return rest, verdict if rest else found
             name = changing.pop()
-            self._stopped([name], plan, "the guard stopped it", found)
+            self._stopped([name], plan, "not held", found)
             plan = plan.without(name)
             verdict = verdict if rest else found
         return plan, verdict
@@ -80,14 +81,14 @@ class Accuracy:
         while plan:
             verdict = self._same(plan)
             if verdict.refused in plan.techniques:
-                self._stopped([verdict.refused], plan, "it did not apply where accuracy was checked", verdict)
+                self._stopped([verdict.refused], plan, "did not apply", verdict)
                 plan = plan.without(verdict.refused)
                 continue
             if verdict.passed or verdict.unchecked:
                 break
             blamed = self._to_blame(plan, verdict)
             for name, why in blamed.items():
-                self._stopped([name], plan, "the guard stopped it", why)
+                self._stopped([name], plan, "not held", why)
             plan = plan.only(set(plan.techniques) - set(blamed))
         return plan, verdict
 
@@ -145,9 +146,9 @@ class Accuracy:
         self.outlook.guarded(limit.clock() - began)
         return verdict
 
-    def _stopped(self, names: Sequence[str], plan: Plan, why: str, verdict: GuardVerdict) -> None:
+    def _stopped(self, names: Sequence[str], plan: Plan, why: Decision, verdict: GuardVerdict) -> None:
+        reason = Reason(decision=why, guard=verdict)
         for name in names:
-            reason = f"{why}: {reasons(verdict)[0]}"
             self.search.record(Tried(name, plan.techniques[name], None, plan, False, reason, "guard"))
 
 

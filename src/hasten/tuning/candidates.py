@@ -12,7 +12,8 @@ from ..records.cause import Cause
 from ..records.facts import Facts
 from ..records.machine import Machine
 from ..records.plan import Plan, Settings
-from ..records.verdict import Refused
+from ..records.reasons import WhyNot
+from ..records.result import Refused
 from .candidate import Candidate
 
 _LARGE_SHARE = 0.3  # of a step
@@ -27,16 +28,15 @@ def choose(
     accepted: list[type[Technique]] = []
     refused: list[Refused] = []
     for name, technique in CATALOG.items():
-        reasons = technique.refuse(facts)
-        if ruled_out and name in ruled_out:
-            reasons = [ruled_out[name]]
+        said = [ruled_out[name]] if ruled_out and name in ruled_out else technique.refuse(facts)
+        reasons = [WhyNot("said", text) for text in said]
         if not technique.for_speed:
-            reasons = [*reasons, "it saves memory and costs time: where memory is short, name it by --use"]
+            reasons.append(WhyNot("costs time"))
         found = (
             technique.risk_for(facts) if reasons else technique.risk_of(technique.options(facts)[0], facts)
         )
         if RISKS.index(found) > RISKS.index(risk):
-            reasons = [*reasons, f"its risk here is {found!r}, above --risk {risk}"]
+            reasons.append(WhyNot("risk", risk=found, allowed=risk))
         if reasons:
             refused.append(Refused(name, tuple(reasons)))
         else:

@@ -7,8 +7,9 @@ from typing import Protocol
 
 from ..bench.base import Bench
 from ..records.plan import Plan, Settings
+from ..records.reasons import Reason, WhyNot
+from ..records.result import Refused, Tried
 from ..records.trial import Trial
-from ..records.verdict import Refused, Tried
 from .reasons import reason_together
 
 TOGETHER = "environment"  # how the row of what was tried together is called
@@ -52,11 +53,11 @@ class Comparisons:
         self._announce(name, a)
         return self._bench.compare(a, b, seconds)
 
-    def leave_out(self, name: str, why: str) -> None:
+    def leave_out(self, name: str, why: WhyNot) -> None:
         self.left_out.append(Refused(name, (why,)))
 
     def record(
-        self, name: str, settings: Settings, trial: Trial, kept: bool, reason: str, ablation: bool = False
+        self, name: str, settings: Settings, trial: Trial, kept: bool, reason: Reason, ablation: bool = False
     ) -> None:
         self.add(
             Tried(

@@ -1,13 +1,11 @@
-"""From measurements to a result: what may be claimed, and the plan that is written."""
+"""From measurements to a result: what may be claimed, and why not more."""
 
 from __future__ import annotations
 
 import math
 import platform
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
 
 from .. import __version__
 from ..bench.comparing.decisions import (
@@ -17,26 +15,22 @@ from ..bench.comparing.decisions import (
     margin,
     with_slow,
 )
-from ..errors import OutputLost
-from ..lost_writes import why_lost
-from ..plans.files import SavedPlan, write_plan
 from ..records.cause import Cause
+from ..records.conclusion import Conclusion
 from ..records.facts import Facts
 from ..records.phases import samples_per_step, step_seconds
-from ..records.plan import BASELINE, Plan
+from ..records.plan import BASELINE
+from ..records.reasons import WhyNot
+from ..records.result import Refused, Tried, TuneResult
 from ..records.trial import Ratio, Trial
-from ..records.verdict import (
-    GuardVerdict,
-    Refused,
-    TooLittleTime,
-    Tried,
-    TuneResult,
+from ..records.verdict import GuardVerdict, TooLittleTime
+from .resolution import (
+    SearchBudget,
+    looks_in,
+    resolution_of_confirmation,
+    resolution_of_search,
+    why_unsure,
 )
-from ..report.guard import reasons
-from ..scripts.workspace import Script, Workspace
-from .resolution import SearchBudget, confirmation_words, looks_words, search_words, unseen_words
-
-QUALITY_UNKNOWN = "whether the quality of the model is held was not judged: hasten verify does that"
 
 
 def conclude(
@@ -62,14 +56,14 @@ def conclude(
     unchecked = trial is None and verdict is not None and verdict.unchecked
     seconds, samples = step_seconds(facts.observation), samples_per_step(facts.observation)
     ratio = stated(trial) if trial is not None and claimed else None
-    late = [Refused(name, ("the budget ended before it could be tried",)) for name in untried]
+    late = [Refused(name, (WhyNot("no time"),)) for name in untried]
     return TuneResult(
         outcome="gain" if claimed else "not-checked" if unchecked else "no-gain",
         reason=_reason(trial, verdict, tried, untried, claimed, spent, search_budget),
         plan=trial.b if trial is not None and claimed else BASELINE,
         speedup=ratio.inverted() if ratio is not None else None,
         ratio=ratio,
-        alone=looks_words(trial.looks) if trial is not None and claimed else "",
+        looks=looks_in(trial) if trial is not None and claimed else None,
         measured=trial.ratio if trial is not None else None,
         baseline_step_seconds=seconds,
         baseline_samples_per_second=samples / seconds if samples else None,
@@ -110,35 +104,36 @@ def _reason(
     claimed: bool,
     spent: float,
     search_budget: SearchBudget | None,
-) -> str:
-    if claimed and trial is not None and verdict is not None:
-        gain = "the gain in speed" if verdict.changes else "the gain"
-        quality = f"; {QUALITY_UNKNOWN}" if verdict.changes else ""
-        return f"{gain} is confirmed in fresh processes{quality}"
-    if trial is None and verdict is not None and verdict.why_not == "budget":
-        return reasons(verdict)[0]
-    if trial is None and verdict is not None and verdict.unchecked:
-        return f"accuracy could not be checked: {'; '.join(reasons(verdict))}"
-    if trial is None and verdict is not None and not verdict.passed:
-        return "what was faster did not hold accuracy"
-    if trial is None and untried and not tried:
-        return "the budget ended before anything could be tried"
-    if trial is None and tried:
-        return f"nothing that was tried is faster{search_words(tried, search_budget)}"
+) -> Conclusion:
     if trial is None:
-        return "no technique applies here"
+        return _unconfirmed_reason(verdict, tried, untried, search_budget)
+    if claimed:
+        return Conclusion("confirmed")
     if trial.failure is not None:
-        return f"the plan failed in fresh processes: {trial.failure}"
+        return Conclusion("failed", trial.failure)
     if verdict is None or not verdict.passed:
-        return "whether the plan holds accuracy was not seen"
+        return Conclusion("not seen")
     if is_slower(trial.ratio):
-        return "what looked faster is slower in fresh processes"
+        return Conclusion("slower")
     if margin(trial.log_ratios) > 0:
-        return unseen_words(trial, spent)
-    return (
-        "what looked faster was not confirmed in fresh processes: it is within the noise"
-        f"{confirmation_words(trial, spent)}"
-    )
+        return Conclusion("unsure", unsure=why_unsure(trial, spent))
+    return Conclusion("noise", resolution=resolution_of_confirmation(trial, spent))
+
+
+def _unconfirmed_reason(
+    verdict: GuardVerdict | None,
+    tried: Sequence[Tried],
+    untried: Sequence[str],
+    search_budget: SearchBudget | None,
+) -> Conclusion:
+    """Why there was nothing to confirm."""
+    if verdict is not None and verdict.unchecked:
+        return Conclusion("not checked")
+    if verdict is not None and not verdict.passed:
+        return Conclusion("not held")
+    if tried:
+        return Conclusion("nothing faster", resolution=resolution_of_search(tried, search_budget))
+    return Conclusion("no time" if untried else "nothing applies")
 
 
 def too_early(trial: Trial) -> bool:
@@ -149,52 +144,3 @@ def too_early(trial: Trial) -> bool:
 def unconfirmed(verdict: GuardVerdict, budget: int) -> GuardVerdict:
     """``verdict`` on a plan for whose confirmation the budget did not suffice; ``budget`` would."""
     return replace(verdict, accuracy="not checked", why_not="budget", budget=TooLittleTime(budget))
-
-
-def save_plan(workspace: Workspace, result: TuneResult) -> None:
-    """Write the plan; without a gain, the empty one, so that an older plan is not mistaken for this
-    answer.
-
-    Raises OutputLost where it cannot be written, with the words that train under it.
-    """
-    script, sources = workspace.script, result.sources
-    assert sources is not None
-    measured: dict[str, object] = {"date": date.today().isoformat(), "outcome": result.outcome}
-    if result.speedup is not None:
-        speedup = result.speedup
-        measured |= {
-            "speedup": round(speedup.value, 3),
-            "low": round(speedup.low, 3),
-            "high": round(speedup.high, 3),
-            "processes": speedup.count,
-            **({"alone": result.alone} if result.alone else {}),
-        }
-        if result.guard is not None and result.guard.changes:
-            measured["quality"] = QUALITY_UNKNOWN
-    made_for = {
-        "script": script.label,
-        "digest": sources.script,
-        "modules": dict(sources.modules),
-        "arguments": list(script.arguments),
-        "machine": result.machine,
-        "cpu_flags": list(result.cpu_flags),
-        **({"nproc_per_node": result.nproc} if result.nproc is not None else {}),
-        **result.versions,
-    }
-    path = workspace.plan_path
-    try:
-        workspace.make()  # somebody may have cleared all away meanwhile
-        write_plan(path, SavedPlan(Plan(result.plan.techniques), made_for, measured))
-    except OSError as error:
-        told = f"the plan could not be written to {path}: {why_lost(error, path)}"
-        raise OutputLost(f"{told}. {_by_hand(script, result)}" if result.plan else told) from None
-
-
-def _by_hand(script: Script, result: TuneResult) -> str:
-    """The command that trains under a plan which is nowhere."""
-    words = []
-    for name, settings in result.plan.techniques.items():
-        rest = ",".join(f"{key}={value}" for key, value in settings.items())
-        words += ["--use", shlex.quote(f"{name}:{rest}" if rest else name)]
-    gain = f"it trains {result.speedup.value:.2f} times faster" if result.speedup is not None else "train"
-    return f"Without it, {gain} by: hasten run {result.rank_options}{' '.join(words)} {script.label}"

@@ -25,22 +25,23 @@ from ..machine.container import quota_cpus
 from ..machine.processor_time import allowed_cpus, processor_time
 from ..machine.vitals import idle_vitals, vitals
 from ..plans.own import prepare
+from ..plans.saving import save_plan
 from ..records.facts import Facts
 from ..records.machine import Machine
 from ..records.observation import Observation
+from ..records.result import TuneResult
 from ..records.trial import Trial
-from ..records.verdict import TuneResult
-from ..report.progress import Progress
-from ..report.words import seconds_words
 from ..scripts.distribution import distribution_of, why_not_shared
 from ..scripts.sources import Sources
 from ..scripts.workspace import Script, Workspace
+from ..units import seconds_words
 from .accuracy import Accuracy
 from .budget import Clock, Costs, Deadline, budget_for_search
 from .candidates import choose
-from .conclusion import conclude, save_plan, too_early, unconfirmed
+from .conclusion import conclude, too_early, unconfirmed
 from .journal import Journal
 from .outlook import Outlook, SearchTime
+from .progress import Progress
 from .recording import LoggedBench
 from .search import Search
 from .thread_curve import complete, curve_of

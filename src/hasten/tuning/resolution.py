@@ -20,63 +20,58 @@ from ..bench.comparing.decisions import (
 )
 from ..bench.comparing.live import MOST_ABBA_BLOCKS
 from ..bench.script_bench import SEARCH_PAIRS
+from ..records.conclusion import Looks, Resolution, Unsure
+from ..records.result import Tried
 from ..records.trial import Ratio, Trial
-from ..records.verdict import Tried
 from .budget import EFFORT_MOST, budget_for
 
 SearchBudget = Callable[[float], float]
 """times -> the budget under which the search has so many times the seconds that it had."""
 
 
-def confirmation_words(trial: Trial, spent: float) -> str:
+def resolution_of_confirmation(trial: Trial, spent: float) -> Resolution | None:
     """The gain that such a confirmation finds, and the budget that would find half of it, or what can be.
 
-    ``spent``: seconds that the tune has taken. "" for fewer pairs than a claim needs.
+    ``spent``: seconds that the tune has taken. None for fewer pairs than a claim needs.
     """
     pairs = len(trial.log_ratios)
     if pairs < CLAIM_LEAST_PROCESSES:
-        return ""
+        return None
     found = least_found(trial.log_ratios, pairs, trial.looks_most)
-    text = _too_small(found, f"{pairs} pairs that lie as far apart as these")
+    told = percent_up(found)
     wanted = max(found / 2, least_found(trial.log_ratios, EFFORT_MOST.pairs, EFFORT_MOST.looks))
-    if percent_up(wanted) == percent_up(found):
-        return text
+    if percent_up(wanted) == told:
+        return Resolution(told, pairs)
     needed = effort_to_find(wanted, trial.log_ratios, EFFORT_MOST)
     if needed is None or needed.in_pairs <= _possible(trial).in_pairs:
-        return text
-    return f"{text}; --budget {_budget(trial, needed, spent):.0f} would find {percent_up(wanted)}"
+        return Resolution(told, pairs)
+    return Resolution(told, pairs, percent_up(wanted), _budget(trial, needed, spent))
 
 
-def unseen_words(trial: Trial, spent: float) -> str:
+def why_unsure(trial: Trial, spent: float) -> Unsure:
     """Why the gain that the pairs found is not claimed: processes of the plan that may be slow, or are."""
     assert trial.ratio is not None
-    faster, pairs = trial.ratio.inverted(), len(trial.log_ratios)
-    slow, seen = sum(map(is_slow, trial.looks)), pairs + len(trial.looks)
-    found = f"none that is sure: {pairs} pairs of fresh processes measured {faster.value:.2f} times faster"
-    if slow:
-        why = f"but {slow} of {seen} processes of the plan were slow, and more may be"
-    else:
-        why = (
-            f"but a process may be slow from start to end (by {math.expm1(SLOW):.0%} where memory falls "
-            f"badly), and {seen} of the plan are too few to rule that out for so small a gain"
-        )
+    faster, pairs = trial.ratio.inverted().value, len(trial.log_ratios)
+    slow = sum(map(is_slow, trial.looks))
     done = _possible(trial)
-    needed = effort_to_find(faster.value - 1, trial.log_ratios, EFFORT_MOST)
+    needed = effort_to_find(faster - 1, trial.log_ratios, EFFORT_MOST)
     if slow and done != EFFORT_MOST:
         needed = EFFORT_MOST
-    if needed is None:
-        return f"{found}, {why}; no --budget shows enough of them"
-    if needed.in_pairs <= done.in_pairs:
-        return f"{found}, {why}"
-    return f"{found}, {why}; --budget {_budget(trial, needed, spent):.0f} would start enough of them"
+    more = needed is not None and needed.in_pairs > done.in_pairs
+    return Unsure(
+        speedup=faster,
+        pairs=pairs,
+        seen=pairs + len(trial.looks),
+        slow=slow,
+        slower=math.expm1(SLOW),
+        budget=_budget(trial, needed, spent) if needed is not None and more else None,
+        hopeless=needed is None,
+    )
 
 
-def looks_words(looks: Sequence[float]) -> str:
-    """Of processes of the plan that were started besides the pairs."""
-    if not looks:
-        return ""
-    slow = sum(map(is_slow, looks))
-    return f"{len(looks)} further processes under the plan, {slow or 'none'} of them slow"
+def looks_in(trial: Trial) -> Looks | None:
+    """None where no processes of the plan were started besides the pairs."""
+    return Looks(len(trial.looks), sum(map(is_slow, trial.looks))) if trial.looks else None
 
 
 def _possible(trial: Trial) -> Effort:
@@ -89,36 +84,28 @@ def _budget(trial: Trial, needed: Effort, spent: float) -> float:
     return budget_for(needed, taken, trial.seconds / taken.in_pairs, spent)
 
 
-def search_words(tried: Sequence[Tried], budget: SearchBudget | None) -> str:
+def resolution_of_search(tried: Sequence[Tried], budget: SearchBudget | None) -> Resolution | None:
     """The same of a search that found nothing: of the technique that it could tell least about."""
     ratios = [row.ratio for row in tried if not row.kept and row.ratio is not None and cannot_tell(row.ratio)]
     if not ratios:
-        return ""
+        return None
     found = max(least_kept(ratio) for ratio in ratios)
-    text = _too_small(found, "comparisons that vary as the least steady of these")
     wanted = max(found / 2, *(least_kept(ratio, _most(ratio)) for ratio in ratios))
     counts = [(count_to_keep(wanted, ratio, _most(ratio)), ratio.count) for ratio in ratios]
     times = max(needed / count for needed, count in counts if needed is not None)
     if budget is None or times <= 1 or percent_up(wanted) == percent_up(found):
-        return text
-    return f"{text}; a search under --budget {budget(times):.0f} would find {percent_up(wanted)}"
+        return Resolution(percent_up(found))
+    return Resolution(percent_up(found), finer=percent_up(wanted), budget=budget(times))
 
 
-def trial_words(ratio: Ratio) -> str:
-    """Of one comparison of the search in which no gain was found; "" where it says slower."""
-    return f" (cannot tell under {percent_up(least_kept(ratio))})" if cannot_tell(ratio) else ""
+def resolution_of(ratio: Ratio) -> int | None:
+    """Percent, of one comparison of the search in which no gain was found; None where it says slower."""
+    return percent_up(least_kept(ratio)) if cannot_tell(ratio) else None
 
 
-def percent_up(gain: float) -> str:
+def percent_up(gain: float) -> int:
     """Rounded up: what is found is not promised smaller than it is."""
-    return f"{math.ceil(round(100 * gain, 6))}%"
-
-
-def _too_small(found: float, what: str) -> str:
-    return (
-        f". Cannot tell under {percent_up(found)}: {what} find a gain of {percent_up(found)} four times in "
-        "five, smaller ones less often"
-    )
+    return math.ceil(round(100 * gain, 6))
 
 
 def _most(ratio: Ratio) -> int:

@@ -18,8 +18,8 @@ from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
 from ..inside.techniques.exclusion import Exclusion
 from ..records.plan import BASELINE, Plan, Settings
-from ..records.verdict import Refused, Tried
-from ..report.words import settings_words, technique_words
+from ..records.reasons import Decision, WhyNot
+from ..records.result import Refused, Tried
 from .ablation import Ablation
 from .candidate import Candidate
 from .comparisons import TOGETHER, Announce, Comparisons, Notify, TimeLeft
@@ -137,7 +137,7 @@ class Search:
         """The part of a candidate that can join ``plan``; None, and the reason is kept, where nothing can."""
         fitted = candidate.fitting(plan, self._catalog)
         if isinstance(fitted, Exclusion):
-            self.left_out.append(Refused(candidate.technique.name, (str(fitted),)))
+            self.left_out.append(Refused(candidate.technique.name, (WhyNot("said", str(fitted)),)))
             return None
         return fitted
 
@@ -173,9 +173,8 @@ class Search:
             seconds = self._deadline.left / (len(others) - position)
             trial = self._comparisons.compare(name, self.found, wanted, seconds)
             kept = gains(trial.ratio)
-            reason = reason_of(trial, kept)
-            if name in self.found.techniques:
-                reason = "a gain over the settings before" if kept else f"{reason}: the settings before stay"
+            decision: Decision = "settings replaced" if kept else "settings stay"
+            reason = reason_of(trial, kept, decision if name in self.found.techniques else "")
             self._comparisons.record(name, settings, trial, kept, reason)
             self.found = trial.b if kept else self.found
 
@@ -195,16 +194,14 @@ class Search:
             kept = trial.upper() < best_upper and not trial.never_pays
             if kept:
                 best, best_upper = trial.b, trial.upper()
-            new = [other for other in wanted.techniques if other not in plan.techniques and other != name]
-            together = [f"with {technique_words(other, wanted.techniques[other])}" for other in new]
-            reason = ", ".join([reason_of(trial, kept), *together])
+            along = wanted.only(set(wanted.techniques) - {name, *plan.techniques})
+            reason = replace(reason_of(trial, kept), along=along)
             self._comparisons.record(name, settings, trial, kept, reason)
         self.found = best
         return [one for one in best.techniques if one not in plan.techniques]
 
     def _out_of_time(self, name: str, options: Sequence[Settings]) -> None:
-        rest = " or ".join(map(settings_words, options))
-        self._comparisons.leave_out(name, f"the budget ended before {rest} could be tried")
+        self._comparisons.leave_out(name, WhyNot("no time", untried=tuple(options)))
 
 
 def _weight(candidate: Candidate) -> int:

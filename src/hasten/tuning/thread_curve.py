@@ -15,11 +15,10 @@ from ..records.curve import ThreadCurve, ThreadPoint
 from ..records.facts import Facts
 from ..records.machine import Machine
 from ..records.plan import Plan
+from ..records.result import Tried
 from ..records.trial import Ratio
-from ..records.verdict import Tried
 from .budget import Deadline
-
-NO_TIME = "the budget ended before"
+from .reasons import reason_of
 
 _DECIDE_THREADS = {Threads.name, Affinity.name, Processes.name}
 _ITSELF = Ratio(1.0, 1.0, 1.0, 0, "pairs")
@@ -61,7 +60,7 @@ def curve_of(facts: Facts, tried: Sequence[Tried], plan: Plan) -> ThreadCurve | 
             count,
             found.get(count),
             hyperthreads=count > facts.machine.physical_cores,
-            missing="" if count in found else failed.get(count, NO_TIME),
+            failed=None if count in found else failed.get(count),
         )
         for count in sorted({*counts(facts.machine), *found, *failed})
     ]
@@ -78,7 +77,7 @@ def complete(
     """``curve`` with as many of its missing points as fit before the deadline, those near the usual number
     first. ``seconds``: what a comparison takes, as far as is known.
     """
-    waiting = [point for point in curve.missing if point.missing == NO_TIME]
+    waiting = [point for point in curve.missing if point.failed is None]
     waiting.sort(key=lambda point: abs(math.log(point.threads / curve.usual)))
     for number, point in enumerate(waiting):
         if deadline.left <= seconds:
@@ -87,7 +86,8 @@ def complete(
         plan = curve.together_with.adding(Threads.name, {"count": point.threads})
         trial = bench.compare(curve.together_with, plan, deadline.left / (len(waiting) - number))
         seconds = max(seconds, trial.seconds)
-        measured = replace(point, ratio=trial.ratio, missing=trial.failure or "")
+        failed = reason_of(trial, False) if trial.ratio is None else None
+        measured = replace(point, ratio=trial.ratio, failed=failed)
         points = tuple(measured if other is point else other for other in curve.points)
         usual_seconds = curve.usual_seconds if curve.usual_seconds is not None else trial.step_seconds_a
         curve = replace(curve, points=points, usual_seconds=usual_seconds)

@@ -1,0 +1,63 @@
+"""The plan that a tune writes, and what it says of how it was measured."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import date
+
+from ..errors import OutputLost
+from ..lost_writes import why_lost
+from ..records.plan import Plan
+from ..records.result import TuneResult
+from ..report.conclusion import QUALITY_UNKNOWN, looks_words
+from ..scripts.workspace import Script, Workspace
+from .files import SavedPlan, write_plan
+
+
+def save_plan(workspace: Workspace, result: TuneResult) -> None:
+    """Write the plan; without a gain, the empty one, so that an older plan is not mistaken for this
+    answer.
+
+    Raises OutputLost where it cannot be written, with the words that train under it.
+    """
+    script, sources = workspace.script, result.sources
+    assert sources is not None
+    measured: dict[str, object] = {"date": date.today().isoformat(), "outcome": result.outcome}
+    if result.speedup is not None:
+        speedup = result.speedup
+        measured |= {
+            "speedup": round(speedup.value, 3),
+            "low": round(speedup.low, 3),
+            "high": round(speedup.high, 3),
+            "processes": speedup.count,
+            **({"alone": looks_words(result.looks)} if result.looks is not None else {}),
+        }
+        if result.guard is not None and result.guard.changes:
+            measured["quality"] = QUALITY_UNKNOWN
+    made_for = {
+        "script": script.label,
+        "digest": sources.script,
+        "modules": dict(sources.modules),
+        "arguments": list(script.arguments),
+        "machine": result.machine,
+        "cpu_flags": list(result.cpu_flags),
+        **({"nproc_per_node": result.nproc} if result.nproc is not None else {}),
+        **result.versions,
+    }
+    path = workspace.plan_path
+    try:
+        workspace.make()  # somebody may have cleared all away meanwhile
+        write_plan(path, SavedPlan(Plan(result.plan.techniques), made_for, measured))
+    except OSError as error:
+        told = f"the plan could not be written to {path}: {why_lost(error, path)}"
+        raise OutputLost(f"{told}. {_by_hand(script, result)}" if result.plan else told) from None
+
+
+def _by_hand(script: Script, result: TuneResult) -> str:
+    """The command that trains under a plan which is nowhere."""
+    words = []
+    for name, settings in result.plan.techniques.items():
+        rest = ",".join(f"{key}={value}" for key, value in settings.items())
+        words += ["--use", shlex.quote(f"{name}:{rest}" if rest else name)]
+    gain = f"it trains {result.speedup.value:.2f} times faster" if result.speedup is not None else "train"
+    return f"Without it, {gain} by: hasten run {result.rank_options}{' '.join(words)} {script.label}"

@@ -1,0 +1,67 @@
+"""Why a technique is kept, not kept or not tried: codes, with the facts that ``report`` makes words of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .plan import BASELINE, Plan, Settings
+from .verdict import GuardVerdict
+
+Found = Literal["", "gain", "no gain", "slower", "not measured", "failed"]
+Decision = Literal[
+    "",  # nothing but what was found
+    "settings replaced",  # it is a gain over other settings of the technique
+    "settings stay",  # it is none
+    "earned",  # kept, in combination with the others
+    "not kept",
+    "likely",  # kept, though few pairs cannot be sure
+    "undecided",  # kept, as the comparison cannot tell
+    "again",  # techniques that were tried as one, not kept: the same without some of them
+    "singly",  # each of them
+    "none singly",
+    "did not apply",  # where accuracy was checked
+    "not checked",
+    "not held",
+]
+
+
+@dataclass(frozen=True)
+class SetUp:
+    """What it took, once, to put a plan in force."""
+
+    seconds: float
+    breakeven_steps: int | None = None  # after which it has paid; None where nothing gained pays for it
+    script_steps: int | None = None  # after which the script ends, where that is sooner
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a row of the search came out as it did: what its comparison found, and what was made of that."""
+
+    found: Found = ""  # "" where nothing was compared
+    decision: Decision = ""
+    failure: str = ""  # the error by which a comparison failed
+    resolution: int | None = None  # percent: smaller gains the comparison could not tell; None: not known
+    set_up: SetUp | None = None  # where it is worth a word
+    remarks: tuple[str, ...] = ()  # of the techniques on their effect
+    names: tuple[str, ...] = ()  # techniques that were tried as one
+    along: Plan = BASELINE  # what was tried along with the technique
+    guard: GuardVerdict | None = None  # by which it was taken out
+
+
+@dataclass(frozen=True)
+class WhyNot:
+    """Why a technique was not tried, or not judged. ``code``:
+
+    "said": ``text``, as the technique itself has it, or what rules it out. "costs time": it saves memory for
+    that. "risk": its ``risk`` here is above the one that is ``allowed``. "no time": the budget ended before
+    it could be tried, or those of its settings that are ``untried``. "no time in combination": it is kept,
+    and the budget ended before it could be judged with the others.
+    """
+
+    code: Literal["said", "costs time", "risk", "no time", "no time in combination"]
+    text: str = ""
+    risk: str = ""
+    allowed: str = ""
+    untried: tuple[Settings, ...] = ()

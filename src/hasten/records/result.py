@@ -1,0 +1,82 @@
+"""The result of a whole tune."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .cause import Cause
+from .conclusion import Conclusion, Looks
+from .curve import ThreadCurve
+from .observation import Observation
+from .plan import BASELINE, Plan, Settings
+from .reasons import Reason, WhyNot
+from .sources import SourceDigests
+from .trial import Ratio
+from .verdict import GuardVerdict
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One row of the report: a technique that was measured."""
+
+    technique: str
+    settings: Settings
+    ratio: Ratio | None
+    against: Plan
+    kept: bool
+    reason: Reason
+    method: str
+    setup_seconds: float = 0.0
+    ablation: bool = False  # judged at the end, in combination with the rest of the plan
+    together: Plan = BASELINE  # techniques that were tried as one; ``technique`` then names their kind
+    against_seconds: float | None = None  # what a step took under ``against``, median
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A technique that was not measured, and why."""
+
+    technique: str
+    reasons: tuple[WhyNot, ...]
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What ``hasten tune`` found. ``speedup`` is a claim: set only where the outcome is "gain"."""
+
+    outcome: str  # "gain", "no-gain", "not-checked" (what was faster), "refused"
+    reason: Conclusion
+    plan: Plan
+    speedup: Ratio | None = None
+    ratio: Ratio | None = None  # the same claim, as time over time
+    measured: Ratio | None = None  # what confirmation measured, claimed or not
+    baseline_step_seconds: float | None = None
+    baseline_samples_per_second: float | None = None
+    observation: Observation | None = None
+    tried: tuple[Tried, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    guard: GuardVerdict | None = None
+    tune_seconds: float = 0.0
+    setup_seconds: float = 0.0  # paid once by the plan, before it gains
+    breakeven_steps: int | None = None  # steps after which that has paid
+    script_steps: int | None = None  # of the whole script, where it came to its end
+    causes: tuple[Cause, ...] = ()
+    threads: ThreadCurve | None = None  # None where their number is not ours to choose
+    protection: str = ""  # "overlay", "landlock", or "off" where the user allowed writes
+    warnings: tuple[str, ...] = ()
+    nproc: int | None = None  # ranks of a script that is distributed itself; what is told is of one of them
+    looks: Looks | None = None  # None: none were started besides the pairs
+    backend: str = ""  # that stood in for the one that such a script names
+    sources: SourceDigests | None = None  # of what was measured
+    machine: str = ""
+    cpu_flags: tuple[str, ...] = ()  # of its processor, those that decide which kernels run
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rank_options(self) -> str:
+        """What to put behind a command to start the same ranks, and a blank; "" for one process."""
+        if self.nproc is None:
+            return ""
+        backend = f"--backend {self.backend} " if self.backend else ""
+        return f"--nproc-per-node {self.nproc} {backend}"

@@ -1,0 +1,89 @@
+"""What a tune came to, and what it could not tell, in words."""
+
+from __future__ import annotations
+
+from ..records.conclusion import Code, Looks, Resolution, Unsure
+from ..records.result import TuneResult
+from ..records.verdict import GuardVerdict
+from . import guard
+
+QUALITY_UNKNOWN = "whether the quality of the model is held was not judged: hasten verify does that"
+_PLAIN: dict[Code, str] = {
+    "slower": "what looked faster is slower in fresh processes",
+    "not held": "what was faster did not hold accuracy",
+    "not seen": "whether the plan holds accuracy was not seen",
+    "no time": "the budget ended before anything could be tried",
+    "nothing applies": "no technique applies here",
+}
+
+
+def conclusion_words(result: TuneResult) -> str:
+    """Why the tune claims a gain, or none."""
+    found, verdict = result.reason, result.guard
+    if found.code in _PLAIN:
+        return _PLAIN[found.code]
+    if found.code == "confirmed" and verdict is not None:
+        return _confirmed_words(verdict)
+    if found.code == "not checked" and verdict is not None:
+        return _not_checked_words(verdict)
+    if found.code == "unsure" and found.unsure is not None:
+        return _unsure_words(found.unsure)
+    resolution = _resolution_words(found.resolution) if found.resolution is not None else ""
+    if found.code == "nothing faster":
+        return f"nothing that was tried is faster{resolution}"
+    if found.code == "noise":
+        noise = "what looked faster was not confirmed in fresh processes: it is within the noise"
+        return f"{noise}{resolution}"
+    return f"the plan failed in fresh processes: {found.text}" if found.code == "failed" else found.text
+
+
+def _confirmed_words(verdict: GuardVerdict) -> str:
+    if verdict.changes:
+        return f"the gain in speed is confirmed in fresh processes; {QUALITY_UNKNOWN}"
+    return "the gain is confirmed in fresh processes"
+
+
+def _not_checked_words(verdict: GuardVerdict) -> str:
+    reasons = guard.reasons(verdict)
+    return (
+        reasons[0] if verdict.why_not == "budget" else f"accuracy could not be checked: {'; '.join(reasons)}"
+    )
+
+
+def _resolution_words(found: Resolution) -> str:
+    """Which gains would have been found, and with what budget smaller ones."""
+    if found.pairs is not None:
+        what, who = f"{found.pairs} pairs that lie as far apart as these", ""
+    else:
+        what, who = "comparisons that vary as the least steady of these", "a search under "
+    text = (
+        f". Cannot tell under {found.percent}%: {what} find a gain of {found.percent}% four times in five, "
+        "smaller ones less often"
+    )
+    if found.budget is None:
+        return text
+    return f"{text}; {who}--budget {found.budget:.0f} would find {found.finer}%"
+
+
+def _unsure_words(found: Unsure) -> str:
+    """Why the gain that the pairs found is not claimed: processes of the plan that may be slow, or are."""
+    measured = (
+        f"none that is sure: {found.pairs} pairs of fresh processes measured {found.speedup:.2f} times faster"
+    )
+    if found.slow:
+        why = f"but {found.slow} of {found.seen} processes of the plan were slow, and more may be"
+    else:
+        why = (
+            f"but a process may be slow from start to end (by {found.slower:.0%} where memory falls badly), "
+            f"and {found.seen} of the plan are too few to rule that out for so small a gain"
+        )
+    if found.hopeless:
+        return f"{measured}, {why}; no --budget shows enough of them"
+    if found.budget is None:
+        return f"{measured}, {why}"
+    return f"{measured}, {why}; --budget {found.budget:.0f} would start enough of them"
+
+
+def looks_words(looks: Looks) -> str:
+    """Of processes of the plan that were started besides the pairs."""
+    return f"{looks.count} further processes under the plan, {looks.slow or 'none'} of them slow"

@@ -1,0 +1,96 @@
+"""Why a technique is kept, not kept or not tried, in words."""
+
+from __future__ import annotations
+
+from ..records.curve import ThreadPoint
+from ..records.reasons import Reason, SetUp, WhyNot
+from ..units import seconds_words
+from . import guard
+from .words import settings_words, technique_words
+
+_INSTEAD = {  # of what was found
+    "settings replaced": "a gain over the settings before",
+    "likely": "faster, though few pairs cannot be sure",
+}
+_THEREFORE = {
+    "settings stay": ": the settings before stay",
+    "not kept": ": not kept",
+    "undecided": ": that changes nothing, kept",
+}
+_AT_THE_CHECK = {
+    "did not apply": "it did not apply where accuracy was checked",
+    "not checked": "whether the training holds could not be checked",
+    "not held": "the guard stopped it",
+}
+_FOUND = {"slower": "slower", "not measured": "could not be measured"}
+
+
+def reason_words(reason: Reason) -> str:
+    """What the comparison of a row found, with what a reader of its number should know, and what follows."""
+    if reason.guard is not None:
+        return f"{_AT_THE_CHECK[reason.decision]}: {guard.reasons(reason.guard)[0]}"
+    if reason.names:
+        return _together_words(reason)
+    if reason.decision in _INSTEAD:
+        return _INSTEAD[reason.decision]
+    along = [f"with {technique_words(*item)}" for item in reason.along.techniques.items()]
+    return ", ".join([_found_words(reason), *along]) + _THEREFORE.get(reason.decision, "")
+
+
+def _found_words(reason: Reason) -> str:
+    if reason.found == "failed":
+        return reason.failure
+    if reason.found == "gain":
+        said = "a gain in combination" if reason.decision in ("earned", "not kept") else "a gain"
+    elif reason.found == "no gain":
+        said = f"no gain found{_resolution_words(reason)}"
+    else:
+        said = _FOUND[reason.found]
+    set_up = [_set_up_words(reason.set_up)] if reason.set_up is not None else []
+    return "; ".join([said, *set_up, *reason.remarks])
+
+
+def _resolution_words(reason: Reason) -> str:
+    return f" (cannot tell under {reason.resolution}%)" if reason.resolution is not None else ""
+
+
+def _set_up_words(set_up: SetUp) -> str:
+    if set_up.breakeven_steps is None:
+        return f"its set-up took {seconds_words(set_up.seconds)}"
+    text = f"its set-up of {seconds_words(set_up.seconds)} pays after {set_up.breakeven_steps} steps"
+    if set_up.script_steps is None:
+        return text
+    return f"{text}, and the script ends after {set_up.script_steps}"
+
+
+def _together_words(reason: Reason) -> str:
+    """Of techniques that were tried as one."""
+    names = ", ".join(reason.names)
+    if reason.found == "gain":
+        return f"a gain together: {names}"
+    if reason.found == "failed":
+        return reason.failure + ("; again without" if reason.decision == "again" else "; each singly")
+    if reason.found == "slower":
+        return f"slower together, so each singly: {names}"
+    return f"no gain found together{_resolution_words(reason)}, so none singly: {names}"
+
+
+def why_not_words(why: WhyNot) -> str:
+    """Why a technique, or settings of it, were not tried."""
+    if why.code == "said":
+        return why.text
+    if why.code == "costs time":
+        return "it saves memory and costs time: where memory is short, name it by --use"
+    if why.code == "risk":
+        return f"its risk here is {why.risk!r}, above --risk {why.allowed}"
+    if why.code == "no time":
+        what = " or ".join(map(settings_words, why.untried)) or "it"
+        return f"the budget ended before {what} could be tried"
+    return "kept: the budget ended before it could be judged in combination with the others"
+
+
+def missing_words(point: ThreadPoint) -> str:
+    """Why there is no time with so many threads; "" where there is one."""
+    if point.ratio is not None:
+        return ""
+    return reason_words(point.failed) if point.failed is not None else "the budget ended before"

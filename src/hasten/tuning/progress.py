@@ -1,0 +1,33 @@
+"""What a tune tells while it works; who shows it is not its business."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ..records.cause import Cause
+from ..records.observation import Observation
+from ..records.plan import Plan
+from ..records.result import Tried
+
+
+class Progress(Protocol):
+    """Is told."""
+
+    def begin(self) -> None:
+        """The budget begins."""
+
+    def stage(self, text: str) -> None:
+        """A new part of the work begins."""
+
+    def remark(self, text: str) -> None:
+        """Something happens while a part of the work goes on; told once in each part."""
+
+    def observed(self, observation: Observation, causes: Sequence[Cause]) -> None:
+        """The script was watched."""
+
+    def trying(self, technique: str, against: Plan) -> None:
+        """A comparison begins."""
+
+    def tried(self, row: Tried) -> None:
+        """A comparison ended."""

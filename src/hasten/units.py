@@ -1,0 +1,12 @@
+"""Numbers with their units, the same in reports and in errors."""
+
+from __future__ import annotations
+
+
+def seconds_words(seconds: float) -> str:
+    """Seconds in the unit that reads well: "830 us", "14.2 ms", "3.1 s"."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds:.0f} s" if 999.5 <= seconds < 1e7 else f"{seconds:.3g} s"  # .3g would say 1e+03

@@ -1,0 +1,111 @@
+"""Why a technique is kept, not kept or not tried, in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from hasten.records.curve import ThreadPoint
+from hasten.records.plan import Plan
+from hasten.records.reasons import Decision, Found, Reason, SetUp, WhyNot
+from hasten.records.trial import Ratio
+from hasten.report.reasons import missing_words, reason_words, why_not_words
+from tests.bench.made_up import unchecked
+
+SET_UP = SetUp(10.0, 1000)
+TOGETHER = Reason("gain", names=("a", "b"))
+CRASH = Reason("failed", failure="killed by SIGSEGV")
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (Reason("gain"), "a gain"),
+        (Reason("slower"), "slower"),
+        (Reason("not measured"), "could not be measured"),
+        (Reason("no gain"), "no gain found"),
+        (Reason("no gain", resolution=2), "no gain found (cannot tell under 2%)"),
+        (CRASH, "killed by SIGSEGV"),
+        (Reason("slower", set_up=SetUp(10.0)), "slower; its set-up took 10 s"),
+        (Reason("gain", set_up=SET_UP), "a gain; its set-up of 10 s pays after 1000 steps"),
+        (
+            Reason("gain", "not kept", set_up=replace(SET_UP, script_steps=999), remarks=("2 graph breaks",)),
+            "a gain in combination; its set-up of 10 s pays after 1000 steps, and the script ends after 999; "
+            "2 graph breaks: not kept",
+        ),
+        (
+            Reason("gain", along=Plan({"threads": {"count": 1}, "malloc": {}})),
+            "a gain, with threads (count=1), with malloc",
+        ),
+        (Reason("gain", "settings replaced", set_up=SET_UP), "a gain over the settings before"),
+        (Reason("slower", "settings stay"), "slower: the settings before stay"),
+        (Reason("gain", "earned"), "a gain in combination"),
+        (Reason("gain", "likely"), "faster, though few pairs cannot be sure"),
+        (Reason("slower", "not kept"), "slower: not kept"),
+        (replace(CRASH, decision="undecided"), "killed by SIGSEGV: that changes nothing, kept"),
+        (TOGETHER, "a gain together: a, b"),
+        (
+            replace(TOGETHER, found="failed", failure="b had no effect", decision="again"),
+            "b had no effect; again without",
+        ),
+        (replace(TOGETHER, found="failed", failure="it hung", decision="singly"), "it hung; each singly"),
+        (replace(TOGETHER, found="slower", decision="singly"), "slower together, so each singly: a, b"),
+        (
+            replace(TOGETHER, found="no gain", decision="none singly", resolution=3),
+            "no gain found together (cannot tell under 3%), so none singly: a, b",
+        ),
+        (
+            Reason(decision="did not apply", guard=unchecked("refused", "malloc: not here")),
+            "it did not apply where accuracy was checked: malloc: not here",
+        ),
+        (
+            Reason(decision="not checked", guard=unchecked("killed", "out of memory")),
+            "whether the training holds could not be checked: out of memory",
+        ),
+        (
+            Reason(decision="not held", guard=unchecked("short", "it ended")),
+            "the guard stopped it: it ended",
+        ),
+    ],
+)
+def test_a_row(reason: Reason, words: str) -> None:
+    assert reason_words(reason) == words
+
+
+@pytest.mark.parametrize("found", [one for one in get_args(Found) if one])
+@pytest.mark.parametrize("decision", get_args(Decision))
+@pytest.mark.parametrize("names", [(), ("a", "b")])
+def test_every_code_has_words(found: Found, decision: Decision, names: tuple[str, ...]) -> None:
+    assert reason_words(Reason(found, decision, failure="it hung", names=names))
+
+
+@pytest.mark.parametrize(
+    ("why", "words"),
+    [
+        (WhyNot("said", "needs glibc"), "needs glibc"),
+        (
+            WhyNot("costs time"),
+            "it saves memory and costs time: where memory is short, name it by --use",
+        ),
+        (WhyNot("risk", risk="close", allowed="exact"), "its risk here is 'close', above --risk exact"),
+        (WhyNot("no time"), "the budget ended before it could be tried"),
+        (
+            WhyNot("no time", untried=({"kind": "b"}, {"kind": "c", "arenas": 2})),
+            "the budget ended before kind=b or kind=c, arenas=2 could be tried",
+        ),
+        (
+            WhyNot("no time in combination"),
+            "kept: the budget ended before it could be judged in combination with the others",
+        ),
+    ],
+)
+def test_what_was_not_tried(why: WhyNot, words: str) -> None:
+    assert why_not_words(why) == words
+
+
+def test_a_point_that_is_missing() -> None:
+    assert missing_words(ThreadPoint(1)) == "the budget ended before"
+    assert missing_words(ThreadPoint(1, failed=CRASH)) == "killed by SIGSEGV"
+    assert missing_words(ThreadPoint(1, Ratio(1.0, 1.0, 1.0, 4, "pairs"))) == ""

@@ -1,0 +1,25 @@
+"""Numbers with their units."""
+
+from __future__ import annotations
+
+import pytest
+
+from hasten.units import seconds_words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0, "0 us"),
+        (830e-6, "830 us"),
+        (0.0142, "14.2 ms"),
+        (0.5, "500 ms"),
+        (0.9996, "1 s"),
+        (3.14, "3.14 s"),
+        (150.0, "150 s"),
+        (999.6, "1000 s"),
+        (4321.0, "4321 s"),
+    ],
+)
+def test_seconds(seconds: float, words: str) -> None:
+    assert seconds_words(seconds) == words
