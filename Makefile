@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-thorough lint bench bench-truth compatibility clean
+OLDEST_PYTHON ?= python3.10
+NEWEST_PYTHON ?= python3.13
+
+.PHONY: demo test test-thorough test-oldest test-newest lint bench bench-truth compatibility clean
 
 demo: $(VENV)/.with-examples  ## tune a real example on real data, then train under the plan
 	$(BIN)/hasten demo
@@ -16,6 +19,30 @@ test: lint  ## everything that must hold before a change lands
 test-thorough: lint  ## and what takes long and seldom finds what the others miss (about an hour)
 	$(BIN)/python -m pytest -n 3 --dist worksteal --thorough --ignore tests/tuning/test_pipeline.py
 	$(BIN)/python -m pytest --thorough tests/tuning/test_pipeline.py
+
+test-oldest: VENV_OF := .venv-oldest
+test-oldest: .venv-oldest/.with-dev  ## the suite with the oldest Python and torch that hasten supports
+	$(SUITE)
+
+test-newest: VENV_OF := .venv-newest
+test-newest: .venv-newest/.with-dev  ## the suite with the newest Python that torch supports, and the newest torch
+	$(SUITE)
+
+define SUITE
+$(VENV_OF)/bin/python -m pytest -n 3 --dist worksteal --ignore tests/tuning/test_pipeline.py
+$(VENV_OF)/bin/python -m pytest tests/tuning/test_pipeline.py
+endef
+
+# Without constraints.txt: its versions are not for every Python.
+.venv-oldest/.with-dev: pyproject.toml
+	test -x .venv-oldest/bin/python || $(OLDEST_PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' torch==2.9.0
+	touch $@
+
+.venv-newest/.with-dev: pyproject.toml
+	test -x .venv-newest/bin/python || $(NEWEST_PYTHON) -m venv .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
 
 lint: $(VENV)/.with-dev
 	$(BIN)/ruff format --check
@@ -46,4 +73,4 @@ $(VENV)/.with-%: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-newest build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
