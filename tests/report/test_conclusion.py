@@ -54,6 +54,11 @@ def said(conclusion: Conclusion, guard: GuardVerdict | None = None) -> str:
             "under 11%: 6 pairs that lie as far apart as these find a gain of 11% four times in five, "
             "smaller ones less often; --budget 330 would find 6%",
         ),
+        (
+            Conclusion("nothing faster", resolution=Resolution(43945, finer=21973, budget=300.0)),
+            "nothing that was tried is faster. Measurements lie too far apart to tell anything: tune again when "
+            "the machine is quiet",
+        ),
         (Conclusion("unsure", unsure=UNSURE), f"{NOT_SURE}{MAY_BE}"),
         (
             Conclusion("unsure", unsure=replace(UNSURE, hopeless=True)),

@@ -14,7 +14,8 @@ from hasten.records.cause import Cause
 from hasten.records.comparison import SingleSteps, StepDeparture
 from hasten.records.conclusion import Conclusion, Looks
 from hasten.records.observation import GpuMemory, Observation
-from hasten.records.result import TuneResult
+from hasten.records.reasons import WhyNot
+from hasten.records.result import Refused, TuneResult
 from hasten.records.verdict import GuardVerdict, Invariants
 from hasten.report.conclusion import conclusion_words
 from hasten.report.console import open_console
@@ -68,6 +69,15 @@ def test_a_gain() -> None:
         "The plan is in .hasten/train/plan.toml. Train under it:",
         "  hasten run train.py",
     ]
+
+
+def test_techniques_that_have_a_reason_in_common_share_a_line() -> None:
+    no_gpu, late = WhyNot("said", "no GPU here"), WhyNot("no time in combination")
+    refused = [Refused(name, (why,)) for name, why in (("tf32", no_gpu), ("malloc", late), ("fp8", no_gpu))]
+    report = tune_report(replace(GAIN, refused=(*refused, Refused("bf16", (late,)))))
+    assert "Not tried:\n  tf32, fp8: no GPU here\n" in report
+    assert "In the plan, not judged again in combination with the others: malloc, bf16.\n" in report
+    assert "Not tried" not in tune_report(replace(GAIN, refused=(refused[1],)))
 
 
 def test_what_processes_besides_the_pairs_showed() -> None:

@@ -6,6 +6,7 @@ from ..records.conclusion import Code, Looks, Resolution, Unsure
 from ..records.result import TuneResult
 from ..records.verdict import GuardVerdict
 from . import guard
+from .reasons import MOST_PERCENT
 
 QUALITY_UNKNOWN = "whether the quality of the model is held was not judged: hasten verify does that"
 _PLAIN: dict[Code, str] = {
@@ -52,6 +53,8 @@ def _not_checked_words(verdict: GuardVerdict) -> str:
 
 def _resolution_words(found: Resolution) -> str:
     """Which gains would have been found, and with what budget smaller ones."""
+    if found.percent > MOST_PERCENT:
+        return ". Measurements lie too far apart to tell anything: tune again when the machine is quiet"
     if found.pairs is not None:
         what, who = f"{found.pairs} pairs that lie as far apart as these", ""
     else:

@@ -8,6 +8,8 @@ from ..units import seconds_words
 from . import guard
 from .words import settings_words, technique_words
 
+MOST_PERCENT = 100  # what could not be told under more is told in words
+TOO_NOISY = " (too noisy to tell)"
 _INSTEAD = {  # of what was found
     "settings replaced": "a gain over the settings before",
     "likely": "faster, though few pairs cannot be sure",
@@ -51,7 +53,9 @@ def _found_words(reason: Reason) -> str:
 
 
 def _resolution_words(reason: Reason) -> str:
-    return f" (cannot tell under {reason.resolution}%)" if reason.resolution is not None else ""
+    if reason.resolution is None:
+        return ""
+    return TOO_NOISY if reason.resolution > MOST_PERCENT else f" (cannot tell under {reason.resolution}%)"
 
 
 def _set_up_words(set_up: SetUp) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from ..records.cause import Cause
 from ..records.comparison import SingleSteps
 from ..records.observation import Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
-from ..records.result import TuneResult
+from ..records.result import Refused, TuneResult
 from ..units import seconds_words
 from .conclusion import conclusion_words, looks_words
 from .guard import advice, reasons
@@ -50,10 +51,8 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
         console.print(_tried_table(result))
     for line in thread_lines(result.threads) if result.threads is not None else []:
         console.print(line)
-    if result.refused:
-        console.print("\nNot tried:")
-        for refused in result.refused:
-            console.print(f"  {refused.technique}: {'; '.join(map(why_not_words, refused.reasons))}")
+    for line in _not_tried_lines(result.refused):
+        console.print(line)
     console.print()
     console.print(_verdict(result), style="bold")
     for line in _details(result):
@@ -61,6 +60,23 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
     console.print()
     for line in _next(result, script, plan_path):
         console.print(line)
+
+
+def _not_tried_lines(refused: Sequence[Refused]) -> list[str]:
+    """Techniques that have a reason in common share a line; those that are in the plan come apart."""
+    kept = [
+        row.technique for row in refused if any(why.code == "no time in combination" for why in row.reasons)
+    ]
+    by_reason: dict[str, list[str]] = {}
+    for row in refused:
+        if row.technique not in kept:
+            by_reason.setdefault("; ".join(map(why_not_words, row.reasons)), []).append(row.technique)
+    lines = [f"  {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+    lines = ["\nNot tried:", *lines] if lines else []
+    if kept:
+        lines.append(f"\nIn the plan, not judged again in combination with the others: {', '.join(kept)}.")
+        lines.append("  The rest of the budget was for checking and confirming it.")
+    return lines
 
 
 _TRIED_WIDTH, _WITH_WIDTH = 24, 14  # characters: what is long is folded, so that results can be read
