@@ -56,8 +56,8 @@ def said(conclusion: Conclusion, guard: GuardVerdict | None = None) -> str:
         ),
         (
             Conclusion("nothing faster", resolution=Resolution(43945, finer=21973, budget=300.0)),
-            "nothing that was tried is faster. Measurements lie too far apart to tell anything: tune again when "
-            "the machine is quiet",
+            "nothing that was tried is faster. Measurements lie too far apart to tell anything: tune again "
+            "when the machine is quiet",
         ),
         (Conclusion("unsure", unsure=UNSURE), f"{NOT_SURE}{MAY_BE}"),
         (
