@@ -25,7 +25,7 @@ from hasten.bench.comparing.decisions import (
     worth_looking,
 )
 from hasten.bench.comparing.statistics import interval
-from hasten.tuning.budget import PAIRS_MOST
+from hasten.tuning.costs import PAIRS_MOST
 
 from .noise import DRIFT_SD, Floats
 from .paired import (

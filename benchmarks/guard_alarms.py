@@ -48,7 +48,7 @@ from hasten.records.facts import Facts
 from hasten.records.plan import Plan
 from hasten.report.guard import reasons as guard_reasons
 from hasten.report.machine_readable import guard_json
-from hasten.tuning.budget import Costs
+from hasten.tuning.costs import Costs
 
 from .false_wins import commit, rows_of
 from .guard_rows import counted, judged_anew, raw, summary

@@ -24,7 +24,7 @@ from hasten.records.codec import to_json
 from hasten.records.facts import Facts
 from hasten.records.plan import BASELINE, Plan, Settings
 from hasten.report.words import ratio_words
-from hasten.tuning.budget import PAIRS_MOST
+from hasten.tuning.costs import PAIRS_MOST
 
 from .results import FOLDER, write_result
 from .staging import staged

@@ -23,6 +23,7 @@ from hasten.bench.workers.process import WorkerProcess
 from hasten.cli import main, tune
 from hasten.report import machine_readable, terminal
 from hasten.tuning import pipeline
+from hasten.tuning.budget import Budget
 
 IMPORTED = (tune, machine_readable, terminal)  # by the first tune otherwise, which is no call of hasten's
 SAID = "said.txt"
@@ -31,17 +32,16 @@ SAID = "said.txt"
 def started(number: int) -> tuple[int, Any]:
     """The exit code, and the interrupter, of a tune that is interrupted at ``number``."""
     interrupter = Interrupter(number)
-    begin = pipeline._tune_alone
 
-    def begun(*arguments: Any) -> Any:
+    def begun(*arguments: Any) -> Any:  # as soon as the tune has its folder to itself
         interrupter.begin()
-        return begin(*arguments)
+        return Budget(*arguments)
 
     def waits(*arguments: Any) -> NoReturn:
         interrupter.end()
         raise KeyboardInterrupt
 
-    with patch.object(pipeline, "_tune_alone", begun), patch.object(WorkerProcess, "wait_started", waits):
+    with patch.object(pipeline, "Budget", begun), patch.object(WorkerProcess, "wait_started", waits):
         code = main.main(["tune", "--allow-writes", "--budget", "600", "train.py"])
     return code, interrupter
 

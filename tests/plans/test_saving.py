@@ -17,7 +17,7 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.records.result import TuneResult
 from hasten.records.sources import SourceDigests
 from hasten.scripts.workspace import Workspace, find_script
-from hasten.tuning.conclusion import conclude
+from hasten.tuning.conclusion import Found, conclude
 from tests.bench.made_up import facts, trial, verdict
 
 PLAN = Plan({"dataset_in_ram": {}, "threads": {"count": 2}})
@@ -37,8 +37,8 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 def measured(ratios: Sequence[float], looks: Sequence[float] = ()) -> TuneResult:
     made_of = SourceDigests("of the script", {"losses.py": "of the losses"})
     confirmation = trial(ratios, PLAN, looks=tuple(looks))
-    found = conclude(facts(), "overlay", confirmation, verdict(), (), (), (), (), 100.0)
-    return replace(found, sources=made_of)
+    found = Found(facts(), 100.0, verdict=verdict(), trial=confirmation)
+    return replace(conclude(found), sources=made_of)
 
 
 def test_a_gain_is_written_as_a_plan_that_can_be_read_back(workspace: Workspace) -> None:

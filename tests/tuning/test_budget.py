@@ -1,122 +1,152 @@
-"""How a tune's time is divided."""
+"""What the end of a tune will take, from what things cost so far, and what may be spent before it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from hasten.bench.comparing.decisions import CLAIM_LEAST_PROCESSES, Effort
-from hasten.bench.guard.guard import STEPS
-from hasten.bench.guard.judging import LEAST_STEPS
-from hasten.tuning.budget import Costs, budget_for, budget_for_search
-from tests.bench.made_up import observation, step
+from hasten.bench.comparing.decisions import Effort
+from hasten.records.plan import BASELINE, Plan
+from hasten.tuning.budget import Budget, SearchTime
+from hasten.tuning.costs import Costs
+from tests.bench.made_up import observation
 
-
-def estimate(
-    step_seconds: float = 0.01, start_seconds: float = 2.0, pair_steps: int = 100, budget: float = 150.0
-) -> Costs:
-    watched = observation(steps=(step(step_seconds),) * 5, start_seconds=start_seconds)
-    return Costs.estimate(watched, pair_steps, budget)
+PLAN = Plan({"compile": {}, "malloc": {}})
 
 
-def test_a_pair_is_two_starts_side_by_side_and_the_steps_of_both() -> None:
-    assert estimate(start_seconds=0.0).pair == pytest.approx(2 * 100 * 0.01)
-    assert 2.0 < estimate(step_seconds=1e-9).pair < 4.0
+@dataclass
+class Known:
+    """What a bench has learnt."""
+
+    pair_seconds: float | None = None
+    setups: dict[str, float] = field(default_factory=dict)
+
+    def setup(self, plan: Plan) -> float:
+        return sum(self.setups.get(name, 0.0) for name in plan.techniques)
 
 
-def test_the_guard_is_the_start_and_the_steps_of_three() -> None:
-    assert estimate(start_seconds=0.0).guard == pytest.approx(3 * STEPS * 0.01)
-    assert 2.0 < estimate(step_seconds=1e-9).guard < 6.0
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
-@pytest.mark.parametrize(("step_seconds", "steps"), [(0.01, STEPS), (0.25, 40), (10.0, LEAST_STEPS)])
-def test_the_guard_takes_fewer_steps_where_they_are_slow_but_never_too_few(
-    step_seconds: float, steps: int
-) -> None:
-    assert estimate(step_seconds, budget=150.0).guard_steps == steps
+def budget_after(spent: float = 0.0, known: Known | None = None, seconds: float = 150.0) -> Budget:
+    """A guard is estimated to take ten seconds, and a pair five."""
+    clock = Clock()
+    made = Budget(seconds, clock)
+    made.divide(observation(), 75, known or Known())
+    made.costs = Costs(10.0, 5.0, 120, Effort(10))
+    clock.now = spent
+    return made
 
 
-def test_the_median_step_counts_and_not_the_mean() -> None:
-    steps = (*(step(0.01) for _ in range(9)), step(100.0))
-    assert Costs.estimate(observation(steps=steps), 100, 150.0) == estimate()
+def test_what_is_not_known_is_as_estimated() -> None:
+    assert budget_after().pair(PLAN) == 5.0
+    assert budget_after().guard(PLAN) == 10.0
 
 
-def test_what_is_set_aside_covers_guard_and_a_claim() -> None:
-    costs = estimate()
-    assert costs.reserve >= costs.guard + CLAIM_LEAST_PROCESSES * costs.pair
-    assert costs.least >= costs.guard + CLAIM_LEAST_PROCESSES * costs.pair
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(("pair_seconds", "slower"), [(2.5, 1.0), (5.0, 1.0), (10.0, 2.0), (50.0, 10.0)])
+def test_where_pairs_took_longer_so_will_the_guard(pair_seconds: float, slower: float) -> None:
+    seen = budget_after(known=Known(pair_seconds))
+    assert seen.pair(PLAN) == pair_seconds
+    assert seen.guard(PLAN) == 10.0 * slower
 
 
-@given(
-    step_seconds=st.floats(1e-4, 100.0),
-    start=st.floats(0.1, 100.0),
-    pair_steps=st.integers(50, 10000),
-    budget=st.floats(1.0, 1e5),
-)
-def test_whatever_the_script_the_claim_has_its_pairs(
-    step_seconds: float, start: float, pair_steps: int, budget: float
-) -> None:
-    costs = estimate(step_seconds, start, pair_steps, budget)
-    assert LEAST_STEPS <= costs.guard_steps <= STEPS
-    assert costs.effort.pairs >= CLAIM_LEAST_PROCESSES
+def test_set_ups_count_in_every_pair_and_in_the_guard() -> None:
+    seen = budget_after(known=Known(5.0, {"compile": 20.0, "malloc": 1.0}))
+    assert (seen.pair(PLAN), seen.guard(PLAN)) == (26.0, 31.0)
+    assert (seen.pair(BASELINE), seen.guard(BASELINE)) == (5.0, 10.0)
 
 
+def test_the_next_guard_will_take_as_long_as_the_last() -> None:
+    seen = budget_after()
+    seen.guarded(33.0)
+    assert seen.guard(PLAN) == 33.0
+
+
+@pytest.mark.attack("truth")
 @pytest.mark.parametrize(
-    ("budget", "pairs", "looks"),
-    [(60.0, 5, 0), (30.0, 4, 0), (100.0, 8, 0), (150.0, 10, 4), (1000.0, 10, 20)],
-)
-def test_a_third_of_a_large_budget_is_set_aside_for_pairs(budget: float, pairs: int, looks: int) -> None:
-    """A pair takes four seconds here."""
-    costs = estimate(start_seconds=0.0, pair_steps=200, budget=budget)
-    assert costs.pair == pytest.approx(4.0)
-    assert costs.reserve == pytest.approx(costs.guard + pairs * 4.0 + looks * 2.0)
-
-
-@pytest.mark.parametrize(
-    ("pairs", "spent", "expected"),
+    ("spent", "pair_seconds", "pairs"),
     [
-        (10, 150.0, 190.0),  # 4 pairs of 5 s more
-        (10, 60.0, 170.0),  # 50 s are a third of 150
-        (7, 60.0, 120.0),
+        (0.0, 5.0, 10),  # never more than that
+        (98.0, 5.0, 10),
+        (100.0, 5.0, 9),
+        (128.0, 5.0, 4),
+        (145.0, 5.0, 4),  # a little too late
+        (151.5, 5.0, 0),  # much too late
+        (0.0, 30.0, 4),
+        (0.0, 40.0, 4),
+        (0.0, 50.0, 0),
+        (200.0, 0.1, 0),
     ],
 )
-def test_the_budget_for_more_pairs(pairs: int, spent: float, expected: float) -> None:
-    assert budget_for(Effort(pairs), Effort(6), 5.0, spent) == expected
-
-
-@given(
-    step_seconds=st.floats(1e-3, 0.1),
-    start=st.floats(0.5, 20.0),
-    spent=st.floats(10.0, 1000.0),
-    effort=st.builds(Effort, st.integers(4, 10)) | st.builds(Effort, st.just(10), st.integers(1, 20)),
-)
-def test_under_that_budget_this_effort_is_set_aside(
-    step_seconds: float, start: float, spent: float, effort: Effort
+def test_as_many_pairs_as_fit_and_none_where_a_claim_would_come_too_late(
+    spent: float, pair_seconds: float, pairs: int
 ) -> None:
-    pair = estimate(step_seconds, start).pair
-    found = estimate(step_seconds, start, budget=budget_for(effort, Effort(4), pair, spent)).effort
-    assert found.pairs >= effort.pairs
-    assert found.looks >= effort.looks
+    effort = budget_after(spent, Known(pair_seconds)).effort(PLAN)
+    assert (effort.pairs if effort else 0) == pairs
 
 
-@given(
-    step_seconds=st.floats(1e-3, 1.0),
-    seconds=st.floats(1.0, 500.0),
-    used=st.floats(1.0, 50.0),
-    at_least=st.floats(10.0, 300.0),
+@pytest.mark.parametrize(
+    ("spent", "pair_seconds", "setup", "looks"),
+    [
+        (0.0, 5.0, 0.0, 20),  # never more than that
+        (58.0, 5.0, 0.0, 16),
+        (98.0, 5.0, 0.0, 0),
+        (140.0, 5.0, 0.0, 0),
+        (0.0, 6.0, 5.0, 4),  # 38.5 s are left beside ten pairs of 11 s, and two processes take 14 s
+    ],
 )
-def test_a_budget_for_a_longer_search_leaves_it_the_time_and_hardly_more(
-    step_seconds: float, seconds: float, used: float, at_least: float
+def test_what_pairs_leave_is_for_processes_of_the_plan_alone(
+    spent: float, pair_seconds: float, setup: float, looks: int
 ) -> None:
-    watched = observation(steps=(step(step_seconds),) * 5, start_seconds=2.0)
-    budget = budget_for_search(watched, 100, used, seconds, at_least)
+    effort = budget_after(spent, Known(pair_seconds, {"malloc": setup})).effort(PLAN)
+    assert effort is not None
+    assert effort.looks == looks
 
-    def left(budget: float) -> float:
-        return budget - used - Costs.estimate(watched, 100, budget).reserve
 
-    assert left(budget) >= seconds
-    assert budget >= at_least
-    assert budget % 10 == 0
-    if budget - 10 >= at_least and budget - 10 >= used + seconds:
-        assert left(budget - 10) < seconds
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("spent", "affordable"), [(0.0, True), (124.0, True), (125.0, False), (150.0, False), (1e9, False)]
+)
+def test_a_guard_is_begun_only_where_a_claim_can_follow(spent: float, affordable: bool) -> None:
+    assert budget_after(spent, Known(5.0)).affords_guard(PLAN) is affordable
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("spent", [0.0, 50.0, 120.0, 149.0, 300.0])
+@pytest.mark.parametrize("pair_seconds", [None, 0.5, 8.0, 60.0])
+def test_what_is_under_way_is_stopped_in_time(spent: float, pair_seconds: float | None) -> None:
+    """Each part, if it took all it may, leaves the next what that needs."""
+    seen = budget_after(spent, Known(pair_seconds))
+    least = 4 * seen.pair(PLAN)
+    search = seen.search_most(PLAN)
+    assert search >= 0
+    assert search == 0 or spent + search + seen.guard(PLAN) + least <= 150.0
+    guard = seen.guard_most(PLAN)
+    assert guard == 0 or spent + guard + least <= 1.2 * 150.0
+    assert spent + seen.confirmation_most() <= max(spent, 1.2 * 150.0)
+    assert seen.search_left(PLAN) <= search or search == 0
+
+
+def test_the_search_has_less_where_what_it_found_is_slow_to_set_up() -> None:
+    seen = budget_after(known=Known(5.0, {"compile": 5.0}))
+    found = [BASELINE]
+    left = SearchTime(seen, lambda: found[0])
+    before, most = left.left, left.most()
+    found[0] = PLAN
+    assert left.left < before
+    assert left.most() < most
+
+
+@pytest.mark.parametrize("spent", [20.0, 140.0, 170.0])
+def test_the_budget_that_would_do_lets_it_be_checked_and_confirmed(spent: float) -> None:
+    known = Known(12.0)
+    longer = budget_after(spent, known).enough(PLAN)
+    assert longer % 10 == 0
+    assert budget_after(spent, known, longer).affords_guard(PLAN)

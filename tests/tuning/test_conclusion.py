@@ -17,7 +17,7 @@ from hasten.records.result import Refused, Tried, TuneResult
 from hasten.records.trial import Trial
 from hasten.records.verdict import GuardVerdict
 from hasten.report.conclusion import conclusion_words, looks_words
-from hasten.tuning.conclusion import conclude
+from hasten.tuning.conclusion import Found, conclude
 from tests.bench.made_up import facts, step, trial, verdict
 
 PLAN = Plan({"dataset_in_ram": {}, "threads": {"count": 2}})
@@ -33,8 +33,8 @@ def concluded(
     tried: tuple[Tried, ...] = (ROW,),
     **more: Any,
 ) -> TuneResult:
-    usual: dict[str, Any] = {"untried": (), "refused": (), "causes": (), "spent": 100.0}
-    return conclude(facts(), "overlay", confirmation, judged, tried, **{**usual, **more})
+    found = Found(facts(), 100.0, "overlay", tried=tried, verdict=judged, trial=confirmation)
+    return conclude(replace(found, **more))
 
 
 def row_with(log_ratios: list[float]) -> Tried:
@@ -83,7 +83,7 @@ def test_what_would_have_been_found_is_told_with_a_budget_that_finds_less() -> N
 
 def test_a_search_that_found_nothing_tells_what_it_could_not_and_a_budget() -> None:
     tried = (row_with([-0.01, 0.0, 0.01]), row_with([-0.06, 0.0, 0.06, 0.0, 0.0, 0.0]))
-    result = concluded(tried=tried, search_budget=lambda times: 100 * times)
+    result = concluded(tried=tried, longer=lambda times: 100 * times)
     assert conclusion_words(result).startswith(
         "nothing that was tried is faster. Cannot tell under 7%: comparisons that"
     )
@@ -203,7 +203,7 @@ def test_the_baseline_is_told_as_it_was_observed() -> None:
     assert result.baseline_step_seconds == pytest.approx(0.01)
     assert result.baseline_samples_per_second == pytest.approx(800)
     unseen = facts(batch_size=None, steps=(step(samples=None),) * 30)
-    unknown = conclude(unseen, "off", None, None, (), (), (), (), 100.0)
+    unknown = conclude(Found(unseen, 100.0))
     assert unknown.baseline_samples_per_second is None
 
 

@@ -15,7 +15,7 @@ from hasten.errors import WorkerError
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Trial
 from hasten.records.verdict import GuardVerdict
-from hasten.tuning.conclusion import conclude
+from hasten.tuning.conclusion import Found, conclude
 from tests.bench.made_up import facts, trial, verdict
 from tests.bench.paper_workers import PaperStage, PaperWorker
 
@@ -65,7 +65,7 @@ def failed(request: pytest.FixtureRequest) -> PaperStage:
 
 def test_without_a_failure_it_would_win() -> None:
     confirmation = PairsBench(stage().as_stage(), RHYTHM).compare(BASELINE, FAST, 6)
-    assert conclude(facts(), "overlay", confirmation, verdict(), (), (), (), (), 100.0).outcome == "gain"
+    assert conclude(Found(facts(), 100.0, verdict=verdict(), trial=confirmation)).outcome == "gain"
 
 
 def test_in_the_search_it_has_no_ratio(failed: PaperStage) -> None:
@@ -86,7 +86,7 @@ def test_without_the_guards_word_it_is_no_gain(judged: GuardVerdict | None) -> N
 
 
 def no_gain(confirmation: Trial, judged: GuardVerdict | None) -> None:
-    result = conclude(facts(), "overlay", confirmation, judged, (), (), (), (), 100.0)
+    result = conclude(Found(facts(), 100.0, verdict=judged, trial=confirmation))
     assert result.outcome == "no-gain"
     assert result.plan == BASELINE
     assert result.speedup is result.ratio is None

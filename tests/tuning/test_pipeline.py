@@ -36,8 +36,8 @@ from hasten.report.progress import Silent
 from hasten.report.reasons import reason_words
 from hasten.scripts.sources import digest_of
 from hasten.scripts.workspace import find_script
-from hasten.tuning import accuracy, budget, pipeline
-from hasten.tuning.budget import Costs
+from hasten.tuning import accuracy, costs, pipeline
+from hasten.tuning.costs import Costs
 from hasten.tuning.pipeline import TuneRequest, tune
 from tests.bench import idle_technique
 from tests.bench.made_up import machine, observation, root, step, unchecked, verdict
@@ -404,9 +404,9 @@ def test_pairs_are_fixed_by_the_time_that_is_left(
 def test_the_search_leaves_what_guard_and_confirmation_need(paper: Paper) -> None:
     paper.pair_seconds = None
     tune(request(budget=150.0), Silent())
-    costs = Costs.estimate(paper.watched, PaperBench(paper).steps_needed, 150.0)
-    assert costs.reserve > 20
-    assert max(paper.granted) == pytest.approx(150.0 - costs.reserve, abs=3.0)
+    reserve = Costs.estimate(paper.watched, PaperBench(paper).steps_needed, 150.0).reserve
+    assert reserve > 20
+    assert max(paper.granted) == pytest.approx(150.0 - reserve, abs=3.0)
 
 
 def slow(paper: Paper) -> None:
@@ -646,7 +646,7 @@ NO_LOADER = "while True:\n        pictures, labels = torch.randn(8, 192), torch.
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder to tune in, with as few pairs as a claim needs. What a tune leaves is checked at the end."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(budget, "PAIRS_MOST", 4)
+    monkeypatch.setattr(costs, "PAIRS_MOST", 4)
     for name, value in {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "8", "CXX": "none"}.items():
         monkeypatch.setenv(name, value)  # set by the user, so malloc, threads and compile are refused
     for technique in CATALOG.values():

@@ -36,8 +36,9 @@ def stage_of(script: Script, arguments: SimpleNamespace) -> Stage:
     from ..bench.stage import Stage
     from ..launch.chosen import own_ranks_of
     from ..machine import this_machine
+    from ..scripts.distribution import distribution_of
 
-    machine = this_machine()
+    machine, found = this_machine(), distribution_of(script)
     return Stage(
         argv=script.argv,
         machine=machine,
@@ -46,7 +47,7 @@ def stage_of(script: Script, arguments: SimpleNamespace) -> Stage:
         module=script.module is not None,
         protect=not arguments.allow_writes,
         stdout_to_stderr=arguments.json == "-",
-        own_ranks=own_ranks_of(script, arguments.nproc_per_node, arguments.backend or "", machine),
+        own_ranks=own_ranks_of(script, found, machine, arguments.nproc_per_node, arguments.backend or ""),
     )
 
 

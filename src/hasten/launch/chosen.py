@@ -17,7 +17,7 @@ from ..records.diagnosis import Distribution
 from ..records.machine import Machine
 from ..records.plan import Plan
 from ..records.ranks import Findings
-from ..scripts.distribution import distribution_of, why_not_shared
+from ..scripts.distribution import why_not_shared
 from ..scripts.workspace import Script
 from . import openmpi
 from .gpus import gpu_of, visible_gpus
@@ -108,9 +108,15 @@ class OwnRanks:
 
 
 def own_ranks_of(
-    script: Script, count: int | None, instead: str, machine: Machine, otherwise: str = ""
+    script: Script,
+    found: Distribution,
+    machine: Machine,
+    count: int | None,
+    instead: str,
+    otherwise: str = "",
 ) -> OwnRanks | None:
     """The ranks in which trials start a script that is distributed itself; None where ``count`` is.
+    ``found``: what was read of it.
 
     Raises UsageError where so many were asked for and the script or the machine is not for it. ``otherwise``:
     what is done with a script that knows of no ranks.
@@ -122,7 +128,6 @@ def own_ranks_of(
                 "by --nproc-per-node N"
             )
         return None
-    found = distribution_of(script)
     if found.kind != "ranks":
         raise UsageError(
             f"--nproc-per-node {count}: {script.label} is not distributed itself{otherwise}: leave it out"

@@ -17,13 +17,13 @@ from ..bench.stage import Stage
 from ..bench.whole import train_whole
 from ..bench.workers.ending import ScriptOver, too_short
 from ..bench.workers.outside import outside_words
-from ..errors import HastenError
-from ..launch.chosen import check_processes, own_ranks_of
+from ..launch.chosen import OwnRanks, check_processes, own_ranks_of
 from ..lock import alone
 from ..machine import this_machine
 from ..machine.vitals import idle_vitals
 from ..plans.own import prepare
 from ..records.codec import to_json
+from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
 from ..records.quality import (
     Interval,
@@ -79,18 +79,24 @@ def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict
     UsageError where it tells no metric, or is distributed itself and the plan divides it, InUse while
     something else is measured here.
     """
-    check_processes(request.plan, distribution_of(request.script))
+    machine, distribution = this_machine(), distribution_of(request.script)
     # what cannot be is said before anything is waited for
-    own_ranks_of(request.script, request.nproc, request.backend, this_machine())
+    check_processes(request.plan, distribution)
+    own_ranks = own_ranks_of(request.script, distribution, machine, request.nproc, request.backend)
     workspace = Workspace(request.script)
     prepare(workspace)
     with alone(workspace, request.wait, say):
-        return _verify_alone(request, workspace.new_trial(), say)
+        return _verify_alone(request, machine, own_ranks, workspace.new_trial(), say)
 
 
-def _verify_alone(request: VerifyRequest, folder: Path, say: Callable[[str], None]) -> QualityVerdict:
+def _verify_alone(
+    request: VerifyRequest,
+    machine: Machine,
+    own_ranks: OwnRanks | None,
+    folder: Path,
+    say: Callable[[str], None],
+) -> QualityVerdict:
     sources = Sources(request.script, "verified")
-    machine = this_machine()
     others = idle_vitals()
     stage = Stage(
         argv=request.script.argv,
@@ -100,18 +106,13 @@ def _verify_alone(request: VerifyRequest, folder: Path, say: Callable[[str], Non
         module=request.script.module is not None,
         protect=not request.allow_writes,
         trial_folder=folder,
-        own_ranks=own_ranks_of(request.script, request.nproc, request.backend, machine),
+        own_ranks=own_ranks,
         sources=sources,
     )
     command = f"{shlex.join(request.script.argv)}\n"
     safe_files.write(folder / "command", command.encode(errors="surrogateescape"))
-    try:
-        with stage:
-            metric, runs = _train(request, stage, folder, say)
-    except HastenError:
-        sources.check()  # whatever failed, did so in the midst of a change
-        raise
-    sources.check()
+    with sources.unchanged(), stage:
+        metric, runs = _train(request, stage, folder, say)
     remarks = (*request.remarks, *(remark for run in runs for remark in run.remarks))
     return replace(
         judge(metric, runs, request.tolerance),

@@ -11,10 +11,10 @@ import stat
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from ..errors import Refusal
+from ..errors import HastenError, Refusal
 from ..inside.worker.notebook import read_notebook
 from ..records.sources import SourceDigests
 
@@ -73,6 +73,18 @@ class Sources:
             changed = list(self._changed)
         if changed:
             raise Refusal(self._words(changed))
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """``check`` at the end of the block, also of one that fails: whatever failed may have done so in the
+        midst of a change.
+        """
+        try:
+            yield
+        except HastenError:
+            self.check()
+            raise
+        self.check()
 
     def digests(self) -> SourceDigests:
         """Of the script and of all that were imported until now."""

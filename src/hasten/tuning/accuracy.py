@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from ..bench.guard.change_guard import guard_change
 from ..bench.guard.guard import each_alone, guard
@@ -16,18 +16,26 @@ from ..records.plan import BASELINE, Plan
 from ..records.reasons import Decision, Reason
 from ..records.result import Tried
 from ..records.verdict import GuardVerdict, TooLittleTime
-from .outlook import Outlook
+from .budget import Budget
 from .progress import Progress
-from .search import Search
 
 _BY_CHANCE = ("killed", "ended", "script")  # why accuracy may be found checked when it is tried again
-Held = tuple[Plan, GuardVerdict | None]
-"""The part of a plan that may be confirmed, and the last verdict; the empty plan where none was checked."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """The part of a plan that may be confirmed, and the last verdict; the empty plan where none was checked.
+    ``stopped``: a row for each technique that is no part of it.
+    """
+
+    plan: Plan
+    verdict: GuardVerdict | None = None
+    stopped: tuple[Tried, ...] = ()
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Asks the guard, each time over ``steps`` steps from one ``seed``. What it stops is recorded as tried.
+    """Asks the guard, each time from one ``seed``. ``progress`` is told what it stops.
 
     A training that could not be watched says nothing of any technique: it is tried once more, and then
     nothing is claimed. Nor is anything where the budget does not let a plan be checked and then confirmed.
@@ -37,10 +45,12 @@ class Accuracy:
     facts: Facts
     risk: Risk
     seed: int
-    steps: int
-    search: Search
+    budget: Budget
     progress: Progress
-    outlook: Outlook
+
+    @property
+    def steps(self) -> int:
+        return self.budget.costs.guard_steps
 
     def held_part(self, plan: Plan) -> Held:
         """The largest part of ``plan`` that passes: while it does not, what the departure is due to goes.
@@ -53,53 +63,55 @@ class Accuracy:
             for name, how in plan.techniques.items()
             if CATALOG[name].risk_of(how, self.facts) == "training"
         ]
-        rest, verdict = self._held_the_same(plan.only(set(plan.techniques) - set(changing)))
-        if verdict is not None and verdict.unchecked:
-            return BASELINE, verdict
-        plan = plan.only({*changing, *rest.techniques})
+        rest = self._held_the_same(plan.only(set(plan.techniques) - set(changing)))
+        if rest.verdict is not None and rest.verdict.unchecked:
+            return replace(rest, plan=BASELINE)
+        plan, verdict = plan.only({*changing, *rest.plan.techniques}), rest.verdict
+        stopped = list(rest.stopped)
         while changing:
             found = self._checked(
                 plan, lambda one: guard_change(self.stage, one, changing, self.seed, self.steps)
             )
             if found.passed:
-                return plan, found
+                return Held(plan, found, tuple(stopped))
             if found.refused in plan.techniques:
-                self._stopped([found.refused], plan, "did not apply", found)
-                return self.held_part(plan.without(found.refused))
+                stopped += self._stopped([found.refused], plan, "did not apply", found)
+                without = self.held_part(plan.without(found.refused))
+                return replace(without, stopped=(*stopped, *without.stopped))
             if found.unchecked:
-                self._stopped(changing, plan, "not checked", found)
-                return rest, verdict if rest else found
+                stopped += self._stopped(changing, plan, "not checked", found)
+                return Held(rest.plan, verdict if rest.plan else found, tuple(stopped))
             name = changing.pop()
-            self._stopped([name], plan, "not held", found)
+            stopped += self._stopped([name], plan, "not held", found)
             plan = plan.without(name)
-            verdict = verdict if rest else found
-        return plan, verdict
+            verdict = verdict if rest.plan else found
+        return Held(plan, verdict, tuple(stopped))
 
     def _held_the_same(self, plan: Plan) -> Held:
         """As ``held_part``, for what must train the same."""
-        verdict = None
+        verdict, stopped = None, list[Tried]()
         while plan:
             verdict = self._same(plan)
             if verdict.refused in plan.techniques:
-                self._stopped([verdict.refused], plan, "did not apply", verdict)
+                stopped += self._stopped([verdict.refused], plan, "did not apply", verdict)
                 plan = plan.without(verdict.refused)
                 continue
             if verdict.passed or verdict.unchecked:
                 break
             blamed = self._to_blame(plan, verdict)
             for name, why in blamed.items():
-                self._stopped([name], plan, "not held", why)
+                stopped += self._stopped([name], plan, "not held", why)
             plan = plan.only(set(plan.techniques) - set(blamed))
-        return plan, verdict
+        return Held(plan, verdict, tuple(stopped))
 
     def _to_blame(self, plan: Plan, verdict: GuardVerdict) -> dict[str, GuardVerdict]:
         """What departs by itself, each with the verdict that says so; else the riskiest of those that change
         any loss at all, with the whole plan's.
         """
         names = list(plan.techniques)
-        if len(names) > 1 and self.outlook.affords_guard(plan, checks=2):
+        if len(names) > 1 and self.budget.affords_guard(plan, checks=2):
             self.progress.stage("looking for the technique by which the training departs")
-            with self.stage.limit.ending(self.outlook.guard_most(plan, checks=2)):
+            with self.stage.limit.ending(self.budget.guard_most(plan, checks=2)):
                 alone = each_alone(self.stage, plan, *self._measure(plan), self.seed, self.steps)
             guilty = {name: found for name, found in alone.items() if not found.passed}
             if guilty:
@@ -129,27 +141,32 @@ class Accuracy:
 
     def _checked(self, plan: Plan, check: Callable[[Plan], GuardVerdict]) -> GuardVerdict:
         verdict = self._timed(plan, check)
-        if verdict.why_not in _BY_CHANCE and self.outlook.affords_guard(plan):
+        if verdict.why_not in _BY_CHANCE and self.budget.affords_guard(plan):
             self.progress.stage("checking once more, as accuracy could not be checked")
             verdict = self._timed(plan, check)
         return verdict
 
     def _timed(self, plan: Plan, check: Callable[[Plan], GuardVerdict]) -> GuardVerdict:
         """What ``check`` finds in the time there is for it."""
-        if not self.outlook.affords_guard(plan):
-            needed = TooLittleTime(self.outlook.enough_budget(plan), tuple(plan.techniques))
+        if not self.budget.affords_guard(plan):
+            needed = TooLittleTime(self.budget.enough(plan), tuple(plan.techniques))
             return GuardVerdict("not checked", why_not="budget", budget=needed)
         limit = self.stage.limit
         began = limit.clock()
-        with limit.ending(self.outlook.guard_most(plan)):
+        with limit.ending(self.budget.guard_most(plan)):
             verdict = check(plan)
-        self.outlook.guarded(limit.clock() - began)
+        self.budget.guarded(limit.clock() - began)
         return verdict
 
-    def _stopped(self, names: Sequence[str], plan: Plan, why: Decision, verdict: GuardVerdict) -> None:
+    def _stopped(
+        self, names: Sequence[str], plan: Plan, why: Decision, verdict: GuardVerdict
+    ) -> Iterator[Tried]:
+        """A row for each of ``names``; told as it is made."""
         reason = Reason(decision=why, guard=verdict)
         for name in names:
-            self.search.record(Tried(name, plan.techniques[name], None, plan, False, reason, "guard"))
+            row = Tried(name, plan.techniques[name], None, plan, False, reason, "guard")
+            self.progress.tried(row)
+            yield row
 
 
 def _is_untouched(verdict: GuardVerdict) -> bool:

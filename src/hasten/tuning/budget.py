@@ -1,30 +1,45 @@
-"""How a tune's time is divided, as estimated before the search begins: what guard and confirmation will
-need is set aside.
+"""A tune's budget: what its parts may still take, so that its end, a guard and the pairs of a confirmation,
+fits, predicted from what starts and steps have cost in this tune so far.
+
+The search may have what that leaves. It is stopped only where it eats into what a claim needs at least.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from statistics import median
+from typing import Protocol
 
-from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, LOOKS_MOST, Effort
-from ..bench.guard.guard import STEPS
-from ..bench.guard.judging import LEAST_STEPS
+from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, Effort
+from ..bench.script_bench import SEARCH_PAIRS
 from ..bench.workers.starting import START_OVERLAP
 from ..records.observation import Observation
+from ..records.plan import BASELINE, Plan
+from .costs import Costs, budget_for_search, effort_wanted, effort_within
 
-_GUARD_SHARE = 0.2
-_GUARD_WORKERS = 3
-PAIRS_MOST = 10
-EFFORT_MOST = Effort(PAIRS_MOST, LOOKS_MOST)
-_CONFIRMATION_SHARE = 1 / 3  # of the budget, set aside for it; for fewer pairs than a claim needs, more
-_BUDGET_MARGIN = 1.1  # no two tunes take the same time
-
+_OBSERVATION_SHARE = 0.2  # of the budget, where steps are slow
+_PATIENCE_SHARE = 0.1  # of the budget, for what is measured again because other programs disturbed it
+_CLOSING_SECONDS = 1.0  # until the last worker has gone and the plan is written
+_CLOSING_SHARE = 0.01  # of the budget, the same for long ones
+_ALLOWED = 1.04  # times the budget: what cannot be predicted better than so
+_PATIENT = 1.1  # times the budget: until then what others disturb is measured again
+_STOPPED = 1.15  # times the budget: what is under way then is stopped, and that takes its time, too
 
 Clock = Callable[[], float]
+
+
+class Known(Protocol):
+    """What a bench has learnt of costs, in seconds."""
+
+    @property
+    def pair_seconds(self) -> float | None:
+        """Of a pair without any set-up; None before the first."""
+        ...
+
+    def setup(self, plan: Plan) -> float:
+        """Until a worker has all of ``plan`` in force, its start not counted."""
+        ...
 
 
 @dataclass
@@ -48,70 +63,154 @@ class Deadline:
         return self.seconds - self.spent
 
 
-@dataclass(frozen=True)
-class Costs:
-    """Seconds that the parts of a tune take, estimated from what was observed."""
+@dataclass
+class Budget(Deadline):
+    """All of a tune's seconds. How they are divided is known once the script has been watched: ``divide``."""
 
-    guard: float
-    pair: float
-    guard_steps: int
-    effort: Effort  # set aside for the confirmation
+    costs: Costs = field(init=False)  # as estimated when it was divided
+    _known: Known = field(init=False)  # what they turn out to be
+    _observation: Observation = field(init=False)
+    _pair_steps: int = field(init=False)
+    _used: float = field(init=False)  # seconds before it was divided
+    _guards: list[float] = field(default_factory=list, init=False)  # seconds that each one took
 
-    @classmethod
-    def estimate(cls, observation: Observation, pair_steps: int, budget: float) -> Costs:
-        """``pair_steps``: what one worker of a pair trains. ``budget``: seconds for the whole tune."""
-        step = median(s.seconds for s in observation.steps)
-        start = observation.start_seconds
-        affordable = int(_GUARD_SHARE * budget / (_GUARD_WORKERS * step))
-        guard_steps = max(LEAST_STEPS, min(STEPS, affordable))
-        pair = START_OVERLAP * start + 2 * pair_steps * step
-        return cls(
-            guard=1.5 * START_OVERLAP * start + _GUARD_WORKERS * guard_steps * step,
-            pair=pair,
-            guard_steps=guard_steps,
-            effort=effort_wanted(budget, pair),
-        )
+    def divide(self, observation: Observation, pair_steps: int, known: Known) -> None:
+        """``pair_steps``: what one worker of a pair trains. ``known`` is asked for costs from now on."""
+        self.costs = Costs.estimate(observation, pair_steps, self.seconds)
+        self._known, self._observation, self._pair_steps = known, observation, pair_steps
+        self._used = self.spent
 
     @property
-    def reserve(self) -> float:
-        """What the search must leave."""
-        return self.guard + self.effort.in_pairs * self.pair
+    def to_observe(self) -> float:
+        """Seconds, at most."""
+        return _OBSERVATION_SHARE * self.seconds
+
+    @property
+    def patience(self) -> float:
+        """Seconds for what is measured again in the search."""
+        return _PATIENCE_SHARE * self.seconds
 
     @property
     def least(self) -> float:
-        """The shortest honest tune: a little search, the guard, as many pairs as a claim needs."""
-        return self.guard + (CLAIM_LEAST_PROCESSES + 2) * self.pair
+        """What the shortest honest tune of the script takes."""
+        return self._used + self.costs.least
+
+    # ---- what things cost
+    def pair(self, plan: Plan) -> float:
+        """Of the baseline and ``plan``."""
+        return (self._known.pair_seconds or self.costs.pair) + self._known.setup(plan)
+
+    def comparison(self, plan: Plan) -> float:
+        """One of the search's, of whole processes."""
+        return SEARCH_PAIRS * self.pair(plan)
+
+    def _takes(self, effort: Effort, plan: Plan) -> float:
+        """Two processes of ``plan`` pay its set-up twice, at the same time."""
+        overlap = effort.looks / 2 * max(0.0, START_OVERLAP - 1) * self._known.setup(plan)
+        return effort.in_pairs * self.pair(plan) + overlap
+
+    def _confirmation(self, plan: Plan) -> float:
+        """What is set aside for it."""
+        return self._takes(effort_wanted(self.seconds, self.pair(plan)), plan)
+
+    def guard(self, plan: Plan) -> float:
+        """One more check of ``plan``; as the last one, or as estimated, but slower if pairs were slower."""
+        if self._guards:
+            return self._guards[-1]
+        slower = max(1.0, (self._known.pair_seconds or 0.0) / self.costs.pair)
+        return slower * self.costs.guard + self._known.setup(plan)
+
+    def guarded(self, seconds: float) -> None:
+        """A check took so long."""
+        self._guards.append(seconds)
+
+    @property
+    def _closing(self) -> float:
+        return max(_CLOSING_SECONDS, _CLOSING_SHARE * self.seconds)
+
+    def _least_end(self, plan: Plan) -> float:
+        """The fewest pairs that a claim needs, and what follows."""
+        return CLAIM_LEAST_PROCESSES * self.pair(plan) + self._closing
+
+    def _beyond(self, share: float) -> float:
+        """Seconds that are left of ``share`` times the budget."""
+        return self.left + (share - 1) * self.seconds
+
+    # ---- what may still be spent
+    def search_left(self, plan: Plan) -> float:
+        """What the search may begin with, where ``plan`` is what it has found so far."""
+        return self.left - self.guard(plan) - self._confirmation(plan) - self._closing
+
+    def search_most(self, plan: Plan) -> float:
+        """When a comparison that is under way is stopped: a claim's least needs what is left."""
+        return max(0.0, self.left - self.guard(plan) - self._least_end(plan))
+
+    def affords_guard(self, plan: Plan, checks: int = 1) -> bool:
+        """Whether ``plan`` can be checked, so many times, and then still be confirmed."""
+        return checks * self.guard(plan) + self._least_end(plan) <= self._beyond(_ALLOWED)
+
+    def guard_most(self, plan: Plan, checks: int = 1) -> float:
+        """When a check that is under way is stopped: the first of so many."""
+        return max(0.0, self._beyond(_STOPPED) - (checks - 1) * self.guard(plan) - self._least_end(plan))
+
+    def effort(self, plan: Plan) -> Effort | None:
+        """To confirm ``plan`` with, fixed before the first pair is run; None where the least does not fit."""
+        if self._least_end(plan) > self._beyond(_STOPPED):
+            return None
+        left = self.left - self._closing
+        found = effort_within(left, self.pair(plan))
+        while found.looks and self._takes(found, plan) > left:
+            found = Effort(found.pairs, found.looks - 2)
+        return found
+
+    def spare(self, plan: Plan, effort: Effort) -> float:
+        """What that leaves, and what a tune beside other programs may take longer."""
+        return max(0.0, self._beyond(_PATIENT) - self._closing - self._takes(effort, plan))
+
+    def confirmation_most(self) -> float:
+        """When a confirmation that is under way is stopped."""
+        return max(0.0, self._beyond(_STOPPED))
+
+    def rest(self) -> Deadline:
+        """For what follows the confirmation."""
+        return Deadline(self.left - self._closing, self.clock)
+
+    # ---- what another budget would do
+    def enough(self, plan: Plan) -> int:
+        """Under which ``plan`` could have been checked once more, and confirmed."""
+        end = self.guard(plan) + self._confirmation(plan)
+        return 10 * (1 + int((self.spent + end + self._closing) * 1.1 / 10))
+
+    def for_search(self, seconds: float) -> float:
+        """Under which the search would have had so many seconds; not under this one."""
+        return budget_for_search(self._observation, self._pair_steps, self._used, seconds, self.seconds)
 
 
-def effort_wanted(budget: float, pair_seconds: float) -> Effort:
-    """What is to be set aside for the confirmation."""
-    return effort_within(_CONFIRMATION_SHARE * budget, pair_seconds)
-
-
-def effort_within(seconds: float, pair_seconds: float) -> Effort:
-    """What fits into them: pairs first, no fewer than a claim needs; then processes of the plan alone."""
-    pairs = max(CLAIM_LEAST_PROCESSES, min(PAIRS_MOST, int(seconds / pair_seconds)))
-    left = max(0, int(2 * (seconds / pair_seconds - pairs)))
-    return Effort(pairs, min(LOOKS_MOST, left - left % 2))
-
-
-def budget_for(effort: Effort, done: Effort, pair_seconds: float, spent: float) -> float:
-    """The budget to confirm with ``effort``, where a tune with ``done`` took ``spent`` seconds.
-
-    At most ``EFFORT_MOST``. The search may take longer then, but not what is set aside.
+@dataclass
+class SearchTime:
+    """The search's share of the budget, which shrinks as the end turns out to take longer. ``found``: the
+    search's plan so far.
     """
-    more = max(0.0, effort.in_pairs - done.in_pairs)
-    least = max(spent + more * pair_seconds, effort.in_pairs * pair_seconds / _CONFIRMATION_SHARE)
-    return 10 * math.ceil(_BUDGET_MARGIN * least / 10)
 
+    budget: Budget
+    found: Callable[[], Plan]
+    _began: float = field(init=False)
+    _granted: float = field(init=False)
 
-def budget_for_search(
-    observation: Observation, pair_steps: int, used: float, seconds: float, at_least: float
-) -> float:
-    """The budget that leaves ``seconds`` to the search, besides ``used`` ones before it; not under
-    ``at_least``.
-    """
-    budget = 10 * math.ceil(max(at_least, used + seconds) / 10)
-    while budget - used - Costs.estimate(observation, pair_steps, budget).reserve < seconds:
-        budget += 10
-    return budget
+    def __post_init__(self) -> None:
+        self._began, self._granted = self.budget.spent, self.budget.search_left(BASELINE)
+
+    @property
+    def left(self) -> float:
+        return self.budget.search_left(self.found())
+
+    def most(self) -> float:
+        """When a comparison that begins now is stopped."""
+        return self.budget.search_most(self.found())
+
+    def longer(self) -> Callable[[float], float]:
+        """Asked when the search is over: times -> the budget under which it has so many times the seconds
+        that it had.
+        """
+        had = max(self._granted, self.budget.spent - self._began)
+        return lambda times: self.budget.for_search(times * had)

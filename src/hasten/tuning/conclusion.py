@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from .. import __version__
 from ..bench.comparing.decisions import (
@@ -17,6 +17,7 @@ from ..bench.comparing.decisions import (
 )
 from ..records.cause import Cause
 from ..records.conclusion import Conclusion
+from ..records.curve import ThreadCurve
 from ..records.facts import Facts
 from ..records.phases import samples_per_step, step_seconds
 from ..records.plan import BASELINE
@@ -33,33 +34,39 @@ from .resolution import (
 )
 
 
-def conclude(
-    facts: Facts,
-    protection: str,
-    trial: Trial | None,
-    verdict: GuardVerdict | None,
-    tried: Sequence[Tried],
-    untried: Sequence[str],
-    refused: Sequence[Refused],
-    causes: Sequence[Cause],
-    spent: float,
-    search_budget: SearchBudget | None = None,
-) -> TuneResult:
-    """The result of a tune whose confirmation is ``trial`` (None: there was nothing to confirm).
-
-    ``spent``: seconds that the tune has taken, confirmation included. Without ``search_budget`` no budget is
-    named for a longer search.
+@dataclass(frozen=True)
+class Found:
+    """What a tune has come to know of a script, and of what was tried on it. ``spent``: seconds that it has
+    taken, confirmation included.
     """
+
+    facts: Facts
+    spent: float
+    protection: str = ""
+    causes: Sequence[Cause] = ()
+    refused: Sequence[Refused] = ()
+    tried: Sequence[Tried] = ()
+    untried: Sequence[str] = ()  # for want of time
+    verdict: GuardVerdict | None = None  # on what the search found
+    trial: Trial | None = None  # the confirmation; None: there was nothing to confirm
+    threads: ThreadCurve | None = None
+    warnings: Sequence[str] = ()
+    longer: SearchBudget | None = None  # None: no budget is named for a longer search
+
+
+def conclude(found: Found) -> TuneResult:
+    """The result of a tune."""
+    trial, verdict, observation = found.trial, found.verdict, found.facts.observation
     guarded = verdict is not None and verdict.passed
     sound = guarded and trial is not None and trial.failure is None
     claimed = sound and trial is not None and is_gain(trial.log_ratios, trial.looks)
     unchecked = trial is None and verdict is not None and verdict.unchecked
-    seconds, samples = step_seconds(facts.observation), samples_per_step(facts.observation)
+    seconds, samples = step_seconds(observation), samples_per_step(observation)
     ratio = stated(trial) if trial is not None and claimed else None
-    late = [Refused(name, (WhyNot("no time"),)) for name in untried]
+    late = [Refused(name, (WhyNot("no time"),)) for name in found.untried]
     return TuneResult(
         outcome="gain" if claimed else "not-checked" if unchecked else "no-gain",
-        reason=_reason(trial, verdict, tried, untried, claimed, spent, search_budget),
+        reason=_reason(found, claimed),
         plan=trial.b if trial is not None and claimed else BASELINE,
         speedup=ratio.inverted() if ratio is not None else None,
         ratio=ratio,
@@ -67,20 +74,22 @@ def conclude(
         measured=trial.ratio if trial is not None else None,
         baseline_step_seconds=seconds,
         baseline_samples_per_second=samples / seconds if samples else None,
-        observation=facts.observation,
-        tried=tuple(tried),
-        refused=(*refused, *late),
+        observation=observation,
+        tried=tuple(found.tried),
+        refused=(*found.refused, *late),
         guard=verdict,
         setup_seconds=trial.setup_seconds if trial is not None and claimed else 0.0,
         breakeven_steps=trial.breakeven_steps if trial is not None and claimed else None,
         script_steps=trial.script_steps if trial is not None else None,
-        causes=tuple(causes),
-        protection=protection,
-        machine=facts.machine.identity,
-        cpu_flags=facts.machine.cpu_flags,
+        causes=tuple(found.causes),
+        threads=found.threads,
+        protection=found.protection,
+        warnings=tuple(found.warnings),
+        machine=found.facts.machine.identity,
+        cpu_flags=found.facts.machine.cpu_flags,
         versions={
             "hasten": __version__,
-            "torch": facts.observation.torch,
+            "torch": observation.torch,
             "python": platform.python_version(),
         },
     )
@@ -96,17 +105,10 @@ def stated(trial: Trial) -> Ratio | None:
     return replace(trial.ratio, value=trial.ratio.value * slower, high=trial.ratio.high * slower)
 
 
-def _reason(
-    trial: Trial | None,
-    verdict: GuardVerdict | None,
-    tried: Sequence[Tried],
-    untried: Sequence[str],
-    claimed: bool,
-    spent: float,
-    search_budget: SearchBudget | None,
-) -> Conclusion:
+def _reason(found: Found, claimed: bool) -> Conclusion:
+    trial, verdict = found.trial, found.verdict
     if trial is None:
-        return _unconfirmed_reason(verdict, tried, untried, search_budget)
+        return _unconfirmed_reason(found)
     if claimed:
         return Conclusion("confirmed")
     if trial.failure is not None:
@@ -116,24 +118,19 @@ def _reason(
     if is_slower(trial.ratio):
         return Conclusion("slower")
     if margin(trial.log_ratios) > 0:
-        return Conclusion("unsure", unsure=why_unsure(trial, spent))
-    return Conclusion("noise", resolution=resolution_of_confirmation(trial, spent))
+        return Conclusion("unsure", unsure=why_unsure(trial, found.spent))
+    return Conclusion("noise", resolution=resolution_of_confirmation(trial, found.spent))
 
 
-def _unconfirmed_reason(
-    verdict: GuardVerdict | None,
-    tried: Sequence[Tried],
-    untried: Sequence[str],
-    search_budget: SearchBudget | None,
-) -> Conclusion:
+def _unconfirmed_reason(found: Found) -> Conclusion:
     """Why there was nothing to confirm."""
-    if verdict is not None and verdict.unchecked:
+    if found.verdict is not None and found.verdict.unchecked:
         return Conclusion("not checked")
-    if verdict is not None and not verdict.passed:
+    if found.verdict is not None and not found.verdict.passed:
         return Conclusion("not held")
-    if tried:
-        return Conclusion("nothing faster", resolution=resolution_of_search(tried, search_budget))
-    return Conclusion("no time" if untried else "nothing applies")
+    if found.tried:
+        return Conclusion("nothing faster", resolution=resolution_of_search(found.tried, found.longer))
+    return Conclusion("no time" if found.untried else "nothing applies")
 
 
 def too_early(trial: Trial) -> bool:

@@ -35,7 +35,8 @@ _WORK = 10_000
 
 
 class Journal:
-    """One tune's entries. ``state`` of a tune is "open", "finished", "failed", "interrupted" or "killed".
+    """One tune's entries. ``state`` of a tune is "open", "finished", "failed", "interrupted" or "killed"; the
+    journal as a context closes with the one that fits how its block ends.
 
     ``alone``: no other tune writes here now, so one that is open still was killed.
     """
@@ -58,6 +59,13 @@ class Journal:
             if isinstance(error, sqlite3.Error):
                 raise unusable(path, str(error)) from None
             raise
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        failed = kind is not None and issubclass(kind, HastenError)
+        self.close("finished" if kind is None else "failed" if failed else "interrupted")
 
     def _begin(self, identity: dict[str, Any], alone: bool) -> int:
         self._database.execute("PRAGMA journal_mode=WAL")

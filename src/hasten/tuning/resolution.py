@@ -23,7 +23,7 @@ from ..bench.script_bench import SEARCH_PAIRS
 from ..records.conclusion import Looks, Resolution, Unsure
 from ..records.result import Tried
 from ..records.trial import Ratio, Trial
-from .budget import EFFORT_MOST, budget_for
+from .costs import EFFORT_MOST, budget_for
 
 SearchBudget = Callable[[float], float]
 """times -> the budget under which the search has so many times the seconds that it had."""

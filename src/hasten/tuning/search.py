@@ -47,10 +47,6 @@ class Search:
         """Settings of what was tried, and techniques that were not judged in combination."""
         return self._comparisons.left_out
 
-    def record(self, row: Tried) -> None:
-        """Add a row to what was tried, and tell."""
-        self._comparisons.add(row)
-
     def run(self, candidates: Sequence[Candidate]) -> Plan:
         """The plan found. ``candidates`` come in the order to try them, the most promising first.
 
