@@ -25,12 +25,12 @@ from typing import Any
 
 from tests.scripts.libraries import LIBRARY_SCRIPTS, LibraryScript
 from tests.scripts.shapes import REFUSED, TUNABLE, Shape
-from tests.scripts.trial import Outcome, follow, live_techniques, stage_for, together
+from tests.scripts.trial import Outcome, follow, live_techniques, together, trials_for
 
 from hasten.bench.guard.guard import guard
 from hasten.bench.guard.single_steps import ROUNDING
 from hasten.bench.observe import observe
-from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.bench.workers.ending import PlanRefused, ScriptOver
 from hasten.errors import HastenError
 from hasten.inside.techniques.catalog import CATALOG
@@ -84,12 +84,12 @@ def run_plain(script: Path, folder: Path, arguments: tuple[str, ...]) -> str:
 
 
 @contextmanager
-def fresh_stage(shape: Shape, arguments: tuple[str, ...]) -> Iterator[Stage]:
+def fresh_trials(shape: Shape, arguments: tuple[str, ...]) -> Iterator[Trials]:
     with tempfile.TemporaryDirectory() as base:
         folder = Path(base, "work")
         folder.mkdir()
-        with stage_for(shape.path, folder, arguments) as stage:
-            yield stage
+        with trials_for(shape.path, folder, arguments) as trials:
+            yield trials
 
 
 def row_of(shape: Shape) -> Row:
@@ -110,8 +110,8 @@ def row_of(shape: Shape) -> Row:
 def _fill(row: Row, shape: Shape, arguments: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory() as base:
         plain = run_plain(shape.path, Path(base), arguments)
-    with fresh_stage(shape, arguments) as stage:
-        outcome = follow(stage, live_techniques())
+    with fresh_trials(shape, arguments) as trials:
+        outcome = follow(trials, live_techniques())
     row.steps_seen = len(outcome.steps)
     row.steps_printed = len(_losses_in(plain))
     row.techniques = dict(outcome.techniques)
@@ -125,9 +125,9 @@ def _fill(row: Row, shape: Shape, arguments: tuple[str, ...]) -> None:
 
 
 def _refusal(shape: Shape, arguments: tuple[str, ...]) -> str:
-    with fresh_stage(shape, arguments) as stage:
+    with fresh_trials(shape, arguments) as trials:
         try:
-            observation, _ = observe(stage)
+            observation, _ = observe(trials)
         except HastenError as error:
             first, *more = str(error).replace(f"{shape.path.parent}{os.sep}", "").splitlines()
             return " ".join([first, *more[-1:]])  # of a traceback of the script's, what it ends with
@@ -135,13 +135,13 @@ def _refusal(shape: Shape, arguments: tuple[str, ...]) -> str:
 
 
 def _same_under_observation(shape: Shape, arguments: tuple[str, ...], plain: str) -> str:
-    with fresh_stage(shape, arguments) as stage, stage.worker() as worker:
+    with fresh_trials(shape, arguments) as trials, trials.worker() as worker:
         try:
             worker.wait_started()
             worker.steps(10**9, timeout=PLAIN_SECONDS)
         except ScriptOver:
-            assert stage.trial_folder is not None
-            watched = (stage.trial_folder / "worker-001.stdout").read_text()
+            assert trials.folder is not None
+            watched = (trials.folder / "worker-001.stdout").read_text()
             if watched == plain:
                 return "yes"
             return "its losses" if _losses_in(watched) == _losses_in(plain) else "no"
@@ -177,7 +177,7 @@ def _process_techniques(
 
 
 def _answers_under(plan: Plan, shape: Shape, arguments: tuple[str, ...]) -> dict[str, tuple[str, str]]:
-    with fresh_stage(shape, arguments) as stage, stage.worker(plan) as worker:
+    with fresh_trials(shape, arguments) as trials, trials.worker(plan) as worker:
         try:
             worker.wait_started()
             worker.steps(_STEPS_UNDER_A_PLAN)
@@ -197,11 +197,11 @@ def _guard(shape: Shape, arguments: tuple[str, ...], outcome: Outcome) -> str:
     techniques = [CATALOG[name] for name in plan.techniques]
     draws = any(technique.risk_for(facts) == "draws" for technique in techniques)
     precision = max((technique.precision for technique in techniques), key=lambda name: ROUNDING[name])
-    with fresh_stage(shape, arguments) as stage:
+    with fresh_trials(shape, arguments) as trials:
         steps = min(GUARD_STEPS, len(outcome.steps))
-        verdict = guard(stage, plan, draws, precision, 0, steps)
+        verdict = guard(trials, plan, draws, precision, 0, steps)
         if verdict.differs_in("streams"):  # as in a tune: judged as a plan that draws
-            verdict = guard(stage, plan, True, precision, 0, steps)
+            verdict = guard(trials, plan, True, precision, 0, steps)
     return "held" if verdict.passed else "; ".join(guard_reasons(verdict))
 
 

@@ -25,6 +25,7 @@ from typing import Any
 from hasten.bench.observe import observe
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.cli.tune import NOT_CHECKED
 from hasten.examples import path
 from hasten.machine import this_machine
@@ -108,9 +109,10 @@ def compared(script: Script, quiet: Plan, noisy: Plan) -> Trial | None:
     if quiet == noisy:
         return None
     output = Path.cwd() / "compared"
-    with Stage(script.argv, this_machine(), dict(os.environ), script.folders, trial_folder=output) as stage:
-        _, rhythm = observe(stage)
-        with ScriptBench(stage, rhythm) as bench:
+    stage = Stage(script.argv, this_machine(), dict(os.environ), script.folders)
+    with Trials(stage, output) as trials:
+        _, rhythm = observe(trials)
+        with ScriptBench(trials, rhythm) as bench:
             return bench.pairs.compare(quiet, noisy, PAIRS)
 
 

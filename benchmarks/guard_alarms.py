@@ -30,15 +30,15 @@ from typing import Any
 
 from tests.bench import faulty_techniques, idle_technique
 from tests.bench.faulty_techniques import FAULTS, PLANTED, TRAINING, TRAININGS
-from tests.bench.real_workers import stage_for as stage_of_source
+from tests.bench.real_workers import trials_for as stage_of_source
 from tests.scripts.shapes import TUNABLE
-from tests.scripts.trial import stage_for
+from tests.scripts.trial import trials_for
 
 from hasten import examples
 from hasten.bench.guard.guard import judged_closely, three_trainings
 from hasten.bench.guard.judging import verdict_on
 from hasten.bench.observe import observe
-from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.bench.workers.ending import PlanRefused
 from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
@@ -167,9 +167,9 @@ def _fault(case: Case) -> dict[str, Any]:
     with (
         tempfile.TemporaryDirectory() as folder,
         known_to_workers(faulty_techniques.__file__, FAULTS),
-        stage_of_source(Path(folder), TRAINING, *TRAININGS[case.script]) as stage,
+        stage_of_source(Path(folder), TRAINING, *TRAININGS[case.script]) as trials,
     ):
-        return guarded(stage, Plan({case.plan: {}}), False, precision_of_fault(case), case.seed, FAULT_STEPS)
+        return guarded(trials, Plan({case.plan: {}}), False, precision_of_fault(case), case.seed, FAULT_STEPS)
 
 
 def precision_of_fault(case: Case) -> str:
@@ -188,22 +188,22 @@ def _harmless_run(case: Case) -> dict[str, Any]:
         techniques = [CATALOG[name] for name in plan.techniques]
         draws = any(technique.risk_for(facts) == "draws" for technique in techniques)
         lowered = any(technique.precision == "bfloat16" for technique in techniques)
-        with staged(case.script, case.seed) as stage:
+        with staged(case.script, case.seed) as trials:
             precision = "bfloat16" if lowered else "float32"
-            return guarded(stage, plan, draws, precision, case.seed, steps)
+            return guarded(trials, plan, draws, precision, case.seed, steps)
 
 
-def guarded(stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int) -> dict[str, Any]:
+def guarded(trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int) -> dict[str, Any]:
     """As a tune does it: judged anew, as a plan that draws, where it drew other numbers than was said."""
     try:
-        trainings = three_trainings(stage, plan, draws, precision, seed, steps)
+        trainings = three_trainings(trials, plan, draws, precision, seed, steps)
         if verdict_on(*trainings, draws, precision).differs_in("streams") and not FAULTS.keys() & set(
             plan.techniques
         ):
             draws = True
-            trainings = three_trainings(stage, plan, draws, precision, seed, steps)
+            trainings = three_trainings(trials, plan, draws, precision, seed, steps)
         first = verdict_on(*trainings, draws, precision)
-        verdict = judged_closely(stage, plan, trainings, draws, precision, seed, steps)
+        verdict = judged_closely(trials, plan, trainings, draws, precision, seed, steps)
     except PlanRefused as error:
         return {"outcome": "not applicable", "reasons": [str(error)]}
     return {
@@ -227,8 +227,8 @@ def commit_at_start() -> str:
 
 @cache
 def facts_of(script: str) -> Facts:
-    with staged(script, 0) as stage:
-        observation, _ = observe(stage)
+    with staged(script, 0) as trials:
+        observation, _ = observe(trials)
     return Facts(this_machine(), observation)
 
 
@@ -247,7 +247,7 @@ def plan_for(name: str, facts: Facts) -> tuple[Plan, str]:
 
 
 @contextmanager
-def staged(script: str, seed: int) -> Iterator[Stage]:
+def staged(script: str, seed: int) -> Iterator[Trials]:
     """The script in a folder of its own, begun from ``seed`` where it begins from 0."""
     with tempfile.TemporaryDirectory() as base:
         folder = Path(base, "work")
@@ -259,8 +259,8 @@ def staged(script: str, seed: int) -> Iterator[Stage]:
             shape = next(shape for shape in TUNABLE if shape.name == script)
             path.write_text(shape.path.read_text().replace("manual_seed(0)", f"manual_seed({seed})"))
             arguments = shape.arguments
-        with stage_for(path, folder, arguments) as stage:
-            yield stage
+        with trials_for(path, folder, arguments) as trials:
+            yield trials
 
 
 @contextmanager

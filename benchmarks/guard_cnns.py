@@ -28,10 +28,10 @@ from typing import Any
 from tests.bench import faulty_techniques
 from tests.bench.faulty_techniques import FAULTS, SLIGHT
 from tests.inside.distributed.forked import workers_forked
-from tests.scripts.trial import stage_for
+from tests.scripts.trial import trials_for
 
 from hasten.bench.guard.guard import guard
-from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.machine import this_machine
 from hasten.records.codec import to_json
 from hasten.records.plan import Plan
@@ -104,9 +104,9 @@ def one_run(case: Case) -> dict[str, Any]:
     isa, name, plan, seed = case
     began, at = time.monotonic(), datetime.now(timezone.utc).isoformat(timespec="seconds")
     with tempfile.TemporaryDirectory() as folder:
-        stage: Stage
-        with stage_for(SCRIPT, Path(folder), (name, "--seed", str(seed))) as stage:
-            verdict = guard(stage, Plan({plan: {}}), False, "float32", seed, STEPS)
+        trials: Trials
+        with trials_for(SCRIPT, Path(folder), (name, "--seed", str(seed))) as trials:
+            verdict = guard(trials, Plan({plan: {}}), False, "float32", seed, STEPS)
     return {
         **{"isa": isa, "script": name, "plan": plan, "seed": seed, "accuracy": verdict.accuracy},
         "reasons": reasons(verdict),

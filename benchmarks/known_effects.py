@@ -30,7 +30,7 @@ from tests.bench.busy_techniques import (
     busy_techniques_known,
     rounds_under,
 )
-from tests.bench.real_workers import first_output, stage_for
+from tests.bench.real_workers import first_output, trials_for
 
 from hasten.bench.comparing.decisions import LOOKS_MOST, Effort
 from hasten.bench.observe import observe
@@ -87,9 +87,9 @@ def one_round(number: int, gains: Sequence[float], pairs: int) -> Iterator[dict[
     with busy_techniques_known(), tempfile.TemporaryDirectory() as folder:
         calibrated = {"rounds": CALIBRATED, "step_seconds": calibration(Path(folder, "calibration"))}
         yield {**where, "kind": "calibration", "began": now(), **calibrated}
-        with stage_for(Path(folder, "training"), SCRIPT) as stage:
-            _, rhythm = observe(stage)
-            with ScriptBench(stage, rhythm) as bench:
+        with trials_for(Path(folder, "training"), SCRIPT) as trials:
+            _, rhythm = observe(trials)
+            with ScriptBench(trials, rhythm) as bench:
                 plans = {gain: busy_plan(gain) for gain in gains}
                 live = {gain: bench.compare(BASELINE, plans[gain], LIVE_SECONDS) for gain in gains}
                 for gain in gains:
@@ -107,7 +107,7 @@ def one_round(number: int, gains: Sequence[float], pairs: int) -> Iterator[dict[
 
 def calibration(folder: Path) -> list[float]:
     """Seconds, first deciles, of steps with CALIBRATED rounds, by the script's own clock in a worker."""
-    with stage_for(folder, SCRIPT, "calibrate") as stage, stage.worker() as worker:
+    with trials_for(folder, SCRIPT, "calibrate") as trials, trials.worker() as worker:
         worker.wait_started()
         worker.steps(CALIBRATION_STEPS)
         found: list[float] = json.loads(first_output(folder))

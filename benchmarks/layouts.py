@@ -183,14 +183,14 @@ def on_example(example: str, rounds: int) -> list[Found] | str:
     busy = before_tuning(*idle_vitals())
     if busy:
         return "; ".join(busy)
-    with staged(Path(path(example))) as stage:
-        observation, rhythm = observe(stage)
-        reasons = CATALOG["processes"].refuse(Facts(stage.machine, observation))
+    with staged(Path(path(example))) as trials:
+        observation, rhythm = observe(trials)
+        reasons = CATALOG["processes"].refuse(Facts(trials.stage.machine, observation))
         if reasons:
             return "; ".join(reasons)
-        bench = PairsBench(stage, rhythm)
+        bench = PairsBench(trials, rhythm)
         return measure(
-            bench, stage.machine, rounds, lambda found: print(f"{example}: {_line(found)}", flush=True)
+            bench, trials.stage.machine, rounds, lambda found: print(f"{example}: {_line(found)}", flush=True)
         )
 
 

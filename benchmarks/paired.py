@@ -14,7 +14,7 @@ from statistics import fmean
 
 import numpy as np
 from tests.bench.made_up import step
-from tests.bench.paper_workers import PaperStage, PaperWorker
+from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 from hasten.bench.comparing.decisions import LOOKS_MOST
 from hasten.bench.comparing.pairs import PairsBench
@@ -97,7 +97,7 @@ class Draws:
 
 
 @dataclass
-class SimulatedStage(PaperStage):
+class SimulatedTrials(PaperTrials):
     """``own``: pairs x 2 x steps; ``machine``: pairs x twice as many steps, in the order of time."""
 
     own: Floats = field(default_factory=lambda: np.zeros((2, 2, 10**3)))
@@ -114,32 +114,32 @@ class SimulatedStage(PaperStage):
 @dataclass
 class SimulatedWorker(PaperWorker):
     number: int = 0
-    simulated: SimulatedStage = field(default_factory=SimulatedStage)
+    simulated: SimulatedTrials = field(default_factory=SimulatedTrials)
 
     def _take(self, count: int) -> list[Step]:
-        stage, pair = self.simulated, self.number // 2
-        now = sum(steps for worker, steps in stage.trained if worker // 2 == pair)
+        trials, pair = self.simulated, self.number // 2
+        now = sum(steps for worker, steps in trials.trained if worker // 2 == pair)
         side = A if self.plan == BASELINE else B
         steps, moments = slice(self.taken, self.taken + count), slice(now, now + count)
-        if pair < len(stage.own):
-            logs = stage.own[pair, side, steps] + stage.machine[pair, moments]
+        if pair < len(trials.own):
+            logs = trials.own[pair, side, steps] + trials.machine[pair, moments]
         else:
-            assert stage.alone is not None
-            later = self.number - 2 * len(stage.own)
-            logs = stage.alone.own[0, later, steps] + stage.alone.machine[0, later // 2, moments]
-        stage.trained.append((self.number, count))
+            assert trials.alone is not None
+            later = self.number - 2 * len(trials.own)
+            logs = trials.alone.own[0, later, steps] + trials.alone.machine[0, later // 2, moments]
+        trials.trained.append((self.number, count))
         self.taken += count
-        usual = self.speed * math.prod(stage.effects.get(name, 1.0) for name in self.plan.techniques)
+        usual = self.speed * math.prod(trials.effects.get(name, 1.0) for name in self.plan.techniques)
         return [step(usual * float(factor)) for factor in np.exp(logs)]
 
 
 def schedule_of_pairs() -> Schedule:
     """As PairsBench was seen to train two pairs."""
-    stage = SimulatedStage()
-    bench = PairsBench(stage.as_stage(), RHYTHM)
+    trials = SimulatedTrials()
+    bench = PairsBench(trials.as_trials(), RHYTHM)
     assert bench.compare(BASELINE, PLAN, 2).failure is None
-    first_pair = [(worker, count) for worker, count in stage.trained if worker < 2]
-    assert first_pair == [(worker - 2, count) for worker, count in stage.trained if worker >= 2]
+    first_pair = [(worker, count) for worker, count in trials.trained if worker < 2]
+    assert first_pair == [(worker - 2, count) for worker, count in trials.trained if worker >= 2]
     moments: list[list[int]] = [[], []]
     blocks: list[list[slice]] = [[], []]
     now = 0
@@ -219,10 +219,10 @@ def check(draws: Draws, schedule: Schedule, comparisons: int, effect: float) -> 
     expected = log_ratios(draws, schedule)
     largest = 0.0
     for number in range(comparisons):
-        stage = SimulatedStage(
+        trials = SimulatedTrials(
             effects={"malloc": effect}, own=draws.own[number], machine=draws.machine[number]
         )
-        trial = PairsBench(stage.as_stage(), RHYTHM).compare(BASELINE, PLAN, draws.own.shape[1])
+        trial = PairsBench(trials.as_trials(), RHYTHM).compare(BASELINE, PLAN, draws.own.shape[1])
         assert trial.failure is None
         differences = np.array(trial.log_ratios) - math.log(effect) - expected[number]
         largest = max(largest, float(np.abs(differences).max()))

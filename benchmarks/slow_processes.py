@@ -82,9 +82,9 @@ def plan_for(example: str, use: Sequence[str], rows: Sequence[dict[str, Any]]) -
 def measured(example: str, plan: Plan, done: int, wanted: int, ends: float) -> Iterator[dict[str, Any]]:
     """A row for each process, two at a time, until ``wanted`` of each, or the time ``ends``."""
     where = {"machine": this_machine().identity, "torch": version("torch"), "commit": commit()}
-    with staged(path(example)) as stage:
-        _, rhythm = observe(stage)
-        bench = PairsBench(stage, rhythm)
+    with staged(path(example)) as trials:
+        _, rhythm = observe(trials)
+        bench = PairsBench(trials, rhythm)
         for number in range(done, wanted):
             if time.monotonic() >= ends:
                 return

@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.machine import this_machine
 
 
 @contextmanager
-def staged(script: Path, arguments: Sequence[str] = ()) -> Iterator[Stage]:
-    """What it prints and writes goes with the stage."""
+def staged(script: Path, arguments: Sequence[str] = ()) -> Iterator[Trials]:
+    """What it prints and writes goes with the trials."""
     with tempfile.TemporaryDirectory() as folder:
         stage = Stage(
             argv=(str(script), *arguments),
             machine=this_machine(),
             environment=dict(os.environ),
             folders=(folder,),
-            trial_folder=Path(folder, "output"),
         )
-        with stage:
-            yield stage
+        with Trials(stage, Path(folder, "output")) as trials:
+            yield trials

@@ -185,15 +185,15 @@ def answer(case: Case, pairs: int) -> dict[str, Any]:
     }
     technique = CATALOG[case.technique]
     name, *arguments = case.workload.split()
-    with staged(WORKLOADS / f"{name}.py", arguments) as stage:
-        observation, rhythm = observe(stage)
-        facts = Facts(stage.machine, observation)
+    with staged(WORKLOADS / f"{name}.py", arguments) as trials:
+        observation, rhythm = observe(trials)
+        facts = Facts(trials.stage.machine, observation)
         reasons = technique.refuse(facts)
         if reasons:
             return row | {"found": REFUSED, "reasons": reasons}
         settings = technique.options(facts)[0] if case.settings is None else case.settings
         both = case.beside.adding(case.technique, settings)
-        trial = confirm(PairsBench(stage, rhythm), case.beside, both, Effort(pairs, LOOKS_MOST))
+        trial = confirm(PairsBench(trials, rhythm), case.beside, both, Effort(pairs, LOOKS_MOST))
     found = GAIN if is_gain(trial.log_ratios, trial.looks) else NO_GAIN
     return row | {
         "settings": settings,

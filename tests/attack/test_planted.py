@@ -13,7 +13,7 @@ from typing import cast
 
 import pytest
 
-from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.bench.workers.output import keep_ends, open_output
 from hasten.errors import UnsafeFile, UsageError
 from hasten.launch.together import Wish
@@ -21,6 +21,7 @@ from hasten.lock import alone
 from hasten.plans.files import SavedPlan, write_plan
 from hasten.plans.own import own_plan, prepare
 from hasten.records.plan import Plan
+from hasten.scripts.sources import Sources
 from hasten.scripts.workspace import Script, Workspace
 from hasten.tuning import rehearsing
 from hasten.tuning.journal import Journal
@@ -60,9 +61,12 @@ def findings() -> None:
     class PaperStage:
         machine = Machine()
         environment: Mapping[str, str] = {}
-        sources = None
 
-    rehearsing.findings_for(SCRIPT, Wish(2), cast(Stage, PaperStage()), print)
+    class PaperTrials:
+        stage = PaperStage()
+        sources = Sources(SCRIPT, "rehearsed")
+
+    rehearsing.findings_for(SCRIPT, Wish(2), cast(Trials, PaperTrials()), print)
 
 
 def output() -> None:

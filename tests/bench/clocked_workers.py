@@ -1,23 +1,24 @@
-"""A stage of paper workers that spend the time of a clock of their own: whole tunes can be timed at once."""
+"""Paper workers that spend the time of a clock of their own: whole tunes can be timed at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from hasten.bench.stage import Stage
 from hasten.bench.workers.ending import BudgetOver
 from hasten.bench.workers.limit import Limit
-from hasten.records.machine import Machine
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
 from tests.bench.made_up import machine
-from tests.bench.paper_workers import PaperStage, PaperWorker
+from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 _BESIDE = 0.8  # of its start takes a worker's that starts beside another
 
 
 @dataclass
-class ClockedStage(PaperStage):
+class ClockedTrials(PaperTrials):
     """``load(now)``: how many times as long everything takes at that moment. ``start_seconds`` of each
     worker, ``setups`` in seconds by technique.
     """
@@ -28,9 +29,7 @@ class ClockedStage(PaperStage):
     setups: Mapping[str, float] = field(default_factory=dict)
     protection: str = "overlay"
     written_outside: tuple[str, ...] = ()
-    own_ranks: None = None
-    argv: tuple[str, ...] = ("train.py",)
-    trial_folder: object = None
+    stage: Stage = field(default_factory=lambda: Stage(("train.py",), machine(), {}, ()))
 
     def __post_init__(self) -> None:
         self.limit = Limit(self.clock)
@@ -54,11 +53,10 @@ class ClockedStage(PaperStage):
         self.workers.append(ClockedWorker(self, plan, self.speeds[0]))
         return self.workers[-1]
 
-    @property
-    def seen(self) -> Machine:
-        return machine()
+    def write_to(self, folder: Path) -> None:
+        pass
 
-    def __enter__(self) -> ClockedStage:
+    def __enter__(self) -> ClockedTrials:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -70,17 +68,17 @@ class ClockedWorker(PaperWorker):
     _set_up: set[str] = field(default_factory=set)  # once for all, in this process
 
     @property
-    def _clocked(self) -> ClockedStage:
-        assert isinstance(self.stage, ClockedStage)
-        return self.stage
+    def _clocked(self) -> ClockedTrials:
+        assert isinstance(self.trials, ClockedTrials)
+        return self.trials
 
     def wait_started(self, timeout: float = 0.0) -> None:
-        stage = self._clocked
-        beside = sum(not worker.stopped for worker in stage.workers) > 1
-        stage.spend((_BESIDE if beside else 1.0) * stage.start_seconds)
-        others = [stage.setup(w.plan) for w in stage.workers if not w.stopped and w is not self]
-        stage.spend((_BESIDE if any(others) else 1.0) * stage.setup(self.plan))
-        self.setup_seconds = stage.setup(self.plan)
+        trials = self._clocked
+        beside = sum(not worker.stopped for worker in trials.workers) > 1
+        trials.spend((_BESIDE if beside else 1.0) * trials.start_seconds)
+        others = [trials.setup(w.plan) for w in trials.workers if not w.stopped and w is not self]
+        trials.spend((_BESIDE if any(others) else 1.0) * trials.setup(self.plan))
+        self.setup_seconds = trials.setup(self.plan)
         self._set_up |= set(self.plan.techniques)
         super().wait_started(timeout)
 

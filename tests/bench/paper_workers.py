@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.bench.workers.ending import ScriptEnded, ScriptOver
 from hasten.bench.workers.limit import Limit
 from hasten.records.observation import Step
@@ -18,7 +18,7 @@ Disturb = Callable[["PaperWorker"], None]
 
 
 @dataclass
-class PaperStage:
+class PaperTrials:
     """Starts paper workers and remembers them. ``speeds``: seconds a step of the n-th worker's baseline, the
     last for all later ones; ``effects``: factors by technique.
     """
@@ -49,14 +49,14 @@ class PaperStage:
         """The plans under which just so many steps were trained at once, in order."""
         return [entry.removesuffix(f" x {steps}") for entry in self.log if entry.endswith(f" x {steps}")]
 
-    def as_stage(self) -> Stage:
-        """A bench asks nothing of its stage but workers."""
-        return cast(Stage, self)
+    def as_trials(self) -> Trials:
+        """A bench asks nothing of them but workers."""
+        return cast(Trials, self)
 
 
 @dataclass
 class PaperWorker:
-    stage: PaperStage
+    trials: PaperTrials
     plan: Plan
     speed: float
     taken: int = 0
@@ -68,21 +68,21 @@ class PaperWorker:
     history: list[Step] = field(default_factory=list)
 
     def wait_started(self, timeout: float = 0.0) -> None:
-        self.stage.on_start(self)
+        self.trials.on_start(self)
         self._take(1)
 
     def steps(self, count: int, timeout: float | None = None) -> list[Step]:
         assert self.running, "a stopped process was asked to train"
-        self.stage.on_steps(self)
+        self.trials.on_steps(self)
         self.log.append(f"{self.plan.label} x {count}")
-        self.stage.log.append(self.log[-1])
+        self.trials.log.append(self.log[-1])
         return self._take(count)
 
     def switch(self, plan: Plan) -> str:
         for name in plan.techniques:
-            if name in self.stage.refused:
+            if name in self.trials.refused:
                 self.plan = BASELINE
-                return f"{name}: {self.stage.refused[name]}"
+                return f"{name}: {self.trials.refused[name]}"
         if plan != self.plan:
             self.setup_seconds = 1.5 * len(plan.techniques)
         self.plan = plan
@@ -90,7 +90,7 @@ class PaperWorker:
 
     def proofs(self) -> tuple[Proof, ...]:
         assert self.running, "a stopped process was asked for proofs"
-        return tuple(Proof(name, self.stage.effective, "counted") for name in self.plan.techniques)
+        return tuple(Proof(name, self.trials.effective, "counted") for name in self.plan.techniques)
 
     def pause(self) -> None:
         self.running = False
@@ -98,7 +98,7 @@ class PaperWorker:
 
     def resume(self) -> None:
         self.running = True
-        assert sum(worker.running and not worker.stopped for worker in self.stage.workers) == 1, (
+        assert sum(worker.running and not worker.stopped for worker in self.trials.workers) == 1, (
             "two processes run at once"
         )
 
@@ -112,14 +112,14 @@ class PaperWorker:
         self.stop()
 
     def _take(self, count: int) -> list[Step]:
-        done = min(count, self.stage.length - self.taken)
+        done = min(count, self.trials.length - self.taken)
         seconds = self.speed
         for name in self.plan.techniques:
-            seconds *= self.stage.effects.get(name, 1.0)
-        evaluations = [self.stage.evaluating and (self.taken + n) % 2 for n in range(done)]
+            seconds *= self.trials.effects.get(name, 1.0)
+        evaluations = [self.trials.evaluating and (self.taken + n) % 2 for n in range(done)]
         steps = [step(seconds, evaluations=int(e), losses=self.losses) for e in evaluations]
         self.taken += done
         self.history += steps
         if done < count:
-            raise ScriptOver(ScriptEnded(self.stage.how, self.stage.detail, tuple(steps), (), self.taken))
+            raise ScriptOver(ScriptEnded(self.trials.how, self.trials.detail, tuple(steps), (), self.taken))
         return steps

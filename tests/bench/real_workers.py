@@ -1,4 +1,4 @@
-"""Real workers for tests: a small training written into a folder, and the stage it is trained on."""
+"""Real workers for tests: a small training written into a folder, and trials of it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.machine import this_machine
 
 from ..patience import PATIENCE_SECONDS
@@ -98,22 +101,23 @@ def one_thread() -> dict[str, str]:
 
 
 @contextmanager
-def stage_for(folder: Path, source: str, *arguments: str) -> Iterator[Stage]:
-    """A stage for a script in ``folder``/script; what workers print goes into ``folder``/output."""
+def trials_for(folder: Path, source: str, *arguments: str, **changes: Any) -> Iterator[Trials]:
+    """Trials of a script in ``folder``/script; what workers print goes into ``folder``/output. ``changes`` of
+    their stage.
+    """
     script = write_script(folder / "script", source)
     stage = Stage(
         argv=(str(script), *arguments),
         machine=this_machine(),
         environment=one_thread(),
         folders=(str(script.parent),),
-        trial_folder=folder / "output",
     )
-    with stage:
-        yield stage
+    with Trials(replace(stage, **changes), folder / "output") as trials:
+        yield trials
 
 
 def first_output(folder: Path) -> str:
-    """What the stage's first worker has printed, as soon as there is something."""
+    """What the first worker has printed, as soon as there is something."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (text := (folder / "output/worker-001.stdout").read_text()):
         assert time.monotonic() < deadline, "the script printed nothing"
@@ -122,7 +126,7 @@ def first_output(folder: Path) -> str:
 
 
 def children() -> set[int]:
-    """Processes that this one has started and not yet waited for, but for what clears a stage away."""
+    """Processes that this one has started and not yet waited for, but for what clears trials away."""
     found = {int(pid) for task in _tasks(os.getpid()) for pid in _listed(task / "children")}
     return {pid for pid in found if b"clearing.py" not in _command(pid)}
 

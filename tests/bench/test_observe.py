@@ -10,13 +10,14 @@ import pytest
 
 from hasten.bench.observe import observe
 from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.bench.workers.ending import ScriptOver
 from hasten.errors import Refusal, ScriptError
 from hasten.records.observation import Observation, Step
 from hasten.records.plan import Plan
+from tests.bench.made_up import machine, step
 from tests.bench.made_up import observation as made_up_observation
-from tests.bench.made_up import step
-from tests.bench.real_workers import PLAIN, children, stage_for
+from tests.bench.real_workers import PLAIN, children, trials_for
 from tests.inside.distributed.forked import workers_forked
 
 GAN = """
@@ -53,10 +54,10 @@ def _workers_are_forks() -> Iterator[None]:
 
 
 def test_two_optimizers_in_turns_are_a_cycle(tmp_path: Path) -> None:
-    with stage_for(tmp_path, GAN) as stage:
-        observation, rhythm = observe(stage, steps=30, warmup_steps=4)
-        assert stage.protection == "overlay"
-        with stage.worker() as later, pytest.raises(ScriptOver, match="prepared already"):
+    with trials_for(tmp_path, GAN) as trials:
+        observation, rhythm = observe(trials, steps=30, warmup_steps=4)
+        assert trials.protection == "overlay"
+        with trials.worker() as later, pytest.raises(ScriptOver, match="prepared already"):
             later.wait_started()  # what the script wrote before its first step is there
     assert rhythm.cycle == observation.cycle == 3
     assert rhythm.cycle_seconds > 0
@@ -79,15 +80,15 @@ def test_two_optimizers_in_turns_are_a_cycle(tmp_path: Path) -> None:
 
 def test_a_script_that_trains_too_little_is_refused_with_the_numbers(tmp_path: Path) -> None:
     before = children()
-    with stage_for(tmp_path, PLAIN.replace("Pictures()", "Pictures(), steps=9")) as stage:
+    with trials_for(tmp_path, PLAIN.replace("Pictures()", "Pictures(), steps=9")) as trials:
         with pytest.raises(Refusal, match=r"ended after 9 training steps, and at least 10 are needed"):
-            observe(stage)
+            observe(trials)
         assert children() == before
 
 
 def test_a_script_of_few_steps_is_watched_to_its_end(tmp_path: Path) -> None:
-    with stage_for(tmp_path, PLAIN.replace("Pictures()", "Pictures(), steps=23")) as stage:
-        observation, rhythm = observe(stage)
+    with trials_for(tmp_path, PLAIN.replace("Pictures()", "Pictures(), steps=23")) as trials:
+        observation, rhythm = observe(trials)
     assert rhythm.steps_in_all == 23
     assert observation.warmup_steps == 1 + 23 // 4
     assert len(observation.steps) == 23 - observation.warmup_steps
@@ -128,8 +129,8 @@ IN_MAIN = """
 def test_what_a_script_has_freed_at_its_end_is_told_as_it_was(
     before: str, after: str, tmp_path: Path
 ) -> None:
-    with stage_for(tmp_path, IN_MAIN.format(before=before, after=after)) as stage:
-        observation, _ = observe(stage)
+    with trials_for(tmp_path, IN_MAIN.format(before=before, after=after)) as trials:
+        observation, _ = observe(trials)
     found = [(o.name, o.fused, o.parameters) for o in observation.optimizers]
     assert found == [("AdamW", True, 40), ("SGD", False, 9)]
     assert [(root.name.rsplit(".", 1)[-1], root.dropout) for root in observation.roots] == [
@@ -143,8 +144,8 @@ def test_what_a_script_has_freed_at_its_end_is_told_as_it_was(
 def test_that_a_freed_model_was_compiled_is_told(tmp_path: Path) -> None:
     freed = "import gc; del made, critic, of_made, of_critic; gc.collect()"  # what is compiled is in a cycle
     source = IN_MAIN.format(before='critic.compile(backend="eager")', after=freed)
-    with stage_for(tmp_path, source) as stage:
-        observation, _ = observe(stage)
+    with trials_for(tmp_path, source) as trials:
+        observation, _ = observe(trials)
     assert observation.uses == ("compile",)
 
 
@@ -177,8 +178,8 @@ def test_a_copy_that_averages_the_weights_is_not_trained(tmp_path: Path) -> None
             with torch.no_grad():
                 teacher(torch.ones(2, 4))
     """
-    with stage_for(tmp_path, source) as stage:
-        observation, _ = observe(stage)
+    with trials_for(tmp_path, source) as trials:
+        observation, _ = observe(trials)
     (root,) = observation.roots
     (optimizer,) = observation.optimizers
     assert (root.trained, optimizer.parameters, root.parameters) == (15, 15, 30)
@@ -200,8 +201,8 @@ def test_what_a_script_was_done_with_before_is_not_told(tmp_path: Path) -> None:
             train(torch.optim.SGD, 4)
         train(torch.optim.Adam, 12)
     """
-    with stage_for(tmp_path, source) as stage:
-        observation, _ = observe(stage)
+    with trials_for(tmp_path, source) as trials:
+        observation, _ = observe(trials)
     assert [optimizer.name for optimizer in observation.optimizers] == ["Adam"]
     assert [root.name for root in observation.roots] == ["ground.Cnn"]
 
@@ -209,16 +210,16 @@ def test_what_a_script_was_done_with_before_is_not_told(tmp_path: Path) -> None:
 def test_a_script_with_slow_steps_is_watched_for_fewer(tmp_path: Path) -> None:
     """6 steps of 0.15 s fit into a second: 3 to warm up, and 3."""
     slow = PLAIN.replace("Pictures()", "Pictures(seconds=0.15 / 8)")
-    with stage_for(tmp_path, slow) as stage:
-        observation, _ = observe(stage, seconds=1.0)
+    with trials_for(tmp_path, slow) as trials:
+        observation, _ = observe(trials, seconds=1.0)
     assert observation.warmup_steps in (3, 4)
     assert len(observation.steps) in (3, 4)
 
 
 class Paced:
-    """A stage and its one worker, whose steps take ``seconds``; the last of them for ever."""
+    """Trials and their one worker, whose steps take ``seconds``; the last of them for ever."""
 
-    argv, trial_folder, protection, child = ("train.py",), None, "", ""
+    stage, folder, child = Stage(("train.py",), machine(), {}, ()), None, ""
 
     def __init__(self, *seconds: float) -> None:
         self._seconds = seconds
@@ -270,13 +271,13 @@ def test_how_many_steps_are_watched_is_decided_as_they_come(
     seconds: list[float], warmup: int, watched: int
 ) -> None:
     paced = Paced(*seconds)
-    observation, _ = observe(cast(Stage, paced), seconds=120.0)
+    observation, _ = observe(cast(Trials, paced), seconds=120.0)
     assert (observation.warmup_steps, len(observation.steps)) == (warmup, watched)
 
 
 def test_quick_steps_are_not_interrupted() -> None:
     paced = Paced(1.0, 0.005)
-    observe(cast(Stage, paced))
+    observe(cast(Trials, paced))
     assert paced.asked == [2, 8, 30]
 
 
@@ -298,23 +299,23 @@ def test_a_training_in_a_child_process_is_refused_by_its_name(tmp_path: Path) ->
         child.join()
         assert child.exitcode == 0
     """
-    with stage_for(tmp_path, source) as stage:
+    with trials_for(tmp_path, source) as trials:
         with pytest.raises(Refusal, match=r"started a process of its own \(train\)"):
-            observe(stage)
-        assert stage.protection == "overlay"
+            observe(trials)
+        assert trials.protection == "overlay"
 
 
 def test_a_script_that_never_trains_is_refused(tmp_path: Path) -> None:
-    with stage_for(tmp_path, "print('hello')") as stage:
+    with trials_for(tmp_path, "print('hello')") as trials:
         with pytest.raises(Refusal, match="ended without training"):
-            observe(stage)
-        assert stage.protection == "overlay"
+            observe(trials)
+        assert trials.protection == "overlay"
 
 
 def test_a_script_that_raises_is_the_scripts_error_with_its_traceback(tmp_path: Path) -> None:
     source = "def load():\n    raise FileNotFoundError('no data here')\nload()"
-    with stage_for(tmp_path, source) as stage, pytest.raises(ScriptError) as raised:
-        observe(stage)
+    with trials_for(tmp_path, source) as trials, pytest.raises(ScriptError) as raised:
+        observe(trials)
     assert "train.py" in str(raised.value)
     assert "in load" in str(raised.value)
     assert "FileNotFoundError: no data here" in str(raised.value)
@@ -322,7 +323,7 @@ def test_a_script_that_raises_is_the_scripts_error_with_its_traceback(tmp_path: 
 
 def test_a_script_that_leaves_with_an_error_is_told_by_its_exit_code(tmp_path: Path) -> None:
     with (
-        stage_for(tmp_path, "import sys\nsys.exit(5)") as stage,
+        trials_for(tmp_path, "import sys\nsys.exit(5)") as trials,
         pytest.raises(ScriptError, match="stopped by itself with exit code 5, before it had"),
     ):
-        observe(stage)
+        observe(trials)

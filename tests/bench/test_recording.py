@@ -16,7 +16,7 @@ import pytest
 
 from hasten.bench.comparing.decisions import Effort
 from hasten.bench.script_bench import ScriptBench
-from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.bench.workers.ending import ScriptOver
 from hasten.records.codec import from_json
 from hasten.records.plan import BASELINE, Plan
@@ -25,7 +25,7 @@ from hasten.scripts.workspace import Workspace, find_script
 from hasten.tuning.journal import Journal
 from hasten.tuning.recording import LoggedBench
 from tests.bench.made_up import trial
-from tests.bench.real_workers import stage_for
+from tests.bench.real_workers import trials_for
 
 SPEAKS = "import sys\nprint('a loss')\nprint('a warning', file=sys.stderr)"
 BF16 = Plan({"bf16": {}})
@@ -34,8 +34,8 @@ BF16 = Plan({"bf16": {}})
 class OneWorkerBench:
     """Starts one worker for every trial and makes the numbers up."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, trials: Trials) -> None:
+        self._trials = trials
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         self._let_speak()
@@ -46,7 +46,7 @@ class OneWorkerBench:
         return trial([0.9] * effort.pairs, plan, failure="out of memory")
 
     def _let_speak(self) -> None:
-        with self._stage.worker() as worker, pytest.raises(ScriptOver):
+        with self._trials.worker() as worker, pytest.raises(ScriptOver):
             worker.wait_started()
 
 
@@ -54,12 +54,12 @@ class OneWorkerBench:
 def logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoggedBench]:
     """A bench that has done two trials in the folder we are in."""
     monkeypatch.chdir(tmp_path)
-    with stage_for(tmp_path, SPEAKS, "--epochs", "a b") as stage:
-        workspace = Workspace(find_script(stage.argv[0], list(stage.argv[1:])))
+    with trials_for(tmp_path, SPEAKS, "--epochs", "a b") as trials:
+        workspace = Workspace(find_script(trials.stage.argv[0], list(trials.stage.argv[1:])))
         workspace.make()
         workspace.new_trial()  # the observation's
         journal = Journal(workspace.journal_path, {"machine": "paper"})
-        bench = LoggedBench(cast(ScriptBench, OneWorkerBench(stage)), stage, workspace, journal)
+        bench = LoggedBench(cast(ScriptBench, OneWorkerBench(trials)), trials, workspace, journal)
         assert bench.compare(BASELINE, BF16, 1.0) == trial([0.8, 0.81, 0.79], BF16, method="live")
         assert bench.confirm(BF16, Effort(4)).failure == "out of memory"
         yield bench

@@ -15,7 +15,7 @@ from hasten.records.ranks import Findings, LoaderKey
 
 from ..inside.distributed.forked import workers_forked
 from ..thorough import cases
-from .real_workers import stage_for
+from .real_workers import trials_for
 
 GROUND = """
     import torch
@@ -40,8 +40,8 @@ LOOP = """
 
 
 def found(folder: Path, source: str, count: int = 2) -> Findings:
-    with workers_forked(), stage_for(folder, source) as stage:
-        return rehearse(stage, Wish(count))
+    with workers_forked(), trials_for(folder, source) as trials:
+        return rehearse(trials, Wish(count))
 
 
 def loop(loss: str) -> str:
@@ -280,7 +280,7 @@ def test_an_interruption_says_of_what(tmp_path: Path, monkeypatch: pytest.Monkey
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with stage_for(tmp_path, "") as stage:
-        monkeypatch.setattr(stage, "ranks", interrupted)
+    with trials_for(tmp_path, "") as trials:
+        monkeypatch.setattr(trials, "ranks", interrupted)
         with pytest.raises(KeyboardInterrupt, match=r"^the rehearsal was interrupted$"):
-            rehearse(stage, Wish(2))
+            rehearse(trials, Wish(2))

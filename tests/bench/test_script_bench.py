@@ -11,15 +11,15 @@ from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.workers.limit import Limit
 from hasten.records.plan import BASELINE, Plan
-from tests.bench.paper_workers import PaperStage, PaperWorker
+from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
 LIVE, PROCESS = Plan({"bf16": {}}), Plan({"malloc": {}})
 BOTH = Plan({"malloc": {}, "bf16": {}})
 
 
-def bench_over(stage: PaperStage) -> ScriptBench:
-    return ScriptBench(stage.as_stage(), RHYTHM)
+def bench_over(trials: PaperTrials) -> ScriptBench:
+    return ScriptBench(trials.as_trials(), RHYTHM)
 
 
 @pytest.mark.parametrize(
@@ -33,45 +33,45 @@ def bench_over(stage: PaperStage) -> ScriptBench:
     ],
 )
 def test_what_can_be_switched_is_compared_live(a: Plan, b: Plan, method: str) -> None:
-    with bench_over(PaperStage()) as bench:
+    with bench_over(PaperTrials()) as bench:
         assert bench.compare(a, b, 0.0).method == method
 
 
 def test_pairs_end_as_soon_as_they_are_clear() -> None:
     for effect in (0.5, 1.5):
-        with bench_over(PaperStage(effects={"malloc": effect})) as bench:
+        with bench_over(PaperTrials(effects={"malloc": effect})) as bench:
             assert len(bench.compare(BASELINE, PROCESS, 1e9).log_ratios) == 2
 
 
 def test_two_pairs_that_both_say_slower_are_enough_however_far_apart() -> None:
-    stage = PaperStage(speeds=(0.01, 0.011, 0.03, 0.01))
-    with bench_over(stage) as bench:
+    trials = PaperTrials(speeds=(0.01, 0.011, 0.03, 0.01))
+    with bench_over(trials) as bench:
         trial = bench.compare(BASELINE, PROCESS, 1e9)
     assert [math.exp(x) for x in trial.log_ratios] == pytest.approx([1.1, 3.0])
 
 
-def unclear() -> PaperStage:
+def unclear() -> PaperTrials:
     """Pairs that contradict each other."""
-    return PaperStage(speeds=(0.01, 0.012, 0.01, 0.012, 0.01))
+    return PaperTrials(speeds=(0.01, 0.012, 0.01, 0.012, 0.01))
 
 
 @pytest.mark.parametrize(("seconds", "pairs"), [(1e9, 5), (45.0, 4), (30.0, 3), (0.0, 3)])
 def test_unclear_pairs_go_on_as_far_as_time_allows(seconds: float, pairs: int) -> None:
     """A start takes five seconds, and steps take none."""
-    stage = unclear()
+    trials = unclear()
     clock = [0.0]
-    stage.limit = Limit(lambda: clock[0])
+    trials.limit = Limit(lambda: clock[0])
 
     def start(worker: PaperWorker) -> None:
         clock[0] += 5.0
 
-    stage.on_start = start
-    with bench_over(stage) as bench:
+    trials.on_start = start
+    with bench_over(trials) as bench:
         assert len(bench.compare(BASELINE, PROCESS, seconds).log_ratios) == pairs
 
 
 def test_the_claim_is_against_the_baseline_with_the_pairs_fixed_beforehand() -> None:
-    with bench_over(PaperStage(effects={"malloc": 0.1, "bf16": 0.5})) as bench:
+    with bench_over(PaperTrials(effects={"malloc": 0.1, "bf16": 0.5})) as bench:
         trial = bench.confirm(BOTH, Effort(6))
     assert (trial.a, trial.b, trial.method) == (BASELINE, BOTH, "pairs")
     assert trial.log_ratios == pytest.approx([math.log(0.05)] * 6)
@@ -79,20 +79,20 @@ def test_the_claim_is_against_the_baseline_with_the_pairs_fixed_beforehand() -> 
 
 def test_the_live_worker_does_not_run_beside_pairs() -> None:
     """A paper worker that goes on asserts that it is alone."""
-    stage = PaperStage()
-    with bench_over(stage) as bench:
+    trials = PaperTrials()
+    with bench_over(trials) as bench:
         bench.compare(BASELINE, LIVE, 0.0)
-        assert not stage.workers[0].stopped
+        assert not trials.workers[0].stopped
         bench.compare(BASELINE, PROCESS, 0.0)
-        assert stage.workers[0].stopped
-        live_again = len(stage.workers)
+        assert trials.workers[0].stopped
+        live_again = len(trials.workers)
         bench.compare(BASELINE, LIVE, 0.0)
         bench.confirm(LIVE, Effort(1))
-        assert stage.workers[live_again].stopped
+        assert trials.workers[live_again].stopped
 
 
 def test_no_worker_outlives_the_bench() -> None:
-    stage = PaperStage()
-    with bench_over(stage) as bench:
+    trials = PaperTrials()
+    with bench_over(trials) as bench:
         bench.compare(BASELINE, LIVE, 0.0)
-    assert all(worker.stopped for worker in stage.workers)
+    assert all(worker.stopped for worker in trials.workers)

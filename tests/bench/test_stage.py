@@ -16,7 +16,7 @@ from hasten.launch.together import Wish
 from hasten.records.plan import Plan
 from hasten.scripts.sources import Sources
 from hasten.scripts.workspace import Script
-from tests.bench.real_workers import stage_for
+from tests.bench.real_workers import one_thread, trials_for
 from tests.inside.sandbox.test_landlock import needs_landlock
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protection is for Linux")
@@ -54,14 +54,14 @@ def test_trials_write_nothing_but_their_preparations_last(
     monkeypatch.setattr(tempfile, "tempdir", str(layers))
     (tmp_path / "script").mkdir()
     (tmp_path / "script/notes.txt").write_text("of the user's")
-    with stage_for(tmp_path, WRITES) as stage:
-        with stage.worker() as first:
+    with trials_for(tmp_path, WRITES) as trials:
+        with trials.worker() as first:
             first.wait_started()
             assert first.protection == "overlay"
-            stage.keep_preparations(first)
+            trials.keep_preparations(first)
             first.steps(3)
         assert list(layers.iterdir())
-        with stage.worker(Plan({"bf16": {}})) as later:
+        with trials.worker(Plan({"bf16": {}})) as later:
             later.wait_started()
             later.steps(3)
     assert printed(tmp_path, 1) == "notes.txt | of the user's"
@@ -76,23 +76,22 @@ def test_where_writes_cannot_be_led_elsewhere_they_are_denied_unless_the_user_al
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, required: bool
 ) -> None:
     monkeypatch.setattr("hasten.bench.workers.trial_files.make_layers", lambda announce: "")
-    with stage_for(tmp_path, "open(__file__, 'a').write('# more')") as stage:
-        stage.protect = required
-        with stage.worker() as worker, pytest.raises(ScriptOver) as over:
+    with trials_for(tmp_path, "open(__file__, 'a').write('# more')", protect=required) as trials:
+        with trials.worker() as worker, pytest.raises(ScriptOver) as over:
             worker.wait_started()
         assert (worker.protection, dict(worker.uppers)) == ("landlock" if required else "off", {})
-        stage.keep_preparations(worker)
+        trials.keep_preparations(worker)
     assert over.value.ended.denied.startswith("there is no folder" if required else "")
     assert ("--allow-writes" in str(over.value)) is required
     assert (tmp_path / "script/train.py").read_text().endswith("# more") is not required
 
 
 def test_a_script_that_prepares_nothing_leaves_nothing_to_keep(tmp_path: Path) -> None:
-    with stage_for(tmp_path, "print('again')") as stage:
+    with trials_for(tmp_path, "print('again')") as trials:
         for _ in range(2):
-            with stage.worker() as worker, pytest.raises(ScriptOver):
+            with trials.worker() as worker, pytest.raises(ScriptOver):
                 worker.wait_started()
-            stage.keep_preparations(worker)
+            trials.keep_preparations(worker)
     assert printed(tmp_path, 2) == "again"
 
 
@@ -102,7 +101,7 @@ def test_layers_are_removed_although_the_script_failed(
     layers = tmp_path / "layers"
     layers.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(layers))
-    with stage_for(tmp_path, "raise ValueError") as stage, stage.worker() as worker:
+    with trials_for(tmp_path, "raise ValueError") as trials, trials.worker() as worker:
         assert list(layers.iterdir())
         with pytest.raises(ScriptOver):
             worker.wait_started()
@@ -112,10 +111,13 @@ def test_layers_are_removed_although_the_script_failed(
 @pytest.mark.parametrize(("seed", "said"), [(5, "5"), (None, "random")])
 def test_a_seed_reaches_hashing_too(tmp_path: Path, seed: int | None, said: str) -> None:
     source = "import os\nprint(os.environ.get('PYTHONHASHSEED', 'random'))"
-    with stage_for(tmp_path, source) as stage:
-        stage.environment = {k: v for k, v in stage.environment.items() if k != "PYTHONHASHSEED"}
-        with stage.worker(seed=seed) as worker, pytest.raises(ScriptOver):
-            worker.wait_started()
+    environment = {key: value for key, value in one_thread().items() if key != "PYTHONHASHSEED"}
+    with (
+        trials_for(tmp_path, source, environment=environment) as trials,
+        trials.worker(seed=seed) as worker,
+        pytest.raises(ScriptOver),
+    ):
+        worker.wait_started()
     assert printed(tmp_path, 1) == said
 
 
@@ -147,8 +149,8 @@ def test_a_tracker_that_is_switched_off_stays_off(name: str, value: str) -> None
 
 def test_a_worker_is_started_with_trackers_offline(tmp_path: Path) -> None:
     source = "import os\nprint(os.environ['WANDB_MODE'], os.environ['MLFLOW_TRACKING_URI'])"
-    with stage_for(tmp_path, source) as stage:
-        with stage.worker() as worker, pytest.raises(ScriptOver):
+    with trials_for(tmp_path, source) as trials:
+        with trials.worker() as worker, pytest.raises(ScriptOver):
             worker.wait_started()
         mode, uri = printed(tmp_path, 1).split()
         runs = Path(uri.removeprefix("file://"))
@@ -161,7 +163,7 @@ def test_without_a_place_for_layers_there_is_one_for_runs(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr("hasten.bench.workers.trial_files.make_layers", lambda announce: "")
-    with stage_for(tmp_path / "here", "print('never')"):
+    with trials_for(tmp_path / "here", "print('never')"):
         (made,) = tmp_path.glob("hasten-*")
     assert not made.exists()
 
@@ -171,9 +173,9 @@ def test_without_a_trial_folder_the_output_goes_where_ours_goes(
 ) -> None:
     source = "import sys\nprint('out')\nprint('error', file=sys.stderr)"
     for aside in (False, True):
-        with stage_for(tmp_path, source) as stage:
-            stage.trial_folder, stage.stdout_to_stderr = None, aside
-            with stage.worker() as worker, pytest.raises(ScriptOver):
+        with trials_for(tmp_path, source, stdout_to_stderr=aside) as trials:
+            trials.folder = None
+            with trials.worker() as worker, pytest.raises(ScriptOver):
                 worker.wait_started()
         told = capfd.readouterr()
         assert told.out == ("" if aside else "out\n")
@@ -201,20 +203,20 @@ def test_no_worker_starts_from_other_files_than_the_first(tmp_path: Path) -> Non
     (tmp_path / "script").mkdir()
     for name in ("late.py", "later_still.py", "unused.py"):
         (tmp_path / "script" / name).write_text("x = 1\n")
-    with stage_for(tmp_path, TRAINS) as stage:
-        stage.sources = Sources(Script(Path(stage.argv[0]), ()), "tuned")
-        with stage.worker() as worker:
+    with trials_for(tmp_path, TRAINS) as trials:
+        trials.sources = Sources(Script(Path(trials.stage.argv[0]), ()), "tuned")
+        with trials.worker() as worker:
             worker.wait_started()
-            assert sorted(stage.sources.digests().modules) == ["ground.py", "late.py"]
+            assert sorted(trials.sources.digests().modules) == ["ground.py", "late.py"]
             worker.steps(4)
-        assert sorted(stage.sources.digests().modules) == ["ground.py", "late.py", "later_still.py"]
+        assert sorted(trials.sources.digests().modules) == ["ground.py", "late.py", "later_still.py"]
         (tmp_path / "script/unused.py").write_text("x = 2\n")
-        stage.worker().stop()
+        trials.worker().stop()
         (tmp_path / "script/later_still.py").write_text("x = 2\n")
         with pytest.raises(Refusal, match=r"later_still\.py changed while .*train\.py was tuned"):
-            stage.worker()
+            trials.worker()
         with pytest.raises(Refusal, match=r"later_still\.py changed"):
-            stage.ranks(Wish(2), str(tmp_path), None, lambda line: None)
+            trials.ranks(Wish(2), str(tmp_path), None, lambda line: None)
 
 
 @pytest.mark.attack("together")
@@ -231,7 +233,7 @@ def test_where_the_disk_is_full_no_worker_is_started(
             found[3] = found[4] = 1  # blocks that are left
         return os.statvfs_result(found)
 
-    with stage_for(tmp_path, WRITES) as stage:
+    with trials_for(tmp_path, WRITES) as trials:
         monkeypatch.setattr(os, "statvfs", statvfs)
         with pytest.raises(HastenError, match=r"^the disk is full: \d+ KiB are left in .*Make room and run"):
-            stage.worker()
+            trials.worker()

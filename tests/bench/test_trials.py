@@ -19,7 +19,7 @@ from hasten.bench.workers.process import WorkerProcess
 from hasten.bench.workers.starting import start_process
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Trial
-from tests.bench.real_workers import PLAIN, children, stage_for
+from tests.bench.real_workers import PLAIN, children, trials_for
 from tests.inside.distributed.forked import workers_forked
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
@@ -76,9 +76,9 @@ def live_trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list
     """Four trials, one after the other on one live bench; what they left is checked at the end."""
     before = children()
     folder = tmp_path_factory.mktemp("live")
-    with stage_for(folder, VIEWS) as stage, ScriptBench(stage, RHYTHM) as bench:
-        trials = [bench.compare(BASELINE, plan, 0.0) for plan in (IN_RAM, FUSED, LAST, IN_RAM)]
-        yield trials, folder
+    with trials_for(folder, VIEWS) as trials, ScriptBench(trials, RHYTHM) as bench:
+        done = [bench.compare(BASELINE, plan, 0.0) for plan in (IN_RAM, FUSED, LAST, IN_RAM)]
+        yield done, folder
     assert children() == before
 
 
@@ -130,7 +130,7 @@ def test_a_script_that_ends_in_mid_trial_goes_on_in_the_next_worker(
     monkeypatch.setattr(live, "_LEAST_ABBA_BLOCKS", 2)
     steps = 1 + 10 + 2 * 3 + 6 * BLOCK  # start, warm-up, settling of both, an ABBA block and a half
     source = PLAIN.replace("Pictures()", f"Pictures(), steps={steps}")
-    with stage_for(tmp_path, source) as stage, ScriptBench(stage, RHYTHM) as bench:
+    with trials_for(tmp_path, source) as trials, ScriptBench(trials, RHYTHM) as bench:
         trial = bench.compare(BASELINE, IN_RAM, 0.0)
     assert trial.failure is None
     assert len(trial.log_ratios) == 2
@@ -144,8 +144,8 @@ def test_a_live_trial_in_which_the_script_fails_is_a_failed_trial(
     monkeypatch.setattr(process, "SILENCE_SECONDS", 3.0)
     monkeypatch.setattr(WorkerProcess, "_expected", lambda *_: 0.0)
     before = children()
-    with stage_for(tmp_path, FAILS_AT_STEP_70, how) as stage:
-        bench = LiveBench(stage, RHYTHM)
+    with trials_for(tmp_path, FAILS_AT_STEP_70, how) as trials:
+        bench = LiveBench(trials, RHYTHM)
         trial = bench.compare(BASELINE, IN_RAM, 0.0)
         assert children() == before, "a worker that is good for nothing is still there"
     assert trial.failure is not None
@@ -157,8 +157,8 @@ def test_pairs_get_their_ratio_and_proofs(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(process, "start_process", start_process)  # malloc is a process's own
     before = children()
     plan = Plan({"malloc": {}, "dataset_in_ram": {}})
-    with stage_for(tmp_path, VIEWS) as stage:
-        trial = PairsBench(stage, RHYTHM).compare(BASELINE, plan, 2)
+    with trials_for(tmp_path, VIEWS) as trials:
+        trial = PairsBench(trials, RHYTHM).compare(BASELINE, plan, 2)
         assert children() == before
     assert trial.failure is None
     assert trial.ratio is not None
@@ -184,8 +184,8 @@ def test_a_pair_that_cannot_train_under_the_plan_is_a_failed_trial(
     tmp_path: Path, plan: Plan, failure: str
 ) -> None:
     before = children()
-    with stage_for(tmp_path, VIEWS) as stage:
-        trial = PairsBench(stage, RHYTHM).compare(BASELINE, plan, 4)
+    with trials_for(tmp_path, VIEWS) as trials:
+        trial = PairsBench(trials, RHYTHM).compare(BASELINE, plan, 4)
         assert children() == before
     assert trial.failure is not None
     assert trial.failure.startswith(failure)
@@ -195,8 +195,8 @@ def test_a_pair_that_cannot_train_under_the_plan_is_a_failed_trial(
 
 def test_a_pair_in_which_a_worker_is_killed_is_a_failed_trial(tmp_path: Path) -> None:
     before = children()
-    with stage_for(tmp_path, FAILS_AT_STEP_70, "killed") as stage:
-        trial = PairsBench(stage, RHYTHM).compare(BASELINE, IN_RAM, 4)
+    with trials_for(tmp_path, FAILS_AT_STEP_70, "killed") as trials:
+        trial = PairsBench(trials, RHYTHM).compare(BASELINE, IN_RAM, 4)
         assert children() == before
     assert trial.failure is not None
     assert FAILURES["killed"] in trial.failure

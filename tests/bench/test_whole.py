@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.bench.whole import train_whole
 from hasten.bench.workers.ending import ScriptEnded
 from hasten.errors import Refusal, UsageError, WorkerError
@@ -21,7 +21,7 @@ Heard = Callable[[bytes], None]
 
 
 @dataclass
-class PaperStage:
+class PaperTrials:
     """One whole training on paper: it takes two steps, then prints ``lines``, then a third step."""
 
     lines: tuple[bytes, ...] = ()
@@ -32,7 +32,7 @@ class PaperStage:
     error: Exception | None = None
     asked: dict[str, Any] = field(default_factory=dict)
 
-    def worker(self, plan: Plan, *, heard: Heard, **asked: Any) -> PaperStage:
+    def worker(self, plan: Plan, *, heard: Heard, **asked: Any) -> PaperTrials:
         self.asked = {"plan": plan, **asked}
         self.heard = heard
         return self
@@ -52,7 +52,7 @@ class PaperStage:
         )
         return ScriptEnded("completed", "", (), (), summary=summary), self.failure
 
-    def __enter__(self) -> PaperStage:
+    def __enter__(self) -> PaperTrials:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -60,11 +60,11 @@ class PaperStage:
 
     def trained(self, pattern: str | None = None, plan: Plan = BASELINE) -> WholeRun:
         compiled = re.compile(pattern) if pattern else None
-        return train_whole(cast(Stage, self), plan, 5, compiled, "accuracy")
+        return train_whole(cast(Trials, self), plan, 5, compiled, "accuracy")
 
 
 def test_what_the_script_told() -> None:
-    run = PaperStage(metrics=(("accuracy", 0.1), ("loss", 2.0), ("accuracy", 0.5))).trained()
+    run = PaperTrials(metrics=(("accuracy", 0.1), ("loss", 2.0), ("accuracy", 0.5))).trained()
     assert {name: [point.value for point in course] for name, course in run.courses.items()} == {
         "accuracy": [0.1, 0.5],
         "loss": [2.0],
@@ -76,40 +76,40 @@ def test_what_the_script_told() -> None:
 
 def test_what_it_printed() -> None:
     lines = (b"accuracy 0.25, then accuracy 87.5%", b"nothing", b" ")
-    run = PaperStage(lines).trained(r"accuracy (\S+)")
+    run = PaperTrials(lines).trained(r"accuracy (\S+)")
     assert [(point.value, point.step) for point in run.courses["accuracy"]] == [(0.25, 2), (87.5, 2)]
     assert run.last_line == "nothing"
 
 
 def test_a_pattern_goes_before_what_is_told() -> None:
-    run = PaperStage((b"accuracy 0.7",), metrics=(("accuracy", 0.1),)).trained(r"accuracy (\S+)")
+    run = PaperTrials((b"accuracy 0.7",), metrics=(("accuracy", 0.1),)).trained(r"accuracy (\S+)")
     assert [point.value for point in run.courses["accuracy"]] == [0.7]
 
 
 def test_what_is_no_number() -> None:
     with pytest.raises(UsageError, match="caught 'good', which is no number"):
-        PaperStage((b"accuracy good",)).trained(r"accuracy (\S+)")
+        PaperTrials((b"accuracy good",)).trained(r"accuracy (\S+)")
 
 
 def test_the_worker_is_asked_for_a_whole_training() -> None:
-    stage, plan = PaperStage(), Plan({"bf16": {}})
-    assert stage.trained(plan=plan).arm == "plan"
-    assert stage.asked == {"plan": plan, "seed": 5, "whole": True}
+    trials, plan = PaperTrials(), Plan({"bf16": {}})
+    assert trials.trained(plan=plan).arm == "plan"
+    assert trials.asked == {"plan": plan, "seed": 5, "whole": True, "argv": None}
 
 
 @pytest.mark.parametrize(
-    ("stage", "failure"),
+    ("trials", "failure"),
     [
-        (PaperStage(failure="the script ended with exit code 3"), "the script ended with exit code 3"),
-        (PaperStage(error=WorkerError("killed by SIGSEGV")), "killed by SIGSEGV"),
-        (PaperStage(losses=(0.5, float("nan"))), "the loss at the end is no number"),
-        (PaperStage(steps=0, losses=()), "no training step was seen"),
+        (PaperTrials(failure="the script ended with exit code 3"), "the script ended with exit code 3"),
+        (PaperTrials(error=WorkerError("killed by SIGSEGV")), "killed by SIGSEGV"),
+        (PaperTrials(losses=(0.5, float("nan"))), "the loss at the end is no number"),
+        (PaperTrials(steps=0, losses=()), "no training step was seen"),
     ],
 )
-def test_failures(stage: PaperStage, failure: str) -> None:
-    assert stage.trained().failure == failure
+def test_failures(trials: PaperTrials, failure: str) -> None:
+    assert trials.trained().failure == failure
 
 
 def test_where_nothing_can_be_protected_it_ends() -> None:
     with pytest.raises(Refusal):
-        PaperStage(error=Refusal("no overlay")).trained()
+        PaperTrials(error=Refusal("no overlay")).trained()

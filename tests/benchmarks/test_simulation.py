@@ -16,7 +16,7 @@ from benchmarks.paired import (
     B,
     Case,
     Draws,
-    SimulatedStage,
+    SimulatedTrials,
     check,
     draw,
     draw_alone,
@@ -56,8 +56,8 @@ def test_processes_alone_take_the_times_that_pairs_bench_sees() -> None:
     schedule = schedule_of_pairs()
     draws = draw(CASES[4], schedule, 1, 4, source())
     alone = draw_alone(CASES[4].b, schedule, 1, source())
-    stage = SimulatedStage(own=draws.own[0], machine=draws.machine[0], alone=alone)
-    bench = PairsBench(stage.as_stage(), RHYTHM)
+    trials = SimulatedTrials(own=draws.own[0], machine=draws.machine[0], alone=alone)
+    bench = PairsBench(trials.as_trials(), RHYTHM)
     bench.compare(BASELINE, PLAN, 4)
     seconds = [one for _ in range(LOOKS_MOST // 2) for one in bench.singles([PLAN, PLAN])]
     step = bench.sample_seconds_b[0] / seconds_of(B, draws, schedule)[0, 0]

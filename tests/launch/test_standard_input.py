@@ -23,7 +23,7 @@ from hasten.bench.workers.ending import ScriptOver
 from hasten.errors import Refusal
 from hasten.launch import standard_input as module
 from hasten.launch.standard_input import File, Nothing, StandardInput, Stream, Terminal, standard_input
-from tests.bench.real_workers import stage_for
+from tests.bench.real_workers import trials_for
 
 from ..patience import PATIENCE_SECONDS
 
@@ -323,9 +323,9 @@ def _write_for_ever(descriptor: int) -> None:
 def test_every_worker_of_a_stage_reads_what_is_piped(pipe: int, tmp_path: Path) -> None:
     os.write(pipe, b"one\ntwo\n")
     os.close(pipe)
-    with stage_for(tmp_path, "import sys\nprint(repr(sys.stdin.read()))") as stage:
+    with trials_for(tmp_path, "import sys\nprint(repr(sys.stdin.read()))") as trials:
         for _ in range(3):
-            with stage.worker() as worker, pytest.raises(ScriptOver):
+            with trials.worker() as worker, pytest.raises(ScriptOver):
                 worker.wait_started()
     said = [path.read_text() for path in sorted((tmp_path / "output").glob("*.stdout"))]
     assert said == ["'one\\ntwo\\n'\n"] * 3

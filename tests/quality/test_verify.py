@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.errors import Refusal, ScriptError, UsageError
 from hasten.quality import verify as verify_module
 from hasten.quality.metric import Wanted
@@ -220,9 +220,9 @@ class Paper:
     failing: tuple[str, int] | None = None
     name: str = "accuracy"
 
-    def train(self, stage: Stage, plan: Plan, seed: int, *_: object) -> WholeRun:
+    def train(self, trials: Trials, plan: Plan, seed: int, *, argv: tuple[str, ...], **_: object) -> WholeRun:
         arm = "plan" if plan else "baseline"
-        self.order.append((arm, seed, stage.argv))
+        self.order.append((arm, seed, argv))
         if (arm, seed) == self.failing:
             return WholeRun(arm, seed, 1.0, failure="boom")
         return run(arm, seed, (0.5, 0.8 + seed / 100), self.name, remarks=(f"of the {arm}",))
@@ -246,7 +246,7 @@ def paper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Paper:
     made = Paper()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(verify_module, "train_whole", made.train)
-    monkeypatch.setattr(verify_module, "_prepare", lambda stage: None)
+    monkeypatch.setattr(verify_module, "_prepare", lambda trials: None)
     monkeypatch.setattr(verify_module, "before_tuning", lambda *_: [])
     return made
 
@@ -304,8 +304,8 @@ def test_a_baseline_that_tells_no_metric_ends_it_at_once(paper: Paper) -> None:
 def test_a_run_without_quality_has_failed(
     paper: Paper, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], failure: str
 ) -> None:
-    def train(stage: Stage, plan: Plan, *others: Any) -> WholeRun:
-        trained = paper.train(stage, plan, *others)
+    def train(trials: Trials, plan: Plan, seed: int, **others: Any) -> WholeRun:
+        trained = paper.train(trials, plan, seed, **others)
         return replace(trained, **changes) if plan else trained
 
     monkeypatch.setattr(verify_module, "train_whole", train)
@@ -321,8 +321,8 @@ def test_a_script_edited_meanwhile_is_not_judged(
 ) -> None:
     Path("train.py").write_text("pass")
 
-    def train(stage: Stage, plan: Plan, seed: int, *others: Any) -> WholeRun:
-        trained = paper.train(stage, plan, seed, *others)
+    def train(trials: Trials, plan: Plan, seed: int, **others: Any) -> WholeRun:
+        trained = paper.train(trials, plan, seed, **others)
         if (trained.arm, seed) == last:
             Path("train.py").write_text("print('another training')")
         return trained
@@ -338,7 +338,7 @@ def test_a_run_that_fails_because_of_the_edit_is_told_as_edited(
 ) -> None:
     Path("train.py").write_text("pass")
 
-    def prepare(stage: Stage) -> None:
+    def prepare(trials: Trials) -> None:
         Path("train.py").write_text("def")
         raise ScriptError("train.py raised an error of its own: SyntaxError")
 

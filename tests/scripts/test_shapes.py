@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from hasten.bench.observe import observe
-from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.errors import HastenError, Refusal, ScriptError, WorkerError
 
 from ..cli.conftest import Project
 from ..inside.distributed.forked import workers_forked
 from .libraries import LIBRARY_SCRIPTS, LibraryScript
 from .shapes import REFUSED, TUNABLE, Shape
-from .trial import Outcome, follow, stage_for
+from .trial import Outcome, follow, trials_for
 
 SLOW = {"long_steps"}  # 20 s a step: see test_slow_steps_are_refused_within_the_budget
 # Where a technique does otherwise than apply or refuse, and why that is right.
@@ -81,8 +81,8 @@ def test_it_is_seen_rightly_and_each_technique_proven_on_it(shape: Shape, tmp_pa
         pytest.skip(f"{', '.join(shape.missing)} is not installed here")
     folder = tmp_path / "work"
     folder.mkdir()
-    with workers(shape), stage_for(shape.path, folder, shape.arguments) as stage:
-        outcome = follow(stage, SWITCHED)
+    with workers(shape), trials_for(shape.path, folder, shape.arguments) as trials:
+        outcome = follow(trials, SWITCHED)
     for holds in (
         it_runs_to_its_end_and_every_step_is_seen,
         what_is_seen_is_what_there_is,
@@ -167,16 +167,16 @@ def test_what_cannot_be_tuned_says_why(shape: Shape, tmp_path: Path, monkeypatch
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     folder = tmp_path / "work"
     folder.mkdir()
-    with workers(shape), stage_for(shape.path, folder, shape.arguments) as stage:
-        kind, said = _said(stage)
+    with workers(shape), trials_for(shape.path, folder, shape.arguments) as trials:
+        kind, said = _said(trials)
     assert kind == shape.refused
     assert SAYS[shape.name] in said
 
 
-def _said(stage: Stage) -> tuple[str, str]:
+def _said(trials: Trials) -> tuple[str, str]:
     """As ``hasten tune`` would end: the kind of error and its text."""
     try:
-        observation, _ = observe(stage)
+        observation, _ = observe(trials)
     except HastenError as error:
         kind = next(k for k in (Refusal, ScriptError, WorkerError) if isinstance(error, k))
         return kind.__name__, str(error)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hasten.bench.comparing.steps import Rhythm, in_unit, rhythm_of
 from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.bench.workers.ending import LEAST_STEPS, ScriptEnded, ScriptOver
 from hasten.bench.workers.worker import Worker
 from hasten.inside.techniques.catalog import CATALOG
@@ -73,24 +74,24 @@ def settings_for(name: str, facts: Facts) -> Settings:
 
 
 @contextmanager
-def stage_for(
+def trials_for(
     script: Path, folder: Path, arguments: tuple[str, ...] = (), environment: Mapping[str, str] | None = None
-) -> Iterator[Stage]:
-    """The script on a stage whose working directory is ``folder``; its output goes beside that.
+) -> Iterator[Trials]:
+    """Trials of the script whose working directory is ``folder``; its output goes beside that.
 
     One thread each, where the script says nothing else: their models are tiny.
     """
     here = Path.cwd()
     os.chdir(folder)
     try:
-        with Stage(
+        stage = Stage(
             argv=(str(script), *arguments),
             machine=this_machine(),
             environment={**os.environ, **_ENVIRONMENT, **(environment or {})},
             folders=(str(folder.resolve()), str(script.parent)),
-            trial_folder=folder.parent / f"{folder.name}-output",
-        ) as stage:
-            yield stage
+        )
+        with Trials(stage, folder.parent / f"{folder.name}-output") as trials:
+            yield trials
     finally:
         os.chdir(here)
 
@@ -99,7 +100,7 @@ def live_techniques() -> list[str]:
     return [name for name, technique in CATALOG.items() if technique.scope == "live"]
 
 
-def follow(stage: Stage, names: Sequence[str]) -> Outcome:
+def follow(trials: Trials, names: Sequence[str]) -> Outcome:
     """Watch a script, switch each of the live techniques ``names`` that applies on and off, let it run to its
     end.
 
@@ -107,12 +108,12 @@ def follow(stage: Stage, names: Sequence[str]) -> Outcome:
     the techniques that are left. What the script raises of its own accord is in ``ended``.
     """
     outcome = Outcome()
-    with stage.worker(BASELINE) as worker:
+    with trials.worker(BASELINE) as worker:
         try:
             worker.wait_started()
             watched = worker.steps(WARMUP_STEPS + WATCHED_STEPS)
             _see(outcome, watched[WARMUP_STEPS:], worker.observation())
-            _try_all(outcome, worker, stage, names)
+            _try_all(outcome, worker, trials, names)
             worker.switch(BASELINE)
             worker.steps(END, timeout=PATIENCE_SECONDS)
         except ScriptOver as over:
@@ -121,13 +122,13 @@ def follow(stage: Stage, names: Sequence[str]) -> Outcome:
             seen = over.ended.observation
             if outcome.observation is None and seen is not None and len(outcome.steps) >= LEAST_STEPS:
                 _see(outcome, outcome.steps[len(outcome.steps) // 4 :], seen)
-    assert stage.trial_folder is not None
-    outcome.printed = (stage.trial_folder / "worker-001.stdout").read_text()
+    assert trials.folder is not None
+    outcome.printed = (trials.folder / "worker-001.stdout").read_text()
     while outcome.observation is not None and len(outcome.techniques) < len(names):
         before = len(outcome.techniques)
-        with stage.worker(BASELINE) as worker, suppress(ScriptOver):
+        with trials.worker(BASELINE) as worker, suppress(ScriptOver):
             worker.wait_started()
-            _try_all(outcome, worker, stage, names)
+            _try_all(outcome, worker, trials, names)
         assert len(outcome.techniques) > before, "the script is too short for one technique"
     return outcome
 
@@ -140,10 +141,10 @@ def _see(outcome: Outcome, watched: list[Step], seen: Observation) -> None:
     outcome.observation = replace(seen, steps=counted, cycle=rhythm.cycle, batch_size=size)
 
 
-def _try_all(outcome: Outcome, worker: Worker, stage: Stage, names: Sequence[str]) -> None:
+def _try_all(outcome: Outcome, worker: Worker, trials: Trials, names: Sequence[str]) -> None:
     assert outcome.observation is not None
     assert outcome.rhythm is not None
-    facts = Facts(stage.machine, outcome.observation)
+    facts = Facts(trials.stage.machine, outcome.observation)
     for name in names:
         if name in outcome.techniques:
             continue

@@ -26,7 +26,7 @@ from hasten.report.progress import Silent
 from hasten.scripts.workspace import find_script
 from hasten.tuning import accuracy, pipeline
 from hasten.tuning.pipeline import TuneRequest, tune
-from tests.bench.clocked_workers import ClockedStage
+from tests.bench.clocked_workers import ClockedTrials
 from tests.bench.made_up import loader, machine, observation, root, step, verdict
 from tests.bench.real_workers import one_thread
 
@@ -37,10 +37,10 @@ Tuner = Callable[..., TuneResult]
 
 
 class Tuned:
-    """A tune whose stage is ``stage`` and whose guard takes ``guard`` times what is foreseen."""
+    """A tune whose trials is ``trials`` and whose guard takes ``guard`` times what is foreseen."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.stage = ClockedStage()
+        self.trials = ClockedTrials()
         self.quiet = Quiet()
         self.guard_times = 1.0
         self.allowed: Callable[[Plan], bool] = lambda plan: True
@@ -49,41 +49,41 @@ class Tuned:
         monkeypatch.setattr(pipeline, "while_tuning", lambda *_: [])
         monkeypatch.setattr(pipeline, "quiet_here", lambda *_: self.quiet)
         monkeypatch.setattr(pipeline, "observe", self._observe)
-        monkeypatch.setattr(pipeline, "Stage", lambda **_: self.stage)
+        monkeypatch.setattr(pipeline, "Trials", lambda *_: self.trials)
         monkeypatch.setattr(accuracy, "guard", self._guard)
         monkeypatch.setattr(accuracy, "each_alone", self._each_alone)
 
-    def _observe(self, stage: ClockedStage, seconds: float) -> tuple[Observation, Rhythm]:
-        seconds_a_step = self.stage.speeds[0] * self.stage.load(0.0)
-        with stage.worker() as worker:
+    def _observe(self, trials: ClockedTrials, seconds: float) -> tuple[Observation, Rhythm]:
+        seconds_a_step = self.trials.speeds[0] * self.trials.load(0.0)
+        with trials.worker() as worker:
             worker.wait_started()
             worker.steps(40)
         watched = observation(
             steps=(step(seconds_a_step),) * 30,
-            start_seconds=stage.start_seconds * stage.load(0.0),
+            start_seconds=trials.start_seconds * trials.load(0.0),
             roots=(root(batch_norm=True),),
             loaders=(loader(),),
         )
         return watched, Rhythm(0, 0, 1, seconds_a_step)
 
-    def _guard(self, stage: ClockedStage, plan: Plan, *told: Any) -> GuardVerdict:
+    def _guard(self, trials: ClockedTrials, plan: Plan, *told: Any) -> GuardVerdict:
         *_, steps = told
-        started = 3 * 0.8 * stage.start_seconds + stage.setup(plan)
+        started = 3 * 0.8 * trials.start_seconds + trials.setup(plan)
         try:
-            stage.spend(self.guard_times * (started + 3 * steps * stage.speeds[0]))
+            trials.spend(self.guard_times * (started + 3 * steps * trials.speeds[0]))
         except BudgetOver as over:
             return not_checked(over)
         return verdict(self.allowed(plan))
 
-    def _each_alone(self, stage: ClockedStage, plan: Plan, *told: Any) -> dict[str, GuardVerdict]:
-        alone = {name: self._guard(stage, plan.only({name}), *told) for name in plan.techniques}
+    def _each_alone(self, trials: ClockedTrials, plan: Plan, *told: Any) -> dict[str, GuardVerdict]:
+        alone = {name: self._guard(trials, plan.only({name}), *told) for name in plan.techniques}
         return {name: verdict for name, verdict in alone.items() if not verdict.unchecked}
 
     def run(self, budget: float = 150.0) -> TuneResult:
         request = TuneRequest(
             find_script("train.py", []), one_thread(), budget, "close", 0, allow_writes=False
         )
-        return tune(request, Silent(), self.stage.clock)
+        return tune(request, Silent(), self.trials.clock)
 
 
 @pytest.fixture
@@ -104,18 +104,18 @@ FAST = {"bf16": 0.6, "channels_last": 0.8, "malloc": 0.9, "fused_optimizer": 0.9
 def test_on_a_quiet_machine_it_ends_in_time_and_finds_the_gain(
     tuned: Tuned, step_seconds: float, start_seconds: float, setup_seconds: float, budget: float
 ) -> None:
-    tuned.stage.speeds, tuned.stage.start_seconds = (step_seconds,), start_seconds
-    tuned.stage.effects, tuned.stage.setups = FAST, {"bf16": setup_seconds}
+    tuned.trials.speeds, tuned.trials.start_seconds = (step_seconds,), start_seconds
+    tuned.trials.effects, tuned.trials.setups = FAST, {"bf16": setup_seconds}
     result = tuned.run(budget)
-    assert tuned.stage.now <= QUIET * budget
+    assert tuned.trials.now <= QUIET * budget
     if step_seconds * setup_seconds > 1 and budget < 200:  # pairs of half a minute: it says what would do
         longer = re.search(
             r"could be checked and then confirmed: try --budget (\d+)", conclusion_words(result)
         )
         assert longer is not None
-        tuned.stage.now = 0.0
+        tuned.trials.now = 0.0
         result = tuned.run(float(longer[1]))
-        assert tuned.stage.now <= QUIET * float(longer[1])
+        assert tuned.trials.now <= QUIET * float(longer[1])
     assert result.outcome == "gain", conclusion_words(result)
     assert "bf16" in result.plan.techniques
     named(result)
@@ -147,14 +147,14 @@ LOADS: dict[str, Callable[[float], float]] = {
 def test_beside_other_programs_it_is_hardly_late(
     tuned: Tuned, load: str, step_seconds: float, start_seconds: float
 ) -> None:
-    tuned.stage.speeds, tuned.stage.start_seconds = (step_seconds,), start_seconds
-    tuned.stage.effects, tuned.stage.load = FAST, LOADS[load]
+    tuned.trials.speeds, tuned.trials.start_seconds = (step_seconds,), start_seconds
+    tuned.trials.effects, tuned.trials.load = FAST, LOADS[load]
     try:
         named(tuned.run(150.0))
     except Refusal as refusal:
-        if "the budget is 150 s: try" not in str(refusal) or tuned.stage.now > 30:
+        if "the budget is 150 s: try" not in str(refusal) or tuned.trials.now > 30:
             raise
-    assert tuned.stage.now <= BUSY * 150.0
+    assert tuned.trials.now <= BUSY * 150.0
 
 
 @pytest.mark.attack("truth")
@@ -162,9 +162,9 @@ def test_beside_other_programs_it_is_hardly_late(
 @pytest.mark.parametrize("times", [30.0, 1000.0, 1e6])
 def test_a_technique_that_takes_for_ever_is_stopped(tuned: Tuned, technique: str, times: float) -> None:
     """What was found beside it counts."""
-    tuned.stage.effects = {**FAST, technique: times}
+    tuned.trials.effects = {**FAST, technique: times}
     result = tuned.run()
-    assert tuned.stage.now <= QUIET * 150.0
+    assert tuned.trials.now <= QUIET * 150.0
     assert technique not in result.plan.techniques
     named(result)
 
@@ -172,9 +172,9 @@ def test_a_technique_that_takes_for_ever_is_stopped(tuned: Tuned, technique: str
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize("technique", ["bf16", "channels_last", "threads"])
 def test_a_set_up_that_takes_for_ever_is_stopped(tuned: Tuned, technique: str) -> None:
-    tuned.stage.effects, tuned.stage.setups = FAST, {technique: 1e6}
+    tuned.trials.effects, tuned.trials.setups = FAST, {technique: 1e6}
     result = tuned.run()
-    assert tuned.stage.now <= QUIET * 150.0
+    assert tuned.trials.now <= QUIET * 150.0
     assert technique not in result.plan.techniques
     named(result)
 
@@ -184,11 +184,11 @@ def test_a_set_up_that_takes_for_ever_is_stopped(tuned: Tuned, technique: str) -
 def test_a_guard_that_stops_one_after_the_other_leaves_time_to_confirm_or_says_that_it_did_not(
     tuned: Tuned, stopped: int
 ) -> None:
-    tuned.stage.effects = FAST
+    tuned.trials.effects = FAST
     risky = ["bf16", "channels_last", "fused_optimizer"][:stopped]
     tuned.allowed = lambda plan: not set(risky) & set(plan.techniques)
     result = tuned.run()
-    assert tuned.stage.now <= QUIET * 150.0
+    assert tuned.trials.now <= QUIET * 150.0
     assert result.outcome in ("gain", "not-checked")
     if result.outcome == "not-checked":
         assert "could be checked and then confirmed: try --budget" in conclusion_words(result)
@@ -198,21 +198,21 @@ def test_a_guard_that_stops_one_after_the_other_leaves_time_to_confirm_or_says_t
 @pytest.mark.parametrize("times", [2.0, 5.0, 100.0])
 def test_a_guard_that_takes_longer_than_foreseen_is_stopped(tuned: Tuned, times: float) -> None:
     """The older plan stays where nothing could be said."""
-    tuned.stage.effects, tuned.guard_times = FAST, times
+    tuned.trials.effects, tuned.guard_times = FAST, times
     result = tuned.run()
-    assert tuned.stage.now <= BUSY * 150.0
+    assert tuned.trials.now <= BUSY * 150.0
     assert result.outcome in ("gain", "not-checked")
     assert (result.outcome == "gain") == PLAN_PATH.exists()
 
 
 @pytest.mark.attack("truth")
 def test_where_there_is_no_time_to_confirm_nothing_is_claimed_and_the_older_plan_stays(tuned: Tuned) -> None:
-    tuned.stage.effects = FAST
+    tuned.trials.effects = FAST
     assert tuned.run().outcome == "gain"
     older = read_plan(PLAN_PATH)
-    tuned.stage = ClockedStage(effects=FAST, load=lambda now: 30.0 if now > 100 else 1.0)
+    tuned.trials = ClockedTrials(effects=FAST, load=lambda now: 30.0 if now > 100 else 1.0)
     result = tuned.run()
-    assert tuned.stage.now <= BUSY * 150.0
+    assert tuned.trials.now <= BUSY * 150.0
     assert result.outcome == "not-checked"
     assert "--budget" in conclusion_words(result)
     assert result.speedup is None
@@ -221,7 +221,7 @@ def test_where_there_is_no_time_to_confirm_nothing_is_claimed_and_the_older_plan
 
 @pytest.mark.attack("messages")
 def test_a_script_that_does_not_come_to_its_first_steps_within_the_budget_is_refused(tuned: Tuned) -> None:
-    tuned.stage.start_seconds = 1000.0
+    tuned.trials.start_seconds = 1000.0
     with pytest.raises(Refusal, match=r"the budget ended.*: try a longer --budget"):
         tuned.run()
-    assert tuned.stage.now <= QUIET * 150.0
+    assert tuned.trials.now <= QUIET * 150.0

@@ -17,15 +17,15 @@ from hasten.records.trial import Trial
 from hasten.records.verdict import GuardVerdict
 from hasten.tuning.conclusion import Found, conclude
 from tests.bench.made_up import facts, trial, verdict
-from tests.bench.paper_workers import PaperStage, PaperWorker
+from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
 FAST = Plan({"bf16": {}})
 
 
-def stage(**changes: object) -> PaperStage:
+def trials(**changes: object) -> PaperTrials:
     """The plan makes a step twice as fast."""
-    return PaperStage(effects={"bf16": 0.5}, **changes)  # type: ignore[arg-type]
+    return PaperTrials(effects={"bf16": 0.5}, **changes)  # type: ignore[arg-type]
 
 
 def with_losses(*losses: float) -> Callable[[PaperWorker], None]:
@@ -43,39 +43,39 @@ def failing(error: Exception) -> Callable[[PaperWorker], None]:
     return fail
 
 
-FAILURES: dict[str, Callable[[], PaperStage]] = {
-    "non-zero exit": lambda: stage(length=60, how="exit", detail="3"),
-    "an exception": lambda: stage(length=60, how="raised", detail="RuntimeError: no"),
-    "killed": lambda: stage(on_steps=failing(WorkerError("killed by SIGKILL (out of memory?)"))),
-    "the loss is NaN": lambda: stage(on_steps=with_losses(math.nan)),
-    "the loss is infinite": lambda: stage(on_steps=with_losses(math.inf)),
-    "the loss is missing": lambda: stage(on_steps=with_losses()),
-    "too few steps": lambda: stage(length=15),
-    "the technique is refused": lambda: stage(
+FAILURES: dict[str, Callable[[], PaperTrials]] = {
+    "non-zero exit": lambda: trials(length=60, how="exit", detail="3"),
+    "an exception": lambda: trials(length=60, how="raised", detail="RuntimeError: no"),
+    "killed": lambda: trials(on_steps=failing(WorkerError("killed by SIGKILL (out of memory?)"))),
+    "the loss is NaN": lambda: trials(on_steps=with_losses(math.nan)),
+    "the loss is infinite": lambda: trials(on_steps=with_losses(math.inf)),
+    "the loss is missing": lambda: trials(on_steps=with_losses()),
+    "too few steps": lambda: trials(length=15),
+    "the technique is refused": lambda: trials(
         refused={"bf16": "not here"}, on_start=failing(PlanRefused("bf16", "not here"))
     ),
-    "the technique has no effect": lambda: stage(effective=False),
+    "the technique has no effect": lambda: trials(effective=False),
 }
 
 
 @pytest.fixture(params=FAILURES)
-def failed(request: pytest.FixtureRequest) -> PaperStage:
+def failed(request: pytest.FixtureRequest) -> PaperTrials:
     return FAILURES[request.param]()
 
 
 def test_without_a_failure_it_would_win() -> None:
-    confirmation = PairsBench(stage().as_stage(), RHYTHM).compare(BASELINE, FAST, 6)
+    confirmation = PairsBench(trials().as_trials(), RHYTHM).compare(BASELINE, FAST, 6)
     assert conclude(Found(facts(), 100.0, verdict=verdict(), trial=confirmation)).outcome == "gain"
 
 
-def test_in_the_search_it_has_no_ratio(failed: PaperStage) -> None:
-    found = LiveBench(failed.as_stage(), RHYTHM).compare(BASELINE, FAST, 0.0)
+def test_in_the_search_it_has_no_ratio(failed: PaperTrials) -> None:
+    found = LiveBench(failed.as_trials(), RHYTHM).compare(BASELINE, FAST, 0.0)
     assert found.failure
     assert found.ratio is None
 
 
-def test_in_the_confirmation_it_is_no_gain(failed: PaperStage) -> None:
-    confirmation = PairsBench(failed.as_stage(), RHYTHM).compare(BASELINE, FAST, 6)
+def test_in_the_confirmation_it_is_no_gain(failed: PaperTrials) -> None:
+    confirmation = PairsBench(failed.as_trials(), RHYTHM).compare(BASELINE, FAST, 6)
     assert confirmation.failure
     no_gain(confirmation, verdict())
 

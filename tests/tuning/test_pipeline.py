@@ -18,7 +18,7 @@ from hasten.bench.comparing.decisions import Effort
 from hasten.bench.comparing.quiet import Quiet
 from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.fake import ScriptedBench
-from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.errors import Refusal, ScriptError
 from hasten.inside.techniques.base import Risk
 from hasten.inside.techniques.catalog import CATALOG
@@ -66,14 +66,13 @@ class Paper:
     confirmed: list[tuple[Plan, Effort]] = field(default_factory=list)
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
 
-    def observe(self, stage: Stage, seconds: float) -> tuple[Observation, Rhythm]:
+    def observe(self, trials: Trials, seconds: float) -> tuple[Observation, Rhythm]:
         if self.failure is not None:
             raise self.failure
-        stage.protection = "overlay"
         return self.watched, Rhythm(0, 0, 1, self.watched.steps[0].seconds)
 
     def guard(
-        self, stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+        self, trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int
     ) -> GuardVerdict:
         self.guarded.append((plan, draws, precision, seed, steps))
         if self.unseen:
@@ -84,7 +83,7 @@ class Paper:
         return found
 
     def each_alone(
-        self, stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+        self, trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int
     ) -> dict[str, GuardVerdict]:
         if not self.alone:
             return {}
@@ -97,14 +96,14 @@ class Paper:
         }
 
     def guard_change(
-        self, stage: Stage, plan: Plan, changing: list[str], seed: int, steps: int
+        self, trials: Trials, plan: Plan, changing: list[str], seed: int, steps: int
     ) -> GuardVerdict:
         self.seen_changing.append((plan, list(changing)))
         if self.unseen:
             return replace(self.unseen.pop(0), changes=tuple(changing))
         return replace(verdict(self.allowed(plan)), changes=tuple(changing))
 
-    def bench(self, stage: Stage, rhythm: Rhythm, start_seconds: float, quiet: Quiet) -> PaperBench:
+    def bench(self, trials: Trials, rhythm: Rhythm, start_seconds: float, quiet: Quiet) -> PaperBench:
         return PaperBench(self)
 
 
@@ -523,10 +522,10 @@ def importing(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("losses.py").write_text("loss = 'mean'")
     usual = paper.observe
 
-    def observe(stage: Stage, seconds: float) -> tuple[Observation, Rhythm]:
-        assert stage.sources is not None
-        stage.sources.imported([str(Path("losses.py").resolve())])
-        return usual(stage, seconds)
+    def observe(trials: Trials, seconds: float) -> tuple[Observation, Rhythm]:
+        assert trials.sources is not None
+        trials.sources.imported([str(Path("losses.py").resolve())])
+        return usual(trials, seconds)
 
     monkeypatch.setattr(pipeline, "observe", observe)
 
@@ -564,7 +563,7 @@ def test_a_script_edited_meanwhile_is_not_certified(
 def test_a_script_that_fails_because_it_was_edited_is_told_as_edited(
     paper: Paper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def observe(stage: Stage, seconds: float) -> None:
+    def observe(trials: Trials, seconds: float) -> None:
         edited("train.py")
         raise ScriptError("train.py raised an error of its own: SyntaxError")
 

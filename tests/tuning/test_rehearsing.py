@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.errors import Refusal
 from hasten.launch.together import Wish
 from hasten.machine import this_machine
 from hasten.records.ranks import Findings, LoaderKey
+from hasten.scripts.sources import Sources
 from hasten.scripts.workspace import Script
 from hasten.tuning import rehearsing
 
@@ -50,17 +52,18 @@ class Project:
         patch.chdir(folder)
         patch.setattr(rehearsing, "rehearse", self._rehearse)
 
-    def _rehearse(self, stage: Stage, wish: Wish) -> Findings:
+    def _rehearse(self, trials: Trials, wish: Wish) -> Findings:
         self.rehearsed += 1
-        assert stage.sources is not None
-        stage.sources.imported([str(self.folder / "data.py")])  # found by a path that the script makes up
+        assert trials.sources is not None
+        trials.sources.imported([str(self.folder / "data.py")])  # found by a path that the script makes up
         self.during()
         return self.found
 
     def ask(self) -> Findings:
         script = Script(Path("train.py"), self.arguments)
-        with Stage(script.argv, MACHINE, self.environment, (str(self.folder),)) as stage:
-            return rehearsing.findings_for(script, self.wish, stage, lambda text: None)
+        stage = Stage(script.argv, MACHINE, self.environment, (str(self.folder),))
+        with Trials(stage, sources=Sources(script, "rehearsed")) as trials:
+            return rehearsing.findings_for(script, self.wish, trials, lambda text: None)
 
     def write(self, name: str, text: str = "changed = True\n") -> None:
         (self.folder / name).write_text(text)

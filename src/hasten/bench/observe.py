@@ -10,7 +10,7 @@ from statistics import median
 from ..records.observation import Observation, Step
 from ..records.plan import BASELINE
 from .comparing.steps import Rhythm, in_unit, rhythm_of
-from .stage import Stage
+from .trials import Trials
 from .workers.ending import LEAST_STEPS, ScriptOver, too_short
 from .workers.worker import Worker
 
@@ -24,19 +24,19 @@ _AT_ONCE_SECONDS = 1.0  # between two looks at how slow they are
 
 
 def observe(
-    stage: Stage, steps: int = STEPS, warmup_steps: int = WARMUP_STEPS, seconds: float = 120.0
+    trials: Trials, steps: int = STEPS, warmup_steps: int = WARMUP_STEPS, seconds: float = 120.0
 ) -> tuple[Observation, Rhythm]:
     """Start the script, let it warm up, watch ``steps`` steps, stop it. A script that ends before is watched
     to its end, and one whose steps are so slow that this takes longer than ``seconds`` for fewer steps.
 
     Raises ScriptError where the script fails by itself, Refusal where it never trains or ends too soon.
     """
-    script = stage.argv[0]
-    with stage.worker(BASELINE, closely=True) as worker:
+    script = trials.stage.argv[0]
+    with trials.worker(BASELINE, closely=True) as worker:
         in_all = None
         try:
             worker.wait_started()
-            stage.keep_preparations(worker)
+            trials.keep_preparations(worker)
             warm = worker.steps(min(_FIRST_STEPS, warmup_steps))
             left = seconds - _seconds(warm)
             warm += _train(worker, warmup_steps - len(warm), 0, left * _WARMUP_SHARE)
@@ -46,12 +46,10 @@ def observe(
         except ScriptOver as over:
             in_all = over.ended.steps_in_all
             if over.ended.how != "completed" or over.ended.observation is None or in_all < LEAST_STEPS:
-                raise too_short(over.ended, worker.child, script, stage.trial_folder) from None
+                raise too_short(over.ended, worker.child, script, trials.folder) from None
             warmup_steps = min(warmup_steps, in_all // 4)
             watched = [*worker.history, *over.ended.steps][1 + warmup_steps :]
             seen = over.ended.observation
-        finally:
-            stage.protection = worker.protection
     rhythm = rhythm_of(watched, in_all)
     counted = in_unit(watched, rhythm)
     sizes = Counter(step.samples for step in counted if step.samples)

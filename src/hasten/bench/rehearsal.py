@@ -30,7 +30,7 @@ from .workers.printed import difference
 from .workers.starting import START_OVERLAP
 
 if TYPE_CHECKING:
-    from .stage import Stage
+    from .trials import Trials
     from .workers.worker_group import WorkerGroup
 
 SEED = 1
@@ -47,7 +47,7 @@ def foreseen(start_seconds: float) -> float:
     return (1 + START_OVERLAP) * start_seconds + 2 * _SECONDS
 
 
-def rehearse(stage: Stage, wish: Wish) -> Findings:
+def rehearse(trials: Trials, wish: Wish) -> Findings:
     """Let one process train, then the ranks, all on the same samples; nothing is kept of it. Both compute in
     float64, where the script lets them: then what they come to is equal, or it means something else.
 
@@ -55,35 +55,35 @@ def rehearse(stage: Stage, wish: Wish) -> Findings:
     can follow, WorkerError where a process ends otherwise.
     """
     try:
-        return _rehearsed(stage, wish)
+        return _rehearsed(trials, wish)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("the rehearsal was interrupted") from None
 
 
-def _rehearsed(stage: Stage, wish: Wish) -> Findings:
-    asks = asks_generator(stage.argv, stage.module)
+def _rehearsed(trials: Trials, wish: Wish) -> Findings:
+    asks = asks_generator(trials.stage.argv, trials.stage.module)
     if asks:
         why = (
             f"{asks} asks torch's generator itself, which in a rank draws for its part of a batch alone: the "
             "state that all share is asked for by torch.get_rng_state, set_rng_state and manual_seed"
         )
         return Findings(refusals=(why,))
-    alone = _train_alone(stage, IN_FLOAT64)
+    alone = _train_alone(trials, IN_FLOAT64)
     if alone.failed:
-        alone = _train_alone(stage)
+        alone = _train_alone(trials)
     if alone.findings.refusals:
         return alone.findings
-    by_clock = _goes_by_clock(stage, alone)
+    by_clock = _goes_by_clock(trials, alone)
     if by_clock:
         return replace(alone.findings, refusals=(by_clock,))
-    found, printed = _train_together(stage, wish, alone)
+    found, printed = _train_together(trials, wish, alone)
     if found.loss == "sum" and not found.refusals:
         Path(alone.folder, WITH_SUM).touch()  # from the first step on
-        found, printed = _train_together(stage, wish, alone)
+        found, printed = _train_together(trials, wish, alone)
     fine = IN_FLOAT64 in _files(alone.folder)
     if found.refusals or not difference(alone.printed, printed, fine=fine):
         return found
-    again = _train_alone(stage, *_files(alone.folder))  # what differs from run to run is a clock's
+    again = _train_alone(trials, *_files(alone.folder))  # what differs from run to run is a clock's
     other = difference(alone.printed, printed, again.printed, fine=fine)
     if not other:
         return found
@@ -94,18 +94,18 @@ def _rehearsed(stage: Stage, wish: Wish) -> Findings:
     return replace(found, refusals=(why,))
 
 
-def _goes_by_clock(stage: Stage, alone: _Alone) -> str:
+def _goes_by_clock(trials: Trials, alone: _Alone) -> str:
     """Why each rank, which has a clock of its own, might train something else; "" where the time only goes
     into what is printed or written. It is tried: one process trains again, with clocks that run ahead; and
     where none of its epochs came to an end, with epochs of a few batches.
     """
-    if not reads_clock(stage.argv, stage.module):
+    if not reads_clock(trials.stage.argv, trials.stage.module):
         return ""
     files = [*_files(alone.folder), CLOCKS]
     try:
-        change = _by_clock(stage, alone, files)
+        change = _by_clock(trials, alone, files)
         if not change and not Path(alone.folder, EPOCH).exists():
-            change = _by_clock(stage, _train_alone(stage, *files, SHORT), [*files, SHORT])
+            change = _by_clock(trials, _train_alone(trials, *files, SHORT), [*files, SHORT])
     except BudgetOver:
         raise
     except (HastenError, ScriptOver):  # what fails where clocks are replaced says nothing of it
@@ -116,10 +116,10 @@ def _goes_by_clock(stage: Stage, alone: _Alone) -> str:
     )
 
 
-def _by_clock(stage: Stage, usual: _Alone, files: list[str]) -> str:
+def _by_clock(trials: Trials, usual: _Alone, files: list[str]) -> str:
     """What a faster clock changes in a training like ``usual``, in words; "" where nothing."""
-    pair = parted(_course(usual), _course(_train_alone(stage, *files, AHEAD)))
-    if pair is None or parted(_course(usual), _course(_train_alone(stage, *files))) is not None:
+    pair = parted(_course(usual), _course(_train_alone(trials, *files, AHEAD)))
+    if pair is None or parted(_course(usual), _course(_train_alone(trials, *files))) is not None:
         return ""  # or it never trains the same
     return _change(*pair)
 
@@ -154,32 +154,32 @@ class _Alone:
     failed: bool
 
 
-def _train_alone(stage: Stage, *files: str) -> _Alone:
+def _train_alone(trials: Trials, *files: str) -> _Alone:
     """``files``: names that tell the rehearsal how."""
-    folder = tempfile.mkdtemp(prefix="rehearsal-", dir=stage.aside)
+    folder = tempfile.mkdtemp(prefix="rehearsal-", dir=trials.aside)
     for name in files:
         Path(folder, name).touch()
     printed: list[bytes] = []
     try:
-        with stage.ranks(Wish(1), folder, None, printed.append) as one:
+        with trials.ranks(Wish(1), folder, None, printed.append) as one:
             one.wait_started()
-            stage.keep_preparations(one)
+            trials.keep_preparations(one)
             findings = one.rehearsed()[0]
             steps, failed = (0, False) if findings.refusals else _go_on(one, _MOST_STEPS)
     except ScriptOver as over:
         if IN_FLOAT64 in files:
             return _Alone(folder, Findings(), 0, [], failed=True)
-        raise too_short(over.ended, one.child, stage.argv[0], stage.trial_folder) from None
+        raise too_short(over.ended, one.child, trials.stage.argv[0], trials.folder) from None
     return _Alone(folder, findings, steps, _text(printed), failed)
 
 
-def _train_together(stage: Stage, wish: Wish, alone: _Alone) -> tuple[Findings, list[str]]:
+def _train_together(trials: Trials, wish: Wish, alone: _Alone) -> tuple[Findings, list[str]]:
     """What the ranks found, and what rank 0 printed."""
     printed: list[bytes] = []
     for told_before in Path(alone.folder).glob(DIFFERENT):
         told_before.unlink()
     try:
-        with stage.ranks(wish, alone.folder, alone.findings, printed.append) as group:
+        with trials.ranks(wish, alone.folder, alone.findings, printed.append) as group:
             group.wait_started()
             found = group.rehearsed()
             refusals = dict.fromkeys(reason for one in found for reason in one.refusals)

@@ -14,7 +14,7 @@ from .comparing.pairs import PairsBench
 from .comparing.quiet import Quiet
 from .comparing.statistics import interval
 from .comparing.steps import Rhythm
-from .stage import Stage
+from .trials import Trials
 from .workers.starting import START_OVERLAP
 
 SEARCH_PAIRS = 5
@@ -28,11 +28,11 @@ class ScriptBench:
     """
 
     def __init__(
-        self, stage: Stage, rhythm: Rhythm, start_seconds: float = 0.0, quiet: Quiet | None = None
+        self, trials: Trials, rhythm: Rhythm, start_seconds: float = 0.0, quiet: Quiet | None = None
     ) -> None:
-        self.live = LiveBench(stage, rhythm, quiet)
-        self.pairs = PairsBench(stage, rhythm, quiet)
-        self._stage = stage
+        self.live = LiveBench(trials, rhythm, quiet)
+        self.pairs = PairsBench(trials, rhythm, quiet)
+        self._trials = trials
         self._step_seconds = rhythm.cycle_seconds / rhythm.cycle
         self._start_seconds = start_seconds
         self._setups: dict[Plan, float] = {}  # seconds, by plans of one technique
@@ -56,7 +56,7 @@ class ScriptBench:
         if process_part(a) == process_part(b):
             return self.live.compare(a, b, seconds)
         self.live.close()
-        clock = self._stage.limit.clock
+        clock = self._trials.limit.clock
         began = clock()
 
         def enough(log_ratios: list[float]) -> bool:
@@ -67,7 +67,7 @@ class ScriptBench:
 
     def foreseen(self, a: Plan, b: Plan) -> float:
         """The seconds that a comparison of the two takes at least, as far as is known."""
-        rehearsal = self._stage.foreseen_rehearsal(b, self._start_seconds)
+        rehearsal = self._trials.foreseen_rehearsal(b, self._start_seconds)
         setup = max(self.setup(a), self.setup(b))
         if process_part(a) != process_part(b):
             return rehearsal + LEAST_PAIRS * (self._pair_seconds + setup)
@@ -93,7 +93,7 @@ class ScriptBench:
     def confirm(self, plan: Plan, effort: Effort) -> Trial:
         """For the claim: an effort fixed beforehand, baseline against ``plan``, nothing else in mind."""
         self.live.close()
-        return confirm(self.pairs, BASELINE, plan, effort, self._stage.limit.clock)
+        return confirm(self.pairs, BASELINE, plan, effort, self._trials.limit.clock)
 
 
 def _clear(log_ratios: list[float]) -> bool:

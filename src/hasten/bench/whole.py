@@ -11,19 +11,20 @@ from collections.abc import Sequence
 from ..errors import UsageError, WorkerError
 from ..records.plan import Plan
 from ..records.quality import MetricValue, Point, RunSummary, WholeRun
-from .stage import Stage
+from .trials import Trials
 
 
 def train_whole(
-    stage: Stage,
+    trials: Trials,
     plan: Plan,
     seed: int,
     pattern: re.Pattern[str] | None = None,
     name: str = "",
     timeout: float | None = None,
+    argv: tuple[str, ...] | None = None,
 ) -> WholeRun:
     """Train under ``plan`` to the end. Where there is a ``pattern``, the metric ``name`` is what its group
-    catches on the lines that the script prints.
+    catches on the lines that the script prints. ``argv`` stands in for the stage's.
 
     A training that fails, or is silent for ``timeout`` seconds in all, is told by the run's ``failure``.
     Raises Refusal where the script's files cannot be protected, UsageError where the pattern catches what
@@ -32,7 +33,7 @@ def train_whole(
     reader = _Reader(pattern)
     arm = "plan" if plan else "baseline"
     began = time.monotonic()
-    with stage.worker(plan, seed=seed, whole=True, heard=reader) as worker:
+    with trials.worker(plan, seed=seed, whole=True, heard=reader, argv=argv) as worker:
         try:
             ended, failure = worker.finish(timeout)
         except WorkerError as error:

@@ -39,6 +39,7 @@ PARAMETERS = (
 
 def execute(arguments: SimpleNamespace) -> int:
     from ..bench.observe import observe
+    from ..bench.trials import Trials
     from ..bench.workers.outside import outside_words
     from ..causes import find_causes
     from ..lock import beside_nobody
@@ -51,15 +52,15 @@ def execute(arguments: SimpleNamespace) -> int:
     require_platform()
     script = script_of(arguments)
     stage = stage_of(script, arguments)  # before anything is waited for
-    with beside_nobody(Workspace(script), arguments.wait, say), stage:
-        observation, _ = observe(stage, arguments.steps, arguments.warmup)
+    with beside_nobody(Workspace(script), arguments.wait, say), Trials(stage) as trials:
+        observation, _ = observe(trials, arguments.steps, arguments.warmup)
     facts = Facts(stage.seen, observation)
     causes = with_remedies_here(find_causes(facts), facts)
     if arguments.json is not None:
         write_json(profile_json(observation, arguments.nproc_per_node), arguments.json)
     console = console_for(arguments.json)
     print_profile(observation, causes, console, arguments.nproc_per_node)
-    for words in outside_words(stage.written_outside):
+    for words in outside_words(trials.written_outside):
         console.print(f"Warning: {words}", highlight=False, markup=False)
     return 0
 

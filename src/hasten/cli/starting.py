@@ -98,6 +98,7 @@ def _in_several(job: Job, count: int | None, backend: str | None) -> Job:
 def as_we_share(job: Job, script: Script) -> int:
     """Ranks of a script that knows of none: each trains on its part of every batch."""
     from ..bench.stage import Stage
+    from ..bench.trials import Trials
     from ..errors import UsageError
     from ..launch.chosen import check_wish, ranks_of_ours
     from ..launch.ranks import run_ranks
@@ -106,6 +107,7 @@ def as_we_share(job: Job, script: Script) -> int:
     from ..plans.own import prepare
     from ..records.diagnosis import Distribution
     from ..scripts.script_asks import asks_at_terminal
+    from ..scripts.sources import Sources
     from ..scripts.workspace import Workspace
     from ..tuning.rehearsing import findings_for
 
@@ -124,16 +126,17 @@ def as_we_share(job: Job, script: Script) -> int:
     prepare(workspace)
     stage = Stage(
         argv=job.argv, module=job.module, machine=job.machine, environment=os.environ,
-        folders=script.folders, trial_folder=workspace.new_trial(),
+        folders=script.folders,
     )  # fmt: skip
-    with stage, private_place() as place:
-        found = findings_for(script, wish, stage, say)
+    trials = Trials(stage, workspace.new_trial(), Sources(script, "rehearsed"))
+    with trials, private_place() as place:
+        found = findings_for(script, wish, trials, say)
         for remark in found.remarks:
             say(f"not as in one process: {remark}")
         say("compared with one process: the first steps, up to 400, and single ones of the later (on CPUs)")
         first, *others = ranks_of_ours(job, wish, os.environ, found, place)
-        sandboxed = [replace(rank, job=replace(rank.job, sandbox=stage.sandbox)) for rank in others]
-        ranks = [replace(rank, given=stage.rank_input()) for rank in (first, *sandboxed)]
+        sandboxed = [replace(rank, job=replace(rank.job, sandbox=trials.sandbox)) for rank in others]
+        ranks = [replace(rank, given=trials.rank_input()) for rank in (first, *sandboxed)]
         say_of_shared_memory(wish.count)
         say(f"{wish.count} ranks, each with its part of every batch")
         return run_ranks(ranks, say)

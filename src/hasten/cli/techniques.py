@@ -27,12 +27,14 @@ def execute(arguments: SimpleNamespace) -> int:
         listing = list_for_machine(this_machine())
     else:
         from ..bench.observe import observe
+        from ..bench.trials import Trials
         from ..records.facts import Facts
         from ..scripts.distribution import distribution_of, why_not_shared
 
         script = script_of(arguments)
-        with stage_of(script, arguments) as stage:
-            observation, _ = observe(stage)
+        stage = stage_of(script, arguments)
+        with Trials(stage) as trials:
+            observation, _ = observe(trials)
         by_itself = why_not_shared(distribution_of(script))
         ruled_out = {"processes": by_itself} if by_itself else {}
         listing = list_for_script(script.label, Facts(stage.seen, observation), ruled_out)

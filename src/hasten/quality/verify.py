@@ -14,6 +14,7 @@ from .. import safe_files
 from ..bench.comparing.statistics import interval, mean_interval, t_quantile
 from ..bench.comparing.warnings import before_tuning
 from ..bench.stage import Stage
+from ..bench.trials import Trials
 from ..bench.whole import train_whole
 from ..bench.workers.ending import ScriptOver, too_short
 from ..bench.workers.outside import outside_words
@@ -99,40 +100,37 @@ def _verify_alone(
     sources = Sources(request.script, "verified")
     others = idle_vitals()
     stage = Stage(
-        argv=request.script.argv,
+        argv=_argv(request.script, 0),
         machine=machine,
         environment={**request.environment, "PYTHONUNBUFFERED": "1"},  # a line is heard when it is printed
         folders=request.script.folders,
         module=request.script.module is not None,
         protect=not request.allow_writes,
-        trial_folder=folder,
         own_ranks=own_ranks,
-        sources=sources,
     )
     command = f"{shlex.join(request.script.argv)}\n"
     safe_files.write(folder / "command", command.encode(errors="surrogateescape"))
-    with sources.unchanged(), stage:
-        metric, runs = _train(request, stage, folder, say)
+    with sources.unchanged(), Trials(stage, folder, sources) as trials:
+        metric, runs = _train(request, trials, folder, say)
     remarks = (*request.remarks, *(remark for run in runs for remark in run.remarks))
     return replace(
         judge(metric, runs, request.tolerance),
         plan=request.plan,
         remarks=tuple(dict.fromkeys(remarks)),
-        protection=stage.protection,
-        warnings=(*before_tuning(*others), *outside_words(stage.written_outside)),
+        protection=trials.protection,
+        warnings=(*before_tuning(*others), *outside_words(trials.written_outside)),
         folder=str(folder),
         machine=machine.identity,
     )
 
 
 def _train(
-    request: VerifyRequest, stage: Stage, folder: Path, say: Callable[[str], None]
+    request: VerifyRequest, trials: Trials, folder: Path, say: Callable[[str], None]
 ) -> tuple[Metric, list[WholeRun]]:
     """All runs, up to the first that fails."""
     wanted, label = request.wanted, request.script.label
     say(f"starting {label} once, for what it prepares before its first step")
-    stage.argv = _argv(request.script, 0)
-    _prepare(stage)
+    _prepare(trials)
     order = _order(request.plan, request.seeds)
     runs: list[WholeRun] = []
     metric = Metric(wanted.name or "quality")
@@ -140,9 +138,16 @@ def _train(
         left = fmean(run.seconds for run in runs) * (len(order) - len(runs)) if len(runs) > 1 else None
         about = f", about {left:.0f} s left" if left is not None else ""
         say(f"[{number} of {len(order)}{about}] {'plan' if plan else 'baseline'}, seed {seed}")
-        stage.argv = _argv(request.script, seed)
         limit = _HANGS_AFTER[0] + _HANGS_AFTER[1] * max(run.seconds for run in runs) if runs else None
-        run = train_whole(stage, plan, seed, wanted.pattern, wanted.name, limit)
+        run = train_whole(
+            trials,
+            plan,
+            seed,
+            pattern=wanted.pattern,
+            name=wanted.name,
+            timeout=limit,
+            argv=_argv(request.script, seed),
+        )
         if not runs and not run.failure:
             metric = metric_in(run, wanted, request.lower_is_better, label)
         runs.append(_with_quality(run, metric))
@@ -158,18 +163,16 @@ def _argv(script: Script, seed: int) -> tuple[str, ...]:
     return tuple(word.replace("{seed}", str(seed)) for word in script.argv)
 
 
-def _prepare(stage: Stage) -> None:
+def _prepare(trials: Trials) -> None:
     """What the script writes before its first step (downloads, caches) is there for all runs, so that none
     of them takes longer for it.
     """
-    with stage.worker(BASELINE) as worker:
+    with trials.worker(BASELINE) as worker:
         try:
             worker.wait_started()
         except ScriptOver as over:
-            raise too_short(over.ended, worker.child, stage.argv[0], stage.trial_folder) from None
-        finally:
-            stage.protection = worker.protection
-        stage.keep_preparations(worker)
+            raise too_short(over.ended, worker.child, trials.stage.argv[0], trials.folder) from None
+        trials.keep_preparations(worker)
 
 
 def _order(plan: Plan, seeds: int) -> list[tuple[Plan, int]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..bench.guard.change_guard import guard_change
 from ..bench.guard.guard import each_alone, guard
 from ..bench.guard.single_steps import ROUNDING
-from ..bench.stage import Stage
+from ..bench.trials import Trials
 from ..inside.techniques.base import RISKS, Risk
 from ..inside.techniques.catalog import CATALOG
 from ..records.facts import Facts
@@ -41,7 +41,7 @@ class Accuracy:
     nothing is claimed. Nor is anything where the budget does not let a plan be checked and then confirmed.
     """
 
-    stage: Stage
+    trials: Trials
     facts: Facts
     risk: Risk
     seed: int
@@ -70,7 +70,7 @@ class Accuracy:
         stopped = list(rest.stopped)
         while changing:
             found = self._checked(
-                plan, lambda one: guard_change(self.stage, one, changing, self.seed, self.steps)
+                plan, lambda one: guard_change(self.trials, one, changing, self.seed, self.steps)
             )
             if found.passed:
                 return Held(plan, found, tuple(stopped))
@@ -111,8 +111,8 @@ class Accuracy:
         names = list(plan.techniques)
         if len(names) > 1 and self.budget.affords_guard(plan, checks=2):
             self.progress.stage("looking for the technique by which the training departs")
-            with self.stage.limit.ending(self.budget.guard_most(plan, checks=2)):
-                alone = each_alone(self.stage, plan, *self._measure(plan), self.seed, self.steps)
+            with self.trials.limit.ending(self.budget.guard_most(plan, checks=2)):
+                alone = each_alone(self.trials, plan, *self._measure(plan), self.seed, self.steps)
             guilty = {name: found for name, found in alone.items() if not found.passed}
             if guilty:
                 return guilty
@@ -130,7 +130,7 @@ class Accuracy:
 
         def judged(draws: bool) -> GuardVerdict:
             return self._checked(
-                plan, lambda one: guard(self.stage, one, draws, precision, self.seed, self.steps)
+                plan, lambda one: guard(self.trials, one, draws, precision, self.seed, self.steps)
             )
 
         verdict = judged(draws)
@@ -151,7 +151,7 @@ class Accuracy:
         if not self.budget.affords_guard(plan):
             needed = TooLittleTime(self.budget.enough(plan), tuple(plan.techniques))
             return GuardVerdict("not checked", why_not="budget", budget=needed)
-        limit = self.stage.limit
+        limit = self.trials.limit
         began = limit.clock()
         with limit.ending(self.budget.guard_most(plan)):
             verdict = check(plan)

@@ -13,6 +13,7 @@ from ..bench.comparing.warnings import before_tuning, while_tuning
 from ..bench.observe import observe
 from ..bench.script_bench import ScriptBench
 from ..bench.stage import Stage
+from ..bench.trials import Trials
 from ..bench.workers.ending import BudgetOver
 from ..bench.workers.limit import Limit
 from ..bench.workers.outside import outside_words
@@ -82,17 +83,25 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
         progress.begin()
         budget, sources = Budget(request.budget, clock), Sources(request.script, "tuned")
         others, begun = idle_vitals(), _vitals(machine)
-        stage = _stage(request, machine, own_ranks, sources, Limit(clock))
-        stage.trial_folder = workspace.new_trial()
+        stage = _stage(request, machine, own_ranks)
+        trials = Trials(stage, workspace.new_trial(), sources, Limit(clock))
         with Journal(workspace.journal_path, _identity(stage, sources), undisturbed) as journal:
             with sources.unchanged():
-                with stage:
-                    found = _Tune(request, stage, workspace, journal, progress, budget).found(distribution)
+                with trials:
+                    found = _Tune(
+                        request=request,
+                        distribution=distribution,
+                        trials=trials,
+                        workspace=workspace,
+                        journal=journal,
+                        progress=progress,
+                        budget=budget,
+                    ).found()
                 warnings = (
                     *found.warnings,
                     *before_tuning(*others),
                     *while_tuning(begun, _vitals(machine), found.facts.observation, found.trial),
-                    *outside_words(stage.written_outside),
+                    *outside_words(trials.written_outside),
                 )
                 result = replace(
                     conclude(replace(found, warnings=warnings)),
@@ -111,24 +120,25 @@ class _Tune:
     """One tune: what it was asked for, where its trials take place, and who is told of them."""
 
     request: TuneRequest
-    stage: Stage
+    distribution: Distribution
+    trials: Trials
     workspace: Workspace
     journal: Journal
     progress: Progress
     budget: Budget
 
-    def found(self, distribution: Distribution) -> Found:
+    def found(self) -> Found:
         facts, rhythm = self._observed()
         causes = find_causes(facts)
-        by_itself = why_not_shared(distribution)
+        by_itself = why_not_shared(self.distribution)
         ruled_out = {"processes": by_itself} if by_itself else {}
         candidates, refused = choose(facts, causes, self.request.risk, ruled_out)
         self.progress.observed(facts.observation, causes)
 
         quiet = quiet_here(self.budget.patience, self.progress)
-        with ScriptBench(self.stage, rhythm, facts.observation.start_seconds, quiet) as bench:
+        with ScriptBench(self.trials, rhythm, facts.observation.start_seconds, quiet) as bench:
             self._divide_budget(facts, rhythm, bench)
-            logged = LoggedBench(bench, self.stage, self.workspace, self.journal)
+            logged = LoggedBench(bench, self.trials, self.workspace, self.journal)
             search, longer = self._searched(candidates, logged)
             held = self._guarded(search.found, facts)
             held, trial = self._confirmed(held, logged, quiet)
@@ -139,7 +149,7 @@ class _Tune:
         return Found(
             facts=facts,
             spent=spent,
-            protection=self.stage.protection,
+            protection=self.trials.protection,
             causes=causes,
             refused=(*refused, *search.left_out),
             tried=(*search.tried, *held.stopped),
@@ -155,15 +165,15 @@ class _Tune:
         label = self.request.script.label
         self.progress.stage(f"observing {label}")
         try:
-            with self.stage.limit.ending(self.budget.seconds):
-                observation, rhythm = observe(self.stage, seconds=self.budget.to_observe)
+            with self.trials.limit.ending(self.budget.seconds):
+                observation, rhythm = observe(self.trials, seconds=self.budget.to_observe)
         except BudgetOver as over:
             raise Refusal(
                 f"{over}, before {label} had been watched for long enough: try a longer --budget"
             ) from None
         if observation.obstacles:
             raise Refusal(f"{label} cannot be tuned: {'; '.join(observation.obstacles)}")
-        return Facts(self.stage.seen, observation), rhythm
+        return Facts(self.trials.stage.seen, observation), rhythm
 
     def _divide_budget(self, facts: Facts, rhythm: Rhythm, bench: ScriptBench) -> None:
         """Raises Refusal where it does not suffice for an honest answer."""
@@ -190,12 +200,11 @@ class _Tune:
         if not plan:
             return Held(plan)
         self.progress.stage("checking that the training stays the same")
-        asked = self.request
         return Accuracy(
-            stage=self.stage,
+            trials=self.trials,
             facts=facts,
-            risk=asked.risk,
-            seed=asked.seed,
+            risk=self.request.risk,
+            seed=self.request.seed,
             budget=self.budget,
             progress=self.progress,
         ).held_part(plan)
@@ -229,9 +238,7 @@ def quiet_here(patience: float, progress: Progress) -> Quiet:
     return quiet
 
 
-def _stage(
-    request: TuneRequest, machine: Machine, own_ranks: OwnRanks | None, sources: Sources, limit: Limit
-) -> Stage:
+def _stage(request: TuneRequest, machine: Machine, own_ranks: OwnRanks | None) -> Stage:
     return Stage(
         argv=request.script.argv,
         machine=machine,
@@ -240,8 +247,6 @@ def _stage(
         module=request.script.module is not None,
         protect=not request.allow_writes,
         own_ranks=own_ranks,
-        sources=sources,
-        limit=limit,
     )
 
 

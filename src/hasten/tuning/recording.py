@@ -12,7 +12,7 @@ from pathlib import Path
 from .. import safe_files
 from ..bench.comparing.decisions import Effort
 from ..bench.script_bench import ScriptBench
-from ..bench.stage import Stage
+from ..bench.trials import Trials
 from ..lost_writes import why_lost
 from ..records.codec import to_json
 from ..records.plan import Plan
@@ -29,7 +29,7 @@ class LoggedBench:
     def __init__(
         self,
         bench: ScriptBench,
-        stage: Stage,
+        trials: Trials,
         workspace: Workspace,
         journal: Journal,
         most_seconds: Callable[[], float] = lambda: math.inf,
@@ -37,7 +37,7 @@ class LoggedBench:
         """``most_seconds``: when a comparison that begins now is stopped, whatever it has found by then."""
         self._bench = bench
         self.most_seconds = most_seconds
-        self._stage = stage
+        self._trials = trials
         self._workspace = workspace
         self._journal = journal
         self.lost = ""  # why a trial could not be written down; what it measured counts all the same
@@ -53,8 +53,8 @@ class LoggedBench:
 
     def _logged(self, measure: Callable[[], Trial], purpose: str) -> Trial:
         folder = self._workspace.new_trial()
-        self._stage.trial_folder = folder
-        with self._stage.limit.ending(self.most_seconds()):
+        self._trials.write_to(folder)
+        with self._trials.limit.ending(self.most_seconds()):
             trial = measure()
         try:
             self._write(folder, trial, purpose)
@@ -71,7 +71,7 @@ class LoggedBench:
     def _write(self, folder: Path, trial: Trial, purpose: str) -> None:
         safe_files.make_folder(folder)  # somebody may have cleared all away meanwhile
         safe_files.write(
-            folder / "command", f"{shlex.join(self._stage.argv)}\n".encode(errors="surrogateescape")
+            folder / "command", f"{shlex.join(self._trials.stage.argv)}\n".encode(errors="surrogateescape")
         )
         written = json.dumps({"purpose": purpose, **to_json(trial)}, indent=1)
         safe_files.write(folder / "trial.json", f"{written}\n".encode())

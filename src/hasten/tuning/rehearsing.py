@@ -12,14 +12,14 @@ from typing import Any
 
 from .. import __version__, safe_files
 from ..bench.rehearsal import rehearse
-from ..bench.stage import Stage
+from ..bench.trials import Trials
 from ..errors import Refusal, UsageError
 from ..launch.together import Wish
 from ..plans.own import prepare
 from ..records.codec import from_json, to_json
 from ..records.ranks import Findings
 from ..scripts.reading import parts_of
-from ..scripts.sources import Sources, changed_since, digest_of
+from ..scripts.sources import changed_since, digest_of
 from ..scripts.workspace import Script, Workspace
 
 _FILE = "ranks.json"
@@ -31,22 +31,24 @@ _OF_A_TERMINAL = {  # or of a login: they change from one to the next, and say n
 _KINDS_OF_TERMINAL = ("TERM", "SSH_", "XDG_SESSION_", "VTE_", "COLORTERM", "VSCODE_", "HASTEN_")
 
 
-def findings_for(script: Script, wish: Wish, stage: Stage, say: Callable[[str], None]) -> Findings:
-    """What a rehearsal found, now or earlier for the same script, arguments, machine and torch.
+def findings_for(script: Script, wish: Wish, trials: Trials, say: Callable[[str], None]) -> Findings:
+    """What a rehearsal found, now or earlier for the same script, arguments, machine and torch. ``trials``
+    have their sources.
 
     Raises Refusal where the ranks would not train what one process trains, UnsafeFile where something else
     stands in the place of what was remembered, and all that ``rehearse`` raises.
     """
     workspace = Workspace(script)
     path = workspace.folder / _FILE
-    sources = stage.sources = Sources(script, "rehearsed")
-    identity = _identity(script, wish, stage)
+    sources = trials.sources
+    assert sources is not None
+    identity = _identity(script, wish, trials)
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # not UnsafeFile
         kept: dict[str, Any] = json.loads(safe_files.read(path, _MOST_BYTES))
         if kept["made_for"] == identity and not changed_since(script, kept["modules"]):
             return from_json(Findings, kept["findings"])
     say(f"rehearsing the first step in one process and in {wish.count}")
-    found = rehearse(stage, wish)
+    found = rehearse(trials, wish)
     if found.refusals:
         raise Refusal(f"{script.label} cannot be trained by {wish.count} ranks: {'; '.join(found.refusals)}")
     sources.check()
@@ -56,14 +58,14 @@ def findings_for(script: Script, wish: Wish, stage: Stage, say: Callable[[str], 
     return found
 
 
-def _identity(script: Script, wish: Wish, stage: Stage) -> dict[str, Any]:
+def _identity(script: Script, wish: Wish, trials: Trials) -> dict[str, Any]:
     """Equal where the findings carry over, but for modules; as JSON gives it back."""
     return {
         "argv": list(script.argv),
         "digest": script.digest(),
         "beside": _beside(script),
-        "environment": _digest_of(stage.environment),
-        "machine": stage.machine.identity,
+        "environment": _digest_of(trials.stage.environment),
+        "machine": trials.stage.machine.identity,
         "torch": importlib.metadata.version("torch"),
         "hasten": __version__,
         "ranks": to_json(wish.rehearsed),

@@ -14,19 +14,19 @@ from hasten.bench.workers.ending import BudgetOver
 from hasten.errors import WorkerError
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Trial
-from tests.bench.paper_workers import PaperStage, PaperWorker
+from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
 PLAN = Plan({"malloc": {}})
 SLOW_SPEED = 0.01 * math.exp(SLOW)
 
 
-def confirmed(stage: PaperStage, effort: Effort) -> Trial:
-    return confirm(PairsBench(stage.as_stage(), RHYTHM), BASELINE, PLAN, effort)
+def confirmed(trials: PaperTrials, effort: Effort) -> Trial:
+    return confirm(PairsBench(trials.as_trials(), RHYTHM), BASELINE, PLAN, effort)
 
 
-def alone(stage: PaperStage, pairs: int) -> list[PaperWorker]:
-    return stage.workers[2 * pairs :]
+def alone(trials: PaperTrials, pairs: int) -> list[PaperWorker]:
+    return trials.workers[2 * pairs :]
 
 
 @pytest.mark.attack("truth")
@@ -47,47 +47,47 @@ def alone(stage: PaperStage, pairs: int) -> list[PaperWorker]:
     ],
 )
 def test_processes_alone_are_started_where_they_decide(effect: float, effort: Effort, started: int) -> None:
-    stage = PaperStage(effects={"malloc": effect})
-    trial = confirmed(stage, effort)
+    trials = PaperTrials(effects={"malloc": effect})
+    trial = confirmed(trials, effort)
     assert trial.failure is None
     assert len(trial.log_ratios) == effort.pairs
     assert trial.looks == pytest.approx([0.0] * started)
     assert trial.looks_most == effort.looks
-    assert [worker.plan for worker in alone(stage, effort.pairs)] == [PLAN] * started
-    assert all(worker.stopped for worker in stage.workers)
+    assert [worker.plan for worker in alone(trials, effort.pairs)] == [PLAN] * started
+    assert all(worker.stopped for worker in trials.workers)
     if started:
         assert not is_gain(trial.log_ratios)
         assert is_gain(trial.log_ratios, trial.looks)
 
 
 def test_a_process_alone_is_warmed_up_and_trains_one_block() -> None:
-    stage = PaperStage(effects={"malloc": 0.95})
-    confirmed(stage, Effort(4, 6))
-    assert len(alone(stage, 4)) == 6
-    for worker in alone(stage, 4):
+    trials = PaperTrials(effects={"malloc": 0.95})
+    confirmed(trials, Effort(4, 6))
+    assert len(alone(trials, 4)) == 6
+    for worker in alone(trials, 4):
         # and is asked, at its end, whether the plan took effect in it
         assert worker.log == ["malloc x 30", "paused", "malloc x 11", "paused", "paused"]
 
 
 def test_two_are_started_side_by_side_and_train_one_after_the_other() -> None:
-    stage = PaperStage(effects={"malloc": 0.95})
+    trials = PaperTrials(effects={"malloc": 0.95})
     started: list[int] = []
-    stage.on_start = lambda _: started.append(sum(not worker.stopped for worker in stage.workers))
-    confirmed(stage, Effort(4, 6))
+    trials.on_start = lambda _: started.append(sum(not worker.stopped for worker in trials.workers))
+    confirmed(trials, Effort(4, 6))
     assert started == [2] * 14
 
 
 @pytest.mark.attack("truth")
 def test_a_slow_one_asks_for_more_and_is_kept() -> None:
     speeds = (*[0.01] * 9, SLOW_SPEED, 0.01)
-    trial = confirmed(PaperStage(speeds, effects={"malloc": 0.95}), Effort(4, 20))
+    trial = confirmed(PaperTrials(speeds, effects={"malloc": 0.95}), Effort(4, 20))
     assert trial.looks == pytest.approx([0.0, SLOW, *[0.0] * 16])
     assert is_gain(trial.log_ratios, trial.looks)
 
 
 @pytest.mark.attack("truth")
 def test_where_too_many_are_slow_it_is_given_up() -> None:
-    trial = confirmed(PaperStage((*[0.01] * 9, SLOW_SPEED), effects={"malloc": 0.95}), Effort(4, 8))
+    trial = confirmed(PaperTrials((*[0.01] * 9, SLOW_SPEED), effects={"malloc": 0.95}), Effort(4, 8))
     assert trial.failure is None
     assert len(trial.looks) == 2, "one of them slow, and fifteen more would be needed"
     assert not is_gain(trial.log_ratios, trial.looks)
@@ -95,41 +95,41 @@ def test_where_too_many_are_slow_it_is_given_up() -> None:
 
 @pytest.mark.attack("truth")
 def test_where_a_pair_was_slow_none_is_started_alone() -> None:
-    stage = PaperStage((0.01, SLOW_SPEED, 0.01), effects={"malloc": 0.3})
-    trial = confirmed(stage, Effort(6, 20))
+    trials = PaperTrials((0.01, SLOW_SPEED, 0.01), effects={"malloc": 0.3})
+    trial = confirmed(trials, Effort(6, 20))
     assert trial.looks == ()
 
 
 @pytest.mark.parametrize("effort", [Effort(4), Effort(4, 20)])
 def test_a_failed_comparison_starts_none(effort: Effort) -> None:
-    stage = PaperStage(effects={"malloc": 0.93}, effective=False)
-    assert confirmed(stage, effort).failure
-    assert alone(stage, 4) == []
+    trials = PaperTrials(effects={"malloc": 0.93}, effective=False)
+    assert confirmed(trials, effort).failure
+    assert alone(trials, 4) == []
 
 
 @pytest.mark.attack("truth")
 def test_a_plan_that_fails_alone_is_not_claimed() -> None:
-    stage = PaperStage(effects={"malloc": 0.95})
+    trials = PaperTrials(effects={"malloc": 0.95})
 
     def die(_: PaperWorker) -> None:
-        if len(stage.workers) > 8:
+        if len(trials.workers) > 8:
             raise WorkerError("the script's process was killed")
 
-    stage.on_start = die
-    trial = confirmed(stage, Effort(4, 20))
+    trials.on_start = die
+    trial = confirmed(trials, Effort(4, 20))
     assert (trial.failure, trial.ratio) == ("the script's process was killed", None)
 
 
 @pytest.mark.attack("truth")
 def test_what_was_seen_when_the_budget_ends_counts() -> None:
-    stage = PaperStage(effects={"malloc": 0.95})
+    trials = PaperTrials(effects={"malloc": 0.95})
 
     def end(_: PaperWorker) -> None:
-        if len(stage.workers) > 12:
+        if len(trials.workers) > 12:
             raise BudgetOver("the budget ended")
 
-    stage.on_start = end
-    trial = confirmed(stage, Effort(4, 20))
+    trials.on_start = end
+    trial = confirmed(trials, Effort(4, 20))
     assert trial.failure is None
     assert trial.cut_short
     assert len(trial.looks) == 4

@@ -16,7 +16,7 @@ from hasten.bench.comparing.decisions import is_gain
 from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.comparing.statistics import interval
 from hasten.bench.comparing.steps import Rhythm
-from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local
@@ -31,7 +31,7 @@ from tests.bench.busy_techniques import (
     true_log_ratio,
 )
 from tests.bench.busy_techniques import SCRIPT as BUSY
-from tests.bench.real_workers import stage_for
+from tests.bench.real_workers import trials_for
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="stops processes by signals")
 
@@ -42,8 +42,8 @@ WIDENED = 1.05
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    with busy_techniques_known(), stage_for(tmp_path, BUSY) as made:
+def trials(tmp_path: Path) -> Iterator[Trials]:
+    with busy_techniques_known(), trials_for(tmp_path, BUSY) as made:
         yield made
 
 
@@ -56,9 +56,9 @@ def clear(log_ratios: list[float]) -> bool:
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)  # where the machine is at work, there are more pairs, and each takes longer
 @pytest.mark.parametrize("gain", [-0.3, 0.3])
-def test_what_is_30_percent_off_is_found_with_its_direction_and_size(stage: Stage, gain: float) -> None:
+def test_what_is_30_percent_off_is_found_with_its_direction_and_size(trials: Trials, gain: float) -> None:
     plan = busy_plan(gain)
-    trial = PairsBench(stage, RHYTHM).compare(BASELINE, plan, MOST_PAIRS, enough=clear)
+    trial = PairsBench(trials, RHYTHM).compare(BASELINE, plan, MOST_PAIRS, enough=clear)
     assert trial.failure is None
     assert trial.ratio is not None
     if gain > 0:
@@ -114,6 +114,6 @@ def test_the_catalogue_is_put_back() -> None:
     assert bootstrap == local.BOOTSTRAP
 
 
-def test_more_than_there_is_cannot_be_taken_away(stage: Stage) -> None:
-    trial = PairsBench(stage, RHYTHM).compare(BASELINE, Plan({"faster": {"rounds": 2 * ROUNDS}}), 4)
+def test_more_than_there_is_cannot_be_taken_away(trials: Trials) -> None:
+    trial = PairsBench(trials, RHYTHM).compare(BASELINE, Plan({"faster": {"rounds": 2 * ROUNDS}}), 4)
     assert trial.failure == f"faster: a step has {ROUNDS} rounds, {2 * ROUNDS} cannot be taken away"

@@ -12,7 +12,7 @@ from hasten.bench.comparing.steps import TOO_FEW_REGULAR, Rhythm
 from hasten.bench.workers.ending import PlanRefused
 from hasten.errors import Refusal, WorkerError
 from hasten.records.plan import BASELINE, Plan
-from tests.bench.paper_workers import PaperStage, PaperWorker
+from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
 BLOCK = 11  # steps: one discarded and a tenth of a second
@@ -20,13 +20,13 @@ FAST = Plan({"bf16": {}})
 STEADY = Plan({"malloc": {}})
 
 
-def bench_over(stage: PaperStage, rhythm: Rhythm = RHYTHM) -> LiveBench:
-    return LiveBench(stage.as_stage(), rhythm)
+def bench_over(trials: PaperTrials, rhythm: Rhythm = RHYTHM) -> LiveBench:
+    return LiveBench(trials.as_trials(), rhythm)
 
 
 def test_the_ratio_is_the_effect() -> None:
-    stage = PaperStage(effects={"bf16": 0.8})
-    trial = bench_over(stage).compare(BASELINE, FAST, 0.0)
+    trials = PaperTrials(effects={"bf16": 0.8})
+    trial = bench_over(trials).compare(BASELINE, FAST, 0.0)
     assert trial.failure is None
     assert trial.method == "live"
     assert trial.ratio is not None
@@ -38,11 +38,11 @@ def test_the_ratio_is_the_effect() -> None:
 
 
 def test_blocks_come_in_the_order_a_b_b_a_and_b_a_a_b() -> None:
-    stage = PaperStage(effects={"bf16": 0.8})
-    bench_over(stage).compare(BASELINE, FAST, 0.0)
-    assert len(stage.workers) == 1
+    trials = PaperTrials(effects={"bf16": 0.8})
+    bench_over(trials).compare(BASELINE, FAST, 0.0)
+    assert len(trials.workers) == 1
     a, b = "baseline", "bf16"
-    assert stage.blocks(BLOCK)[:8] == [a, b, b, a, b, a, a, b]
+    assert trials.blocks(BLOCK)[:8] == [a, b, b, a, b, a, a, b]
 
 
 def test_a_drift_of_the_machine_is_no_effect() -> None:
@@ -51,96 +51,96 @@ def test_a_drift_of_the_machine_is_no_effect() -> None:
     def slow_down(worker: PaperWorker) -> None:
         worker.speed *= 1.01
 
-    trial = bench_over(PaperStage(on_steps=slow_down)).compare(BASELINE, FAST, 0.0)
+    trial = bench_over(PaperTrials(on_steps=slow_down)).compare(BASELINE, FAST, 0.0)
     assert trial.ratio is not None
     assert abs(math.log(trial.ratio.value)) < 0.005
     assert trial.ratio.low < 1 < trial.ratio.high
 
 
 def test_a_plan_is_settled_before_it_is_first_timed() -> None:
-    stage = PaperStage(effects={"bf16": 0.8})
-    bench_over(stage).compare(BASELINE, FAST, 0.0)
-    assert stage.log[:4] == ["baseline x 10", "baseline x 3", f"baseline x {BLOCK}", "bf16 x 3"]
-    assert stage.log.count("bf16 x 3") == 1
+    trials = PaperTrials(effects={"bf16": 0.8})
+    bench_over(trials).compare(BASELINE, FAST, 0.0)
+    assert trials.log[:4] == ["baseline x 10", "baseline x 3", f"baseline x {BLOCK}", "bf16 x 3"]
+    assert trials.log.count("bf16 x 3") == 1
 
 
 def test_a_block_is_made_of_whole_cycles() -> None:
-    stage = PaperStage()
-    bench_over(stage, Rhythm(0, 0, cycle=6, cycle_seconds=0.06)).compare(BASELINE, FAST, 0.0)
-    assert all(int(entry.split(" x ")[1]) % 6 == 0 for entry in stage.log[1:])
+    trials = PaperTrials()
+    bench_over(trials, Rhythm(0, 0, cycle=6, cycle_seconds=0.06)).compare(BASELINE, FAST, 0.0)
+    assert all(int(entry.split(" x ")[1]) % 6 == 0 for entry in trials.log[1:])
 
 
 def test_no_abba_block_spans_two_workers() -> None:
     """Each worker has a speed of its own, and each script lasts for an ABBA block and a half."""
-    stage = PaperStage(
+    trials = PaperTrials(
         speeds=(0.01, 0.02, 0.04, 0.08, 0.16, 0.32), effects={"bf16": 0.5}, length=17 + 6 * BLOCK + 5
     )
-    trial = bench_over(stage).compare(BASELINE, FAST, 0.0)
+    trial = bench_over(trials).compare(BASELINE, FAST, 0.0)
     assert trial.failure is None
     assert trial.log_ratios == pytest.approx([math.log(0.5)] * 5)
-    assert len(stage.workers) == 5
-    assert all(worker.stopped for worker in stage.workers[:4])
-    assert stage.log.count("baseline x 3") == stage.log.count("bf16 x 3") == 5, "each settles anew"
+    assert len(trials.workers) == 5
+    assert all(worker.stopped for worker in trials.workers[:4])
+    assert trials.log.count("baseline x 3") == trials.log.count("bf16 x 3") == 5, "each settles anew"
 
 
 def test_blocks_shrink_until_a_short_script_has_room_for_a_abba_block() -> None:
     """1 + 10 + 2 x 3 steps untimed leave 4 blocks of 1 + 7 steps."""
-    stage = PaperStage(effects={"bf16": 0.5}, length=17 + 4 * 8 + 3)
-    trial = bench_over(stage).compare(BASELINE, FAST, 0.0)
+    trials = PaperTrials(effects={"bf16": 0.5}, length=17 + 4 * 8 + 3)
+    trial = bench_over(trials).compare(BASELINE, FAST, 0.0)
     assert trial.failure is None
     assert trial.log_ratios == pytest.approx([math.log(0.5)] * 5)
-    assert len(stage.workers) == 6, "one to learn how long it is"
-    assert stage.log[-1] == "baseline x 8"
+    assert len(trials.workers) == 6, "one to learn how long it is"
+    assert trials.log[-1] == "baseline x 8"
 
 
 def test_a_script_too_short_for_the_smallest_abba_block_fails() -> None:
-    stage = PaperStage(length=26)
-    trial = bench_over(stage).compare(BASELINE, FAST, 1e9)
+    trials = PaperTrials(length=26)
+    trial = bench_over(trials).compare(BASELINE, FAST, 1e9)
     assert trial.failure == "the script ends after 26 steps, and one comparison takes 29"
     assert trial.ratio is None
-    assert len(stage.workers) == 1
+    assert len(trials.workers) == 1
 
 
 def test_a_script_that_became_shorter_goes_on_with_shorter_blocks() -> None:
     def shorten(worker: PaperWorker) -> None:
-        stage.length = 17 + (5 if len(stage.workers) == 1 else 3) * BLOCK
+        trials.length = 17 + (5 if len(trials.workers) == 1 else 3) * BLOCK
 
-    stage = PaperStage(on_start=shorten)
-    trial = bench_over(stage).compare(BASELINE, FAST, 1e9)
+    trials = PaperTrials(on_start=shorten)
+    trial = bench_over(trials).compare(BASELINE, FAST, 1e9)
     assert trial.failure is None
     assert len(trial.log_ratios) == 5
-    assert len(stage.workers) == 6, "the second is too short, and tells by how much"
+    assert len(trials.workers) == 6, "the second is too short, and tells by how much"
 
 
 def test_the_next_trial_goes_on_in_the_same_worker() -> None:
-    stage = PaperStage(effects={"bf16": 0.8})
-    bench = bench_over(stage)
+    trials = PaperTrials(effects={"bf16": 0.8})
+    bench = bench_over(trials)
     bench.compare(BASELINE, FAST, 0.0)
     bench.compare(BASELINE, Plan({"channels_last": {}}), 0.0)
-    assert len(stage.workers) == 1
-    assert not stage.workers[0].stopped
+    assert len(trials.workers) == 1
+    assert not trials.workers[0].stopped
 
 
 def test_a_change_for_the_process_needs_a_new_worker() -> None:
-    stage = PaperStage(effects={"bf16": 0.8})
-    bench = bench_over(stage)
+    trials = PaperTrials(effects={"bf16": 0.8})
+    bench = bench_over(trials)
     bench.compare(BASELINE, FAST, 0.0)
     bench.compare(STEADY, Plan({"malloc": {}, "bf16": {}}), 0.0)
-    assert len(stage.workers) == 2
-    assert stage.workers[0].stopped
+    assert len(trials.workers) == 2
+    assert trials.workers[0].stopped
     bench.close()
-    assert stage.workers[1].stopped
+    assert trials.workers[1].stopped
 
 
 def test_a_technique_that_cannot_be_switched_on_fails_with_its_reason() -> None:
-    stage = PaperStage(refused={"bf16": "no such instructions"})
-    trial = bench_over(stage).compare(BASELINE, FAST, 0.0)
+    trials = PaperTrials(refused={"bf16": "no such instructions"})
+    trial = bench_over(trials).compare(BASELINE, FAST, 0.0)
     assert trial.failure == "bf16: no such instructions"
     assert trial.ratio is None
 
 
 def test_a_technique_without_effect_fails() -> None:
-    trial = bench_over(PaperStage(effects={"bf16": 0.5}, effective=False)).compare(BASELINE, FAST, 0.0)
+    trial = bench_over(PaperTrials(effects={"bf16": 0.5}, effective=False)).compare(BASELINE, FAST, 0.0)
     assert trial.failure == "bf16 had no effect (counted)"
     assert trial.ratio is None
 
@@ -150,7 +150,7 @@ def test_a_loss_that_is_no_number_fails_and_does_not_spoil_the_next_trial(loss: 
     def ruin(worker: PaperWorker) -> None:
         worker.losses = (loss,) if "bf16" in worker.plan.techniques else worker.losses
 
-    bench = bench_over(PaperStage(on_steps=ruin))
+    bench = bench_over(PaperTrials(on_steps=ruin))
     trial = bench.compare(BASELINE, FAST, 0.0)
     assert trial.failure == "the loss is no longer a number"
     assert trial.ratio is None
@@ -165,26 +165,26 @@ def test_a_loss_that_is_no_number_fails_and_does_not_spoil_the_next_trial(loss: 
     ],
 )
 def test_a_script_that_fails_under_a_plan_is_a_failed_trial(how: str, detail: str, expected: str) -> None:
-    stage = PaperStage(length=30, how=how, detail=detail)
-    bench = bench_over(stage)
+    trials = PaperTrials(length=30, how=how, detail=detail)
+    bench = bench_over(trials)
     trial = bench.compare(BASELINE, FAST, 0.0)
     assert trial.failure == expected
     assert trial.ratio is None
-    assert stage.workers[0].stopped
-    stage.length = 10**9
+    assert trials.workers[0].stopped
+    trials.length = 10**9
     assert bench.compare(BASELINE, FAST, 0.0).failure is None
 
 
 def test_a_crash_is_a_failed_trial_and_the_bench_goes_on() -> None:
     def crash(worker: PaperWorker) -> None:
-        if worker is stage.workers[0] and worker.taken > 50:
+        if worker is trials.workers[0] and worker.taken > 50:
             raise WorkerError("the script's process was killed by SIGKILL")
 
-    stage = PaperStage(on_steps=crash)
-    bench = bench_over(stage)
+    trials = PaperTrials(on_steps=crash)
+    bench = bench_over(trials)
     trial = bench.compare(BASELINE, FAST, 0.0)
     assert trial.failure == "the script's process was killed by SIGKILL"
-    assert stage.workers[0].stopped
+    assert trials.workers[0].stopped
     assert bench.compare(BASELINE, FAST, 0.0).failure is None
 
 
@@ -192,10 +192,10 @@ def test_a_plan_refused_at_the_start_is_a_failed_trial() -> None:
     def refuse(worker: PaperWorker) -> None:
         raise PlanRefused("malloc", "not this one")
 
-    stage = PaperStage(on_start=refuse)
-    trial = bench_over(stage).compare(STEADY, Plan({"malloc": {}, "bf16": {}}), 0.0)
+    trials = PaperTrials(on_start=refuse)
+    trial = bench_over(trials).compare(STEADY, Plan({"malloc": {}, "bf16": {}}), 0.0)
     assert trial.failure == "malloc: not this one"
-    assert stage.workers[0].stopped
+    assert trials.workers[0].stopped
 
 
 def test_missing_protection_is_no_matter_of_the_plan() -> None:
@@ -203,29 +203,29 @@ def test_missing_protection_is_no_matter_of_the_plan() -> None:
         raise Refusal("trials cannot be kept from writing files here")
 
     with pytest.raises(Refusal):
-        bench_over(PaperStage(on_start=refuse)).compare(BASELINE, FAST, 0.0)
+        bench_over(PaperTrials(on_start=refuse)).compare(BASELINE, FAST, 0.0)
 
 
 def test_a_script_without_regular_cycles_fails_and_does_not_go_on_for_ever() -> None:
     """An evaluation falls into every second step, and a cycle has two."""
-    stage = PaperStage(evaluating=True)
-    trial = bench_over(stage, Rhythm(0, 0, cycle=2, cycle_seconds=0.02)).compare(BASELINE, FAST, 0.0)
+    trials = PaperTrials(evaluating=True)
+    trial = bench_over(trials, Rhythm(0, 0, cycle=2, cycle_seconds=0.02)).compare(BASELINE, FAST, 0.0)
     assert trial.ratio is None
     assert trial.failure == TOO_FEW_REGULAR
 
 
-def noisy(spread: float) -> PaperStage:
+def noisy(spread: float) -> PaperTrials:
     """Speeds that scatter from block to block, always in the same way."""
     turn = iter(range(10**6))
 
     def scatter(worker: PaperWorker) -> None:
         worker.speed = 0.01 * (1 + spread * math.sin(12.9898 * next(turn)))
 
-    return PaperStage(on_steps=scatter)
+    return PaperTrials(on_steps=scatter)
 
 
 def test_a_clear_difference_ends_early_and_an_unclear_one_at_the_most() -> None:
-    clear = bench_over(PaperStage(effects={"bf16": 0.8})).compare(BASELINE, FAST, 1e9)
+    clear = bench_over(PaperTrials(effects={"bf16": 0.8})).compare(BASELINE, FAST, 1e9)
     assert len(clear.log_ratios) == live._LEAST_ABBA_BLOCKS
     unclear = bench_over(noisy(0.2)).compare(BASELINE, FAST, 1e9)
     assert len(unclear.log_ratios) == live.MOST_ABBA_BLOCKS
@@ -241,16 +241,16 @@ def test_the_time_given_ends_an_unclear_trial_but_not_before_the_least() -> None
 @pytest.mark.parametrize("times", [11.0, 100.0, 1e6])
 @pytest.mark.parametrize("cycle", [1, 4])
 def test_what_is_many_times_slower_is_dropped_before_a_block_is_over(times: float, cycle: int) -> None:
-    stage = PaperStage(effects={"bf16": times})
-    trial = bench_over(stage, Rhythm(0, 0, cycle, 0.01 * cycle)).compare(BASELINE, FAST, 1e9)
+    trials = PaperTrials(effects={"bf16": times})
+    trial = bench_over(trials, Rhythm(0, 0, cycle, 0.01 * cycle)).compare(BASELINE, FAST, 1e9)
     assert trial.failure == f"about {times:.0f} times slower: one block was enough to see it"
     assert trial.ratio is None
-    assert sum(int(entry.split(" x ")[1]) for entry in stage.log if entry.startswith("bf16")) == 6 * cycle
+    assert sum(int(entry.split(" x ")[1]) for entry in trials.log if entry.startswith("bf16")) == 6 * cycle
 
 
 @pytest.mark.parametrize("times", [1.5, 3.0, 9.0])
 def test_what_is_some_times_slower_is_measured(times: float) -> None:
-    trial = bench_over(PaperStage(effects={"bf16": times})).compare(BASELINE, FAST, 1e9)
+    trial = bench_over(PaperTrials(effects={"bf16": times})).compare(BASELINE, FAST, 1e9)
     assert trial.ratio is not None
     assert trial.ratio.value == pytest.approx(times)
 
@@ -259,17 +259,17 @@ def test_steps_that_are_slow_once_are_not_held_against_it() -> None:
     """It compiles in its first steps."""
 
     def compile_first(worker: PaperWorker) -> None:
-        first = "bf16 x 3" not in stage.log and "bf16" in worker.plan.techniques
+        first = "bf16 x 3" not in trials.log and "bf16" in worker.plan.techniques
         worker.speed = 5.0 if first else 0.01
 
-    stage = PaperStage(effects={"bf16": 0.8}, on_steps=compile_first)
-    trial = bench_over(stage).compare(BASELINE, FAST, 0.0)
+    trials = PaperTrials(effects={"bf16": 0.8}, on_steps=compile_first)
+    trial = bench_over(trials).compare(BASELINE, FAST, 0.0)
     assert trial.ratio is not None
     assert trial.ratio.value == pytest.approx(0.8)
-    assert stage.log[3:5] == ["bf16 x 3", "bf16 x 3"]
+    assert trials.log[3:5] == ["bf16 x 3", "bf16 x 3"]
 
 
 def test_a_plan_that_is_much_faster_than_what_it_is_compared_with_is_measured() -> None:
-    trial = bench_over(PaperStage(effects={"bf16": 0.01})).compare(BASELINE, FAST, 0.0)
+    trial = bench_over(PaperTrials(effects={"bf16": 0.01})).compare(BASELINE, FAST, 0.0)
     assert trial.ratio is not None
     assert trial.ratio.value == pytest.approx(0.01)

@@ -11,19 +11,19 @@ from hasten.bench.comparing.steps import TOO_FEW_REGULAR, Rhythm
 from hasten.bench.workers.ending import PlanRefused
 from hasten.errors import Refusal, WorkerError
 from hasten.records.plan import BASELINE, Plan
-from tests.bench.paper_workers import PaperStage, PaperWorker
+from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
 WARMUP, BLOCK = 30, 11
 FAST = Plan({"malloc": {}})
 
 
-def bench_over(stage: PaperStage, rhythm: Rhythm = RHYTHM) -> PairsBench:
-    return PairsBench(stage.as_stage(), rhythm)
+def bench_over(trials: PaperTrials, rhythm: Rhythm = RHYTHM) -> PairsBench:
+    return PairsBench(trials.as_trials(), rhythm)
 
 
 def test_the_ratio_is_the_effect() -> None:
-    trial = bench_over(PaperStage(effects={"malloc": 0.8})).compare(BASELINE, FAST, 4)
+    trial = bench_over(PaperTrials(effects={"malloc": 0.8})).compare(BASELINE, FAST, 4)
     assert trial.failure is None
     assert trial.method == "pairs"
     assert trial.log_ratios == pytest.approx([math.log(0.8)] * 4)
@@ -34,23 +34,23 @@ def test_the_ratio_is_the_effect() -> None:
 
 
 def test_every_pair_has_fresh_processes_and_none_is_left() -> None:
-    stage = PaperStage()
-    bench_over(stage).compare(BASELINE, FAST, 3)
-    assert len(stage.workers) == 6
-    assert all(worker.stopped for worker in stage.workers)
+    trials = PaperTrials()
+    bench_over(trials).compare(BASELINE, FAST, 3)
+    assert len(trials.workers) == 6
+    assert all(worker.stopped for worker in trials.workers)
 
 
 def test_the_order_is_swapped_from_pair_to_pair() -> None:
-    stage = PaperStage()
-    bench_over(stage).compare(BASELINE, FAST, 3)
-    assert [worker.plan for worker in stage.workers] == [BASELINE, FAST, FAST, BASELINE, BASELINE, FAST]
+    trials = PaperTrials()
+    bench_over(trials).compare(BASELINE, FAST, 3)
+    assert [worker.plan for worker in trials.workers] == [BASELINE, FAST, FAST, BASELINE, BASELINE, FAST]
 
 
 def test_each_worker_is_warmed_up_and_trains_four_blocks() -> None:
     """While one trains the other is stopped: the paper worker asserts that."""
-    stage = PaperStage()
-    bench_over(stage).compare(BASELINE, FAST, 1)
-    for worker in stage.workers:
+    trials = PaperTrials()
+    bench_over(trials).compare(BASELINE, FAST, 1)
+    for worker in trials.workers:
         name = worker.plan.label
         blocks = [f"{name} x {BLOCK}", "paused"] * 4
         last = ["paused"] if worker.plan == FAST else []  # after its proofs, so that the other can answer
@@ -60,60 +60,60 @@ def test_each_worker_is_warmed_up_and_trains_four_blocks() -> None:
 @pytest.mark.parametrize(("cycle", "untimed"), [(1, 4), (3, 6)])
 def test_batches_made_before_a_pause_are_not_timed(cycle: int, untimed: int) -> None:
     """Worker processes of a loader fill their queue while the training waits to be stopped."""
-    stage = PaperStage()
+    trials = PaperTrials()
     ahead = Plan({"loader_workers": {"count": 2}})
-    bench_over(stage, Rhythm(0, 0, cycle, 0.01)).compare(BASELINE, ahead, 1)
-    plain, made_ahead = stage.workers
+    bench_over(trials, Rhythm(0, 0, cycle, 0.01)).compare(BASELINE, ahead, 1)
+    plain, made_ahead = trials.workers
     assert f"loader_workers x {untimed}" not in [*plain.log, made_ahead.log[0]]
     assert made_ahead.log[2:-1:3] == [f"loader_workers x {untimed}"] * 4
 
 
 def test_within_a_pair_the_two_take_turns_that_cancel_a_drift() -> None:
-    stage = PaperStage()
-    bench_over(stage).compare(BASELINE, FAST, 2)
+    trials = PaperTrials()
+    bench_over(trials).compare(BASELINE, FAST, 2)
     a, b = "baseline", "malloc"
-    assert stage.blocks(BLOCK) == [a, b, b, a, a, b, b, a, b, a, a, b, b, a, a, b]
+    assert trials.blocks(BLOCK) == [a, b, b, a, a, b, b, a, b, a, a, b, b, a, a, b]
 
 
 def test_a_pair_counts_once_with_the_speed_of_its_processes() -> None:
     """The second of the first pair's processes is half as fast, by nature and not by the plan."""
-    stage = PaperStage(speeds=(0.01, 0.02, 0.01))
-    trial = bench_over(stage).compare(BASELINE, FAST, 2)
+    trials = PaperTrials(speeds=(0.01, 0.02, 0.01))
+    trial = bench_over(trials).compare(BASELINE, FAST, 2)
     assert trial.log_ratios == pytest.approx([math.log(2), 0.0])
 
 
 def test_a_script_of_just_the_steps_needed_is_long_enough() -> None:
-    bench = bench_over(stage := PaperStage())
-    stage.length = bench.steps_needed
+    bench = bench_over(trials := PaperTrials())
+    trials.length = bench.steps_needed
     assert bench.compare(BASELINE, FAST, 2).failure is None
-    assert f"baseline x {BLOCK}" in stage.log
+    assert f"baseline x {BLOCK}" in trials.log
 
 
 def test_blocks_shrink_until_a_short_script_has_room_for_them() -> None:
-    stage = PaperStage(effects={"malloc": 0.5}, length=41)
-    trial = bench_over(stage).compare(BASELINE, FAST, 2)
+    trials = PaperTrials(effects={"malloc": 0.5}, length=41)
+    trial = bench_over(trials).compare(BASELINE, FAST, 2)
     assert trial.failure is None
     assert trial.log_ratios == pytest.approx([math.log(0.5)] * 2)
-    assert len(stage.workers) == 6, "the first pair tells how long the script is"
-    assert stage.workers[-1].log[0] == "baseline x 10"
-    assert stage.log[-1] == "malloc x 7"
+    assert len(trials.workers) == 6, "the first pair tells how long the script is"
+    assert trials.workers[-1].log[0] == "baseline x 10"
+    assert trials.log[-1] == "malloc x 7"
 
 
 def test_a_script_too_short_for_the_smallest_blocks_fails() -> None:
-    trial = bench_over(PaperStage(length=20)).compare(BASELINE, FAST, 2)
+    trial = bench_over(PaperTrials(length=20)).compare(BASELINE, FAST, 2)
     assert trial.failure == "the script ends after 20 steps, and one comparison takes 22"
     assert trial.ratio is None
 
 
 def test_a_script_that_became_shorter_fails() -> None:
-    stage = PaperStage(length=41)
+    trials = PaperTrials(length=41)
 
     def shorten(worker: PaperWorker) -> None:
-        if len(stage.workers) > 4:
-            stage.length = 30
+        if len(trials.workers) > 4:
+            trials.length = 30
 
-    stage.on_start = shorten
-    trial = bench_over(stage).compare(BASELINE, FAST, 3)
+    trials.on_start = shorten
+    trial = bench_over(trials).compare(BASELINE, FAST, 3)
     assert trial.failure is not None
     assert trial.failure.startswith("the script ended in mid-comparison")
 
@@ -125,27 +125,27 @@ def test_enough_ends_it_early() -> None:
         seen.append(len(log_ratios))
         return len(log_ratios) == 3
 
-    trial = bench_over(PaperStage()).compare(BASELINE, FAST, 9, enough)
+    trial = bench_over(PaperTrials()).compare(BASELINE, FAST, 9, enough)
     assert seen == [1, 2, 3]
     assert len(trial.log_ratios) == 3
 
 
 def test_without_enough_all_pairs_are_run_however_clear_it_is() -> None:
-    trial = bench_over(PaperStage(effects={"malloc": 0.1})).compare(BASELINE, FAST, 7)
+    trial = bench_over(PaperTrials(effects={"malloc": 0.1})).compare(BASELINE, FAST, 7)
     assert len(trial.log_ratios) == 7
 
 
 def test_blocks_and_warm_up_are_whole_cycles() -> None:
-    stage = PaperStage()
-    bench_over(stage, Rhythm(0, 0, cycle=6, cycle_seconds=0.06)).compare(BASELINE, FAST, 1)
-    counts = [int(entry.split(" x ")[1]) for entry in stage.log if " x " in entry]
+    trials = PaperTrials()
+    bench_over(trials, Rhythm(0, 0, cycle=6, cycle_seconds=0.06)).compare(BASELINE, FAST, 1)
+    counts = [int(entry.split(" x ")[1]) for entry in trials.log if " x " in entry]
     assert counts
     assert all(count % 6 == 0 for count in counts)
 
 
 def test_evaluations_in_every_block_are_named() -> None:
-    stage = PaperStage(evaluating=True)
-    trial = bench_over(stage, Rhythm(0, 0, cycle=2, cycle_seconds=0.02)).compare(BASELINE, FAST, 1)
+    trials = PaperTrials(evaluating=True)
+    trial = bench_over(trials, Rhythm(0, 0, cycle=2, cycle_seconds=0.02)).compare(BASELINE, FAST, 1)
     assert trial.failure == TOO_FEW_REGULAR
 
 
@@ -154,13 +154,13 @@ def test_a_loss_that_is_no_number_fails(loss: float) -> None:
     def ruin(worker: PaperWorker) -> None:
         worker.losses = (loss if worker.plan else 1.0,)
 
-    trial = bench_over(PaperStage(on_steps=ruin)).compare(BASELINE, FAST, 4)
+    trial = bench_over(PaperTrials(on_steps=ruin)).compare(BASELINE, FAST, 4)
     assert trial.failure == "the loss is no longer a number"
     assert trial.ratio is None
 
 
 def test_a_technique_without_effect_fails() -> None:
-    trial = bench_over(PaperStage(effects={"malloc": 0.5}, effective=False)).compare(BASELINE, FAST, 2)
+    trial = bench_over(PaperTrials(effects={"malloc": 0.5}, effective=False)).compare(BASELINE, FAST, 2)
     assert trial.failure == "malloc had no effect (counted)"
     assert trial.ratio is None
 
@@ -173,40 +173,40 @@ def test_a_technique_without_effect_fails() -> None:
     ],
 )
 def test_a_script_that_fails_is_a_failed_trial(how: str, detail: str, expected: str) -> None:
-    stage = PaperStage(length=40, how=how, detail=detail)
-    trial = bench_over(stage).compare(BASELINE, FAST, 4)
+    trials = PaperTrials(length=40, how=how, detail=detail)
+    trial = bench_over(trials).compare(BASELINE, FAST, 4)
     assert trial.failure == expected
     assert trial.ratio is None
-    assert all(worker.stopped for worker in stage.workers)
+    assert all(worker.stopped for worker in trials.workers)
 
 
 @pytest.mark.parametrize("error", [WorkerError("killed by SIGKILL"), PlanRefused("malloc", "not here")])
 def test_a_worker_that_fails_in_a_later_pair_fails_the_trial(error: Exception) -> None:
     def fail(worker: PaperWorker) -> None:
-        if worker is stage.workers[0] or len(stage.workers) <= 2:
+        if worker is trials.workers[0] or len(trials.workers) <= 2:
             return
         raise error
 
-    stage = PaperStage(on_start=fail)
-    trial = bench_over(stage).compare(BASELINE, FAST, 4)
+    trials = PaperTrials(on_start=fail)
+    trial = bench_over(trials).compare(BASELINE, FAST, 4)
     assert trial.failure == str(error)
     assert trial.ratio is None
     assert len(trial.log_ratios) == 1
-    assert all(worker.stopped for worker in stage.workers)
+    assert all(worker.stopped for worker in trials.workers)
 
 
 def test_missing_protection_is_no_matter_of_the_plan() -> None:
     def refuse(worker: PaperWorker) -> None:
         raise Refusal("trials cannot be kept from writing files here")
 
-    stage = PaperStage(on_start=refuse)
+    trials = PaperTrials(on_start=refuse)
     with pytest.raises(Refusal):
-        bench_over(stage).compare(BASELINE, FAST, 1)
-    assert all(worker.stopped for worker in stage.workers)
+        bench_over(trials).compare(BASELINE, FAST, 1)
+    assert all(worker.stopped for worker in trials.workers)
 
 
 def test_the_seconds_a_pair_takes_are_known_after_the_first() -> None:
-    bench = bench_over(PaperStage())
+    bench = bench_over(PaperTrials())
     assert bench.pair_seconds is None
     bench.compare(BASELINE, FAST, 1)
     assert bench.pair_seconds is not None
@@ -214,13 +214,13 @@ def test_the_seconds_a_pair_takes_are_known_after_the_first() -> None:
 
 
 def test_what_begins_late_is_timed_only_once_it_is_in_force() -> None:
-    stage = PaperStage()
-    bench = bench_over(stage)
+    trials = PaperTrials()
+    bench = bench_over(trials)
     usual = bench.steps_needed
     late = Plan({"prune": {"ratio": 0.3, "after": 50}})
     bench.compare(BASELINE, late, 1)
     assert bench.steps_needed == usual + 50
-    assert {worker.taken for worker in stage.workers} == {usual + 50}
+    assert {worker.taken for worker in trials.workers} == {usual + 50}
     bench.compare(BASELINE, Plan({"bf16": {}}), 1)
     assert bench.steps_needed == usual
 
@@ -228,15 +228,15 @@ def test_what_begins_late_is_timed_only_once_it_is_in_force() -> None:
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize("times", [11.0, 1000.0])
 def test_what_is_many_times_slower_is_dropped_before_its_first_block(times: float) -> None:
-    stage = PaperStage(effects={"malloc": times})
-    trial = bench_over(stage).compare(BASELINE, FAST, 5)
+    trials = PaperTrials(effects={"malloc": times})
+    trial = bench_over(trials).compare(BASELINE, FAST, 5)
     assert trial.failure == f"about {times:.0f} times slower: its first steps were enough to see it"
-    assert stage.blocks(BLOCK) == []
-    assert len(stage.workers) == 2
+    assert trials.blocks(BLOCK) == []
+    assert len(trials.workers) == 2
 
 
 @pytest.mark.parametrize("times", [0.01, 2.0, 9.0])
 def test_what_is_not_so_slow_is_timed(times: float) -> None:
-    trial = bench_over(PaperStage(effects={"malloc": times})).compare(BASELINE, FAST, 2)
+    trial = bench_over(PaperTrials(effects={"malloc": times})).compare(BASELINE, FAST, 2)
     assert trial.ratio is not None
     assert trial.ratio.value == pytest.approx(times)

@@ -16,7 +16,7 @@ from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.workers.limit import Limit
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.processor_time import ProcessorTime
-from tests.bench.paper_workers import PaperStage, PaperWorker
+from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
 FAST = Plan({"bf16": {}})
@@ -185,8 +185,8 @@ class Disturbed:
 
     def __post_init__(self) -> None:
         self.machine = Machine(others=self.others)
-        self.stage = PaperStage(effects=self.effects, on_steps=self.on_steps)
-        self.stage.limit = Limit(lambda: self.machine.reading.at)
+        self.trials = PaperTrials(effects=self.effects, on_steps=self.on_steps)
+        self.trials.limit = Limit(lambda: self.machine.reading.at)
         source, at = random.Random(self.seed), 0.0
         self.noise = random.Random(self.seed + 1)
         self.busy: list[tuple[float, float]] = []
@@ -211,7 +211,7 @@ class Disturbed:
 @pytest.mark.parametrize("effect", [0.97, 0.8])
 def test_a_gain_is_found_though_others_are_at_work_a_third_of_the_time(seed: int, effect: float) -> None:
     there = Disturbed(1 / 3, seed, {"bf16": effect})
-    trial = LiveBench(there.stage.as_stage(), RHYTHM, there.machine.quiet()).compare(BASELINE, FAST, 1e9)
+    trial = LiveBench(there.trials.as_trials(), RHYTHM, there.machine.quiet()).compare(BASELINE, FAST, 1e9)
     assert trial.ratio is not None
     assert trial.ratio.value == pytest.approx(effect, rel=0.01)
     assert trial.ratio.high < 0.99
@@ -221,7 +221,7 @@ def test_a_gain_is_found_though_others_are_at_work_a_third_of_the_time(seed: int
 @pytest.mark.parametrize("seed", range(6))
 def test_nothing_is_found_where_nothing_is_though_others_are_at_work(seed: int) -> None:
     there = Disturbed(1 / 3, seed, {})
-    trial = LiveBench(there.stage.as_stage(), RHYTHM, there.machine.quiet()).compare(BASELINE, FAST, 1e9)
+    trial = LiveBench(there.trials.as_trials(), RHYTHM, there.machine.quiet()).compare(BASELINE, FAST, 1e9)
     assert trial.ratio is not None
     assert trial.ratio.high > 0.99
     assert trial.ratio.low < 1.01
@@ -232,16 +232,16 @@ def test_nothing_is_found_where_nothing_is_though_others_are_at_work(seed: int) 
 def test_pairs_measure_a_turn_again_that_others_disturbed(seed: int) -> None:
     there = Disturbed(1 / 3, seed, {"malloc": 0.9})
     quiet = there.machine.quiet(1e9)
-    trial = PairsBench(there.stage.as_stage(), RHYTHM, quiet).compare(BASELINE, MALLOC, 5)
+    trial = PairsBench(there.trials.as_trials(), RHYTHM, quiet).compare(BASELINE, MALLOC, 5)
     assert trial.log_ratios == pytest.approx([math.log(0.9)] * 5, abs=0.03)
     assert quiet.set_aside == quiet.disturbed_blocks
 
 
 def test_a_script_that_ends_has_no_steps_for_another_turn() -> None:
     there = Disturbed(0.9, 1, {"malloc": 0.5})
-    there.stage.length = 80
+    there.trials.length = 80
     quiet = there.machine.quiet(1e9)
-    trial = PairsBench(there.stage.as_stage(), RHYTHM, quiet).compare(BASELINE, MALLOC, 3)
+    trial = PairsBench(there.trials.as_trials(), RHYTHM, quiet).compare(BASELINE, MALLOC, 3)
     assert trial.failure is None
     assert len(trial.log_ratios) == 3
     assert quiet.disturbed_blocks > quiet.set_aside
@@ -255,13 +255,13 @@ def test_one_contended_block_does_not_spoil_a_live_comparison(contended: int) ->
     noise = random.Random(contended)
 
     def on_steps(worker: PaperWorker) -> None:
-        timed = stage.log and len(stage.workers) == 1
+        timed = trials.log and len(trials.workers) == 1
         slow = 3.0 if timed and blocks[0] == contended else 1.0
         worker.speed = 0.01 * slow * math.exp(noise.gauss(0.0, 0.003))
         blocks[0] += bool(timed)
 
-    stage = PaperStage(effects={"bf16": 0.9}, on_steps=on_steps)
-    trial = LiveBench(stage.as_stage(), RHYTHM).compare(BASELINE, FAST, 0.0)
+    trials = PaperTrials(effects={"bf16": 0.9}, on_steps=on_steps)
+    trial = LiveBench(trials.as_trials(), RHYTHM).compare(BASELINE, FAST, 0.0)
     assert trial.ratio is not None
     assert trial.ratio.value == pytest.approx(0.9, rel=0.01)
     assert trial.ratio.high < 0.93

@@ -13,7 +13,7 @@ from hasten.bench.guard.change_guard import guard_change, judge_change
 from hasten.records.plan import Plan
 from hasten.records.trace import StepTrace
 from hasten.report.guard import reasons
-from tests.bench.real_workers import stage_for
+from tests.bench.real_workers import trials_for
 from tests.inside.distributed.forked import workers_forked
 
 SHAPES = {"model 0: weight": [4, 3], "optimizer 0: exp_avg of parameter 0": [4, 3]}
@@ -80,8 +80,8 @@ PLAN = Plan({"batch_size": {"factor": 2}})
     ids=["goes well", "too short", "diverges"],
 )
 def test_on_a_real_training(tmp_path: Path, rate: str, steps: str, reason: str) -> None:
-    with stage_for(tmp_path, TRAINING.format(rate=rate, steps=steps)) as stage:
-        verdict = guard_change(stage, PLAN, CHANGING, seed=1, steps=25)
+    with trials_for(tmp_path, TRAINING.format(rate=rate, steps=steps)) as trials:
+        verdict = guard_change(trials, PLAN, CHANGING, seed=1, steps=25)
     assert verdict.passed == (not reason), reasons(verdict)
     assert not reason or reasons(verdict)[0].startswith(reason)
 
@@ -89,9 +89,9 @@ def test_on_a_real_training(tmp_path: Path, rate: str, steps: str, reason: str) 
 def test_a_model_that_becomes_smaller_keeps_the_shapes_of_its_checkpoints(tmp_path: Path) -> None:
     pytest.importorskip("torch_pruning", reason="torch-pruning is not installed: pip install 'hasten[prune]'")
     plan = Plan({"prune": {"ratio": 0.5, "after": 4}})
-    with stage_for(tmp_path, TRAINING.format(rate="0.01", steps="200")) as stage:
-        verdict = guard_change(stage, plan, ["prune"], seed=1, steps=25)
-        with stage.worker(plan) as worker:
+    with trials_for(tmp_path, TRAINING.format(rate="0.01", steps="200")) as trials:
+        verdict = guard_change(trials, plan, ["prune"], seed=1, steps=25)
+        with trials.worker(plan) as worker:
             worker.wait_started()
             worker.steps(8)
             (proof,) = worker.proofs()

@@ -15,7 +15,7 @@ from hasten.bench.guard.checked_steps import watch
 from hasten.bench.guard.departures import departure, gradient_departures
 from hasten.bench.guard.guard import closer_look, each_alone, guard
 from hasten.bench.guard.judging import verdict_on
-from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.bench.workers.process import wait_all_started
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local
@@ -25,7 +25,7 @@ from hasten.records.verdict import GuardVerdict
 from hasten.report.guard import reasons
 from tests.bench import faulty_techniques
 from tests.bench.faulty_techniques import SLIGHT, TRAINING, TRAININGS
-from tests.bench.real_workers import stage_for
+from tests.bench.real_workers import trials_for
 from tests.inside.distributed.forked import workers_forked
 
 STEPS = 30
@@ -46,8 +46,8 @@ def _with_faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    with stage_for(tmp_path, TRAINING, *TRAININGS["adam"]) as made:
+def trials(tmp_path: Path) -> Iterator[Trials]:
+    with trials_for(tmp_path, TRAINING, *TRAININGS["adam"]) as made:
         yield made
 
 
@@ -55,14 +55,14 @@ def alarmed(*_: object) -> GuardVerdict:
     return GuardVerdict("not held", STEPS, loss_curve=LossCurve(False, 0.1, 0.1, 0.01))
 
 
-def test_a_baseline_in_float64_tells_how_far_each_tensor_is_rounded(stage: Stage) -> None:
+def test_a_baseline_in_float64_tells_how_far_each_tensor_is_rounded(trials: Trials) -> None:
     """From the same weights, batches and masks of dropout."""
     with (
-        stage.worker(BASELINE, seed=1, traced=True) as plain,
-        stage.worker(BASELINE, seed=1, traced=True, doubled=True) as doubled,
+        trials.worker(BASELINE, seed=1, traced=True) as plain,
+        trials.worker(BASELINE, seed=1, traced=True, doubled=True) as doubled,
     ):
         wait_all_started([plain, doubled])
-        _, (exact,) = watch(plain, [doubled], STEPS, stage.aside)
+        _, (exact,) = watch(plain, [doubled], STEPS, trials.aside)
     assert exact.failed == ""
     assert [check.step for check in exact.checks] == [1, 2, 10, 21, 30]
     assert all(1e-9 < departed.residual < 1e-4 for departed in gradient_departures(exact.checks))
@@ -70,10 +70,10 @@ def test_a_baseline_in_float64_tells_how_far_each_tensor_is_rounded(stage: Stage
     assert before_a_norm == pytest.approx([1.0] * 5, abs=1e-3)  # it is nothing but rounding
 
 
-def test_a_false_alarm_does_not_survive_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_false_alarm_does_not_survive_it(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: Iterator[Callable[..., GuardVerdict]] = iter([alarmed, verdict_on])
     monkeypatch.setattr(guarding, "verdict_on", lambda *args: next(calls)(*args))
-    found = guard(stage, HARMLESS, False, "float32", seed=1, steps=STEPS)
+    found = guard(trials, HARMLESS, False, "float32", seed=1, steps=STEPS)
     assert found.passed, reasons(found)
     assert found.numerics.worst_tensor is not None
     assert found.numerics.worst_tensor.tensor != "0.bias"
@@ -81,29 +81,29 @@ def test_a_false_alarm_does_not_survive_it(stage: Stage, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("plan", FAULTS, ids=lambda plan: plan.label)
 @pytest.mark.parametrize("shown", [1.0, pytest.param(1e4, marks=pytest.mark.thorough)])
-def test_a_fault_does(stage: Stage, plan: Plan, shown: float) -> None:
+def test_a_fault_does(trials: Trials, plan: Plan, shown: float) -> None:
     """However much noise the losses are allowed."""
-    (found,) = closer_look(stage, [plan], False, "float32", 1, STEPS, shown)
+    (found,) = closer_look(trials, [plan], False, "float32", 1, STEPS, shown)
     assert found.accuracy == "not held"
     assert reasons(found)[-1].startswith("the gradient of ")
 
 
 def test_a_script_that_needs_float32_is_looked_at_without(tmp_path: Path) -> None:
-    with stage_for(tmp_path, IN_FLOAT32_ALONE, *TRAININGS["adam"]) as stage:
-        harmless, fault = closer_look(stage, [HARMLESS, FAULTS[0]], False, "float32", 1, STEPS)
+    with trials_for(tmp_path, IN_FLOAT32_ALONE, *TRAININGS["adam"]) as trials:
+        harmless, fault = closer_look(trials, [HARMLESS, FAULTS[0]], False, "float32", 1, STEPS)
     assert (harmless.passed, fault.accuracy) == (True, "not held")
 
 
-def test_where_it_fails_the_first_verdict_stands(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_it_fails_the_first_verdict_stands(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarding, "verdict_on", alarmed)
     refused = replace(alarmed(), accuracy="not checked")
     monkeypatch.setattr(guarding, "closer_look", lambda *_: [refused])
-    assert guard(stage, HARMLESS, False, "float32", seed=1, steps=STEPS) == alarmed()
+    assert guard(trials, HARMLESS, False, "float32", seed=1, steps=STEPS) == alarmed()
 
 
-def test_each_technique_alone_names_the_culprit(stage: Stage) -> None:
+def test_each_technique_alone_names_the_culprit(trials: Trials) -> None:
     plan = Plan({"dataset_in_ram": {}, "gradients_scaled": {}, "fused_optimizer": {}, "channels_last": {}})
-    found = each_alone(stage, plan, False, "float32", 1, STEPS)
+    found = each_alone(trials, plan, False, "float32", 1, STEPS)
     assert {name: verdict.passed for name, verdict in found.items()} == {
         name: name != "gradients_scaled" for name in plan.techniques
     }
@@ -111,8 +111,8 @@ def test_each_technique_alone_names_the_culprit(stage: Stage) -> None:
     assert (found["channels_last"].loss_curve.deviation or 0.0) > 0.0
 
 
-def test_what_cannot_be_checked_alone_is_left_out(stage: Stage) -> None:
+def test_what_cannot_be_checked_alone_is_left_out(trials: Trials) -> None:
     plan = Plan({"batched_fetch": {}, "gradients_scaled": {}})
-    found = each_alone(stage, plan, False, "float32", 1, STEPS)
+    found = each_alone(trials, plan, False, "float32", 1, STEPS)
     assert found.keys() >= {"gradients_scaled"}
     assert not any(verdict.unchecked for verdict in found.values())

@@ -28,7 +28,7 @@ from hasten.records.plan import Plan
 from hasten.records.trace import BatchTrace, Mode, StepTrace
 from hasten.records.verdict import Difference, GuardVerdict
 from hasten.report.guard import reasons
-from tests.bench.paper_workers import PaperStage, PaperWorker
+from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 Trace = list[StepTrace]
 FLOAT32 = 2.0**-20
@@ -271,17 +271,17 @@ def test_a_training_that_could_not_be_watched_says_nothing_of_accuracy(why_not: 
     error, said = ERRORS[why_not]
 
     def fail(worker: PaperWorker) -> None:
-        if worker is stage.workers[number]:
+        if worker is trials.workers[number]:
             raise error
 
-    stage = PaperStage(on_start=fail)
-    verdict = guard(stage.as_stage(), Plan({"malloc": {}}), False, "float32", seed=0)
+    trials = PaperTrials(on_start=fail)
+    verdict = guard(trials.as_trials(), Plan({"malloc": {}}), False, "float32", seed=0)
     assert (verdict.accuracy, verdict.why_not) == ("not checked", why_not)
     assert verdict.refused == ("malloc" if why_not == "refused" else "")
     assert not verdict.passed
     assert said in reasons(verdict)[0]
-    assert len(stage.workers) == 3
-    assert all(worker.stopped for worker in stage.workers)
+    assert len(trials.workers) == 3
+    assert all(worker.stopped for worker in trials.workers)
     json.dumps(to_json(verdict), allow_nan=False)
 
 

@@ -25,7 +25,7 @@ from hasten.report.guard import reasons
 from tests.bench import faulty_techniques
 from tests.bench.faulty_techniques import PLANTED, SLIGHT, TRAINING, TRAININGS
 from tests.bench.made_up import PRECISIONS
-from tests.bench.real_workers import stage_for
+from tests.bench.real_workers import trials_for
 from tests.inside.distributed.forked import workers_forked
 
 STEPS = 60
@@ -55,21 +55,21 @@ def trainings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainings]:
         for kind, arguments in TRAININGS.items():
             names = (*HARMLESS.get(kind, ()), *PLANTED[kind], *((SLIGHT,) if kind == "adam" else ()))
             folder = tmp_path_factory.mktemp("faults")
-            with workers_forked(), stage_for(folder, TRAINING, *arguments) as stage, ExitStack() as stack:
+            with workers_forked(), trials_for(folder, TRAINING, *arguments) as trials, ExitStack() as stack:
                 workers = {
-                    "plain": stage.worker(BASELINE, seed=11, traced=True),
+                    "plain": trials.worker(BASELINE, seed=11, traced=True),
                     **{
-                        name: stage.worker(BASELINE, seed=11, traced=True, perturbation=noise)
+                        name: trials.worker(BASELINE, seed=11, traced=True, perturbation=noise)
                         for name, noise in NOISES.items()
                         if not name.startswith("redrawn") or kind == "adam"
                     },
-                    **{name: stage.worker(Plan({name: {}}), seed=11, traced=True) for name in names},
+                    **{name: trials.worker(Plan({name: {}}), seed=11, traced=True) for name in names},
                 }
                 for worker in workers.values():
                     stack.enter_context(worker)
                 reference, *others = workers.values()
                 wait_all_started([reference, *others])
-                first, watched = watch(reference, others, STEPS, stage.aside)
+                first, watched = watch(reference, others, STEPS, trials.aside)
                 found |= {(kind, name): one for name, one in zip(workers, [first, *watched], strict=True)}
         yield found
 

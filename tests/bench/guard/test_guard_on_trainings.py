@@ -13,6 +13,7 @@ from hasten.bench.guard.guard import STEPS, guard
 from hasten.bench.guard.judging import judge
 from hasten.bench.guard.single_steps import ROUNDING
 from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.bench.workers.process import wait_all_started
 from hasten.inside.job import Perturbation
 from hasten.machine import this_machine
@@ -21,7 +22,7 @@ from hasten.records.trace import Trace
 from hasten.records.verdict import GuardVerdict
 from hasten.report.guard import reasons
 from tests.bench.made_up import PRECISIONS
-from tests.bench.real_workers import one_thread, stage_for
+from tests.bench.real_workers import one_thread, trials_for
 from tests.inside.distributed.forked import workers_forked
 
 # The first argument plants a fault into an otherwise equal training.
@@ -74,13 +75,13 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
     folder = tmp_path_factory.mktemp("guard")
     found: Traces = {}
     noises = {f"perturbed {name}": Perturbation(relative, seed=3) for name, relative in ROUNDING.items()}
-    with stage_for(folder, TRAINING) as stage, ExitStack() as stack:
-        script = stage.argv
+    with trials_for(folder, TRAINING) as trials, ExitStack() as stack:
+        script = trials.stage.argv
         workers = {}
         for name in ("plain", "bf16", *noises, *FAULTS):
-            stage.argv = (*script, name) if name in FAULTS else script
+            argv = (*script, name) if name in FAULTS else script
             plan = Plan({"bf16": {}}) if name == "bf16" else BASELINE
-            worker = stage.worker(plan, seed=11, traced=True, perturbation=noises.get(name))
+            worker = trials.worker(plan, seed=11, traced=True, perturbation=noises.get(name), argv=argv)
             workers[name] = stack.enter_context(worker)
         wait_all_started(list(workers.values()))
         for name, worker in workers.items():
@@ -117,8 +118,8 @@ def test_a_planted_fault_is_caught(traces: Traces, fault: str, precision: str) -
 
 
 def test_a_technique_that_changes_nothing_but_time_passes(tmp_path: Path) -> None:
-    with stage_for(tmp_path, TRAINING) as stage:
-        verdict = guard(stage, Plan({"dataset_in_ram": {}}), draws=False, precision="float32", seed=5)
+    with trials_for(tmp_path, TRAINING) as trials:
+        verdict = guard(trials, Plan({"dataset_in_ram": {}}), draws=False, precision="float32", seed=5)
     assert verdict.passed, reasons(verdict)
     assert verdict.steps == STEPS
     assert verdict.invariants.differing == ()
@@ -134,10 +135,9 @@ def test_bf16_passes_on_the_fashion_example(tmp_path: Path) -> None:
         machine=this_machine(),
         environment=one_thread(),
         folders=(str(source.parent),),
-        trial_folder=tmp_path / "output",
     )
-    with stage:
-        verdict = guard(stage, Plan({"bf16": {}}), draws=False, precision="bfloat16", seed=0, steps=60)
+    with Trials(stage, tmp_path / "output") as trials:
+        verdict = guard(trials, Plan({"bf16": {}}), draws=False, precision="bfloat16", seed=0, steps=60)
     assert verdict.passed, reasons(verdict)
     assert verdict.numerics.steps == (1, 2, 20, 41, 60)
     assert verdict.numerics.compared["gradient"].scale == pytest.approx(1.0, abs=0.02)
@@ -165,7 +165,7 @@ NORMED = """
 )
 def test_the_bias_before_a_batch_norm_is_not_missed(tmp_path: Path, optimizer: str) -> None:
     """Adam moves such a bias by rounding alone, at full size: that must not count as a difference."""
-    with stage_for(tmp_path, NORMED.format(optimizer=optimizer)) as stage:
-        verdict = guard(stage, Plan({"drop_bias": {}}), draws=False, precision="float32", seed=5, steps=60)
+    with trials_for(tmp_path, NORMED.format(optimizer=optimizer)) as trials:
+        verdict = guard(trials, Plan({"drop_bias": {}}), draws=False, precision="float32", seed=5, steps=60)
     assert verdict.passed, reasons(verdict)
     assert verdict.numerics.held

@@ -9,7 +9,7 @@ import pytest
 
 from hasten.bench.workers.ending import BudgetOver
 from hasten.bench.workers.limit import Limit
-from tests.bench.real_workers import stage_for
+from tests.bench.real_workers import trials_for
 
 
 def limit_at(now: list[float]) -> Limit:
@@ -79,9 +79,9 @@ def test_an_error_leaves_no_end_behind() -> None:
 @pytest.mark.parametrize("source", ["import time\ntime.sleep(1000)", "while True: pass"])
 def test_a_worker_that_is_not_there_in_time_is_given_up(tmp_path: Path, source: str) -> None:
     with (
-        stage_for(tmp_path, source) as stage,
-        stage.limit.ending(1.0),
-        stage.worker() as worker,
+        trials_for(tmp_path, source) as trials,
+        trials.limit.ending(1.0),
+        trials.worker() as worker,
         pytest.raises(BudgetOver, match="the budget ended while"),
     ):
         worker.wait_started()

@@ -24,7 +24,7 @@ from tests.bench.real_workers import (
     first_output,
     has_ended,
     one_thread,
-    stage_for,
+    trials_for,
 )
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
@@ -32,8 +32,8 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="lo
 
 def end_of(folder: Path, source: str, *arguments: str) -> ScriptOver:
     with (
-        stage_for(folder, source, *arguments) as stage,
-        stage.worker() as worker,
+        trials_for(folder, source, *arguments) as trials,
+        trials.worker() as worker,
         pytest.raises(ScriptOver) as over,
     ):
         worker.wait_started()
@@ -70,7 +70,7 @@ def test_an_error_is_told_with_the_scripts_own_frames_only(tmp_path: Path) -> No
 
 def test_steps_are_told_and_so_is_where_the_script_ended(tmp_path: Path) -> None:
     seven_steps = PLAIN.replace("Pictures()", "Pictures(), steps=7")
-    with stage_for(tmp_path, seven_steps) as stage, stage.worker() as worker:
+    with trials_for(tmp_path, seven_steps) as trials, trials.worker() as worker:
         worker.wait_started()
         assert len(worker.steps(4)) == 4
         with pytest.raises(ScriptOver) as over:
@@ -82,7 +82,7 @@ def test_steps_are_told_and_so_is_where_the_script_ended(tmp_path: Path) -> None
 
 def test_a_worker_killed_between_two_requests_is_an_error_with_a_message(tmp_path: Path) -> None:
     before = children()
-    with stage_for(tmp_path, PLAIN) as stage, stage.worker() as worker:
+    with trials_for(tmp_path, PLAIN) as trials, trials.worker() as worker:
         worker.wait_started()
         (pid,) = children() - before
         everything = {pid} | descendants(pid)
@@ -97,8 +97,8 @@ def test_a_worker_killed_between_two_requests_is_an_error_with_a_message(tmp_pat
 def test_a_worker_that_kills_itself_is_an_error_with_a_message(tmp_path: Path) -> None:
     source = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)"
     with (
-        stage_for(tmp_path, source) as stage,
-        stage.worker() as worker,
+        trials_for(tmp_path, source) as trials,
+        trials.worker() as worker,
         pytest.raises(WorkerError, match="killed by SIGSEGV while reaching its first training step"),
     ):
         worker.wait_started()
@@ -106,8 +106,8 @@ def test_a_worker_that_kills_itself_is_an_error_with_a_message(tmp_path: Path) -
 
 def test_a_script_that_leaves_without_a_word_is_an_error_with_its_code(tmp_path: Path) -> None:
     with (
-        stage_for(tmp_path, "import os\nos._exit(7)") as stage,
-        stage.worker() as worker,
+        trials_for(tmp_path, "import os\nos._exit(7)") as trials,
+        trials.worker() as worker,
         pytest.raises(WorkerError, match="exit code 7"),
     ):
         worker.wait_started()
@@ -116,7 +116,7 @@ def test_a_script_that_leaves_without_a_word_is_an_error_with_its_code(tmp_path:
 def test_a_silent_script_seems_to_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Patience grows with the slowest step so far."""
     monkeypatch.setattr(process, "SILENCE_SECONDS", 0.2)
-    with stage_for(tmp_path, "import time\ntime.sleep(1000)") as stage, stage.worker() as worker:
+    with trials_for(tmp_path, "import time\ntime.sleep(1000)") as trials, trials.worker() as worker:
         with pytest.raises(WorkerError, match="silent for 2 s while reaching its first training step"):
             worker.wait_started(timeout=2.0)
         assert isinstance(worker, WorkerProcess)
@@ -137,7 +137,7 @@ def test_of_an_output_too_long_both_ends_are_kept(tmp_path: Path) -> None:
 
 def test_a_stopped_workers_output_is_shortened(tmp_path: Path) -> None:
     source = "print('x' * 3_000_000, flush=True)\nimport time\ntime.sleep(1000)"
-    with stage_for(tmp_path, source) as stage, stage.worker():
+    with trials_for(tmp_path, source) as trials, trials.worker():
         while len(first_output(tmp_path)) < 3_000_000:
             time.sleep(0.01)
     assert (tmp_path / "output/worker-001.stdout").stat().st_size < 2**20 + 100
@@ -156,7 +156,7 @@ FORKS = """
 @pytest.mark.parametrize("then", ["time.sleep(1000)", "os._exit(0)"])
 def test_what_a_script_has_forked_ends_with_it(tmp_path: Path, then: str) -> None:
     before = children()
-    with stage_for(tmp_path, FORKS.format(then=then)) as stage, stage.worker():
+    with trials_for(tmp_path, FORKS.format(then=then)) as trials, trials.worker():
         assert first_output(tmp_path)
         started = descendants(os.getpid()) - before
     assert started
@@ -167,11 +167,11 @@ def test_what_a_script_has_forked_ends_with_it(tmp_path: Path, then: str) -> Non
 COORDINATOR = """
 import sys, time
 from pathlib import Path
-from tests.bench.real_workers import descendants, first_output, stage_for
+from tests.bench.real_workers import descendants, first_output, trials_for
 import os
 
 folder = Path(sys.argv[1])
-with stage_for(folder, sys.argv[2]) as stage, stage.worker() as worker:
+with trials_for(folder, sys.argv[2]) as trials, trials.worker() as worker:
     first_output(folder)
     print(*descendants(os.getpid()), flush=True)
     time.sleep(1000)
@@ -196,23 +196,24 @@ def test_a_worker_and_what_it_forked_end_with_a_coordinator_that_was_killed(tmp_
 
 def test_a_stopped_worker_can_be_ended(tmp_path: Path) -> None:
     before = children()
-    with stage_for(tmp_path, "import time\ntime.sleep(1000)") as stage, stage.worker() as worker:
+    with trials_for(tmp_path, "import time\ntime.sleep(1000)") as trials, trials.worker() as worker:
         worker.pause()
     assert children() == before
 
 
 def test_without_protection_the_script_is_not_started(tmp_path: Path) -> None:
-    with stage_for(tmp_path, "print('started')") as stage:
-        stage.folders = ("/proc",)
-        with stage.worker() as worker, pytest.raises(Refusal, match="--allow-writes"):
-            worker.wait_started()
+    with (
+        trials_for(tmp_path, "print('started')", folders=("/proc",)) as trials,
+        trials.worker() as worker,
+        pytest.raises(Refusal, match="--allow-writes"),
+    ):
+        worker.wait_started()
     assert (tmp_path / "output/worker-001.stdout").read_text() == ""
 
 
 def test_without_protection_it_is_started_where_the_user_allows_writes(tmp_path: Path) -> None:
-    with stage_for(tmp_path, "print('started')") as stage:
-        stage.folders, stage.protect = ("/proc",), False
-        with stage.worker() as worker, pytest.raises(ScriptOver):
+    with trials_for(tmp_path, "print('started')", folders=("/proc",), protect=False) as trials:
+        with trials.worker() as worker, pytest.raises(ScriptOver):
             worker.wait_started()
         assert worker.protection == "off"
     assert (tmp_path / "output/worker-001.stdout").read_text() == "started\n"

@@ -18,6 +18,7 @@ from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.guard.guard import guard
 from hasten.bench.observe import observe
 from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.bench.whole import train_whole
 from hasten.errors import ScriptError, WorkerError
 from hasten.launch.chosen import OwnRanks
@@ -37,7 +38,7 @@ FUSED = Plan({"fused_optimizer": {"form": "fused"}})
 
 
 @contextmanager
-def stage_of(folder: Path, extra: str = "", group: str = GROUP, epochs: int = 20) -> Iterator[Stage]:
+def trials_of(folder: Path, extra: str = "", group: str = GROUP, epochs: int = 20) -> Iterator[Trials]:
     """Of the shape with DistributedDataParallel, in two ranks. ``extra``: lines before its training;
     ``group``: what makes its process group.
     """
@@ -51,15 +52,14 @@ def stage_of(folder: Path, extra: str = "", group: str = GROUP, epochs: int = 20
         machine=this_machine(),
         environment={**os.environ, "PYTHONUNBUFFERED": "1"},  # they are killed at the end
         folders=(str(script.path.parent),),
-        trial_folder=folder / "output",
         own_ranks=OwnRanks(2, distribution_of(script)),
     )
-    with stage:
-        yield stage
+    with Trials(stage, folder / "output") as trials:
+        yield trials
 
 
 def test_a_switch_comes_to_all_ranks_at_the_same_step(tmp_path: Path) -> None:
-    with stage_of(tmp_path) as stage, stage.worker() as worker:
+    with trials_of(tmp_path) as trials, trials.worker() as worker:
         worker.wait_started()
         for plan in (FUSED, BASELINE, Plan({"bf16": {}}), FUSED):
             assert worker.switch(plan) == ""
@@ -73,8 +73,8 @@ def test_a_switch_comes_to_all_ranks_at_the_same_step(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_ranks_are_watched_as_one_process_is(tmp_path: Path) -> None:
-    with stage_of(tmp_path) as stage:
-        observation, rhythm = observe(stage, steps=8, warmup_steps=2)
+    with trials_of(tmp_path) as trials:
+        observation, rhythm = observe(trials, steps=8, warmup_steps=2)
     assert len(observation.steps) == 8
     assert (observation.batch_size, rhythm.cycle) == (30, 1)
     assert [optimizer.name for optimizer in observation.optimizers] == ["SGD"]
@@ -84,8 +84,8 @@ def test_ranks_are_watched_as_one_process_is(tmp_path: Path) -> None:
 
 
 def test_ranks_train_to_their_end(tmp_path: Path) -> None:
-    with stage_of(tmp_path, epochs=1) as stage:
-        run = train_whole(stage, FUSED, 1, re.compile(r"^step \S+ ([0-9.e-]+)"), "loss")
+    with trials_of(tmp_path, epochs=1) as trials:
+        run = train_whole(trials, FUSED, 1, re.compile(r"^step \S+ ([0-9.e-]+)"), "loss")
     assert run.failure == ""
     assert run.steps == len(run.courses["loss"]) == 1200 // 30 // 2
     assert run.courses["loss"][-1].value == pytest.approx(run.losses[-1]), "rank 0 is who prints"
@@ -97,14 +97,17 @@ def test_a_rank_that_is_started_alone_says_how_to_start_it(asking: str, tmp_path
     script = tmp_path / "train.py"
     script.write_text(f"import os\nrank = int({asking})\n")
     stage = Stage((str(script),), this_machine(), dict(os.environ), (str(tmp_path),))
-    with stage, pytest.raises(ScriptError, match="by --nproc-per-node N, before the script"):
-        observe(stage)
+    with (
+        Trials(stage) as trials,
+        pytest.raises(ScriptError, match="by --nproc-per-node N, before the script"),
+    ):
+        observe(trials)
 
 
 def test_what_one_rank_refuses_is_in_force_in_none(tmp_path: Path) -> None:
     """The second rank's optimizer has no fused form."""
     alone = "    if dist.get_rank():\n        torch.optim.SGD = type('Own', (torch.optim.SGD,), {})\n"
-    with stage_of(tmp_path, alone) as stage, stage.worker() as worker:
+    with trials_of(tmp_path, alone) as trials, trials.worker() as worker:
         worker.wait_started()
         assert worker.switch(FUSED).startswith("fused_optimizer: ")
         assert worker.plan == BASELINE
@@ -122,19 +125,19 @@ def test_ranks_share_what_one_of_them_loads_down(tmp_path: Path) -> None:
     dist.barrier()
     assert here.read_text() == "prepared"
 """
-    with stage_of(tmp_path, loading) as stage, stage.worker() as worker:
+    with trials_of(tmp_path, loading) as trials, trials.worker() as worker:
         worker.wait_started()
         if worker.protection != "overlay":
             pytest.skip("no overlay can be had here, so nothing can be written aside")
-        stage.keep_preparations(worker)
-        with stage.worker(FUSED) as other:
+        trials.keep_preparations(worker)
+        with trials.worker(FUSED) as other:
             other.wait_started()
     assert not (tmp_path / "script" / "data.txt").exists()
 
 
 def test_a_rank_that_ends_is_a_failed_trial(tmp_path: Path) -> None:
     ends = "    if dist.get_rank():\n        os.kill(os.getpid(), 9)\n"
-    with stage_of(tmp_path, ends) as stage, stage.worker() as worker, pytest.raises(WorkerError):
+    with trials_of(tmp_path, ends) as trials, trials.worker() as worker, pytest.raises(WorkerError):
         worker.wait_started(60)
     said = (tmp_path / "output/worker-001.stderr").read_text()
     assert f"rank 1 of 2 was killed by {signal.SIGKILL.name}" in said
@@ -152,21 +155,21 @@ def test_a_rank_that_ends_is_a_failed_trial(tmp_path: Path) -> None:
 def test_a_pair_is_two_launches_side_by_side(tmp_path: Path, group: str) -> None:
     """Each has a port of its own, also where the script always names the same."""
     rhythm = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
-    with stage_of(tmp_path, group=group) as stage:
-        trial = PairsBench(stage, rhythm).compare(BASELINE, Plan({"malloc": {}}), pairs=1)
+    with trials_of(tmp_path, group=group) as trials:
+        trial = PairsBench(trials, rhythm).compare(BASELINE, Plan({"malloc": {}}), pairs=1)
     assert trial.failure is None
     assert len(trial.log_ratios) == 1
 
 
 @pytest.mark.thorough
 def test_the_guard_judges_all_ranks(tmp_path: Path) -> None:
-    with stage_of(tmp_path) as stage:
-        verdict = guard(stage, FUSED, False, "float32", seed=0, steps=20)
+    with trials_of(tmp_path) as trials:
+        verdict = guard(trials, FUSED, False, "float32", seed=0, steps=20)
     assert verdict.passed, reasons(verdict)
     assert verdict.numerics.steps
 
 
 def test_a_rank_sees_its_share_of_the_machine(tmp_path: Path) -> None:
-    with stage_of(tmp_path) as stage:
-        assert stage.seen.usable_cpus == stage.machine.usable_cpus // 2
-        assert replace(stage, own_ranks=None).seen == stage.machine
+    with trials_of(tmp_path) as trials:
+        assert trials.stage.seen.usable_cpus == trials.stage.machine.usable_cpus // 2
+        assert replace(trials.stage, own_ranks=None).seen == trials.stage.machine

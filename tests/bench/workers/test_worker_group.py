@@ -21,7 +21,7 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.report.guard import reasons
 from tests.inside.distributed.forked import workers_forked
 
-from ..real_workers import PLAIN, stage_for
+from ..real_workers import PLAIN, trials_for
 
 TWO = Plan({"processes": {"count": 2}})
 WITH_MORE = TWO.adding("fused_optimizer", {"form": "fused"})
@@ -36,7 +36,7 @@ def _workers_are_forks() -> Iterator[None]:
 
 @pytest.mark.thorough
 def test_a_group_trains_the_steps_it_is_told_and_switches_as_one(tmp_path: Path) -> None:
-    with stage_for(tmp_path, PLAIN) as stage, stage.worker(TWO) as worker:
+    with trials_for(tmp_path, PLAIN) as trials, trials.worker(TWO) as worker:
         worker.wait_started()
         assert [step.samples for step in worker.steps(3)] == [8, 8, 8]
         assert worker.switch(WITH_MORE) == ""
@@ -52,8 +52,8 @@ def test_a_group_trains_the_steps_it_is_told_and_switches_as_one(tmp_path: Path)
 @pytest.mark.thorough
 def test_pairs_compare_one_process_with_two(tmp_path: Path) -> None:
     rhythm = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
-    with stage_for(tmp_path, PLAIN) as stage:
-        trial = PairsBench(stage, rhythm).compare(BASELINE, TWO, pairs=1)
+    with trials_for(tmp_path, PLAIN) as trials:
+        trial = PairsBench(trials, rhythm).compare(BASELINE, TWO, pairs=1)
     assert trial.failure is None
     assert len(trial.log_ratios) == 1
     assert trial.proofs[0].effective
@@ -61,7 +61,7 @@ def test_pairs_compare_one_process_with_two(tmp_path: Path) -> None:
 
 @pytest.mark.attack("messages")
 def test_a_rank_that_is_gone_fails_the_group(tmp_path: Path) -> None:
-    with stage_for(tmp_path, PLAIN) as stage, stage.worker(TWO) as worker:
+    with trials_for(tmp_path, PLAIN) as trials, trials.worker(TWO) as worker:
         assert isinstance(worker, WorkerGroup)
         worker.wait_started()
         os.killpg(worker.ranks[1]._process.pid, signal.SIGKILL)
@@ -82,20 +82,20 @@ def test_a_script_that_ranks_cannot_train_fails_the_trial(tmp_path: Path) -> Non
     """
     )
     with (
-        stage_for(tmp_path, source) as stage,
+        trials_for(tmp_path, source) as trials,
         pytest.raises(PlanRefused, match=r"processes: .* depends on the others of its batch"),
     ):
-        stage.worker(TWO)
+        trials.worker(TWO)
 
 
 def test_the_guard_passes_two_ranks_and_sees_wrong_ones(tmp_path: Path) -> None:
     source = PLAIN.replace("torch.manual_seed(0)", "torch.manual_seed(0); torch.set_num_threads(1)")
-    with stage_for(tmp_path, source) as stage:
-        verdict = guard(stage, TWO, False, "float32", seed=1, steps=24)
+    with trials_for(tmp_path, source) as trials:
+        verdict = guard(trials, TWO, False, "float32", seed=1, steps=24)
         assert reasons(verdict) == []
         assert verdict.passed
         wish = Wish(2)
-        stage._rehearsed[wish] = replace(stage._rehearsed[wish], loss="sum")
-        wrong = guard(stage, TWO, False, "float32", seed=1, steps=24)
+        trials._rehearsed[wish] = replace(trials._rehearsed[wish], loss="sum")
+        wrong = guard(trials, TWO, False, "float32", seed=1, steps=24)
         assert not wrong.passed
         assert any("gradient" in reason for reason in reasons(wrong)), reasons(wrong)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hasten.bench.rehearsal import rehearse
 from hasten.bench.stage import Stage
+from hasten.bench.trials import Trials
 from hasten.inside.distributed.parting import EXIT_CODE
 from hasten.launch.together import Wish
 from hasten.machine import this_machine
@@ -35,10 +36,9 @@ def became(shape: Shape, folder: Path, environment: Mapping[str, str], size: int
     script = write(folder, shape.source)
     stage = Stage(
         argv=(str(script),), machine=_with_cpus(size), environment=dict(environment), folders=(str(folder),),
-        trial_folder=folder / "trials",
     )  # fmt: skip
-    with workers_forked(), stage:
-        found = rehearse(stage, Wish(size))
+    with workers_forked(), Trials(stage, folder / "trials") as trials:
+        found = rehearse(trials, Wish(size))
     if found.refusals:
         return Became(REFUSED, found.refusals[0])
     alone = told(train_forked(folder / "alone", shape.source, 0)[0])

@@ -19,7 +19,7 @@ from ...records.observation import Step
 from ...records.plan import Plan
 from ...records.trial import Proof, Trial
 from ..base import process_part, without_effect
-from ..stage import Stage
+from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.process import START_SECONDS
 from ..workers.worker import Worker
@@ -48,8 +48,8 @@ class TrialFailed(Exception):
 class LiveBench:
     """Keeps one worker across trials, as long as its process suits them and its script goes on."""
 
-    def __init__(self, stage: Stage, rhythm: Rhythm, quiet: Quiet | None = None) -> None:
-        self._stage = stage
+    def __init__(self, trials: Trials, rhythm: Rhythm, quiet: Quiet | None = None) -> None:
+        self._trials = trials
         self._quiet = quiet or Quiet()
         self._take(rhythm)
         self._worker: Worker | None = None
@@ -63,7 +63,7 @@ class LiveBench:
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         """``b`` against ``a``; they may differ in live techniques only."""
-        clock = self._stage.limit.clock
+        clock = self._trials.limit.clock
         began = clock()
         comparison = _Comparison(self._rhythm.steps_in_all)
         failure, cut_short = None, False
@@ -117,7 +117,7 @@ class LiveBench:
     def _ready_worker(self, process_plan: Plan) -> Worker:
         if self._worker is None or process_part(self._worker.plan) != process_plan:
             self.close()
-            self._worker = self._stage.worker(process_plan)
+            self._worker = self._trials.worker(process_plan)
             self._worker.wait_started()
             untimed = self._warmup_steps + starts_after(process_plan)
             if untimed:

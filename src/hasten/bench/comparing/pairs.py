@@ -18,7 +18,7 @@ from ...records.observation import Step
 from ...records.plan import Plan
 from ...records.trial import Proof, Trial
 from ..base import batches_ahead, without_effect
-from ..stage import Stage
+from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.process import wait_all_started
 from ..workers.starting import START_OVERLAP
@@ -53,8 +53,8 @@ class PairsBench:
     pairs.
     """
 
-    def __init__(self, stage: Stage, rhythm: Rhythm, quiet: Quiet | None = None) -> None:
-        self._stage = stage
+    def __init__(self, trials: Trials, rhythm: Rhythm, quiet: Quiet | None = None) -> None:
+        self._trials = trials
         self._quiet = quiet or Quiet()
         self._late = 0  # steps until both plans are in force
         self._take(rhythm)
@@ -74,7 +74,7 @@ class PairsBench:
 
     def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
         """``b`` against ``a`` over ``pairs`` pairs, or fewer once ``enough(log ratios)``."""
-        clock = self._stage.limit.clock
+        clock = self._trials.limit.clock
         began = clock()
         self._late = max(starts_after(a), starts_after(b))
         self._take(self._rhythm)
@@ -125,7 +125,7 @@ class PairsBench:
         """
         found = []
         with ExitStack() as stack:
-            workers = [stack.enter_context(self._stage.worker(plan)) for plan in plans]
+            workers = [stack.enter_context(self._trials.worker(plan)) for plan in plans]
             wait_all_started(workers)
             for worker in workers:
                 self._settle(worker)
@@ -154,7 +154,7 @@ class PairsBench:
             raise MeasureFailed(self._rhythm.too_short(_BLOCKS, 1 + self._warmup_steps))
         with ExitStack() as stack:
             order = first, second = (a, b) if a_first else (b, a)
-            workers = {plan: stack.enter_context(self._stage.worker(plan)) for plan in order}
+            workers = {plan: stack.enter_context(self._trials.worker(plan)) for plan in order}
             wait_all_started(list(workers.values()))
             for plan in order:
                 self._settle(workers[plan])

@@ -17,7 +17,7 @@ from ...records.messages import Failed, TellShapes
 from ...records.plan import BASELINE, Plan
 from ...records.trace import Trace
 from ...records.verdict import Difference, GuardVerdict, Invariants
-from ..stage import Stage
+from ..trials import Trials
 from ..workers.ending import PlanRefused, ScriptOver
 from ..workers.process import wait_all_started
 from ..workers.worker import Worker
@@ -29,7 +29,7 @@ Shapes = Mapping[str, Sequence[int]]
 _SETTLED = 2  # steps after which the state of any optimizer is there
 
 
-def guard_change(stage: Stage, plan: Plan, changing: Sequence[str], seed: int, steps: int) -> GuardVerdict:
+def guard_change(trials: Trials, plan: Plan, changing: Sequence[str], seed: int, steps: int) -> GuardVerdict:
     """Train ``steps`` steps under ``plan``, once it is all in force: are the losses numbers, and would the
     script save tensors of the baseline's shapes?
 
@@ -37,8 +37,8 @@ def guard_change(stage: Stage, plan: Plan, changing: Sequence[str], seed: int, s
     """
     try:
         with ExitStack() as stack:
-            reference = stack.enter_context(stage.worker(BASELINE, seed=seed, traced=True))
-            candidate = stack.enter_context(stage.worker(plan, seed=seed, traced=True))
+            reference = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True))
+            candidate = stack.enter_context(trials.worker(plan, seed=seed, traced=True))
             wait_all_started([reference, candidate])
             reference.steps(_SETTLED - 1)
             plain = _shapes_in(reference)

@@ -18,7 +18,7 @@ from ...errors import WorkerError
 from ...inside.job import Perturbation
 from ...records.plan import BASELINE, Plan
 from ...records.verdict import GuardVerdict
-from ..stage import Stage
+from ..trials import Trials
 from ..workers.ending import PlanRefused, ScriptOver
 from ..workers.process import wait_all_started
 from ..workers.worker import Worker
@@ -35,7 +35,7 @@ _MOST_NOISE = ROUNDING["tfloat32"]  # where single steps show more than rounding
 
 
 def guard(
-    stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int = STEPS
+    trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int = STEPS
 ) -> GuardVerdict:
     """Compare ``steps`` first steps of a training under ``plan`` with the baseline's.
 
@@ -43,14 +43,14 @@ def guard(
     the plan computes in, a key of ROUNDING.
     """
     try:
-        trainings = three_trainings(stage, plan, draws, precision, seed, steps)
+        trainings = three_trainings(trials, plan, draws, precision, seed, steps)
     except (PlanRefused, ScriptOver, WorkerError) as error:
         return not_checked(error)
-    return judged_closely(stage, plan, trainings, draws, precision, seed, steps)
+    return judged_closely(trials, plan, trainings, draws, precision, seed, steps)
 
 
 def judged_closely(
-    stage: Stage,
+    trials: Trials,
     plan: Plan,
     trainings: tuple[Watched, Watched, Watched],
     draws: bool,
@@ -67,14 +67,14 @@ def judged_closely(
     _, perturbed, candidate = trainings
     shown = _worst(candidate.checks) / max(_worst(perturbed.checks), ROUNDING[precision])
     try:
-        (closer,) = closer_look(stage, [plan], draws, precision, seed, min(steps, CLOSER_STEPS), shown)
+        (closer,) = closer_look(trials, [plan], draws, precision, seed, min(steps, CLOSER_STEPS), shown)
     except (PlanRefused, ScriptOver, WorkerError):
         return verdict
     return verdict if closer.unchecked else closer
 
 
 def three_trainings(
-    stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+    trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int
 ) -> tuple[Watched, Watched, Watched]:
     """A baseline's, a perturbed baseline's and the plan's, step by step beside each other.
 
@@ -82,16 +82,16 @@ def three_trainings(
     """
     noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed)
     with ExitStack() as stack:
-        reference = stack.enter_context(stage.worker(BASELINE, seed=seed, traced=True))
-        perturbed = stack.enter_context(stage.worker(BASELINE, seed=seed, traced=True, perturbation=noise))
-        candidate = stack.enter_context(stage.worker(plan, seed=seed, traced=True))
+        reference = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True))
+        perturbed = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True, perturbation=noise))
+        candidate = stack.enter_context(trials.worker(plan, seed=seed, traced=True))
         wait_all_started([reference, perturbed, candidate])
-        first, (second, third) = watch(reference, [perturbed, candidate], steps, stage.aside)
+        first, (second, third) = watch(reference, [perturbed, candidate], steps, trials.aside)
     return first, second, third
 
 
 def closer_look(
-    stage: Stage,
+    trials: Trials,
     plans: Sequence[Plan],
     draws: bool,
     precision: str,
@@ -112,7 +112,7 @@ def closer_look(
 
         def worker(plan: Plan, noise: float = 0.0, seed_of_noise: int = 0) -> Worker:
             perturbation = Perturbation(noise, redraw=draws, seed=seed_of_noise) if noise else None
-            return stack.enter_context(stage.worker(plan, seed=seed, traced=True, perturbation=perturbation))
+            return stack.enter_context(trials.worker(plan, seed=seed, traced=True, perturbation=perturbation))
 
         baselines = [worker(BASELINE), worker(BASELINE, usual, seed + 1), worker(BASELINE, larger, seed + 2)]
         verdicts: list[GuardVerdict | None] = []
@@ -126,8 +126,8 @@ def closer_look(
             verdicts.append(None)
             planned.append(each)
         wait_all_started(baselines)
-        reference, *others = [*baselines, *planned, *_in_float64(stage, seed, stack)]
-        first, (perturbed, grown, *rest) = watch(reference, others, steps, stage.aside)
+        reference, *others = [*baselines, *planned, *_in_float64(trials, seed, stack)]
+        first, (perturbed, grown, *rest) = watch(reference, others, steps, trials.aside)
     candidates, exact = rest[: len(planned)], rest[len(planned) :]
     if larger > usual:
         grown.checks = [replace(check, gradient={}, update={}, buffers={}) for check in grown.checks]
@@ -137,12 +137,12 @@ def closer_look(
     return [verdict or next(found) for verdict in verdicts]
 
 
-def _in_float64(stage: Stage, seed: int, stack: ExitStack) -> list[Worker]:
+def _in_float64(trials: Trials, seed: int, stack: ExitStack) -> list[Worker]:
     """The baseline, where it can train so."""
-    if stage.own_ranks is not None:
+    if trials.stage.own_ranks is not None:
         return []
     try:
-        exact = stack.enter_context(stage.worker(BASELINE, seed=seed, traced=True, doubled=True))
+        exact = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True, doubled=True))
         exact.wait_started()
     except (PlanRefused, ScriptOver, WorkerError):
         return []
@@ -162,7 +162,7 @@ def _worst(checks: Sequence[Check]) -> float:
 
 
 def each_alone(
-    stage: Stage, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+    trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int
 ) -> dict[str, GuardVerdict]:
     """A verdict on each technique of ``plan`` by itself, by the rounding and the draws that the whole may
     have. What could not be checked so is left out.
@@ -173,7 +173,7 @@ def each_alone(
         some = names[first : first + _AT_ONCE]
         plans = [plan.only({name}) for name in some]
         with suppress(PlanRefused, ScriptOver, WorkerError):
-            verdicts = closer_look(stage, plans, draws, precision, seed, min(steps, CLOSER_STEPS))
+            verdicts = closer_look(trials, plans, draws, precision, seed, min(steps, CLOSER_STEPS))
             found |= {
                 name: verdict for name, verdict in zip(some, verdicts, strict=True) if not verdict.unchecked
             }

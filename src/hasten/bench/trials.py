@@ -1,0 +1,272 @@
+"""Trials of one script: workers are started for them, and what those leave is kept from the user's files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from .. import safe_files
+from ..inside.job import Job, Perturbation, Sandbox
+from ..launch.chosen import OwnRanks, ranks_of_ours, ranks_of_their_own
+from ..launch.ranks import Rank
+from ..launch.rendezvous import private_place
+from ..launch.standard_input import (
+    Given,
+    Nothing,
+    StandardInput,
+    Stream,
+    Terminal,
+    standard_input,
+    terminal_size,
+)
+from ..launch.together import Wish, wish_of
+from ..lost_writes import check_room
+from ..records.plan import BASELINE, Plan
+from ..records.ranks import Findings
+from ..scripts.sources import Sources
+from .rehearsal import SEED, foreseen, rehearse
+from .stage import Stage, offline
+from .workers.ending import PlanRefused
+from .workers.limit import Limit
+from .workers.listening import Heard
+from .workers.output import Output
+from .workers.process import WorkerProcess
+from .workers.sandboxed import start_sandboxed
+from .workers.starting import signals_held
+from .workers.trial_files import TrialFiles
+from .workers.worker import Worker
+from .workers.worker_group import WorkerGroup
+
+
+class Trials:
+    """Starts workers on ``stage``. Use as a context: what protects the user's files is taken down at the end.
+
+    ``sources`` are looked at before each worker: all must run the same files. ``limit`` says how long workers
+    are waited for. The workers' output goes into ``folder``; None: where ours goes.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        folder: Path | None = None,
+        sources: Sources | None = None,
+        limit: Limit | None = None,
+    ) -> None:
+        self.stage = stage
+        self.folder = folder
+        self.sources = sources
+        self.limit = limit or Limit()
+        self.written_outside: Sequence[str] = ()  # files that the script wrote elsewhere, known at the end
+        self._files: TrialFiles | None = None  # within the context
+        self._standard_input: StandardInput = Nothing()
+        self._started: list[Worker] = []
+        self._count = 0
+        self._rehearsed: dict[Wish, Findings] = {}
+
+    def __enter__(self) -> Trials:
+        with ExitStack() as starting:
+            with signals_held():
+                self._files = TrialFiles(self.stage.folders, self.stage.environment)
+                starting.callback(self.__exit__)
+                self._standard_input = standard_input(self.aside)
+            starting.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with signals_held():
+            if self._files is not None:
+                self.written_outside = self._files.remove()
+                self._files = None
+
+    @property
+    def files(self) -> TrialFiles:
+        """Only within the context."""
+        assert self._files is not None
+        return self._files
+
+    @property
+    def aside(self) -> str:
+        """A folder outside the user's, which all workers see, and which goes at the end."""
+        return self.files.aside
+
+    @property
+    def protection(self) -> str:
+        """ "overlay", "landlock" or "off"; "" until a worker has started."""
+        return next((worker.protection for worker in self._started if worker.protection), "")
+
+    def write_to(self, folder: Path) -> None:
+        """The output of workers from now on goes there."""
+        self.folder = folder
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """What keeps a worker from the user's files, with what earlier ones prepared."""
+        return self.files.sandbox(self.stage.folders, self.stage.protect)
+
+    def keep_preparations(self, worker: Worker) -> None:
+        """What the worker's script wrote until now (downloads, caches) is there for all later workers.
+
+        Call it while the worker stands at its first step: what it writes later is thrown away with its trial.
+        """
+        self.files.keep_preparations(worker)
+
+    def worker(
+        self,
+        plan: Plan = BASELINE,
+        *,
+        seed: int | None = None,
+        traced: bool = False,
+        perturbation: Perturbation | None = None,
+        doubled: bool = False,
+        closely: bool = False,
+        whole: bool = False,
+        heard: Heard | None = None,
+        argv: tuple[str, ...] | None = None,
+    ) -> Worker:
+        """A new worker that trains under ``plan`` from its first step on; a group of them where the plan says
+        so, which trains as one. Raises Refusal where the script's files have changed.
+
+        ``whole``: it is not conversed with, and waited for by ``finish``. ``heard`` is told every line that
+        the script prints, in a thread of its own. ``argv`` stands in for the stage's.
+        """
+        self.check_sources()
+        job = Job(
+            argv=argv or self.stage.argv,
+            module=self.stage.module,
+            machine=self.stage.machine,
+            plan=plan,
+            sandbox=self.sandbox,
+            seed=seed,
+            traced=traced,
+            perturbation=perturbation,
+            doubled=doubled,
+            closely=closely,
+            whole=whole,
+        )
+        if self.stage.own_ranks is not None:
+            return self._own_group(job, self.stage.own_ranks, heard)
+        wish = wish_of(plan)
+        if wish is not None:
+            return self._group(job, wish, self._findings_for(wish), heard)
+        return self._start(Rank(job, self._environment()), heard)
+
+    def ranks(self, wish: Wish, folder: str, found: Findings | None, heard: Heard) -> WorkerGroup:
+        """New workers to rehearse the first step in ``folder``. ``found``: by the one process before them.
+        ``heard`` is told what rank 0 prints, as it does.
+        """
+        self.check_sources()
+        job = Job(
+            argv=self.stage.argv,
+            module=self.stage.module,
+            machine=self.stage.machine,
+            sandbox=self.sandbox,
+            seed=SEED,
+            rehearsal=folder,
+        )
+        group = self._group(job, wish, found, heard)
+        for rank in group.ranks:
+            rank.occasion = "the rehearsal"
+        return group
+
+    def _group(self, job: Job, wish: Wish, found: Findings | None, heard: Heard | None) -> WorkerGroup:
+        environment = self._environment()
+        if job.rehearsal:
+            environment["PYTHONUNBUFFERED"] = "1"  # what is printed is to be heard before it is stopped
+        with ExitStack() as closing:
+            place = closing.enter_context(private_place())
+            started: list[WorkerProcess] = []
+            with ExitStack() as starting:
+                for rank in ranks_of_ours(job, wish, environment, found, place):
+                    started.append(self._start(rank, None if started else heard))
+                    starting.callback(started[-1].stop)
+                starting.pop_all()
+            return WorkerGroup(started, closing.pop_all())
+
+    def _own_group(self, job: Job, wanted: OwnRanks, heard: Heard | None) -> WorkerGroup:
+        """Each launch at a port of its own: two may stand beside each other."""
+        self._count += 1
+        job = replace(job, terminal=terminal_size())
+        environment = self._environment()
+        environment.pop("MASTER_PORT", None)
+        if job.seed is not None:
+            environment["PYTHONHASHSEED"] = str(job.seed % 2**32)
+        ranks = ranks_of_their_own(job, replace(wanted, in_trial=True), environment)
+        output = replace(self._output(), heard=heard)
+        group = start_sandboxed(ranks, job.sandbox, environment, output, self._imported)
+        for rank in group.ranks:
+            rank.limit = self.limit
+        self._watch(group)
+        return group
+
+    def _start(self, rank: Rank, heard: Heard | None) -> WorkerProcess:
+        self._count += 1
+        job = replace(rank.job, terminal=terminal_size())
+        seeded = {} if job.seed is None else {"PYTHONHASHSEED": str(job.seed % 2**32)}
+        if job.ranks is not None:
+            job = replace(job, ranks=replace(job.ranks, cores=rank.cpus))
+        environment = {**rank.environment, **seeded}
+        output = replace(self._output(), heard=heard)
+        worker = WorkerProcess(job, environment, output, rank.inherits, self._imported)
+        worker.limit = self.limit
+        self._watch(worker)
+        return worker
+
+    def _watch(self, worker: Worker) -> None:
+        self._started.append(worker)
+        self.files.watch(worker)
+
+    def _environment(self) -> dict[str, str]:
+        return offline(self.stage.environment, self.aside)
+
+    def check_sources(self) -> None:
+        """Raises Refusal where the script, or a module of the user's that it imports, has changed, or what it
+        reads was cut.
+        """
+        self._standard_input.check()
+        if self.sources is not None:
+            self.sources.check()
+
+    def _imported(self, paths: Sequence[str]) -> None:
+        if self.sources is not None:
+            self.sources.imported(paths)
+
+    def _findings_for(self, wish: Wish) -> Findings:
+        """Of the rehearsal for ``wish``; there is one in all. Raises PlanRefused."""
+        if wish.rehearsed not in self._rehearsed:
+            self._rehearsed[wish.rehearsed] = rehearse(self, wish.rehearsed)
+        found = self._rehearsed[wish.rehearsed]
+        if found.refusals:
+            raise PlanRefused("processes", "; ".join(found.refusals))
+        return found
+
+    def foreseen_rehearsal(self, plan: Plan, start_seconds: float) -> float:
+        """What the next worker under ``plan`` takes beside its own start, in seconds: a rehearsal, if one is
+        to come.
+        """
+        wish = wish_of(plan) if self.stage.own_ranks is None else None
+        return foreseen(start_seconds) if wish is not None and wish.rehearsed not in self._rehearsed else 0.0
+
+    def rank_input(self) -> Given | None:
+        """The standard input of a rank of a run, which reads all of what every other one does. None at a
+        terminal, which is rank 0's, and where there is none.
+        """
+        if isinstance(self._standard_input, Stream):
+            self._standard_input.most_bytes = sys.maxsize
+        return None if isinstance(self._standard_input, Terminal) else self._standard_input.give()
+
+    def _output(self) -> Output:
+        """Of the next worker, and what it reads."""
+        given = self._standard_input.give()
+        return replace(self._where(), given=given, stands_in=self._standard_input.stands_in)
+
+    def _where(self) -> Output:
+        if self.folder is None:
+            return Output(stdout_to_stderr=self.stage.stdout_to_stderr)
+        safe_files.make_folder(self.folder)
+        for folder in (self.folder, self.aside):
+            check_room(folder)
+        name = f"worker-{self._count:03}"
+        return Output(self.folder / f"{name}.stdout", self.folder / f"{name}.stderr")
