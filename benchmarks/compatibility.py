@@ -177,11 +177,13 @@ def _process_techniques(
 
 
 def _answers_under(plan: Plan, shape: Shape, arguments: tuple[str, ...]) -> dict[str, tuple[str, str]]:
-    with fresh_trials(shape, arguments) as trials, trials.worker(plan) as worker:
+    with fresh_trials(shape, arguments) as trials:
         try:
-            worker.wait_started()
-            worker.steps(_STEPS_UNDER_A_PLAN)
-            proofs = worker.proofs()
+            trials.rehearse(plan)
+            with trials.worker(plan) as worker:
+                worker.wait_started()
+                worker.steps(_STEPS_UNDER_A_PLAN)
+                proofs = worker.proofs()
         except (ScriptOver, PlanRefused) as over:
             return dict.fromkeys(plan.techniques, ("fails", str(over)))
     return {p.technique: ("applied" if p.effective else "no effect", p.evidence) for p in proofs}

@@ -40,6 +40,9 @@ class PaperTrials:
     def foreseen_rehearsal(self, plan: Plan, start_seconds: float) -> float:
         return 0.0
 
+    def rehearse(self, plan: Plan) -> None:
+        pass
+
     def worker(self, plan: Plan = BASELINE, **_: object) -> PaperWorker:
         speed = self.speeds[min(len(self.workers), len(self.speeds) - 1)]
         self.workers.append(PaperWorker(self, plan, speed))

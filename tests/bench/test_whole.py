@@ -32,6 +32,9 @@ class PaperTrials:
     error: Exception | None = None
     asked: dict[str, Any] = field(default_factory=dict)
 
+    def rehearse(self, plan: Plan) -> None:
+        pass
+
     def worker(self, plan: Plan, *, heard: Heard, **asked: Any) -> PaperTrials:
         self.asked = {"plan": plan, **asked}
         self.heard = heard

@@ -127,7 +127,8 @@ class Trials:
         argv: tuple[str, ...] | None = None,
     ) -> Worker:
         """A new worker that trains under ``plan`` from its first step on; a group of them where the plan says
-        so, which trains as one. Raises Refusal where the script's files have changed.
+        so, which trains as one: it must have been rehearsed. Raises Refusal where the script's files have
+        changed.
 
         ``whole``: it is not conversed with, and waited for by ``finish``. ``heard`` is told every line that
         the script prints, in a thread of its own. ``argv`` stands in for the stage's.
@@ -148,9 +149,10 @@ class Trials:
         )
         if self.stage.own_ranks is not None:
             return self._own_group(job, self.stage.own_ranks, heard)
-        wish = wish_of(plan)
+        wish = self._wish(plan)
         if wish is not None:
-            return self._group(job, wish, self._findings_for(wish), heard)
+            assert wish.rehearsed in self._rehearsed, f"{plan.label} was not rehearsed"
+            return self._group(job, wish, self._rehearsed[wish.rehearsed], heard)
         return self._start(Rank(job, self._environment()), heard)
 
     def ranks(self, wish: Wish, folder: str, found: Findings | None, heard: Heard) -> WorkerGroup:
@@ -233,21 +235,31 @@ class Trials:
         if self.sources is not None:
             self.sources.imported(paths)
 
-    def _findings_for(self, wish: Wish) -> Findings:
-        """Of the rehearsal for ``wish``; there is one in all. Raises PlanRefused."""
+    def rehearse(self, plan: Plan) -> None:
+        """To be called before a worker is started under ``plan``: where that is of several processes, the
+        script is rehearsed by so many, once.
+
+        Raises PlanRefused where they do not train what one trains, and all that ``rehearse`` raises.
+        """
+        wish = self._wish(plan)
+        if wish is None:
+            return
         if wish.rehearsed not in self._rehearsed:
             self._rehearsed[wish.rehearsed] = rehearse(self, wish.rehearsed)
-        found = self._rehearsed[wish.rehearsed]
-        if found.refusals:
-            raise PlanRefused("processes", "; ".join(found.refusals))
-        return found
+        refusals = self._rehearsed[wish.rehearsed].refusals
+        if refusals:
+            raise PlanRefused("processes", "; ".join(refusals))
 
     def foreseen_rehearsal(self, plan: Plan, start_seconds: float) -> float:
-        """What the next worker under ``plan`` takes beside its own start, in seconds: a rehearsal, if one is
-        to come.
+        """What is to be done before the next worker under ``plan``, in seconds: a rehearsal, if one is to
+        come.
         """
-        wish = wish_of(plan) if self.stage.own_ranks is None else None
+        wish = self._wish(plan)
         return foreseen(start_seconds) if wish is not None and wish.rehearsed not in self._rehearsed else 0.0
+
+    def _wish(self, plan: Plan) -> Wish | None:
+        """The ranks of ours that ``plan`` asks for; None for one process, and for a script's own ranks."""
+        return wish_of(plan) if self.stage.own_ranks is None else None
 
     def rank_input(self) -> Given | None:
         """The standard input of a rank of a run, which reads all of what every other one does. None at a

@@ -32,6 +32,7 @@ def train_whole(
     """
     reader = _Reader(pattern)
     arm = "plan" if plan else "baseline"
+    trials.rehearse(plan)
     began = time.monotonic()
     with trials.worker(plan, seed=seed, whole=True, heard=reader, argv=argv) as worker:
         try:

@@ -13,7 +13,9 @@ import pytest
 from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.guard.guard import guard
+from hasten.bench.trials import Trials
 from hasten.bench.workers.ending import PlanRefused
+from hasten.bench.workers.worker import Worker
 from hasten.bench.workers.worker_group import WorkerGroup
 from hasten.errors import WorkerError
 from hasten.launch.together import Wish
@@ -27,6 +29,11 @@ TWO = Plan({"processes": {"count": 2}})
 WITH_MORE = TWO.adding("fused_optimizer", {"form": "fused"})
 
 
+def rehearsed(trials: Trials, plan: Plan) -> Worker:
+    trials.rehearse(plan)
+    return trials.worker(plan)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _workers_are_forks() -> Iterator[None]:
     """What is tested comes after their start."""
@@ -36,7 +43,7 @@ def _workers_are_forks() -> Iterator[None]:
 
 @pytest.mark.thorough
 def test_a_group_trains_the_steps_it_is_told_and_switches_as_one(tmp_path: Path) -> None:
-    with trials_for(tmp_path, PLAIN) as trials, trials.worker(TWO) as worker:
+    with trials_for(tmp_path, PLAIN) as trials, rehearsed(trials, TWO) as worker:
         worker.wait_started()
         assert [step.samples for step in worker.steps(3)] == [8, 8, 8]
         assert worker.switch(WITH_MORE) == ""
@@ -61,7 +68,7 @@ def test_pairs_compare_one_process_with_two(tmp_path: Path) -> None:
 
 @pytest.mark.attack("messages")
 def test_a_rank_that_is_gone_fails_the_group(tmp_path: Path) -> None:
-    with trials_for(tmp_path, PLAIN) as trials, trials.worker(TWO) as worker:
+    with trials_for(tmp_path, PLAIN) as trials, rehearsed(trials, TWO) as worker:
         assert isinstance(worker, WorkerGroup)
         worker.wait_started()
         os.killpg(worker.ranks[1]._process.pid, signal.SIGKILL)
@@ -85,7 +92,7 @@ def test_a_script_that_ranks_cannot_train_fails_the_trial(tmp_path: Path) -> Non
         trials_for(tmp_path, source) as trials,
         pytest.raises(PlanRefused, match=r"processes: .* depends on the others of its batch"),
     ):
-        trials.worker(TWO)
+        trials.rehearse(TWO)
 
 
 def test_the_guard_passes_two_ranks_and_sees_wrong_ones(tmp_path: Path) -> None:
@@ -99,3 +106,8 @@ def test_the_guard_passes_two_ranks_and_sees_wrong_ones(tmp_path: Path) -> None:
         wrong = guard(trials, TWO, False, "float32", seed=1, steps=24)
         assert not wrong.passed
         assert any("gradient" in reason for reason in reasons(wrong)), reasons(wrong)
+
+
+def test_a_plan_with_processes_that_was_not_rehearsed_is_an_error_of_ours(tmp_path: Path) -> None:
+    with trials_for(tmp_path, PLAIN) as trials, pytest.raises(AssertionError, match="was not rehearsed"):
+        trials.worker(TWO)

@@ -117,6 +117,7 @@ class LiveBench:
     def _ready_worker(self, process_plan: Plan) -> Worker:
         if self._worker is None or process_part(self._worker.plan) != process_plan:
             self.close()
+            self._trials.rehearse(process_plan)
             self._worker = self._trials.worker(process_plan)
             self._worker.wait_started()
             untimed = self._warmup_steps + starts_after(process_plan)

@@ -81,6 +81,8 @@ class PairsBench:
         done: list[_Pair] = []
         failure, cut_short = None, False
         try:
+            for plan in (a, b):
+                self._trials.rehearse(plan)
             for number in range(pairs):
                 pair_began = clock()
                 done.append(self._fitting_pair(a, b, a_first=number % 2 == 0))
@@ -124,6 +126,8 @@ class PairsBench:
         Raises MeasureFailed, ScriptOver, BudgetOver, PlanRefused, WorkerError.
         """
         found = []
+        for plan in plans:
+            self._trials.rehearse(plan)
         with ExitStack() as stack:
             workers = [stack.enter_context(self._trials.worker(plan)) for plan in plans]
             wait_all_started(workers)

@@ -36,6 +36,7 @@ def guard_change(trials: Trials, plan: Plan, changing: Sequence[str], seed: int,
     ``changing``: the plan's techniques that change the training.
     """
     try:
+        trials.rehearse(plan)
         with ExitStack() as stack:
             reference = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True))
             candidate = stack.enter_context(trials.worker(plan, seed=seed, traced=True))

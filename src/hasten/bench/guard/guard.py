@@ -81,6 +81,7 @@ def three_trainings(
     Raises PlanRefused, ScriptOver or WorkerError where one of them does not come to its first step, or fails.
     """
     noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed)
+    trials.rehearse(plan)
     with ExitStack() as stack:
         reference = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True))
         perturbed = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True, perturbation=noise))
@@ -104,10 +105,13 @@ def closer_look(
     ``shown``: so many times what a perturbed baseline's single steps depart a plan's do. Where that held,
     noise of that size may grow in the losses, as it does in one of the two.
 
-    Raises ScriptOver or WorkerError where a baseline does not come to its first step, or something fails.
+    Raises ScriptOver or WorkerError where a baseline does not come to its first step, or something fails;
+    PlanRefused where one of ``plans`` cannot be trained by its processes.
     """
     usual = ROUNDING[precision]
     larger = max(usual, min(usual * shown, _MOST_NOISE))
+    for plan in plans:
+        trials.rehearse(plan)
     with ExitStack() as stack:
 
         def worker(plan: Plan, noise: float = 0.0, seed_of_noise: int = 0) -> Worker:
