@@ -81,7 +81,7 @@ class ScriptBench:
 
     @property
     def pair_seconds(self) -> float | None:
-        """What the last pair took, but for set-ups; None before the first."""
+        """What the latest pairs took, without set-ups; None before the first."""
         return self.pairs.pair_seconds
 
     @property

@@ -7,8 +7,10 @@ import math
 import pytest
 
 from hasten.bench.comparing.pairs import PairsBench
+from hasten.bench.comparing.quiet import Quiet
 from hasten.bench.comparing.steps import TOO_FEW_REGULAR, Rhythm
 from hasten.bench.workers.ending import PlanRefused
+from hasten.bench.workers.limit import Limit
 from hasten.errors import Refusal, WorkerError
 from hasten.records.plan import BASELINE, Plan
 from tests.bench.paper_workers import PaperTrials, PaperWorker
@@ -211,6 +213,21 @@ def test_the_seconds_a_pair_takes_are_known_after_the_first() -> None:
     bench.compare(BASELINE, FAST, 1)
     assert bench.pair_seconds is not None
     assert bench.pair_seconds > 0
+
+
+def test_what_a_pair_takes_is_told_without_what_others_made_it_wait() -> None:
+    now, quiet = [0.0], Quiet()
+    took = iter([(1.0, 0.0), (1.0, 0.0), (51.0, 50.0), (1.0, 0.0), (21.0, 0.0), (1.0, 0.0)])
+
+    def start(_: object) -> None:
+        seconds, waited = next(took)
+        now[0] += seconds
+        quiet.spent_seconds += waited
+
+    trials = PaperTrials(on_start=start, limit=Limit(clock=lambda: now[0]))
+    bench = PairsBench(trials.as_trials(), RHYTHM, quiet)
+    bench.compare(BASELINE, FAST, 3)
+    assert bench.pair_seconds == 2.0
 
 
 def test_what_begins_late_is_timed_only_once_it_is_in_force() -> None:

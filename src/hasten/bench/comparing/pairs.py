@@ -7,6 +7,7 @@ A process has a speed of its own, so a pair counts once, however long it is watc
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ _BLOCKS = 2 * _TURNS  # of each worker
 _LOOKED_AT = 5  # steps: those before may compile
 _WARMUP_SECONDS = 0.3
 _WARMUP_STEPS = 10
+_LATEST_PAIRS = 3  # whose median says what one takes
 
 Enough = Callable[[list[float]], bool]
 
@@ -58,7 +60,7 @@ class PairsBench:
         self._quiet = quiet or Quiet()
         self._late = 0  # steps until both plans are in force
         self._take(rhythm)
-        self.pair_seconds: float | None = None  # what the last pair took, but for set-ups
+        self._took: deque[float] = deque(maxlen=_LATEST_PAIRS)  # seconds
         self.sample_seconds_b: tuple[float, ...] = ()  # of each process of b in the last comparison
 
     def _take(self, rhythm: Rhythm) -> None:
@@ -72,6 +74,13 @@ class PairsBench:
         """Steps that each worker of a pair trains."""
         return 1 + self._warmup_steps + _BLOCKS * self._block_steps
 
+    @property
+    def pair_seconds(self) -> float | None:
+        """What the latest pairs took, the median: without set-ups, and without what was measured again as
+        others had disturbed it. None before the first.
+        """
+        return median(self._took) if self._took else None
+
     def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
         """``b`` against ``a`` over ``pairs`` pairs, or fewer once ``enough(log ratios)``."""
         clock = self._trials.limit.clock
@@ -84,9 +93,10 @@ class PairsBench:
             for plan in (a, b):
                 self._trials.rehearse(plan)
             for number in range(pairs):
-                pair_began = clock()
+                pair_began, waited = clock(), self._quiet.spent_seconds
                 done.append(self._fitting_pair(a, b, a_first=number % 2 == 0))
-                self.pair_seconds = clock() - pair_began - done[-1].setups_seconds
+                waited = self._quiet.spent_seconds - waited
+                self._took.append(clock() - pair_began - done[-1].setups_seconds - waited)
                 if enough([pair.log_ratio for pair in done]):
                     break
             failure = without_effect(done[-1].proofs) or None
