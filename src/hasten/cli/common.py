@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..bench.stage import Stage
+    from ..records.diagnosis import Distribution
     from ..scripts.workspace import Script
 
 
@@ -27,18 +28,17 @@ def script_of(arguments: SimpleNamespace) -> Script:
     return find_script(arguments.script, arguments.arguments)
 
 
-def stage_of(script: Script, arguments: SimpleNamespace) -> Stage:
+def stage_of(script: Script, found: Distribution, arguments: SimpleNamespace) -> Stage:
     """Where the script is watched, its output shown, as --allow-writes, --json, --nproc-per-node
-    and --backend say.
+    and --backend say. ``found``: how the script is trained by several processes, as it reads.
 
     Raises UsageError where the script, or this machine, is not for so many ranks.
     """
     from ..bench.stage import Stage
     from ..launch.chosen import own_ranks_of
     from ..machine import this_machine
-    from ..scripts.distribution import distribution_of
 
-    machine, found = this_machine(), distribution_of(script)
+    machine = this_machine()
     return Stage(
         argv=script.argv,
         machine=machine,

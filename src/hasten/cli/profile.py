@@ -46,12 +46,13 @@ def execute(arguments: SimpleNamespace) -> int:
     from ..records.facts import Facts
     from ..report.machine_readable import profile_json, write_json
     from ..report.terminal import print_profile
+    from ..scripts.distribution import distribution_of
     from ..scripts.workspace import Workspace
     from ..tuning.candidates import with_remedies_here
 
     require_platform()
     script = script_of(arguments)
-    stage = stage_of(script, arguments)  # before anything is waited for
+    stage = stage_of(script, distribution_of(script), arguments)  # before anything is waited for
     with beside_nobody(Workspace(script), arguments.wait, say), Trials(stage) as trials:
         observation, _ = observe(trials, arguments.steps, arguments.warmup)
     facts = Facts(stage.seen, observation)

@@ -16,6 +16,7 @@ from .values import file_name
 
 if TYPE_CHECKING:
     from ..plans.files import SavedPlan
+    from ..records.diagnosis import Distribution
     from ..records.plan import Plan
     from ..scripts.workspace import Script
 
@@ -63,6 +64,7 @@ def execute(arguments: SimpleNamespace) -> int:
     from ..inside.job import Job
     from ..machine import this_machine
     from ..plans.fitting import fit
+    from ..scripts.distribution import distribution_of
 
     require_platform()
     script = script_of(arguments)
@@ -73,9 +75,10 @@ def execute(arguments: SimpleNamespace) -> int:
         say(remark)
     if remarks and arguments.strict:
         raise UsageError("stopping before the script starts, as --strict asks")
+    distribution = distribution_of(script)
     if plan:
         say(f"training under {source}: {plan.label}")
-        for line in _about_quality(plan, arguments, script):
+        for line in _about_quality(plan, arguments, script, distribution):
             say(line)
     elif source:
         say(f"the plan in {source} is empty: the script runs unchanged")
@@ -86,7 +89,7 @@ def execute(arguments: SimpleNamespace) -> int:
         plan=plan,
         strict=arguments.strict,
     )
-    return start(job, script, arguments)
+    return start(job, script, distribution, arguments)
 
 
 def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
@@ -121,10 +124,11 @@ def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
     return empty, ""
 
 
-def _about_quality(plan: Plan, arguments: SimpleNamespace, script: Script) -> list[str]:
+def _about_quality(
+    plan: Plan, arguments: SimpleNamespace, script: Script, distribution: Distribution
+) -> list[str]:
     """What to say where the plan changes the training itself, with the command that judges it."""
     from ..inside.techniques.catalog import CATALOG
-    from ..scripts.distribution import distribution_of
 
     changing = [name for name, how in plan.techniques.items() if CATALOG[name].changes_training(how)]
     if not changing:
@@ -132,7 +136,7 @@ def _about_quality(plan: Plan, arguments: SimpleNamespace, script: Script) -> li
     options = ["--plan", arguments.plan] if arguments.plan else []
     options += [word for text in arguments.use for word in ("--use", text)]
     options += [word for name in arguments.without for word in ("--without", name)]
-    if arguments.nproc_per_node is not None and distribution_of(script).kind == "ranks":
+    if arguments.nproc_per_node is not None and distribution.kind == "ranks":
         options += ["--nproc-per-node", str(arguments.nproc_per_node)]
         options += ["--backend", arguments.backend] if arguments.backend else []
     words = [*map(shlex.quote, options), script.label, *map(shlex.quote, script.arguments)]

@@ -20,16 +20,16 @@ _OWN_NAMES = {"mpi", "ccl", "shm"}  # of backends that a script may name, and to
 _SAID = "HASTEN_SAID"  # tells the ranks of our mpirun that we have spoken already
 
 
-def start(job: Job, script: Script, arguments: SimpleNamespace) -> int:
-    """The exit code; does not return where the script takes our place."""
+def start(job: Job, script: Script, found: Distribution, arguments: SimpleNamespace) -> int:
+    """The exit code; does not return where the script takes our place. ``found``: how the script is trained
+    by several processes, as it reads.
+    """
     from ..doctor import BY_HAND
     from ..errors import UsageError
     from ..launch.chosen import by_mpirun, check_backends, check_processes
     from ..launch.launched_rank import launched_rank
     from ..launch.together import wish_of
-    from ..scripts.distribution import distribution_of
 
-    found = distribution_of(script)
     if found.data_parallel:
         say(
             f"{found.data_parallel} copies the model in every step; hasten run --nproc-per-node N trains in "

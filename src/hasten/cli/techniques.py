@@ -32,10 +32,11 @@ def execute(arguments: SimpleNamespace) -> int:
         from ..scripts.distribution import distribution_of, why_not_shared
 
         script = script_of(arguments)
-        stage = stage_of(script, arguments)
+        distribution = distribution_of(script)
+        stage = stage_of(script, distribution, arguments)
         with Trials(stage) as trials:
             observation, _ = observe(trials)
-        by_itself = why_not_shared(distribution_of(script))
+        by_itself = why_not_shared(distribution)
         ruled_out = {"processes": by_itself} if by_itself else {}
         listing = list_for_script(script.label, Facts(stage.seen, observation), ruled_out)
     if arguments.json is not None:
