@@ -76,9 +76,7 @@ class WorkerProcess:
         self._denied = ""  # as in ScriptEnded
         self._stands_in = output.stands_in
         self._imported = imported
-        self.limit = (
-            Limit()
-        )  # that of its trials, where it has one: when it is over, waiting ends with BudgetOver
+        self.limit = Limit()  # its trials', where it is part of any: then waiting ends with BudgetOver
         self._contained = False  # the kernel ends with it all that it started
         self._wire = Wire(ours)
         self._process = process
