@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no tune after so many")
     arguments = parser.parse_args()
     path = arguments.file or FILES[arguments.kind]
-    budget = arguments.budget or (BUDGET_OF_CATALOGUE if arguments.kind == "catalogue" else BUDGET)
+    budget = arguments.budget or budget_for(arguments.kind)
     path.parent.mkdir(exist_ok=True)
     until = time.monotonic() + arguments.seconds
     for number in range(len(rows_of(path)), arguments.tunes):
@@ -108,7 +108,12 @@ def main() -> None:
         with path.open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(f"{number}: {row['outcome']} in {row['seconds']:.0f} s: {row['reason']}", flush=True)
-    print(summary(rows_of(path)))
+    print(summary(rows_of(path), budget))
+
+
+def budget_for(kind: str) -> float:
+    """That is tried first, in seconds."""
+    return BUDGET_OF_CATALOGUE if kind == "catalogue" else BUDGET
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -116,7 +121,8 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def summary(rows: list[dict[str, Any]]) -> str:
+def summary(rows: list[dict[str, Any]], usual: float = BUDGET) -> str:
+    """``usual``: the budget that is tried first, in seconds."""
     answered = [row for row in rows if row["outcome"] in ("gain", "no-gain")]
     claims = sum(row["outcome"] == "gain" for row in answered)
     confirmed = sum(any(trial["purpose"] == "confirm" for trial in row["trials"]) for row in answered)
@@ -125,7 +131,6 @@ def summary(rows: list[dict[str, Any]]) -> str:
         f"{claims} gains claimed in {len(answered)} tunes, {loaded} of them under load; "
         f"{confirmed} came as far as a confirmation; {len(rows) - len(answered)} more were refused or failed"
     )
-    usual = min((row["budget"] for row in rows), default=BUDGET)
     longer = [row["budget"] for row in answered if row["budget"] > usual]
     if longer:
         text += (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import guard_cnns, guard_page, known_effects, slow_processes
-from .false_wins import FILES, rows_of, summary
+from .false_wins import FILES, budget_for, rows_of, summary
 from .known_effects_summary import known_effects as effects_of
 from .known_effects_summary import summary as known_effects_summary
 from .plots import draw_coverage, draw_known_effects, draw_power, pyplot, save
@@ -228,7 +228,9 @@ _KINDS = {
 def false_wins_words() -> str:
     found = {kind: rows_of(path) for kind, path in FILES.items()}
     words = [
-        f"{_KINDS[kind]}: {summary(rows)}." if rows else f"{_KINDS[kind]}: none has been run yet."
+        f"{_KINDS[kind]}: {summary(rows, budget_for(kind))}."
+        if rows
+        else f"{_KINDS[kind]}: none has been run yet."
         for kind, rows in found.items()
     ]
     return "\n\n".join(words)

@@ -12,7 +12,7 @@ import pytest
 
 from hasten.bench.guard.checked_steps import Watched
 from hasten.bench.guard.guard import guard
-from hasten.bench.guard.judging import LEAST_STEPS, judge
+from hasten.bench.guard.judging import FLOOR, LEAST_STEPS, judge
 from hasten.bench.guard.judging import verdict_on as watched_verdict
 from hasten.bench.guard.single_steps import ROUNDING
 from hasten.bench.workers.ending import (
@@ -229,8 +229,8 @@ def test_the_tolerance_is_four_times_what_the_perturbation_does() -> None:
 
 
 def test_differences_below_the_floor_pass() -> None:
-    assert verdict_on(with_losses(lambda _: 1 + 5e-7), noise=0.0).passed
-    assert not verdict_on(with_losses(lambda _: 1 + 5e-6), noise=0.0).passed
+    assert verdict_on(with_losses(lambda _: 1 + FLOOR / 2), noise=0.0).passed
+    assert not verdict_on(with_losses(lambda _: 1 + 5 * FLOOR), noise=0.0).passed
 
 
 @pytest.mark.parametrize(

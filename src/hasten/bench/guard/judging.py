@@ -21,7 +21,10 @@ from .single_steps import judge_steps
 
 LEAST_STEPS = 20
 TOLERANCE = 4.0  # times what the perturbed baseline does
-FLOOR = 1e-6  # relative; below it, losses count as equal
+# Relative; below it, losses count as equal. A unit that turns at its kink may move them by as much, and not
+# in the perturbed trainings: seen, 0.004% over 60 steps of a harmless plan, 4.5 times what those did. No
+# planted fault moves losses by less than 0.05% unless single steps show it.
+FLOOR = 1e-4
 
 
 def verdict_on(
