@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ WITH_CONVOLUTIONS = Plan({"matmul_precision": {"precision": "medium", "convoluti
 AMX = ("avx512f", "avx512_bf16", "amx_bf16")
 GPU = machine(accelerators=("NVIDIA H200",))
 ON_GPU = (root(devices=("cuda:0",)),)
+pytestmark = pytest.mark.filterwarnings("ignore:Please use the new API settings")  # what the tests call
 
 
 def flags() -> tuple[Any, ...]:
@@ -115,6 +117,20 @@ def test_what_the_script_sets_in_the_middle_stands(bench: Workbench, plan: Plan)
     assert "0 forward passes" in bench.switchboard.proofs()[0].evidence
     bench.switchboard.switch(BASELINE)
     assert backends.mkldnn.matmul.fp32_precision == "tf32"
+
+
+@pytest.mark.parametrize("plan", [WITH_CONVOLUTIONS, Plan({"tf32": {}})])
+def test_torch_warns_of_nothing_that_the_script_does_not(plan: Plan) -> None:
+    """torch 2.9 warns of its older flags, in every call where a script wants all warnings."""
+    torch.set_warn_always(True)
+    try:
+        with workbench() as bench, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            bench.switchboard.switch(plan)
+            bench.train(1)
+            bench.switchboard.switch(BASELINE)
+    finally:
+        torch.set_warn_always(False)
 
 
 @pytest.mark.parametrize("own", ["medium", "high"])

@@ -23,7 +23,7 @@ from ...records.trial import Proof
 from ..seams import Args, Call, Kwargs
 from ..training import NotApplicable, Training
 from .base import Technique, conflicting
-from .support.float32_precision import Float32Precision, is_at
+from .support.float32_precision import Float32Precision, is_at, set_products
 from .support.products import device_of, product_changes
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class MatmulPrecision(Technique):
         self._before, self._wanted = before, wanted
 
         def put_on() -> None:
-            torch.set_float32_matmul_precision(wanted)
+            set_products(torch, wanted)
             if convolutions:
                 torch.backends.mkldnn.conv.fp32_precision = "bf16"
 

@@ -20,7 +20,7 @@ from ..seams import Args, Call, Kwargs
 from ..training import NotApplicable, Training
 from .base import Technique
 from .support.cuda_only import device_for, refuse_elsewhere, refuse_without_gpu
-from .support.float32_precision import Float32Precision
+from .support.float32_precision import Float32Precision, older_words
 from .support.products import product_changes
 
 if TYPE_CHECKING:
@@ -60,16 +60,19 @@ class Tf32(Technique):
         if device is not None and torch.cuda.get_device_capability(device) < _LEAST_CAPABILITY:
             raise NotApplicable("this GPU has no TensorFloat-32: it came with compute capability 8.0")
         matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-        before, convolutions = Float32Precision.now(torch), cudnn.allow_tf32
-        if matmul.allow_tf32 and convolutions:
+        before = Float32Precision.now(torch)
+        with older_words():
+            products, convolutions = matmul.allow_tf32, cudnn.allow_tf32
+        if products and convolutions:
             raise NotApplicable("the script allows TensorFloat-32 itself")
         self._before = (before, convolutions)
 
         def put_on() -> None:
             """What is allowed already may be allowed by a lower precision ("medium"), which stays."""
-            if not matmul.allow_tf32:
-                matmul.allow_tf32 = True
-            cudnn.allow_tf32 = True
+            with older_words():
+                if not matmul.allow_tf32:
+                    matmul.allow_tf32 = True
+                cudnn.allow_tf32 = True
 
         put_on()
         if device is not None:
@@ -89,7 +92,8 @@ class Tf32(Technique):
     def _put_back(self, torch: ModuleType) -> None:
         if self._before is not None:
             before, convolutions = self._before
-            torch.backends.cudnn.allow_tf32 = convolutions
+            with older_words():
+                torch.backends.cudnn.allow_tf32 = convolutions
             before.put_back(torch)
 
     def proof(self, training: Training) -> Proof:

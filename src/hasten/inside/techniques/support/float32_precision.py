@@ -4,15 +4,24 @@ They depend on each other. ``torch.set_float32_matmul_precision`` sets the flags
 ``allow_tf32`` sets its value in turn, and setting it back by the same call leaves "ieee" where there was
 "none". So techniques that set one of them use this module, and exclude each other.
 
+torch has older words for them (``set_float32_matmul_precision``, ``allow_tf32``), each of which sets several
+flags, and newer ones (``fp32_precision``), each of which sets one. torch 2.9 warns of the older.
+
 Source: https://docs.pytorch.org/docs/stable/notes/cuda.html (fp32_precision)
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 
 from ...training import NotApplicable
+
+# (oneDNN's products, cuBLAS's) in the newer words, where the older say this
+_IN_NEWER_WORDS = {"highest": ("ieee", "ieee"), "high": ("tf32", "tf32"), "medium": ("bf16", "tf32")}
 
 
 @dataclass(frozen=True)
@@ -39,22 +48,37 @@ class Float32Precision:
 
     def put_back(self, torch: ModuleType) -> None:
         backends = torch.backends
-        torch.set_float32_matmul_precision(self.products)  # first: it sets two of the others
+        set_products(torch, self.products)  # first: it sets two of the others
         backends.mkldnn.matmul.fp32_precision = self.onednn_products
         backends.mkldnn.conv.fp32_precision = self.onednn_convolutions
         backends.cuda.matmul.fp32_precision = self.cublas_products
 
 
+def set_products(torch: ModuleType, products: str) -> None:
+    with older_words():
+        torch.set_float32_matmul_precision(products)
+
+
 def is_at(torch: ModuleType, products: str) -> bool:
-    """Whether products of matrices are still at that precision. Raises nothing, whatever the script sets."""
-    try:
-        return bool(torch.get_float32_matmul_precision() == products)
-    except RuntimeError:
-        return False
+    """Whether products of matrices are still at that precision, once it was set. Raises nothing and warns of
+    nothing, whatever the script sets: it may be asked in every step.
+    """
+    backends = torch.backends
+    now = (backends.mkldnn.matmul.fp32_precision, backends.cuda.matmul.fp32_precision)
+    return now == _IN_NEWER_WORDS.get(products)
+
+
+@contextmanager
+def older_words() -> Iterator[None]:
+    """torch's older words may be used here: its warning of them is for scripts."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Please use the new API settings to control TF32")
+        yield
 
 
 def _in_older_words(torch: ModuleType) -> str:
     try:
-        return str(torch.get_float32_matmul_precision())
+        with older_words():
+            return str(torch.get_float32_matmul_precision())
     except RuntimeError:
         raise NotApplicable("the script sets fp32_precision itself, and that stands") from None
