@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -82,8 +83,8 @@ def ground(tmp_path: Path) -> Ground:
     return Ground(tmp_path)
 
 
-DENIED = {  # what it does: the code, and how it fails
-    "overwrite": ("open('data.txt', 'w')", "PermissionError: [Errno 13] Permission denied: 'data.txt'"),
+DENIED = {  # what it does: the code, and how it fails, as a pattern
+    "overwrite": ("open('data.txt', 'w')", r"PermissionError: \[Errno 13\] Permission denied: 'data.txt'"),
     "append": ("open('data.txt', 'a')", "PermissionError"),
     "update": ("open('data.txt', 'r+')", "PermissionError"),
     "new file": ("open('new.txt', 'x')", "PermissionError"),
@@ -100,14 +101,20 @@ DENIED = {  # what it does: the code, and how it fails
     "remove": ("os.remove('data.txt')", "PermissionError"),
     "symlink": ("os.symlink('data.txt', 's')", "PermissionError"),
     "hard link": ("os.link('data.txt', 'dir/h')", "PermissionError"),
-    "hard link to beside": ("os.link('data.txt', '../beside/h')", "OSError: [Errno 18] Invalid cross-device"),
+    "hard link to beside": (
+        "os.link('data.txt', '../beside/h')",
+        r"OSError: \[Errno 18\] Invalid cross-device",
+    ),
     "pipe": ("os.mkfifo('pipe')", "PermissionError"),
     "socket": ("socket.socket(socket.AF_UNIX).bind('socket')", "PermissionError"),
     "sqlite": ("sqlite3.connect('log.db').execute(\"INSERT INTO log VALUES ('x')\")", "readonly database"),
     "sqlite, a new one": ("sqlite3.connect('n.db').execute('CREATE TABLE t (x)')", "unable to open database"),
     "numpy": ("import numpy; numpy.save('a.npy', numpy.ones(3))", "PermissionError"),
     "memmap": ("import numpy; numpy.memmap('a.npy', shape=3, mode='w+')", "PermissionError"),
-    "torch": ("import torch; torch.save({}, 'm.pt')", "failed with strerror: Permission denied"),
+    "torch": (
+        "import torch; torch.save({}, 'm.pt')",
+        "failed with strerror: Permission denied|File m.pt cannot be opened",  # torch 2.9 gives no reason
+    ),
     "torch, legacy": (
         "import torch; torch.save({}, 'm.pt', _use_new_zipfile_serialization=False)",
         "PermissionError",
@@ -135,7 +142,8 @@ def test_a_write_is_denied(ground: Ground, writer: str) -> None:
     before = fingerprint(ground.base)
     body, error = DENIED[writer]
     done = ground.start(body)
-    assert (done.returncode, error in done.stderr) == (1, True), done.stderr
+    assert done.returncode == 1, done.stderr
+    assert re.search(error, done.stderr), done.stderr
     assert fingerprint(ground.base) == before
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 
-# What comes of EACCES and EXDEV: in Python, by strerror(3) in C++, in SQLite.
+# What comes of EACCES and EXDEV: in Python, by strerror(3) in C++, in SQLite, in torch 2.9's torch.save.
 _SIGNS = re.compile(
-    "permission denied|errno 13|invalid cross-device link|readonly database|unable to open database file",
+    "permission denied|errno 13|invalid cross-device link|readonly database|unable to open database file"
+    "|RuntimeError: File .* cannot be opened",
     re.IGNORECASE,
 )
 _NAMED = re.compile(
     r"""(?:Permission\ denied|cross-device\ link):\ (?P<python>b?['"].*)  # a rename names two
     |\ at\ path\ "(?P<rust>.*)"  # safetensors
+    |RuntimeError:\ File\ (?P<torch>.*)\ cannot\ be\ opened
     |name\ =\ '(?P<hdf5>[^']*)',\ errno\ =\ 13""",
     re.VERBOSE,
 )
