@@ -39,9 +39,9 @@ LOOP = """
 """
 
 
-def found(folder: Path, source: str, count: int = 2) -> Findings:
+def found(folder: Path, source: str, backend: str = "") -> Findings:
     with workers_forked(), trials_for(folder, source) as trials:
-        return rehearse(trials, Wish(count))
+        return rehearse(trials, Wish(2, backend))
 
 
 def loop(loss: str) -> str:
@@ -110,6 +110,12 @@ def test_what_fits_is_let_through(tmp_path: Path, name: str) -> None:
     assert findings.loader is not None
     dataset = "Noisy" if "Noisy" in source else "TensorDataset"
     assert findings.loader == LoaderKey(dataset, 90, 9, "RandomSampler")
+
+
+def test_what_gloo_prints_is_not_the_scripts(tmp_path: Path) -> None:
+    """torch 2.9 prints a line wherever ranks connect by it."""
+    source = LOOP.replace("LOSS", "F.cross_entropy(model(x), y)") + '        print("a step", flush=True)\n'
+    assert found(tmp_path, GROUND + source, "gloo").refusals == ()
 
 
 def test_what_ranks_would_print_otherwise_is_refused(tmp_path: Path) -> None:

@@ -37,6 +37,12 @@ def test_a_line_that_only_one_came_to_is_none() -> None:
     assert difference(["a", "b"], ["a"]) == difference([], ["a"]) == ""
 
 
+def test_what_gloo_prints_where_ranks_connect_is_none() -> None:
+    connected = "[Gloo] Rank 0 is connected to 1 peer ranks. Expected number of connected peer ranks is : 1"
+    assert difference(["a", "b"], [connected, "a", connected, "b"]) == ""
+    assert difference(["a", "b"], [connected, "a", connected, "c"]) != ""
+
+
 def test_what_has_drifted_by_a_little_ends_the_comparison() -> None:
     alone = ["loss 1.000", "loss 1.000", "loss 1.000"]
     assert difference(alone, ["loss 1.000", "loss 1.050", "loss 2.000"]) == ""

@@ -14,7 +14,7 @@ import pytest
 from hasten.inside.distributed.backends.kernel import kernel
 from hasten.inside.distributed.backends.shm import CHUNK_BYTES
 
-from .ranks import run, run_under_mpi
+from .ranks import Ended, run, run_under_mpi
 
 CHECKS = """
 start("gloo")
@@ -327,6 +327,12 @@ def why_not(way: Way) -> str:
     return ""
 
 
+def told(rank: Ended) -> dict[str, bool]:
+    """By a rank in its last line: Gloo prints some of its own in torch 2.9."""
+    found: dict[str, bool] = json.loads(rank.stdout.splitlines()[-1])
+    return found
+
+
 @pytest.mark.parametrize(
     "way",
     [way if str(way) in ALWAYS else pytest.param(way, marks=pytest.mark.thorough) for way in WAYS],
@@ -340,7 +346,7 @@ def test_it_does_what_gloo_does(way: Way, tmp_path: Path) -> None:
     done = start(tmp_path, CHECKS, way.size, BACKEND=way.name, CHUNK=str(CHUNK_BYTES), **more)
     for rank, one in enumerate(done):
         assert one.code == 0, f"rank {rank}: {one.stderr[-2000:]}"
-        found = json.loads(one.stdout)
+        found = told(one)
         assert len(found) > 176
         assert [name for name, right in found.items() if not right] == [], f"rank {rank}"
 
@@ -355,6 +361,6 @@ def test_what_libraries_make_of_a_group_works_as_over_gloo(way: Way, tmp_path: P
     more = {} if way.kernel else {**NO_KERNEL, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     for one in start(tmp_path, LIBRARIES, way.size, BACKEND=way.name, **more):
         assert one.code == 0, one.stderr[-2000:]
-        found = json.loads(one.stdout)
+        found = told(one)
         assert [name for name, right in found.items() if not right] == []
         assert len(found) == 9

@@ -13,6 +13,7 @@ _OF_TIME = re.compile(r"(?:time|took|elapsed|eta|speed|throughput|duration|secon
 _ABSOLUTE = 2e-3  # what is printed is rounded, too
 _ROUNDED = 0.01  # relative
 _ANOTHER = 0.1
+_OF_GLOO = "[Gloo] Rank "  # so begins what Gloo prints in torch 2.9 where ranks connect
 _FINE_DIGITS = 1.5  # of trainings in float64: of the last digit, by which what is rounded may differ
 _FINE_ROUNDED = 1e-6  # relative: such numbers drift apart
 _FINE_ANOTHER = 1e-5
@@ -29,6 +30,7 @@ def difference(
     rounding drift apart in the end, by and by; a number that is another by its meaning is so at once. So the
     first that has drifted by a little ends the comparison.
     """
+    together = [line for line in together if not line.startswith(_OF_GLOO)]
     rounded, another = (_FINE_ROUNDED, _FINE_ANOTHER) if fine else (_ROUNDED, _ANOTHER)
     for place, (one, other) in enumerate(zip(alone, together, strict=False)):
         apart = _apart(one, other, again[place] if place < len(again) else one, fine)
