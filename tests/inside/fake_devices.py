@@ -77,6 +77,8 @@ KINDS = ("cuda", "xpu", "mps", "mtia", "privateuseone")
 
 def pretend(monkeypatch: pytest.MonkeyPatch, kind: str) -> Any:
     """Devices of this kind are in use from now on."""
+    if kind == "mtia" and not hasattr(torch.mtia, "manual_seed_all"):
+        pytest.skip(f"torch {torch.__version__} keeps no random state of mtia devices, nor seeds them")
     fake: Any = FakeMps() if kind == "mps" else FakeDevices()
     if kind == "cuda":  # the rest of the module is asked by others
         for name in (

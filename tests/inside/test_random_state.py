@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,17 @@ def test_devices_that_are_not_to_be_asked_are_left_alone(
     assert kind not in state_of_streams(torch)["devices"]
     set_streams(torch, taken)
     fingerprint(torch)
+
+
+def test_a_device_whose_state_cannot_be_kept_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch 2.9's mtia has functions for it that do nothing but warn."""
+
+    def warn(*_: object) -> torch.Tensor:
+        raise UserWarning("not implemented in torch.mtia")
+
+    asked = {"get_rng_state": warn, "set_rng_state": warn}
+    monkeypatch.setattr(torch, "mtia", SimpleNamespace(is_initialized=lambda: True, **asked))
+    assert "mtia" not in state_of_streams(torch)["devices"]
 
 
 # ---- whoever goes by it

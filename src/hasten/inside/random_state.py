@@ -96,8 +96,15 @@ def _devices(torch: ModuleType) -> Iterator[tuple[str, ModuleType]]:
         if module is None or in_bad_fork(module):
             continue
         in_use = "is_initialized" if hasattr(module, "is_initialized") else "is_available"
-        if hasattr(module, "get_rng_state") and _asked(module, in_use):
+        if _keeps_state(module) and _asked(module, in_use):
             yield kind, module
+
+
+def _keeps_state(module: ModuleType) -> bool:
+    """Generators that cannot be seeded cannot be read either: torch 2.9's mtia only warns when asked."""
+    return hasattr(module, "get_rng_state") and (
+        hasattr(module, "manual_seed_all") or hasattr(module, "manual_seed")
+    )
 
 
 def _asked(module: ModuleType, question: str) -> bool:
