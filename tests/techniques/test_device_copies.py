@@ -48,6 +48,7 @@ class Cuda:
         patch.setattr(torch.Tensor, "cuda", lambda *args, **kwargs: self._to(args[0], "cuda", **kwargs))
         patch.setattr(torch.Tensor, "is_pinned", lambda tensor: id(tensor) in self.pinned)
         patch.setattr(torch.Tensor, "pin_memory", lambda tensor: self._pin(tensor))
+        patch.setattr(torch.accelerator, "is_available", lambda: False)  # else loaders pin by the driver
 
     @contextmanager
     def _within(self, stream: str) -> Iterator[None]:
