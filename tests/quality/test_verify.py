@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hasten.bench.trials import Trials
+from hasten.bench.workers.ending import PlanRefused
 from hasten.errors import Refusal, ScriptError, UsageError
 from hasten.quality import verify as verify_module
 from hasten.quality.metric import Wanted
@@ -286,6 +287,18 @@ def test_the_first_failure_ends_it(paper: Paper) -> None:
     verdict = paper.verified()
     assert (verdict.outcome, verdict.reason) == ("failed", "plan, seed 1: boom")
     assert len(paper.order) == 3
+
+
+def test_a_plan_that_the_rehearsal_refuses_is_not_trained(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(trials: Trials, plan: Plan) -> None:
+        raise PlanRefused("processes", "two ranks made other losses")
+
+    monkeypatch.setattr(Trials, "rehearse", refused)
+    with pytest.raises(Refusal, match=r"two ranks made other losses\. Take processes out of the plan"):
+        paper.verified(plan=Plan({"processes": {"count": 2}}))
+    assert paper.order == []
 
 
 def test_a_baseline_that_tells_no_metric_ends_it_at_once(paper: Paper) -> None:

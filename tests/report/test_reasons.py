@@ -90,7 +90,7 @@ def test_every_code_has_words(found: Found, decision: Decision, names: tuple[str
             WhyNot("costs time"),
             "it saves memory and costs time: where memory is short, name it by --use",
         ),
-        (WhyNot("risk", risk="close", allowed="exact"), "its risk here is 'close', above --risk exact"),
+        (WhyNot("risk", risk="close", allowed="exact"), "the risk here is 'close', above --risk exact"),
         (WhyNot("no time"), "the budget ended before it could be tried"),
         (
             WhyNot("no time", untried=({"kind": "b"}, {"kind": "c", "arenas": 2})),

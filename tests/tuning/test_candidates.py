@@ -114,7 +114,7 @@ def test_what_does_not_apply_is_refused_with_its_own_reasons() -> None:
 def test_a_risk_above_what_is_asked_for_is_refused(risk: Risk, allowed: bool) -> None:
     assert ("bf16" in names(facts(), [], risk)) is allowed
     if not allowed:
-        assert refusals(facts(), risk)["bf16"] == (f"its risk here is 'close', above --risk {risk}",)
+        assert refusals(facts(), risk)["bf16"] == (f"the risk here is 'close', above --risk {risk}",)
 
 
 @pytest.mark.parametrize(("random", "allowed"), [("it is drawn anew", False), ("", True)])
@@ -127,7 +127,7 @@ def test_it_is_the_risk_with_this_script_that_counts(random: str, allowed: bool)
 
 def test_a_refusal_tells_the_risk_beside_the_other_reasons() -> None:
     reasons = refusals(facts(roots=(root(dtypes=("float64",)),)), "exact")["bf16"]
-    assert reasons == ("parameters are not all float32", "its risk here is 'close', above --risk exact")
+    assert reasons == ("parameters are not all float32", "the risk here is 'close', above --risk exact")
 
 
 def test_what_cannot_be_tried_is_refused_with_its_reason() -> None:

@@ -16,8 +16,9 @@ from ..bench.comparing.warnings import before_tuning
 from ..bench.stage import Stage
 from ..bench.trials import Trials
 from ..bench.whole import train_whole
-from ..bench.workers.ending import ScriptOver, too_short
+from ..bench.workers.ending import PlanRefused, ScriptOver, too_short
 from ..bench.workers.outside import outside_words
+from ..errors import Refusal
 from ..launch.chosen import OwnRanks, check_processes, own_ranks_of
 from ..lock import alone
 from ..machine import this_machine
@@ -131,6 +132,7 @@ def _train(
     wanted, label = request.wanted, request.script.label
     say(f"starting {label} once, for what it prepares before its first step")
     _prepare(trials)
+    _rehearse(trials, request.plan, label)
     order = _order(request.plan, request.seeds)
     runs: list[WholeRun] = []
     metric = Metric(wanted.name or "quality")
@@ -173,6 +175,17 @@ def _prepare(trials: Trials) -> None:
         except ScriptOver as over:
             raise too_short(over.ended, worker.child, trials.stage.argv[0], trials.folder) from None
         trials.keep_preparations(worker)
+
+
+def _rehearse(trials: Trials, plan: Plan, label: str) -> None:
+    """Where the plan is of several processes: before anything is trained to the end."""
+    try:
+        trials.rehearse(plan)
+    except PlanRefused as refused:
+        raise Refusal(
+            f"{label} does not train the same under the plan, so there is nothing to verify: {refused}. Take "
+            f"{refused.technique} out of the plan, or tune again"
+        ) from None
 
 
 def _order(plan: Plan, seeds: int) -> list[tuple[Plan, int]]:

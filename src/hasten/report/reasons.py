@@ -86,7 +86,7 @@ def why_not_words(why: WhyNot) -> str:
     if why.code == "costs time":
         return "it saves memory and costs time: where memory is short, name it by --use"
     if why.code == "risk":
-        return f"its risk here is {why.risk!r}, above --risk {why.allowed}"
+        return f"the risk here is {why.risk!r}, above --risk {why.allowed}"
     if why.code == "no time":
         what = " or ".join(map(settings_words, why.untried)) or "it"
         return f"the budget ended before {what} could be tried"
