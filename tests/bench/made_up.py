@@ -34,12 +34,13 @@ def step(
     losses: tuple[float, ...] = (1.0,),
     signature: tuple[int, int, int] = (0, 1, 1),
     shares: Mapping[str, float] | None = None,
+    elements: int | None = None,
 ) -> Step:
     """``shares``: the parts of the step's time by phase; what is left is "other"."""
     parts = dict(shares or {})
     phases = {name: seconds * parts.get(name, 0.0) for name in PHASES}
     phases["other"] += seconds * (1 - sum(parts.values()))
-    return Step(seconds, samples, evaluations, restarts, phases, losses, signature, inputs)
+    return Step(seconds, samples, evaluations, restarts, phases, losses, signature, inputs, elements)
 
 
 def machine(**changes: Any) -> Machine:

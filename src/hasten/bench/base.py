@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ..inside.techniques.catalog import CATALOG
-from ..records.plan import Plan
+from ..records.plan import Plan, Settings
 from ..records.trial import Proof, Trial
 
 
@@ -32,6 +32,15 @@ def process_part(plan: Plan) -> Plan:
 def batches_ahead(plan: Plan) -> int:
     """Batches that the plan's techniques may have ready when a stopped worker goes on."""
     return sum(CATALOG[name].ahead(settings) for name, settings in plan.techniques.items())
+
+
+def differ_in_training(a: Plan, b: Plan) -> bool:
+    """Whether a technique that changes the training itself is in one of them, or set otherwise."""
+    return _changing(a) != _changing(b)
+
+
+def _changing(plan: Plan) -> dict[str, Settings]:
+    return {name: how for name, how in plan.techniques.items() if CATALOG[name].changes_training(how)}
 
 
 def without_effect(proofs: Sequence[Proof]) -> str:

@@ -58,6 +58,7 @@ def observe(
         steps=counted,
         warmup_steps=1 + warmup_steps,
         cycle=rhythm.cycle,
+        growth=rhythm.growth.power,
         batch_size=sizes.most_common(1)[0][0] if sizes else None,
     )
     return observation, rhythm

@@ -76,6 +76,7 @@ class Step:
     inputs: int | None = (
         None  # samples that went through the modules, where no loader gave any and it is clear
     )
+    elements: int | None = None  # numbers in the tensors that a loader gave, padding included
 
 
 @dataclass(frozen=True)
@@ -140,3 +141,4 @@ class Observation:
     backends: tuple[str, ...] = ()  # of torch.compile, that other packages bring
     obstacles: tuple[str, ...] = ()  # why nothing can be switched in this training
     gpu_memory: tuple[GpuMemory, ...] = ()
+    growth: float = 0.0  # a step's time grows as this power of a batch's elements; 0: batches are alike

@@ -84,7 +84,8 @@ def step_words(observation: Observation) -> str:
     if observation.cycle > 1:
         step += f"; a block is {observation.cycle} of them, after which the pattern repeats"
     per = "sample" if observation.batch_size else "step, as it is not clear how many samples take part"
-    return f"{step}; times are compared per {per}"
+    usual = ", as of batches of the usual size" if observation.growth else ""
+    return f"{step}; times are compared per {per}{usual}"
 
 
 def parameters_words(root: Root) -> str:

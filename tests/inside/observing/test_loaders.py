@@ -15,6 +15,7 @@ from hasten.inside.observing.loaders import (
     Loaders,
     batch_bytes,
     batch_length,
+    elements_in,
     tensors_in,
 )
 from hasten.inside.observing.observer import Observer
@@ -122,6 +123,21 @@ def test_a_dataset_without_length_is_noted(training: Training) -> None:
     assert (record.samples, record.iterable, record.training) == (None, True, True)
 
 
+@pytest.mark.parametrize(
+    ("batch", "found"),
+    [
+        (torch.zeros(3, 4), 12),
+        ([torch.zeros(3, 4), torch.zeros(3)], 15),
+        ({"ids": torch.zeros(2, 5), "mask": torch.zeros(2, 5), "name": ["a", "b"]}, 20),
+        (([torch.zeros(2), torch.zeros(7)], None, 3), 9),
+        (torch.nn.utils.rnn.pack_sequence([torch.zeros(4), torch.zeros(2)]), 6 + 4),
+        ("none", 0),
+    ],
+)
+def test_the_elements_of_a_batch(batch: object, found: int) -> None:
+    assert elements_in(batch) == found
+
+
 def pad(sequences: list[torch.Tensor]) -> torch.Tensor:
     """Time first, as ``pad_sequence`` does it where nobody says otherwise."""
     return torch.nn.utils.rnn.pad_sequence(sequences)
@@ -133,7 +149,7 @@ def test_a_batch_has_as_many_samples_as_were_asked_for(workers: int) -> None:
     seams = Seams()
     samples: list[int] = []
     observer = Observer(lambda step: None)
-    observer.data_waited = lambda seconds, count: samples.append(count)  # type: ignore[method-assign, assignment]
+    observer.data_waited = lambda seconds, count, elements=0: samples.append(count)  # type: ignore[assignment, method-assign]
     Hooks(Training(torch, seams, 2**32), observer, lambda: None).install()
     data = [torch.zeros(7 + index) for index in range(10)]
     loader: DataLoader[Any] = DataLoader(

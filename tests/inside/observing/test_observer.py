@@ -30,9 +30,9 @@ class Script:
         self.clock = clock
         self.observer = Observer(on_step)
 
-    def data(self, seconds: float, samples: int = 8) -> None:
+    def data(self, seconds: float, samples: int = 8, elements: int = 0) -> None:
         self.clock.passes(seconds)
-        self.observer.data_waited(seconds, samples)
+        self.observer.data_waited(seconds, samples, elements)
 
     def forward(self, seconds: float, training: bool = True) -> None:
         began = self.observer.forward_begins()
@@ -244,3 +244,13 @@ REMAINDER: Signature = (0, 2, 2)
 )  # fmt: skip
 def test_the_cycle_is_the_shortest_period(signatures: list[Signature], cycle: int) -> None:
     assert cycle_length(signatures) == cycle
+
+
+def test_elements_are_those_of_the_batches_that_were_trained_on(script: Script, steps: list[RawStep]) -> None:
+    for elements, training in ((80, True), (500, False), (160, True)):
+        script.data(1, elements=elements)
+        script.forward(2, training)
+        if training:
+            script.backward(4)
+            script.update(8)
+    assert [one.elements for one in steps] == [80, 160]

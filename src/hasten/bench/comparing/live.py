@@ -65,7 +65,7 @@ class LiveBench:
         """``b`` against ``a``; they may differ in live techniques only."""
         clock = self._trials.limit.clock
         began = clock()
-        comparison = _Comparison(self._rhythm.steps_in_all)
+        comparison = _Comparison(self._rhythm.between(a, b))
         failure, cut_short = None, False
         gathered = empty = 0
         try:
@@ -166,7 +166,7 @@ class LiveBench:
             comparison.proofs = proofs
         if disturbed:
             raise _Disturbed
-        block = measure(steps, self._rhythm)
+        block = measure(steps, comparison.timed)
         if block is not None and is_b:
             comparison.give_up(block.step_seconds)
         elif block is not None:
@@ -182,8 +182,10 @@ class LiveBench:
 class _Comparison:
     """What has been gathered for one trial."""
 
-    def __init__(self, script_steps: int | None = None) -> None:
-        self.script_steps = script_steps  # where they are known
+    def __init__(self, timed: Rhythm) -> None:
+        """``timed``: by which its blocks are."""
+        self.timed = timed
+        self.script_steps = timed.steps_in_all  # where they are known
         self.log_ratios: list[float] = []
         self.blocks_a: list[Block] = []
         self.blocks_b: list[Block] = []

@@ -60,6 +60,7 @@ class PairsBench:
         self._quiet = quiet or Quiet()
         self._late = 0  # steps until both plans are in force
         self._take(rhythm)
+        self._timed = rhythm  # by which blocks are timed in the latest comparison
         self._took: deque[float] = deque(maxlen=_LATEST_PAIRS)  # seconds
         self.sample_seconds_b: tuple[float, ...] = ()  # of each process of b in the last comparison
 
@@ -87,6 +88,7 @@ class PairsBench:
         began = clock()
         self._late = max(starts_after(a), starts_after(b))
         self._take(self._rhythm)
+        self._timed = self._rhythm.between(a, b)
         done: list[_Pair] = []
         failure, cut_short = None, False
         try:
@@ -234,7 +236,7 @@ class PairsBench:
         why_not = spoilt(steps, self._rhythm)
         if why_not:
             raise MeasureFailed(why_not)
-        return measure(steps, self._rhythm)
+        return measure(steps, self._timed)
 
 
 class MeasureFailed(Exception):

@@ -13,6 +13,9 @@ from statistics import fmean, median
 from ...inside.observing.observer import cycle_length
 from ...records.observation import Step
 from ...records.phases import usual_cycles
+from ...records.plan import Plan
+from ..base import differ_in_training
+from .unequal import NO_GROWTH, Growth, growth_of
 
 LOADED, GONE_THROUGH, STEPS = "samples from loaders", "samples through modules", "steps"
 """Per what times are compared."""
@@ -36,6 +39,7 @@ class Rhythm:
     losses: bool = True  # whether the baseline's steps have any
     steps_in_all: int | None = None  # known where the script has come to its end
     unit: str = LOADED  # per what times are compared: the same in all blocks of all plans
+    growth: Growth = NO_GROWTH  # of the time with the size of batches
 
     def warmup_steps(self, wanted: int) -> int:
         """``wanted``, or fewer where the script has no steps to spare."""
@@ -60,6 +64,12 @@ class Rhythm:
         """How many the step counts for; 0 where that is not known, or steps are compared."""
         return {LOADED: step.samples, GONE_THROUGH: step.inputs}.get(self.unit) or 0
 
+    def between(self, a: Plan, b: Plan) -> Rhythm:
+        """For comparing the two: where they differ in what changes the training itself, the size of its
+        batches, say, what that costs is not taken out.
+        """
+        return replace(self, growth=NO_GROWTH) if differ_in_training(a, b) else self
+
     def regular(self, step: Step) -> bool:
         """No evaluation and no new epoch more than usual fell into the step."""
         return step.evaluations <= self.evaluations and step.restarts <= self.restarts
@@ -69,7 +79,7 @@ class Rhythm:
 class Block:
     """Consecutive steps under one plan. Times are of the median regular cycle."""
 
-    sample_seconds: float  # a step's where steps are compared
+    sample_seconds: float  # a step's where steps are compared; as of batches of the usual size
     step_seconds: float
 
 
@@ -80,7 +90,9 @@ def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:
     cycle = cycle_length([step.signature for step in steps])
     seconds = cycle * median(step.seconds for step in steps)
     losses = any(step.losses for step in steps)
-    return Rhythm(evaluations, restarts, cycle, seconds, losses, steps_in_all, _unit_of(steps, cycle))
+    unit = _unit_of(steps, cycle)
+    growth = growth_of(usual_cycles(steps, cycle)) if unit == LOADED else NO_GROWTH
+    return Rhythm(evaluations, restarts, cycle, seconds, losses, steps_in_all, unit, growth)
 
 
 def _unit_of(steps: Sequence[Step], cycle: int) -> str:
@@ -120,7 +132,11 @@ def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | 
         per_unit = [sum(s.seconds for s in c) / len(c) for c in whole]
     else:
         counted = [(c, samples) for c in whole if (samples := sum(map(rhythm.samples, c)))]
-        per_unit = [sum(s.seconds for s in c) / samples for c, samples in counted]
+        per_unit = [
+            sum(s.seconds for s in c) / samples / times
+            for c, samples in counted
+            if (times := rhythm.growth.times(c)) is not None
+        ]
     if not per_unit:
         return None
     sample_seconds = median(per_unit)

@@ -16,7 +16,7 @@ from ..training import Training
 from .backward_call import OF_AUTOGRAD, OF_GRAD, OF_TENSOR, read_call
 from .bypassed import Bypassed
 from .gpu_phases import Marks
-from .loaders import Loaders
+from .loaders import Loaders, elements_in
 from .observer import Observer, clock
 from .obstacles import obstacle_at, wraps_for_ranks
 from .pace import Pace
@@ -264,7 +264,7 @@ class Hooks:
                     return batch
                 try:
                     waited = clock() - began
-                    observer.data_waited(waited, loaders.batch_came(iterator, batch))
+                    observer.data_waited(waited, loaders.batch_came(iterator, batch), elements_in(batch))
                     for notice in self.on_batch:
                         notice(batch, iterator)
                 except Exception as error:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..internals.loaders import LoaderIterator
 
+_FIRST_VALUES = 64  # of a list, whose elements are counted in every step
 _LOOK_SECONDS = 2.0  # for each dataset
 _MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
 
@@ -151,6 +152,17 @@ def _first_length(value: Any) -> int | None:
         if length is not None:
             return length
     return None
+
+
+def elements_in(batch: object) -> int:
+    """Numbers in the tensors of a batch, in nested lists, tuples and dicts; of the first values of each."""
+    if hasattr(batch, "element_size"):
+        return int(batch.numel())  # type: ignore[attr-defined]
+    if isinstance(batch, Mapping):
+        batch = list(batch.values())
+    if isinstance(batch, (list, tuple)):
+        return sum(map(elements_in, batch[:_FIRST_VALUES]))
+    return 0
 
 
 def batch_bytes(batch: object) -> int:

@@ -25,6 +25,7 @@ class RawStep:
     optimizer: int = 0  # which optimizer ended it: its index; -1 where there is none
     seconds: float = 0.0
     samples: int = 0  # that a loader gave
+    elements: int = 0  # numbers in the tensors that a loader gave
     inputs: int = 0  # that went through the modules, where no loader gave any; 0 where that is not clear
     data: float = 0.0
     forward: float = 0.0
@@ -66,7 +67,7 @@ class Observer:
         self._forward_ended: float | None = None
         self._update_began = 0.0
         self._watched_before_update = 0.0
-        self._pending_samples = 0
+        self._pending_samples = self._pending_elements = 0
         self.passes = Passes()
         self.counts_inputs = True  # no loader told of this step's samples: what goes into a module must
         self.in_forward = False
@@ -91,11 +92,12 @@ class Observer:
         step = self._step
         if not training:
             step.evaluations += 1
-            self._pending_samples = 0
+            self._pending_samples = self._pending_elements = 0
             self.counts_inputs = not step.samples
             return
         step.samples += self._pending_samples
-        self._pending_samples = 0
+        step.elements += self._pending_elements
+        self._pending_samples = self._pending_elements = 0
         step.forwards += 1
         step.forward += now - began
         self._forward_ended = now
@@ -110,7 +112,8 @@ class Observer:
         self.in_backward = True
         if self._pending_samples and not self._step.forwards:  # e.g. what is trained is no module
             self._step.samples += self._pending_samples
-            self._pending_samples = 0
+            self._step.elements += self._pending_elements
+            self._pending_samples = self._pending_elements = 0
         if self.marks is not None:
             self.marks("+backward")
         now = clock()
@@ -136,9 +139,11 @@ class Observer:
             kept[-count:] = values[:count]
 
     # ---- data
-    def data_waited(self, seconds: float, samples: int) -> None:
+    def data_waited(self, seconds: float, samples: int, elements: int = 0) -> None:
+        """``elements``: numbers in the tensors of the batch that was waited for."""
         self.counts_inputs = False
         self._pending_samples += samples
+        self._pending_elements += elements
         self._step.data += seconds
         if self._forward_ended is not None:  # the next batch is fetched before the loss: not the loss's time
             self._forward_ended += seconds

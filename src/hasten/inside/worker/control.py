@@ -113,6 +113,7 @@ def _step_records(steps: Sequence[RawStep]) -> tuple[Step, ...]:
             losses=tuple(map(float, step.losses)),
             signature=(step.optimizer, step.forwards, step.backwards),
             inputs=step.inputs or None,
+            elements=step.elements or None,
         )
         for step in steps
     )

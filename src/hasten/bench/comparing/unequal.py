@@ -1,0 +1,76 @@
+"""Batches of unequal size, such as padded sequences: how the time of a step grows with what is in its batch.
+
+Two blocks of such a script train on other batches, and differ by more than most techniques gain. So times are
+told as of batches of the usual size. The same is done to both plans, by what the plain steps showed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import median
+
+from ...records.observation import Step
+
+_LEAST_POINTS = 8
+_LEAST_SPREAD = 0.02  # of log elements a sample, median absolute deviation: below, batches count as equal
+_EXPLAINED = 0.7  # times the spread of the times, at most, is left where size explains them
+_MOST_POWER = 2.0  # attention over a sequence; nothing usual grows faster
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Seconds a sample grow as (elements a sample / ``usual``) ** ``power``; 0 where they do not."""
+
+    power: float = 0.0
+    usual: float = 1.0
+
+    def times(self, steps: Sequence[Step]) -> float | None:
+        """How many times as long these steps take as on batches of the usual size, per sample; None where it
+        is not known.
+        """
+        if not self.power:
+            return 1.0
+        size = _size(steps)
+        return (size / self.usual) ** self.power if size is not None else None
+
+
+NO_GROWTH = Growth()
+
+
+def growth_of(cycles: Sequence[Sequence[Step]]) -> Growth:
+    """The median of the slopes between all pairs of cycles (Theil and Sen), of logarithms. No growth where
+    batches are alike, or their size does not explain the times.
+    """
+    points = [
+        (math.log(size), math.log(sum(step.seconds for step in cycle) / _samples(cycle)))
+        for cycle in cycles
+        if (size := _size(cycle)) is not None
+    ]
+    if len(points) < _LEAST_POINTS or _spread([x for x, _ in points]) < _LEAST_SPREAD:
+        return NO_GROWTH
+    power = median((d - b) / (c - a) for (a, b), (c, d) in combinations(points, 2) if a != c)
+    power = min(_MOST_POWER, max(0.0, power))
+    left = _spread([y - power * x for x, y in points])
+    if left > _EXPLAINED * _spread([y for _, y in points]):
+        return NO_GROWTH
+    return Growth(power, math.exp(median(x for x, _ in points)))
+
+
+def _size(steps: Sequence[Step]) -> float | None:
+    """Elements a sample."""
+    if not all(step.elements for step in steps if step.samples) or not _samples(steps):
+        return None
+    return sum(step.elements or 0 for step in steps) / _samples(steps)
+
+
+def _samples(steps: Sequence[Step]) -> int:
+    return sum(step.samples or 0 for step in steps)
+
+
+def _spread(values: Sequence[float]) -> float:
+    """Median absolute deviation."""
+    middle = median(values)
+    return median(abs(value - middle) for value in values)
