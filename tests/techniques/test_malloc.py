@@ -79,6 +79,37 @@ def test_one_variable_of_the_two_is_not_enough(name: str) -> None:
     assert not proven({name: Malloc.environment({}, machine())[name]}, [8, 20, 31, 31])
 
 
+FRAGMENTED = """
+import ctypes
+from hasten.inside.techniques.malloc import Malloc
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+blocks = [libc.malloc(4 * 2**20) for _ in range(100)]
+for block in blocks[::2]:
+    libc.free(block)
+def heap_bytes():
+    return sum(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize")) * 1024
+before, asked = heap_bytes(), Malloc()
+print([asked.proof(None).effective for _ in range(12)], heap_bytes() - before)
+"""
+
+
+@on_glibc
+def test_asking_again_and_again_does_not_make_the_heap_grow() -> None:
+    """Its free blocks are too small for those of the proof, as after batches of many sizes."""
+    done = subprocess.run(
+        [sys.executable, "-c", FRAGMENTED],
+        env={**os.environ, **Malloc.environment({}, machine())},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+    )
+    proofs, grown = done.stdout.rsplit(" ", 1)
+    assert proofs == str([True] * 12)
+    assert int(grown) < 300 * 2**20
+
+
 @pytest.mark.parametrize("settings", [{}, {"kind": "glibc"}, {"kind": "jemalloc"}, {"kind": "mimalloc"}])
 def test_settings_that_can_be_carried_out(settings: dict[str, str]) -> None:
     Malloc.check(settings)

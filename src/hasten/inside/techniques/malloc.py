@@ -28,6 +28,8 @@ _MMAP_THRESHOLD_BYTES = 32 * 2**20  # the largest that glibc accepts on 64-bit s
 _TRIM_THRESHOLD_BYTES = 16 * 2**30
 _MALLOC_INFO = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 _OWN_TRIM_THRESHOLD_BYTES = 64 * 2**20  # the largest that glibc chooses by itself
+_BLOCK_BYTES = 8 * 2**20  # of the proof
+_BLOCKS_AT_ONCE = 9  # together more than the trim threshold of its own
 _DECAY_MS = 60_000  # longer than a step takes
 _RESERVED_BYTES = 16 * 2**30
 
@@ -136,10 +138,11 @@ class Malloc(Technique):
         return Proof(self.name, effective, f"malloc is answered by {file}, {self._kind} was asked for")
 
     def _proof_of_thresholds(self) -> Proof:
-        """Ask the allocator itself: do blocks of 8 MiB come from the heap, and does the heap keep them when
-        they are freed, also more of them than it would keep by itself?
+        """Ask the allocator itself: do blocks of 8 MiB come from the heap, and does its top keep them when
+        they are freed, more of them than it would keep by itself?
+
+        Where the top has kept so much already, one block is enough; else the heap grows, once.
         """
-        block_bytes = 8 * 2**20
         libc = ctypes.CDLL(None)
         libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
         libc.free.argtypes = [ctypes.c_void_p]
@@ -148,14 +151,17 @@ class Malloc(Technique):
         except AttributeError:
             return Proof(self.name, False, "this C library has no mallinfo2 to ask (glibc before 2.33)")
         before = libc.mallinfo2()
-        needed = before.fordblks + 2 * _OWN_TRIM_THRESHOLD_BYTES  # so much that the heap must grow for it
-        blocks = [libc.malloc(block_bytes) for _ in range(needed // block_bytes)]
+        blocks = [libc.malloc(_BLOCK_BYTES)]
+        if before.keepcost <= _OWN_TRIM_THRESHOLD_BYTES:
+            most = (before.fordblks + 2 * _OWN_TRIM_THRESHOLD_BYTES) // _BLOCK_BYTES  # if all lies apart
+            while len(blocks) < most and libc.mallinfo2().arena <= before.arena + _OWN_TRIM_THRESHOLD_BYTES:
+                blocks += [libc.malloc(_BLOCK_BYTES) for _ in range(_BLOCKS_AT_ONCE)]
         mapped = libc.mallinfo2().hblks - before.hblks
         for block in reversed(blocks):
             libc.free(block)
-        kept = libc.mallinfo2().fordblks
-        effective = mapped == 0 and kept > before.fordblks + _OWN_TRIM_THRESHOLD_BYTES
-        evidence = f"of {len(blocks)} blocks {mapped} were mapped; free bytes kept in the heap: {kept}"
+        kept = libc.mallinfo2().keepcost
+        effective = mapped == 0 and kept > _OWN_TRIM_THRESHOLD_BYTES
+        evidence = f"of {len(blocks)} blocks {mapped} were mapped; free bytes kept at the heap's top: {kept}"
         return Proof(self.name, effective, evidence)
 
     @classmethod
