@@ -96,3 +96,15 @@ def test_no_worker_outlives_the_bench() -> None:
     with bench_over(trials) as bench:
         bench.compare(BASELINE, LIVE, 0.0)
     assert all(worker.stopped for worker in trials.workers)
+
+
+def test_what_is_slow_to_set_up_is_foreseen_to_be_until_it_is_known() -> None:
+    """Else it is begun where it cannot come to its end, and takes the time that a claim needs."""
+    compiled = Plan({"compile": {"mode": "default"}})
+    both = compiled.adding("bf16", {})
+    with bench_over(PaperTrials()) as bench:
+        usual, more = bench.foreseen(BASELINE, LIVE), bench.foreseen(BASELINE, compiled)
+        assert more >= usual + 20
+        assert bench.foreseen(compiled, both) < more  # it is set up already
+        bench.compare(BASELINE, compiled, 1.0)
+        assert bench.foreseen(BASELINE, compiled) < more

@@ -4,6 +4,7 @@ not.
 
 from __future__ import annotations
 
+from ..inside.techniques.catalog import CATALOG
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Trial
 from .base import process_part
@@ -19,6 +20,9 @@ from .workers.starting import START_OVERLAP
 
 SEARCH_PAIRS = 5
 LEAST_PAIRS = 3
+_SLOW_SETUP_SECONDS = (
+    25.0  # compiling: seen, 16 to 40 s for small models on two cores, and minutes for large ones
+)
 
 
 class ScriptBench:
@@ -67,13 +71,19 @@ class ScriptBench:
 
     def foreseen(self, a: Plan, b: Plan) -> float:
         """The seconds that a comparison of the two takes at least, as far as is known."""
-        rehearsal = self._trials.foreseen_rehearsal(b, self._start_seconds)
+        first = self._trials.foreseen_rehearsal(b, self._start_seconds) + self._unknown_setup(a, b)
         setup = max(self.setup(a), self.setup(b))
         if process_part(a) != process_part(b):
-            return rehearsal + LEAST_PAIRS * (self._pair_seconds + setup)
+            return first + LEAST_PAIRS * (self._pair_seconds + setup)
         if self.live.has_worker_for(a):
-            return rehearsal + self.live.least_steps(a) * self._step_seconds
-        return rehearsal + self._start_seconds + setup + self.live.least_steps(a) * self._step_seconds
+            return first + self.live.least_steps(a) * self._step_seconds
+        return first + self._start_seconds + setup + self.live.least_steps(a) * self._step_seconds
+
+    def _unknown_setup(self, a: Plan, b: Plan) -> float:
+        """Seconds for what is known to be slow to set up, and was not set up yet."""
+        new = set(b.techniques) - set(a.techniques)
+        slow = [name for name in new if CATALOG[name].slow_to_set_up and b.only({name}) not in self._setups]
+        return _SLOW_SETUP_SECONDS * len(slow)
 
     def setup(self, plan: Plan) -> float:
         """Seconds until a worker has all of ``plan`` in force, beside its start, as far as is known."""
