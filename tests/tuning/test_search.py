@@ -262,7 +262,7 @@ def test_a_comparison_that_cannot_tell_changes_nothing(beside_b: float) -> None:
     both = frozenset({"a", "b"})
     search = search_over(NoisyAtTheEnd({"a": 0.9, "b": 0.5}, together={both: 0.5 * beside_b}))
     assert search.run([candidate("a"), candidate("b")]) == plan_of("a", "b")
-    assert reason_words(search.tried[-1].reason).startswith("no gain found (cannot tell under ")
+    assert reason_words(search.tried[-1].reason).startswith("no gain found (too noisy to tell)")
     assert reason_words(search.tried[-1].reason).endswith("that changes nothing, kept")
 
 
