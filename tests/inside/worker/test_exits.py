@@ -56,7 +56,7 @@ for code in CODES:
     if not child:
         os.close(2)
         sys.exit(eval(code))
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)  # else forks print it, too
 """
     text = source.replace("CODES", repr(list(CODES)))
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
