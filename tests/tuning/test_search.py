@@ -220,8 +220,8 @@ def test_what_needs_fresh_processes_gets_four_times_the_time() -> None:
             asked.append(seconds)
             return super().compare(a, b, seconds)
 
-    dear = Candidate(type("dear", (technique("dear"),), {"scope": "process"}), [{}])
-    search_over(Noting({}), Deadline(100.0, clock=lambda: 0.0)).run([dear, candidate("live")])
+    expensive = Candidate(type("expensive", (technique("expensive"),), {"scope": "process"}), [{}])
+    search_over(Noting({}), Deadline(100.0, clock=lambda: 0.0)).run([expensive, candidate("live")])
     assert asked == pytest.approx([100 * 4 / 5, 100.0])
 
 
