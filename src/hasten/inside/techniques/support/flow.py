@@ -105,8 +105,9 @@ class Watched:
         """The places of outputs that something in Python still refers to, besides us."""
         places = {id(tensor): place for place, tensor in enumerate(self._held)}
         found: set[int] = set()
-        for referrer in gc.get_referrers(*self._held) if self._held else ():
-            if referrer is not self._held:
+        held = tuple(self._held)  # from Python 3.13 on, the call's own arguments are told, too
+        for referrer in gc.get_referrers(*held) if held else ():
+            if referrer is not self._held and referrer is not held:
                 found |= {places[id(part)] for part in gc.get_referents(referrer) if id(part) in places}
         return found
 
