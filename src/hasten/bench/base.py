@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ..inside.techniques.catalog import CATALOG
-from ..records.plan import Plan, Settings
+from ..inside.techniques.catalog import CATALOG, changing
+from ..records.plan import Plan
 from ..records.trial import Proof, Trial
 
 
@@ -34,13 +34,19 @@ def batches_ahead(plan: Plan) -> int:
     return sum(CATALOG[name].ahead(settings) for name, settings in plan.techniques.items())
 
 
-def differ_in_training(a: Plan, b: Plan) -> bool:
-    """Whether a technique that changes the training itself is in one of them, or set otherwise."""
-    return _changing(a) != _changing(b)
+def batches_differ(a: Plan, b: Plan) -> bool:
+    """Whether a process sees other batches under the one than under the other: the training is another one,
+    or more processes share each batch.
+    """
+    return _deciding_batches(a) != _deciding_batches(b)
 
 
-def _changing(plan: Plan) -> dict[str, Settings]:
-    return {name: how for name, how in plan.techniques.items() if CATALOG[name].changes_training(how)}
+def _deciding_batches(plan: Plan) -> Plan:
+    return plan.only({*changing(plan).techniques, *_launched(plan)})
+
+
+def _launched(plan: Plan) -> set[str]:
+    return {name for name in plan.techniques if CATALOG[name].scope == "launch"}
 
 
 def without_effect(proofs: Sequence[Proof]) -> str:

@@ -128,10 +128,10 @@ def _about_quality(
     plan: Plan, arguments: SimpleNamespace, script: Script, distribution: Distribution
 ) -> list[str]:
     """What to say where the plan changes the training itself, with the command that judges it."""
-    from ..inside.techniques.catalog import CATALOG
+    from ..inside.techniques.catalog import changing
 
-    changing = [name for name, how in plan.techniques.items() if CATALOG[name].changes_training(how)]
-    if not changing:
+    changed = changing(plan).techniques
+    if not changed:
         return []
     options = ["--plan", arguments.plan] if arguments.plan else []
     options += [word for text in arguments.use for word in ("--use", text)]
@@ -141,6 +141,6 @@ def _about_quality(
         options += ["--backend", arguments.backend] if arguments.backend else []
     words = [*map(shlex.quote, options), script.label, *map(shlex.quote, script.arguments)]
     return [
-        f"{', '.join(changing)} changes the training itself. Whether the model is as good is seen by: "
+        f"{', '.join(changed)} changes the training itself. Whether the model is as good is seen by: "
         f"hasten verify {' '.join(words)}"
     ]

@@ -90,8 +90,12 @@ def test_a_gain_stays_what_it_is() -> None:
     assert plain.sample_seconds / faster.sample_seconds == pytest.approx(1.25, abs=0.03)
 
 
-def test_only_plans_that_train_the_same_are_compared_so() -> None:
+def test_only_plans_whose_processes_see_the_same_batches_are_compared_so() -> None:
+    """A rank counts all samples of a batch, and the numbers of its own slice."""
     rhythm = rhythm_of(training(1.0, some_lengths(30)))
+    ranks = Plan({"processes": {"count": 2}, "bf16": {}})
+    assert rhythm.between(BASELINE, ranks).growth == NO_GROWTH
+    assert rhythm.between(ranks, ranks.without("bf16")) == rhythm
     larger = Plan({"batch_size": {"by": 2}, "bf16": {}})
     assert rhythm.between(BASELINE, Plan({"bf16": {}})) == rhythm
     assert rhythm.between(larger, larger.without("bf16")) == rhythm

@@ -14,7 +14,7 @@ from ...inside.observing.observer import cycle_length
 from ...records.observation import Step
 from ...records.phases import usual_cycles
 from ...records.plan import Plan
-from ..base import differ_in_training
+from ..base import batches_differ
 from .unequal import NO_GROWTH, Growth, growth_of
 
 LOADED, GONE_THROUGH, STEPS = "samples from loaders", "samples through modules", "steps"
@@ -65,10 +65,10 @@ class Rhythm:
         return {LOADED: step.samples, GONE_THROUGH: step.inputs}.get(self.unit) or 0
 
     def between(self, a: Plan, b: Plan) -> Rhythm:
-        """For comparing the two: where they differ in what changes the training itself, the size of its
-        batches, say, what that costs is not taken out.
+        """For comparing the two: where they differ in what a process sees of a batch, what its size costs is
+        not taken out.
         """
-        return replace(self, growth=NO_GROWTH) if differ_in_training(a, b) else self
+        return replace(self, growth=NO_GROWTH) if batches_differ(a, b) else self
 
     def regular(self, step: Step) -> bool:
         """No evaluation and no new epoch more than usual fell into the step."""

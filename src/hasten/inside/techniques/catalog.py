@@ -71,6 +71,11 @@ _ALL: tuple[type[Technique], ...] = (
 CATALOG: dict[str, type[Technique]] = {technique.name: technique for technique in _ALL}
 
 
+def changing(plan: Plan) -> Plan:
+    """What of a plan changes the training itself."""
+    return plan.only({name for name, how in plan.techniques.items() if CATALOG[name].changes_training(how)})
+
+
 def starts_after(plan: Plan) -> int:
     """Steps until all of the plan is in force."""
     return max(
