@@ -15,8 +15,9 @@ from hasten.bench.trials import Trials
 from hasten.bench.workers.ending import PlanRefused
 from hasten.errors import Refusal, ScriptError, UsageError
 from hasten.quality import verify as verify_module
+from hasten.quality.judging import judge
 from hasten.quality.metric import Wanted
-from hasten.quality.verify import VerifyRequest, judge, verify
+from hasten.quality.verify import VerifyRequest, verify
 from hasten.records.codec import to_json
 from hasten.records.plan import Plan
 from hasten.records.quality import Metric, Point, QualityVerdict, Tolerance, WholeRun

@@ -16,7 +16,7 @@ from hasten.bench.guard.departures import departure, gradient_departures
 from hasten.bench.guard.guard import closer_look, each_alone, guard
 from hasten.bench.guard.judging import verdict_on
 from hasten.bench.trials import Trials
-from hasten.bench.workers.process import wait_all_started
+from hasten.bench.workers.starting import wait_all_started
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local
 from hasten.records.comparison import LossCurve

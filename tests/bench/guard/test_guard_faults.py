@@ -15,7 +15,7 @@ import pytest
 from hasten.bench.guard.checked_steps import Watched, watch
 from hasten.bench.guard.judging import verdict_on
 from hasten.bench.guard.single_steps import ROUNDING
-from hasten.bench.workers.process import wait_all_started
+from hasten.bench.workers.starting import wait_all_started
 from hasten.inside.job import Perturbation
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local

@@ -14,7 +14,7 @@ from hasten.bench.guard.judging import judge
 from hasten.bench.guard.single_steps import ROUNDING
 from hasten.bench.stage import Stage
 from hasten.bench.trials import Trials
-from hasten.bench.workers.process import wait_all_started
+from hasten.bench.workers.starting import wait_all_started
 from hasten.inside.job import Perturbation
 from hasten.machine import this_machine
 from hasten.records.plan import BASELINE, Plan

@@ -21,7 +21,7 @@ from ...records.trial import Proof, Trial
 from ..base import process_part, without_effect
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
-from ..workers.process import START_SECONDS
+from ..workers.starting import START_SECONDS
 from ..workers.worker import Worker
 from .decisions import is_clear, known_well
 from .quiet import Quiet

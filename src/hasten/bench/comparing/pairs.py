@@ -21,8 +21,7 @@ from ...records.trial import Proof, Trial
 from ..base import batches_ahead, without_effect
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
-from ..workers.process import wait_all_started
-from ..workers.starting import START_OVERLAP
+from ..workers.starting import START_OVERLAP, wait_all_started
 from ..workers.worker import Worker
 from .live import HOPELESS
 from .quiet import Quiet

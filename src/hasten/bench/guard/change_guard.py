@@ -19,7 +19,7 @@ from ...records.trace import Trace
 from ...records.verdict import Difference, GuardVerdict, Invariants
 from ..trials import Trials
 from ..workers.ending import PlanRefused, ScriptOver
-from ..workers.process import wait_all_started
+from ..workers.starting import wait_all_started
 from ..workers.worker import Worker
 from .judging import LEAST_STEPS
 from .unchecked import not_checked

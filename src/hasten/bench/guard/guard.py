@@ -20,7 +20,7 @@ from ...records.plan import BASELINE, Plan
 from ...records.verdict import GuardVerdict
 from ..trials import Trials
 from ..workers.ending import PlanRefused, ScriptOver
-from ..workers.process import wait_all_started
+from ..workers.starting import wait_all_started
 from ..workers.worker import Worker
 from .checked_steps import Check, Watched, watch
 from .departures import gradient_departures

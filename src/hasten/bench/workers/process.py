@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -27,10 +26,9 @@ from .ending import WATCHING_FAILED, Killed, PlanRefused, ScriptEnded, ScriptOve
 from .limit import Limit
 from .listening import Tee
 from .output import Output, keep_ends
-from .starting import start_process
-from .worker import Heard, Worker
+from .starting import START_SECONDS, start_process
+from .worker import Heard
 
-START_SECONDS = 600.0  # a script may prepare for long before its first step
 CHILD_SECONDS = 90.0  # without a step, once the script has started processes that may be training instead
 SILENCE_SECONDS = 120.0  # a step may be slow, but not without end
 _LAST_WORDS_SECONDS = 5.0
@@ -293,10 +291,3 @@ class WorkerProcess:
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
-
-
-def wait_all_started(workers: Sequence[Worker]) -> None:
-    """Several workers may prepare at the same time: only their steps are timed."""
-    deadline = time.monotonic() + START_SECONDS
-    for worker in workers:
-        worker.wait_started(max(1.0, deadline - time.monotonic()))

@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import IO
 
 from .output import Output, open_output
+from .worker import Worker
 
+START_SECONDS = 600.0  # a script may prepare for long before its first step
 START_OVERLAP = 1.6  # what two workers take that start side by side, in units of one's start
 
 
@@ -65,3 +68,10 @@ def signals_held() -> Iterator[None]:
             signal.signal(number, handler)
         for late in came:
             signal.raise_signal(late)
+
+
+def wait_all_started(workers: Sequence[Worker]) -> None:
+    """Several workers may prepare at the same time: only their steps are timed."""
+    deadline = time.monotonic() + START_SECONDS
+    for worker in workers:
+        worker.wait_started(max(1.0, deadline - time.monotonic()))

@@ -21,7 +21,8 @@ from ...records.ranks import Findings
 from ...records.trace import StepTrace, Trace
 from ...records.trial import Proof
 from .ending import Killed, PlanRefused, ScriptEnded, ScriptOver
-from .process import START_SECONDS, WorkerProcess
+from .process import WorkerProcess
+from .starting import START_SECONDS
 from .worker import Heard
 
 Answer = TypeVar("Answer")
