@@ -123,14 +123,17 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 def summary(rows: list[dict[str, Any]], usual: float = BUDGET) -> str:
     """``usual``: the budget that is tried first, in seconds."""
-    answered = [row for row in rows if row["outcome"] in ("gain", "no-gain")]
+    ended = [row for row in rows if row["outcome"] in ("gain", "no-gain")]
+    answered = [row for row in ended if any(trial["log_ratios"] for trial in row["trials"])]
     claims = sum(row["outcome"] == "gain" for row in answered)
     confirmed = sum(any(trial["purpose"] == "confirm" for trial in row["trials"]) for row in answered)
     loaded = sum(row["loaded"] for row in answered)
     text = (
         f"{claims} gains claimed in {len(answered)} tunes, {loaded} of them under load; "
-        f"{confirmed} came as far as a confirmation; {len(rows) - len(answered)} more were refused or failed"
+        f"{confirmed} came as far as a confirmation; {len(rows) - len(ended)} more were refused or failed"
     )
+    if len(ended) > len(answered):
+        text += f"; {len(ended) - len(answered)} compared nothing, and do not count"
     longer = [row["budget"] for row in answered if row["budget"] > usual]
     if longer:
         text += (

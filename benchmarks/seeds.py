@@ -40,6 +40,9 @@ def main() -> None:
         print(f"seed {seed}: {words(row)}")
     summary = {f"seed {seed}": row["speedup"] for seed, row in enumerate(rows) if row["speedup"]}
     write_result(f"{arguments.example}-seeds", {"summary": summary, "rows": rows})
+    lost = [seed for seed, row in enumerate(rows) if row["outcome"] != "gain"]
+    if lost:
+        raise SystemExit(f"no gain that holds accuracy from seeds {', '.join(map(str, lost))}")
 
 
 def tuned(example: str, seed: int, budget: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def row(outcome: str, loaded: bool = False, purposes: tuple[str, ...] = ("search
         "reason": "-",
         "seconds": 20.0,
         "budget": 20.0,
-        "trials": [{"purpose": purpose} for purpose in purposes],
+        "trials": [{"purpose": purpose, "log_ratios": [0.01]} for purpose in purposes],
     }
 
 
@@ -41,6 +41,13 @@ def test_the_summary_counts() -> None:
     )
 
 
+def test_a_tune_that_compared_nothing_is_no_evidence() -> None:
+    failed = {**row("no-gain"), "trials": [{"purpose": "search", "log_ratios": []}]}
+    said = summary([row("no-gain"), failed, row("no-gain", purposes=())])
+    assert said.startswith("0 gains claimed in 1 tunes")
+    assert "; 2 compared nothing, and do not count" in said
+
+
 def test_a_file_is_filled_up_to_the_number_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "rows.jsonl"
     asked: list[int] = []
@@ -54,7 +61,7 @@ def test_a_file_is_filled_up_to_the_number_asked_for(tmp_path: Path, monkeypatch
         monkeypatch.setattr("sys.argv", ["false_wins", "--tunes", tunes, "--file", str(path)])
         false_wins.main()
     assert asked == [0, 1, 2]
-    assert rows_of(path) == [row("no-gain") | {"trials": [{"purpose": "search"}]}] * 3
+    assert rows_of(path) == [row("no-gain")] * 3
 
 
 def test_a_budget_that_is_refused_is_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
