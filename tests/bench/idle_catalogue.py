@@ -16,51 +16,52 @@ import hasten
 from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.inside.training import Training
+from hasten.records.machine import Machine
+from hasten.records.plan import Settings
 from hasten.records.trial import Proof
-
-ON_PAPER = (
-    *(
-        "name",
-        "summary",
-        "layer",
-        "risk",
-        "scope",
-        "conflicts",
-        "precision",
-        "devices",
-        "for_speed",
-        "steadies",
-    ),
-    *(
-        "slow_to_set_up",
-        "jointly",
-        "risk_for",
-        "changes_training",
-        "refuse_machine",
-        "refuse",
-        "options",
-        "check",
-    ),
-    *("excludes", "refuse_settings"),
-)
-"""What the search asks a technique; ``scope`` apart, nothing that is done to a training."""
 
 
 class _Nothing(Technique):
+    """All that is done to a training, undone; what the search asks is left to the real one."""
+
+    @classmethod
+    def environment(cls, settings: Settings, machine: Machine) -> dict[str, str]:
+        return {}
+
+    @classmethod
+    def ahead(cls, settings: Settings) -> int:
+        return 0
+
+    @classmethod
+    def starts_after(cls, settings: Settings) -> int:
+        return 0
+
+    def start(self, training: Training, settings: Settings) -> None:
+        pass
+
+    def install(self, training: Training, settings: Settings) -> None:
+        pass
+
+    def prepare(self, training: Training) -> None:
+        pass
+
+    def seconds_in_steps(self) -> float:
+        return 0.0
+
+    def remove(self, training: Training) -> None:
+        pass
+
     def proof(self, training: Training) -> Proof:
         return Proof(self.name, True, "nothing was done, as was asked for")
 
 
 def idle_catalogue() -> dict[str, type[Technique]]:
     """By name, without those of launch scope: another number of processes is no plan that changes nothing."""
-    return {name: _idle(real) for name, real in CATALOG.items() if real.scope != "launch"}
-
-
-def _idle(real: type[Technique]) -> type[Technique]:
-    found: dict[str, object] = {}
-    for one in reversed(real.__mro__):
-        found.update({name: value for name, value in vars(one).items() if name in ON_PAPER})
-    return type(f"Idle{real.__name__}", (_Nothing,), found)
+    return {
+        name: type(f"Idle{real.__name__}", (_Nothing, real), {})
+        for name, real in CATALOG.items()
+        if real.scope != "launch"
+    }
 
 
 if __name__ == "__main__":

@@ -12,6 +12,9 @@ from benchmarks.false_wins import answered_tune, nothing_in_force, rows_of, summ
 
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local
+from hasten.machine import this_machine
+from tests.bench.idle_catalogue import idle_catalogue
+from tests.bench.made_up import facts
 
 
 def row(outcome: str, loaded: bool = False, purposes: tuple[str, ...] = ("search",)) -> dict[str, Any]:
@@ -93,3 +96,14 @@ def test_the_catalogue_is_put_back(kind: str, least: int) -> None:
         assert bootstrap != local.BOOTSTRAP
     assert before == CATALOG
     assert bootstrap == local.BOOTSTRAP
+
+
+def test_every_technique_of_the_idle_catalogue_is_asked_as_the_real_one_and_does_nothing() -> None:
+    real, machine = dict(CATALOG), this_machine()
+    for name, idle in idle_catalogue().items():
+        asked = facts()
+        assert idle.refuse(asked) == real[name].refuse(asked)
+        assert [*idle.options(asked)] == [*real[name].options(asked)]
+        for settings in real[name].options(asked):
+            assert idle.environment(settings, machine) == {}
+            assert idle.excludes(settings, "bf16", {}) == real[name].excludes(settings, "bf16", {})
