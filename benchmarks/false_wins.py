@@ -28,6 +28,7 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tests.bench import idle_catalogue, idle_technique
 from tests.bench.real_workers import one_thread
@@ -161,6 +162,8 @@ def one_tune(number: int, budget: float, kind: str) -> dict[str, Any]:
     loaded = kind == "disturbed" or (kind == "idle" and number % LOADED_EVERY == LOADED_EVERY - 1)
     others = disturber(number) if kind == "disturbed" else busy_core(loaded)
     idle = nothing_in_force(kind)
+    # one thread as the user's own choice: no curve of threads is measured
+    own = patch.dict(os.environ, {} if kind == "catalogue" else one_thread())
     row: dict[str, Any] = {
         "number": number,
         "began": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -173,10 +176,10 @@ def one_tune(number: int, budget: float, kind: str) -> dict[str, Any]:
     }
     began = time.monotonic()
     risk: Risk = "close" if kind == "catalogue" else "exact"
-    with tempfile.TemporaryDirectory() as folder, inside(folder), idle, others:
+    with tempfile.TemporaryDirectory() as folder, inside(folder), idle, others, own:
         Path("train.py").write_text(SCRIPT_OF_CATALOGUE if kind == "catalogue" else SCRIPT)
         request = TuneRequest(
-            find_script("train.py", []), one_thread(), budget, risk, number, allow_writes=False
+            find_script("train.py", []), dict(os.environ), budget, risk, number, allow_writes=False
         )
         try:
             result = tune(request, Silent())

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from hasten.bench.fake import ScriptedBench
-from hasten.inside.techniques.catalog import CATALOG
 from hasten.records.curve import ThreadCurve
 from hasten.records.facts import Facts
 from hasten.records.plan import BASELINE, Plan
@@ -169,8 +168,3 @@ def test_what_the_budget_does_not_allow_stays_missing() -> None:
 def test_a_comparison_that_fails_is_a_point_that_is_missing() -> None:
     found = completed(Timed(takes=1.0, failures={"threads": "it hung"}), left=100.0)
     assert {point.failed for point in found.missing} == {Reason("failed", failure="it hung")}
-
-
-def test_a_catalogue_without_threads_has_no_curve(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(CATALOG, "threads")
-    assert curve_of(facts(), [], BASELINE) is None

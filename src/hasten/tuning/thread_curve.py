@@ -9,7 +9,6 @@ from statistics import median
 
 from ..bench.base import Bench
 from ..inside.techniques.affinity import Affinity
-from ..inside.techniques.catalog import CATALOG
 from ..inside.techniques.processes import Processes
 from ..inside.techniques.threads import Threads
 from ..records.curve import ThreadCurve, ThreadPoint
@@ -39,7 +38,7 @@ def curve_of(facts: Facts, tried: Sequence[Tried], plan: Plan) -> ThreadCurve | 
     ``plan``: what was kept, in combination with which the missing ones are to be measured where the search
     measured none. None where the number of threads is not ours to choose.
     """
-    if Threads.name not in CATALOG or Threads.refuse(facts):
+    if Threads.refuse(facts):
         return None
     name = Threads.name
     rows = [row for row in tried if row.technique == name and row.ratio is not None and not row.ablation]
