@@ -38,6 +38,7 @@ from hasten.inside.techniques.base import Risk
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local
 from hasten.machine import this_machine
+from hasten.report.caution import caution_words
 from hasten.report.conclusion import conclusion_words
 from hasten.report.progress import Silent
 from hasten.scripts.workspace import find_script
@@ -186,7 +187,7 @@ def one_tune(number: int, budget: float, kind: str) -> dict[str, Any]:
             row |= {
                 "outcome": result.outcome,
                 "reason": conclusion_words(result),
-                "warnings": list(result.warnings),
+                "warnings": list(map(caution_words, result.warnings)),
             }
         except HastenError as error:
             row |= {"outcome": type(error).__name__, "reason": str(error), "warnings": []}

@@ -36,6 +36,7 @@ from hasten.records.layout import Layout
 from hasten.records.machine import Machine
 from hasten.records.plan import Plan
 from hasten.records.trial import Ratio, Trial
+from hasten.report.caution import caution_words
 from hasten.report.words import ratio_words
 from hasten.units import seconds_words
 
@@ -182,7 +183,7 @@ def on_example(example: str, rounds: int) -> list[Found] | str:
     """What was measured, or why nothing was."""
     busy = before_tuning(*idle_vitals())
     if busy:
-        return "; ".join(busy)
+        return "; ".join(map(caution_words, busy))
     with staged(Path(path(example))) as trials:
         observation, rhythm = observe(trials)
         reasons = CATALOG["processes"].refuse(Facts(trials.stage.machine, observation))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hasten.inside.job import Job, Perturbation, Sandbox
 from hasten.records.cause import Cause
+from hasten.records.caution import Caution, Disturbance
 from hasten.records.codec import from_json, to_json
 from hasten.records.conclusion import Conclusion, Resolution
 from hasten.records.observation import PHASES, Observation, Step
@@ -66,7 +67,11 @@ RECORDS: dict[str, Any] = {
         breakeven_steps=12,
         causes=(Cause("input", 0.5, "waits", ("dataset_in_ram",)),),
         protection="overlay",
-        warnings=("busy",),
+        warnings=(
+            Caution("busy", share=0.42),
+            Caution("wrote outside", paths=("/data/last.pt",)),
+            Caution("disturbed", disturbance=Disturbance(40, 5, 4, 2.5)),
+        ),
         machine="this one",
         versions={"torch": "2.13.0"},
     ),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hasten.errors import UsageError
+from hasten.records.caution import Caution
 from hasten.records.result import TuneResult
 from hasten.report.machine_readable import profile_json, refusal_json, tune_json, write_json
 
@@ -216,5 +217,6 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         write_json({}, target)
 
 
-def test_warnings_are_a_list() -> None:
-    assert tune_json(replace(GAIN, warnings=("busy",)))["warnings"] == ["busy"]
+def test_warnings_are_a_list_of_sentences() -> None:
+    content = tune_json(replace(GAIN, warnings=(Caution("not written down", text="no space"),)))
+    assert content["warnings"] == ["not every trial could be written down: no space"]

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from hasten.records.caution import Caution
 from hasten.records.plan import Plan
 from hasten.records.quality import Interval, Metric, Point, QualityVerdict, Reached, Tolerance, WholeRun
 from hasten.records.trial import Ratio
 from hasten.report.console import open_console
+from hasten.report.machine_readable import verify_json
 from hasten.report.quality import print_verify
 
 
@@ -112,3 +114,10 @@ def test_of_times_only_what_the_interval_excludes_is_said(
 @pytest.mark.parametrize(("protection", "words"), [("off", "--allow-writes"), ("landlock", "Landlock")])
 def test_less_protection_is_said(protection: str, words: str) -> None:
     assert words in "\n".join(report(replace(HELD, protection=protection)))
+
+
+def test_what_may_spoil_it_is_told_in_both_forms() -> None:
+    verdict = replace(HELD, warnings=(Caution("not written down", text="the disk is full"),))
+    told = "not every trial could be written down: the disk is full"
+    assert f"Warning: {told}" in report(verdict)
+    assert verify_json(verdict)["warnings"] == [told]

@@ -14,6 +14,7 @@ import pytest
 from hasten.cli.common import console_for
 from hasten.records.catalogue import Entry, Listing
 from hasten.records.cause import Cause
+from hasten.records.caution import Caution
 from hasten.records.diagnosis import Finding, TorchBuild
 from hasten.records.machine import Machine
 from hasten.records.observation import GpuMemory
@@ -77,7 +78,8 @@ def seen(evil: str) -> Any:
 def a_tune(evil: str) -> None:
     curve = GAIN.threads
     result = dataclasses.replace(poisoned(dataclasses.replace(GAIN, threads=None), evil), threads=curve)
-    result = dataclasses.replace(result, versions={"torch": evil}, warnings=(evil,))
+    warnings = Caution("wrote outside", paths=(evil,)), Caution("not written down", text=evil)
+    result = dataclasses.replace(result, versions={"torch": evil}, warnings=warnings)
     print_tune(result, console_for(None), f"{evil}train.py", Path(f".hasten/{evil}/plan.toml"))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hasten.records.cause import Cause
+from hasten.records.caution import Caution
 from hasten.records.comparison import SingleSteps, StepDeparture
 from hasten.records.conclusion import Conclusion, Looks
 from hasten.records.observation import GpuMemory, Observation
@@ -172,8 +173,9 @@ def test_writes_that_were_denied_are_told() -> None:
 
 
 def test_warnings_are_told() -> None:
-    assert "\nWarning: the machine is [busy]\n" in tune_report(
-        replace(GAIN, warnings=("the machine is [busy]",))
+    warning = Caution("not written down", text="the disk is [full]")
+    assert "\nWarning: not every trial could be written down: the disk is [full]\n" in tune_report(
+        replace(GAIN, warnings=(warning,))
     )
 
 

@@ -24,6 +24,7 @@ from hasten.inside.techniques.base import Risk
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local
 from hasten.plans.files import read_plan
+from hasten.records.caution import Caution
 from hasten.records.comparison import LossCurve
 from hasten.records.observation import Observation
 from hasten.records.plan import BASELINE, Plan, Value
@@ -594,8 +595,8 @@ def test_an_interruption_is_told_in_the_journal(paper: Paper) -> None:
 
 
 def test_a_busy_machine_is_a_warning_in_the_result(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "before_tuning", lambda *_: ["others are busy"])
-    assert tune(request(), Silent()).warnings == ("others are busy",)
+    monkeypatch.setattr(pipeline, "before_tuning", lambda *_: [Caution("busy", share=0.4)])
+    assert tune(request(), Silent()).warnings == (Caution("busy", share=0.4),)
 
 
 def test_progress_is_told_of_every_part(paper: Paper) -> None:

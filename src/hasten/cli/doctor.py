@@ -22,6 +22,7 @@ def execute(arguments: SimpleNamespace) -> int:
     from ..machine.vitals import idle_vitals
     from ..records.codec import to_json
     from ..records.diagnosis import Distribution
+    from ..report.caution import caution_words
     from ..report.doctor import print_doctor
     from ..report.machine_readable import write_json
     from ..scripts.devices import hard_coded_devices
@@ -32,7 +33,8 @@ def execute(arguments: SimpleNamespace) -> int:
     script = script_of(arguments) if named else None
     machine, torch = this_machine(), torch_build()
     folders = script.folders if script is not None else (str(Path.cwd().resolve()),)
-    findings = examine(machine, torch, protection_here(folders), before_tuning(*idle_vitals()))
+    busy = [caution_words(caution) for caution in before_tuning(*idle_vitals())]
+    findings = examine(machine, torch, protection_here(folders), busy)
     devices = hard_coded_devices(script) if script is not None else []
     distribution = distribution_of(script) if script is not None else Distribution()
     links = gpu_links() if len(machine.accelerators) > 1 else None

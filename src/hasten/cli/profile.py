@@ -40,10 +40,11 @@ PARAMETERS = (
 def execute(arguments: SimpleNamespace) -> int:
     from ..bench.observe import observe
     from ..bench.trials import Trials
-    from ..bench.workers.outside import outside_words
+    from ..bench.workers.outside import outside_caution
     from ..causes import find_causes
     from ..lock import beside_nobody
     from ..records.facts import Facts
+    from ..report.caution import caution_words
     from ..report.machine_readable import profile_json, write_json
     from ..report.terminal import print_profile
     from ..scripts.distribution import distribution_of
@@ -61,8 +62,8 @@ def execute(arguments: SimpleNamespace) -> int:
         write_json(profile_json(observation, arguments.nproc_per_node), arguments.json)
     console = console_for(arguments.json)
     print_profile(observation, causes, console, arguments.nproc_per_node)
-    for words in outside_words(trials.written_outside):
-        console.print(f"Warning: {words}", highlight=False, markup=False)
+    for caution in outside_caution(trials.written_outside):
+        console.print(f"Warning: {caution_words(caution)}", highlight=False, markup=False)
     return 0
 
 

@@ -16,7 +16,7 @@ from ..bench.stage import Stage
 from ..bench.trials import Trials
 from ..bench.whole import train_whole
 from ..bench.workers.ending import PlanRefused, ScriptOver, too_short
-from ..bench.workers.outside import outside_words
+from ..bench.workers.outside import outside_caution
 from ..errors import Refusal
 from ..launch.chosen import OwnRanks, check_processes, own_ranks_of
 from ..lock import alone
@@ -104,7 +104,7 @@ def _verify_alone(
         plan=request.plan,
         remarks=tuple(dict.fromkeys(remarks)),
         protection=trials.protection,
-        warnings=(*before_tuning(*others), *outside_words(trials.written_outside)),
+        warnings=(*before_tuning(*others), *outside_caution(trials.written_outside)),
         folder=str(folder),
         machine=machine.identity,
     )

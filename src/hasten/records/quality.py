@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .caution import Caution
 from .plan import BASELINE, Plan
 from .trial import Ratio
 
@@ -119,6 +120,6 @@ class QualityVerdict:
     plan: Plan = BASELINE
     remarks: tuple[str, ...] = ()
     protection: str = ""  # as in TuneResult
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Caution, ...] = ()
     folder: str = ""  # where the runs' output is
     machine: str = ""

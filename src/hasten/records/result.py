@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .cause import Cause
+from .caution import Caution
 from .conclusion import Conclusion, Looks
 from .curve import ThreadCurve
 from .observation import Observation
@@ -64,7 +65,7 @@ class TuneResult:
     causes: tuple[Cause, ...] = ()
     threads: ThreadCurve | None = None  # None where their number is not ours to choose
     protection: str = ""  # "overlay", "landlock", or "off" where the user allowed writes
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Caution, ...] = ()
     nproc: int | None = None  # ranks of a script that is distributed itself; what is told is of one of them
     looks: Looks | None = None  # None: none were started besides the pairs
     backend: str = ""  # that stood in for the one that such a script names

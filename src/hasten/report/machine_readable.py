@@ -20,6 +20,7 @@ from ..records.quality import QualityVerdict
 from ..records.result import TuneResult
 from ..records.trial import Ratio
 from ..records.verdict import GuardVerdict
+from .caution import caution_words
 from .conclusion import conclusion_words
 from .console import Outlet
 from .guard import reasons
@@ -68,7 +69,7 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
         "setup_seconds": result.setup_seconds,
         "breakeven_steps": result.breakeven_steps,
         "protection": result.protection,
-        "warnings": list(result.warnings),
+        "warnings": list(map(caution_words, result.warnings)),
         "tune_seconds": result.tune_seconds,
         "nproc_per_node": result.nproc,
         "sources": to_json(result.sources),
@@ -149,7 +150,7 @@ def profile_json(observation: Observation, nproc: int | None = None) -> dict[str
 def verify_json(verdict: QualityVerdict) -> dict[str, Any]:
     """All of it: the runs with each value of each metric as it came, and what was made of them."""
     content: dict[str, Any] = to_json(verdict)
-    return content
+    return {**content, "warnings": list(map(caution_words, verdict.warnings))}
 
 
 def write_json(content: dict[str, Any], target: str) -> None:

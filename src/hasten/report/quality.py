@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..records.quality import Point, QualityVerdict, Reached, WholeRun
 from ..records.trial import Ratio
 from ..units import seconds_words
+from .caution import caution_words
 from .words import ratio_words, technique_words
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _details(verdict: QualityVerdict) -> list[str]:
         lines.append("Protection was off (--allow-writes): the script may have written files in each run.")
     if verdict.protection == "landlock":
         lines.append("Writing files was denied (Landlock): time to save files is not counted.")
-    lines += [f"Warning: {warning}" for warning in verdict.warnings]
+    lines += [f"Warning: {caution_words(caution)}" for caution in verdict.warnings]
     lines.append(f"What the runs printed, and all values: {verdict.folder}")
     return lines
 

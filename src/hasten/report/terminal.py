@@ -12,6 +12,7 @@ from ..records.observation import Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.result import Refused, TuneResult
 from ..units import seconds_words
+from .caution import caution_words
 from .conclusion import conclusion_words, looks_words
 from .guard import advice, reasons
 from .reasons import reason_words, why_not_words
@@ -140,7 +141,7 @@ def _details(result: TuneResult) -> list[str]:
             "The script was denied to write files while it was measured (Landlock): time that it "
             "needs to save files is not in the numbers."
         )
-    lines += [f"Warning: {warning}" for warning in result.warnings]
+    lines += [f"Warning: {caution_words(caution)}" for caution in result.warnings]
     lines.append(
         f"Tuned in {result.tune_seconds:.0f} s on {result.machine}, torch {result.versions['torch']}."
     )

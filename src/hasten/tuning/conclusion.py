@@ -16,6 +16,7 @@ from ..bench.comparing.decisions import (
     with_slow,
 )
 from ..records.cause import Cause
+from ..records.caution import Caution
 from ..records.conclusion import Conclusion
 from ..records.curve import ThreadCurve
 from ..records.facts import Facts
@@ -50,7 +51,7 @@ class Found:
     verdict: GuardVerdict | None = None  # on what the search found
     trial: Trial | None = None  # the confirmation; None: there was nothing to confirm
     threads: ThreadCurve | None = None
-    warnings: Sequence[str] = ()
+    warnings: Sequence[Caution] = ()
     longer: SearchBudget | None = None  # None: no budget is named for a longer search
 
 

@@ -16,7 +16,7 @@ from ..bench.stage import Stage
 from ..bench.trials import Trials
 from ..bench.workers.ending import BudgetOver
 from ..bench.workers.limit import Limit
-from ..bench.workers.outside import outside_words
+from ..bench.workers.outside import outside_caution
 from ..causes import find_causes
 from ..errors import Refusal
 from ..inside.techniques.base import Risk
@@ -28,6 +28,7 @@ from ..machine.processor_time import allowed_cpus, processor_time
 from ..machine.vitals import idle_vitals, vitals
 from ..plans.own import prepare
 from ..plans.saving import save_plan
+from ..records.caution import Caution
 from ..records.curve import ThreadCurve
 from ..records.diagnosis import Distribution
 from ..records.facts import Facts
@@ -101,7 +102,7 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
                     *found.warnings,
                     *before_tuning(*others),
                     *while_tuning(begun, _vitals(machine), found.facts.observation, found.trial),
-                    *outside_words(trials.written_outside),
+                    *outside_caution(trials.written_outside),
                 )
                 result = replace(
                     conclude(replace(found, warnings=warnings)),
@@ -145,7 +146,7 @@ class _Tune:
             spent = self.budget.spent
             threads = self._threads(facts, search, held.plan, logged)
 
-        lost = (f"not every trial could be written down: {logged.lost}",) if logged.lost else ()
+        lost = (Caution("not written down", text=logged.lost),) if logged.lost else ()
         return Found(
             facts=facts,
             spent=spent,
@@ -157,7 +158,7 @@ class _Tune:
             verdict=held.verdict,
             trial=trial,
             threads=threads,
-            warnings=(*lost, *quiet.words()),
+            warnings=(*lost, *quiet.cautions()),
             longer=longer,
         )
 

@@ -14,6 +14,7 @@ from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.comparing.quiet import Quiet
 from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.workers.limit import Limit
+from hasten.records.caution import Disturbance
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.processor_time import ProcessorTime
 from tests.bench.paper_workers import PaperTrials, PaperWorker
@@ -117,7 +118,7 @@ def test_where_nobody_tells_nothing_is_set_aside() -> None:
     quiet = Quiet(lambda: None)
     quiet.patience = 100.0
     assert not quiet.disturbed(quiet.begin())
-    assert quiet.words() == []
+    assert quiet.cautions() == []
 
 
 @pytest.mark.attack("truth")
@@ -140,7 +141,9 @@ def test_patience_bounds_all_of_it_and_then_blocks_count(patience: float) -> Non
     assert quiet.spent_seconds <= patience + 0.4 + 0.2
     assert found == sorted(found, reverse=True)
     assert quiet.set_aside == sum(found)
-    assert f"{100 - sum(found)} counted as they were" in quiet.words()[0]
+    (caution,) = quiet.cautions()
+    spent = quiet.spent_seconds
+    assert caution.disturbance == Disturbance(blocks=100, disturbed=100, set_aside=sum(found), seconds=spent)
 
 
 def test_it_is_said_while_it_waits_and_at_the_end() -> None:
@@ -150,26 +153,20 @@ def test_it_is_said_while_it_waits_and_at_the_end() -> None:
     quiet.say = said.append
     assert [machine.block(quiet) for _ in range(4)] == [True, False, False, False]
     assert said == ["waiting until other programs are quiet"]
-    (words,) = quiet.words()
-    assert words.startswith(
-        "other programs took processor time from 1 of 4 blocks of steps: 1 were set aside"
-    )
-    assert "counted as" not in words
-    assert words.endswith("Stop them, or tune when the machine is quiet")
+    (caution,) = quiet.cautions()
+    spent = quiet.spent_seconds
+    assert caution.disturbance == Disturbance(blocks=4, disturbed=1, set_aside=1, seconds=spent)
 
 
 @pytest.mark.attack("truth")
-@pytest.mark.parametrize(
-    ("stolen_share", "who"), [(0.2, "other programs"), (0.9, "the host of this virtual")]
-)
-def test_who_took_it_is_said(stolen_share: float, who: str) -> None:
+@pytest.mark.parametrize(("stolen_share", "by_host"), [(0.2, False), (0.9, True)])
+def test_who_took_it_is_told(stolen_share: float, by_host: bool) -> None:
     """Nobody can stop a program that is not on this machine."""
     machine = Machine(others=lambda now: 1.0, stolen_share=stolen_share)
     quiet = machine.quiet(0.0)
     machine.block(quiet)
-    (words,) = quiet.words()
-    assert words.startswith(f"{who} ")
-    assert ("Stop them" in words) == (who == "other programs")
+    (caution,) = quiet.cautions()
+    assert caution.disturbance == Disturbance(1, 1, 0, 0.0, by_host=by_host)
 
 
 # ---- comparisons

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from hasten.bench.workers.outside import outside_words, written_outside
+from hasten.bench.workers.outside import outside_caution, written_outside
+from hasten.records.caution import Caution
 
 pytestmark = pytest.mark.attack("files")
 
@@ -76,8 +76,6 @@ def test_a_layer_that_has_gone_is_no_error() -> None:
     assert written_outside([{"/": "/nowhere"}], []) == []
 
 
-def test_in_words() -> None:
-    assert outside_words([]) == []
-    (words,) = outside_words([f"/data/{number}" for number in range(7)])
-    assert words.endswith("trials threw that away: /data/0, /data/1, /data/2, /data/3, /data/4 and 2 more")
-    assert os.linesep not in words
+def test_where_something_was_written_there_is_one_warning_of_all_of_it() -> None:
+    assert outside_caution([]) == []
+    assert outside_caution(["/data/0", "/data/1"]) == [Caution("wrote outside", paths=("/data/0", "/data/1"))]

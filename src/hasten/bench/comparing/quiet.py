@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from ...records.caution import Caution, Disturbance
 from ...records.processor_time import ProcessorTime
 
 _LEAST_CPUS = 0.1  # that others must use to disturb anybody
@@ -105,20 +106,18 @@ class Quiet:
         self.patience -= seconds
         self.spent_seconds += seconds
 
-    def words(self) -> list[str]:
+    def cautions(self) -> list[Caution]:
         """What is to be said of it at the end of a tune."""
         if not self.disturbed_blocks:
             return []
-        counted = self.disturbed_blocks - self.set_aside
-        also = f"; {counted} counted as they were" if counted else ""
-        host = self._stolen > max(0.0, self._taken) / 2
-        who = "the host of this virtual machine" if host else "other programs"
-        advice = "Tune when the host is less busy" if host else "Stop them, or tune when the machine is quiet"
-        return [
-            f"{who} took processor time from {self.disturbed_blocks} of {self.blocks} blocks of "
-            f"steps: {self.set_aside} were set aside and measured again, which took "
-            f"{self.spent_seconds:.0f} s{also}. {advice}"
-        ]
+        found = Disturbance(
+            blocks=self.blocks,
+            disturbed=self.disturbed_blocks,
+            set_aside=self.set_aside,
+            seconds=self.spent_seconds,
+            by_host=self._stolen > max(0.0, self._taken) / 2,
+        )
+        return [Caution("disturbed", disturbance=found)]
 
 
 def _others(before: ProcessorTime, after: ProcessorTime) -> float:

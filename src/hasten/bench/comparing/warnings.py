@@ -1,4 +1,4 @@
-"""What may spoil a measurement: a closed list, each with advice.
+"""What may spoil a measurement: a closed list. Its words, with advice, are in ``report.caution``.
 
 ``before_tuning`` looks at the machine alone; ``while_tuning`` at what happened to it meanwhile, at the steps
 that were watched and at the confirmation.
@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import fmean, median, pvariance
 
+from ...records.caution import Caution
 from ...records.observation import Observation
 from ...records.phases import step_seconds, usual_cycles
 from ...records.trial import Trial
@@ -27,21 +28,16 @@ _EXPLAINED = 0.85  # of the variance, by two speeds; a uniform spread gives 0.75
 _LEAST_PART = 0.2  # of the steps, at either speed
 
 
-def before_tuning(before: Vitals, after: Vitals) -> list[str]:
+def before_tuning(before: Vitals, after: Vitals) -> list[Caution]:
     """From two readings while nothing of ours ran."""
     ticks = after.all_ticks - before.all_ticks
     share = (after.busy_ticks - before.busy_ticks) / ticks if ticks else 0.0
-    if share < _BUSY_SHARE:
-        return []
-    return [
-        f"other programs kept {share:.0%} of this machine's cores busy before measuring began: intervals "
-        "will be wide. Stop them, or measure when the machine is quiet"
-    ]
+    return [Caution("busy", share=share)] if share >= _BUSY_SHARE else []
 
 
 def while_tuning(
     before: Vitals, after: Vitals, observation: Observation, confirmation: Trial | None
-) -> list[str]:
+) -> list[Caution]:
     """From the readings around the whole tune and what was seen in it."""
     return [
         *_of_the_machine(before, after),
@@ -50,52 +46,31 @@ def while_tuning(
     ]
 
 
-def _of_the_machine(before: Vitals, after: Vitals) -> Iterator[str]:
+def _of_the_machine(before: Vitals, after: Vitals) -> Iterator[Caution]:
     periods, stops = after.quota_periods - before.quota_periods, after.quota_stops - before.quota_stops
     if periods and stops / periods > _STOPPED_SHARE:
-        yield (
-            f"the container's CPU quota stopped the training in {stops / periods:.0%} of its periods: times "
-            "tell of the quota. Give it more CPUs, or use fewer threads (threads:count=N)"
-        )
+        yield Caution("quota", share=stops / periods)
     if after.swapped_pages - before.swapped_pages > _SWAPPED_PAGES:
-        yield (
-            "memory was swapped to disk while tuning: times tell of the disk. Free memory, or train with "
-            "smaller batches"
-        )
+        yield Caution("swapped")
     if after.heat_stops > before.heat_stops:
-        yield (
-            f"cores slowed down {after.heat_stops - before.heat_stops} times because they were hot: later "
-            "steps are slower than earlier ones. Tune again when the machine has cooled"
-        )
+        yield Caution("hot", count=after.heat_stops - before.heat_stops)
     pairs = list(zip(before.gpu_clocks, after.gpu_clocks, strict=False))
     if any(a and abs(b - a) / a > _CLOCK_CHANGE for a, b in pairs):
-        yield (
-            "a GPU's clock moved while tuning: lock it for steadier times (nvidia-smi --lock-gpu-clocks, "
-            "as root), or give the tune a longer --budget"
-        )
+        yield Caution("gpu clock")
 
 
-def _of_the_steps(observation: Observation) -> Iterator[str]:
+def _of_the_steps(observation: Observation) -> Iterator[Caution]:
     cycles = usual_cycles(observation.steps, observation.cycle)
     times = [sum(step.seconds for step in cycle) for cycle in cycles]
     if len(times) < _LEAST_CYCLES:
-        yield (
-            f"only {len(times)} blocks of steps could be watched: what repeats rarely was not seen. Let the "
-            "script train longer"
-        )
+        yield Caution("few blocks", count=len(times))
         return
     third = len(times) // 3
     early, late = median(times[:third]), median(times[-third:])
     if early > _TREND * late:
-        yield (
-            f"steps were still getting faster while they were watched, by {early / late - 1:.0%}: the script "
-            "warms up for longer than was waited. Compare with hasten profile --warmup 100"
-        )
+        yield Caution("warming up", share=early / late - 1)
     elif has_two_speeds(times):
-        yield (
-            "steps have two speeds: something switches between a fast and a slow state (clocks, memory, a "
-            "neighbour). Pairs of processes average over it; a longer --budget narrows the interval"
-        )
+        yield Caution("two speeds")
 
 
 def has_two_speeds(times: Sequence[float]) -> bool:
@@ -118,12 +93,9 @@ def _between(low: Sequence[float], high: Sequence[float]) -> float:
     return share * (1 - share) * (fmean(high) - fmean(low)) ** 2
 
 
-def _of_the_confirmation(observation: Observation, confirmation: Trial | None) -> Iterator[str]:
+def _of_the_confirmation(observation: Observation, confirmation: Trial | None) -> Iterator[Caution]:
     if confirmation is None or confirmation.step_seconds_a is None:
         return
     slower = confirmation.step_seconds_a / step_seconds(observation)
     if slower > _SLOWER:
-        yield (
-            f"plain steps took {slower:.1f} times as long at the end of the tune as at its beginning: the "
-            "machine became slower (its clock, or other programs). Tune again when it is steady"
-        )
+        yield Caution("became slower", times=slower)

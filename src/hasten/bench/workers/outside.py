@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from ...inside.sandbox import mounts, reach
+from ...records.caution import Caution
 
 _MOST_ENTRIES = 50_000
-_NAMED = 5
 _OF_LIBRARIES = re.compile(  # what Python's and torch's own libraries make in folders for temporary files
     r"(torchinductor_|torch_|pymp-|tmp|pyright|cc|hasten|__|\.)"
 )
@@ -32,13 +32,9 @@ def written_outside(uppers: Iterable[Mapping[str, str]], folders: Sequence[str])
     return sorted(found)
 
 
-def outside_words(paths: Sequence[str]) -> list[str]:
-    """A sentence about them, if there are any."""
-    if not paths:
-        return []
-    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-    named = ", ".join(paths[:_NAMED])
-    return [f"the script wrote or removed files outside its folder; trials threw that away: {named}{more}"]
+def outside_caution(paths: Sequence[str]) -> list[Caution]:
+    """What to warn of, if there are any."""
+    return [Caution("wrote outside", paths=tuple(paths))] if paths else []
 
 
 def _written(uppers: Iterable[Mapping[str, str]]) -> Iterator[str]:

@@ -1,0 +1,56 @@
+"""What may spoil measured numbers: codes, with the facts that ``report`` makes words of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Code = Literal[
+    "busy",
+    "quota",
+    "swapped",
+    "hot",
+    "gpu clock",
+    "few blocks",
+    "warming up",
+    "two speeds",
+    "became slower",
+    "disturbed",
+    "wrote outside",
+    "not written down",
+]
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """Of ``blocks`` of steps, ``disturbed`` were, by other programs or ``by_host`` of a virtual machine; of
+    these, ``set_aside`` were measured again, which took ``seconds``.
+    """
+
+    blocks: int
+    disturbed: int
+    set_aside: int
+    seconds: float
+    by_host: bool = False
+
+
+@dataclass(frozen=True)
+class Caution:
+    """One thing that spoils what was measured, or may. ``code``:
+
+    "busy": other programs had ``share`` of the cores before measuring began. "quota": it stopped the
+    training in ``share`` of its periods. "swapped": memory was. "hot": cores slowed down ``count`` times.
+    "gpu clock": one moved. "few blocks": only ``count`` could be watched. "warming up": steps became faster
+    by ``share`` while they were watched. "two speeds": steps have them. "became slower": plain steps took
+    ``times`` as long at the end of a tune as at its beginning. "disturbed": as ``disturbance`` says.
+    "wrote outside": the script wrote or removed ``paths`` outside its folder. "not written down": a trial,
+    for the reason ``text``.
+    """
+
+    code: Code
+    share: float = 0.0
+    count: int = 0
+    times: float = 1.0
+    disturbance: Disturbance | None = None
+    paths: tuple[str, ...] = ()
+    text: str = ""
