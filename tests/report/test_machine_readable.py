@@ -13,6 +13,7 @@ import pytest
 
 from hasten.errors import UsageError
 from hasten.records.caution import Caution
+from hasten.records.conclusion import Looks
 from hasten.records.result import TuneResult
 from hasten.report.machine_readable import profile_json, refusal_json, tune_json, write_json
 
@@ -22,7 +23,7 @@ from .made_up import GAIN, GUARD_FAILED, HELD, NO_GAIN, NOT_CHECKED
 PROMISED = {  # keys that other programs rely on
     "outcome", "reason", "speedup", "ratio", "measured", "baseline", "plan", "tried", "refused", "causes",
     "threads", "guard", "setup_seconds", "breakeven_steps", "protection", "warnings", "tune_seconds",
-    "nproc_per_node", "machine", "versions", "sources",
+    "nproc_per_node", "machine", "versions", "sources", "cpu_flags", "looks", "script_steps",
 }  # fmt: skip
 
 
@@ -54,6 +55,21 @@ def test_a_gain() -> None:
     assert content["tune_seconds"] == 100.0
     assert content["machine"] == GAIN.machine
     assert content["versions"] == {"hasten": "0.1.0", "torch": "2.13.0", "python": "3.11.7"}
+
+
+def test_the_processor_as_the_plan_names_it() -> None:
+    assert as_read(tune_json(replace(GAIN, cpu_flags=("avx2", "fma"))))["cpu_flags"] == ["avx2", "fma"]
+    assert as_read(refusal_json("too slow"))["cpu_flags"] == []
+
+
+def test_processes_that_were_started_besides_the_pairs() -> None:
+    assert as_read(tune_json(replace(GAIN, looks=Looks(20, 1))))["looks"] == {"count": 20, "slow": 1}
+    assert as_read(tune_json(GAIN))["looks"] is None
+
+
+def test_how_many_steps_the_whole_script_takes() -> None:
+    assert as_read(tune_json(replace(GAIN, script_steps=400)))["script_steps"] == 400
+    assert as_read(tune_json(GAIN))["script_steps"] is None
 
 
 def test_the_guard() -> None:

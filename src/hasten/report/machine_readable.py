@@ -31,6 +31,8 @@ from .words import step_words
 def tune_json(result: TuneResult) -> dict[str, Any]:
     """``speedup`` is the claim and ``ratio`` the same as time over time, both null without one; ``measured``
     is what confirmation measured, claimed or not. Ratios come with both ends of their intervals.
+    ``script_steps`` is null where the script did not come to its end; ``looks`` are processes of the plan
+    that were started besides the pairs, null where none were.
     """
     return {
         "outcome": result.outcome,
@@ -68,12 +70,15 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
         "guard": guard_json(result.guard) if result.guard is not None else None,
         "setup_seconds": result.setup_seconds,
         "breakeven_steps": result.breakeven_steps,
+        "script_steps": result.script_steps,
+        "looks": to_json(result.looks),
         "protection": result.protection,
         "warnings": list(map(caution_words, result.warnings)),
         "tune_seconds": result.tune_seconds,
         "nproc_per_node": result.nproc,
         "sources": to_json(result.sources),
         "machine": result.machine,
+        "cpu_flags": list(result.cpu_flags),
         "versions": dict(result.versions),
     }
 
