@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 OLDEST_PYTHON ?= python3.10
 NEWEST_PYTHON ?= python3.13
 
-.PHONY: demo test test-thorough test-oldest test-newest lint bench bench-truth compatibility clean
+.PHONY: demo test test-thorough test-oldest test-newest lint bench bench-quick bench-truth compatibility clean
 
 demo: $(VENV)/.with-examples  ## tune a real example on real data, then train under the plan
 	$(BIN)/hasten demo
@@ -56,6 +56,9 @@ bench: $(VENV)/.with-dev  ## measure again what the documents claim, and say wha
 	$(BIN)/python -m benchmarks.examples augmented_resnet
 	$(BIN)/python -m benchmarks.backends
 	$(BIN)/python -m benchmarks.layouts
+
+bench-quick: $(VENV)/.with-dev  ## before a change and after it: start-up, watching, a known gain, one tune, in five minutes
+	$(BIN)/python -m benchmarks.quick
 
 bench-truth: $(VENV)/.with-bench  ## are intervals and claims right? simulate, measure known effects, write docs/measuring.md
 	$(BIN)/python -m benchmarks.coverage

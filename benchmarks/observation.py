@@ -103,7 +103,7 @@ def loop(model: Any, loader: Any) -> tuple[Callable[[int], None], Any]:
     return train, optimizer
 
 
-def one_process(kind: str) -> None:
+def one_process(kind: str, abba_blocks: int) -> None:
     """Print the ABBA blocks of one process as JSON: seconds a step, watched and not."""
     import torch
 
@@ -130,7 +130,7 @@ def one_process(kind: str) -> None:
             assert len(steps) == (block + 2 if watched else 0)
 
     blocks = []
-    for number in range(ABBA_BLOCKS):
+    for number in range(abba_blocks):
         order = (True, False, False, True) if number % 2 == 0 else (False, True, True, False)
         times = [seconds(watched) for watched in order]
         blocks.append(
@@ -145,36 +145,45 @@ def one_process(kind: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--one-process", metavar="TRAINING", choices=TRAININGS)
+    parser.add_argument("--abba-blocks", type=int, default=ABBA_BLOCKS, help="of each process")
     arguments = parser.parse_args()
     if arguments.one_process:
-        one_process(arguments.one_process)
+        one_process(arguments.one_process, arguments.abba_blocks)
         return
     content = {}
     for kind in TRAININGS:
-        processes = []
-        for _ in range(PROCESSES):
-            command = [sys.executable, "-m", "benchmarks.observation", "--one-process", kind]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            processes.append(json.loads(done.stdout))
-        logs = [
-            median(math.log(block["watched"] / block["plain"]) for block in blocks) for blocks in processes
-        ]
-        ratio = interval(logs, "processes")
-        assert ratio is not None
-        plain = median(block["plain"] for blocks in processes for block in blocks)
-        added = median(block["watched"] - block["plain"] for blocks in processes for block in blocks)
-        print(
-            f"{kind}: a step of {1e3 * plain:.2f} ms takes {1e6 * added:.1f} us more when watched, "
-            f"{ratio.value - 1:+.2%} ({ratio.low - 1:+.2%} to {ratio.high - 1:+.2%}, {PROCESSES} processes)",
-            flush=True,
-        )
-        content[kind] = {
-            "ratio": {"value": ratio.value, "low": ratio.low, "high": ratio.high},
-            "added_seconds": added,
-            "step_seconds": plain,
-            "abba_blocks": processes,
-        }
+        content[kind] = measured(kind, PROCESSES, arguments.abba_blocks)
+        print(in_words(kind, content[kind]), flush=True)
     write_result("observation", content)
+
+
+def measured(kind: str, processes: int, abba_blocks: int) -> dict[str, Any]:
+    """``ratio``: of a watched step's time to a plain one's, over processes."""
+    found = []
+    for _ in range(processes):
+        options = ["--one-process", kind, "--abba-blocks", str(abba_blocks)]
+        command = [sys.executable, "-m", "benchmarks.observation", *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found.append(json.loads(done.stdout))
+    ratio = interval(
+        [median(math.log(block["watched"] / block["plain"]) for block in blocks) for blocks in found],
+        "processes",
+    )
+    assert ratio is not None
+    return {
+        "ratio": {"value": ratio.value, "low": ratio.low, "high": ratio.high},
+        "added_seconds": median(block["watched"] - block["plain"] for blocks in found for block in blocks),
+        "step_seconds": median(block["plain"] for blocks in found for block in blocks),
+        "abba_blocks": found,
+    }
+
+
+def in_words(kind: str, found: dict[str, Any]) -> str:
+    value, low, high = (found["ratio"][name] - 1 for name in ("value", "low", "high"))
+    return (
+        f"{kind}: a step of {1e3 * found['step_seconds']:.2f} ms takes {1e6 * found['added_seconds']:.1f} us "
+        f"more when watched, {value:+.2%} ({low:+.2%} to {high:+.2%}, {len(found['abba_blocks'])} processes)"
+    )
 
 
 if __name__ == "__main__":

@@ -13,13 +13,19 @@ _COMMANDS = {"python": ["-c", "pass"], "hasten --help": ["-m", "hasten.cli.main"
 _REPEATS = 20
 
 
-def main() -> None:
+def measured() -> dict[str, list[float]]:
+    """Seconds of each start, by what was started."""
     seconds: dict[str, list[float]] = {name: [] for name in _COMMANDS}
     for _ in range(_REPEATS):
         for name, words in _COMMANDS.items():
             began = time.perf_counter()
             subprocess.run([sys.executable, *words], check=True, capture_output=True)
             seconds[name].append(time.perf_counter() - began)
+    return seconds
+
+
+def main() -> None:
+    seconds = measured()
     for name, values in seconds.items():
         print(f"{name}: {median(values) * 1e3:.0f} ms (median of {_REPEATS})")
     write_result("startup", {"seconds": seconds})
