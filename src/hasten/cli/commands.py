@@ -19,6 +19,9 @@ from . import demo, doctor, profile, run, techniques, tune, verify
 from .options import files
 
 VERBS = (doctor, profile, tune, run, verify, techniques, demo)
+"""Each a module with NAME, HELP, PARAMETERS, perhaps EPILOG, and ``execute``, which is given what ``parse``
+found, carries the verb out and returns the exit code. It raises HastenError for what a user can meet.
+"""
 _COMPLETE = "_HASTEN_COMPLETE"  # set by the shell that wants the rest of a word
 _DESCRIPTION = """\
 Find out why a PyTorch training script is slow on this machine, and train it faster, unchanged.
@@ -40,6 +43,8 @@ _SCRIPT = (
 
 
 class Verb(click.Command):
+    """Its errors name it, and what follows the script's name is neither checked nor completed as its own."""
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, args)
@@ -54,6 +59,8 @@ class Verb(click.Command):
 
 
 class Verbs(click.Group):
+    """All of them: a word that is none is answered with those that may have been meant."""
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, args)
         if not args and not ctx.resilient_parsing:

@@ -14,6 +14,8 @@ BACKENDS = ("gloo", "shm", "mpi", "ccl")
 
 
 class OneOf(click.Choice[str]):
+    """An option's type. What is no choice is quoted as it was typed, with all that are."""
+
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         return f"invalid choice: {value!r} (choose from {', '.join(map(repr, self.choices))})"
 
@@ -67,10 +69,14 @@ def ranks(do: str) -> tuple[click.Option, ...]:
 
 
 def nproc_per_node(text: str) -> click.Option:
+    """How many ranks a script has that is distributed itself; None where it is not said. ``text``: its help,
+    which differs by verb.
+    """
     return click.Option(["--nproc-per-node"], metavar="N", type=whole_number(1, MOST_PROCESSES), help=text)
 
 
 def backend(text: str) -> click.Option:
+    """By hasten's name for it, one of BACKENDS; None where the script's own stays. ``text``: its help."""
     return click.Option(["--backend"], type=OneOf(BACKENDS), help=text)
 
 

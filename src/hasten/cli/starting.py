@@ -205,6 +205,7 @@ def _without_ranks(arguments: SimpleNamespace, script: Script) -> list[str]:
 
 
 def say_of_shared_memory(count: int) -> None:
+    """Warn, before ``count`` ranks are started, where /dev/shm has too little for them."""
     from ..launch.chosen import little_shared_memory
     from ..machine.memory import shared_left_bytes
 

@@ -33,4 +33,5 @@ def version_of(mpirun: str) -> str:
 
 
 def is_root() -> bool:
+    """Whether Open MPI would refuse to be started by us, unless it is told that root is meant."""
     return os.geteuid() == 0

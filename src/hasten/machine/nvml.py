@@ -21,6 +21,7 @@ _LEVELS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}  # 
 
 
 def names() -> tuple[str, ...] | None:
+    """As NVIDIA sells them: "NVIDIA H200"; two alike have the same."""
     return _asked(lambda nvml, gpus: tuple(_text(nvml.nvmlDeviceGetName(gpu)) for gpu in gpus))
 
 

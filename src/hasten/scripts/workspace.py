@@ -145,6 +145,7 @@ class Workspace:
 
     @property
     def lock_path(self) -> Path:
+        """A file that is locked while anything is measured in this working directory, whatever script."""
         return self.root / ".lock"
 
     def new_trial(self) -> Path:

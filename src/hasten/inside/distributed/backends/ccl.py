@@ -70,6 +70,7 @@ class Ccl:
         return name
 
     def all_reduce(self, tensor: torch.Tensor, op: str) -> None:
+        """Raises NotImplementedError for what oneCCL does not reduce: by bits, or complex numbers."""
         if op not in _OPS or tensor.dtype not in _TYPES:
             raise NotImplementedError(f"oneCCL has no {op} of {tensor.dtype}: use gloo or shm")
         if tensor.numel() == 0:

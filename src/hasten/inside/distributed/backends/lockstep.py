@@ -63,6 +63,9 @@ class Lockstep:
             self._lines[start + word] = value
 
     def said(self, rank: int) -> list[int]:
+        """What that rank has told by ``begins`` of the collective that is under way: to be read only after
+        a meeting, and before the next collective but one begins.
+        """
         start = rank * _LINE_WORDS + 1 + self.side * WORDS
         return list(self._lines[start : start + WORDS])
 
@@ -129,6 +132,7 @@ class Semaphores:
                 raise OSError(ctypes.get_errno(), "sem_init")
 
     def meet(self) -> None:
+        """Wait until all ranks are here: one post to each other, one wait for each. Raises RankGone."""
         rank = self._lockstep.rank
         others = [peer for peer in range(self._size) if peer != rank]
         for peer in others:

@@ -51,6 +51,7 @@ class Mpi:
         self._group = world.Create_group(world.group.Incl(world_ranks))
 
     def all_reduce(self, tensor: torch.Tensor, op: str) -> None:
+        """MPI knows no half precisions: these are reduced in float32 and rounded once."""
         if tensor.dtype in (torch.bfloat16, torch.float16):
             wide = tensor.float()
             self.all_reduce(wide, op)
