@@ -54,6 +54,9 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
     Methods have the names by which torch's C++ calls them, those of torch 2.9 and of 2.13.
     """
 
+    # what torch asks of a group's backend, which is the group itself
+    supports_coalescing = supports_splitting = supports_shrinking = supports_time_estimate = False
+
     def __init__(self, name: str, engine: Engine, rank: int, size: int, pairs: Pairs) -> None:
         super().__init__(rank, size)
         self._name, self._engine, self._rank, self._size = name, engine, rank, size
@@ -73,6 +76,10 @@ class CollectiveGroup(_Group):  # type: ignore[misc]
         return self._name
 
     getBackendName = name
+
+    def _get_backend(self, device: torch.device) -> object:
+        """Of a group made in Python that is the group. Raises torch's RuntimeError for other devices."""
+        return self if device.type == "cpu" else super()._get_backend(device)
 
     @property
     def pg_name(self) -> str:
