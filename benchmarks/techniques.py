@@ -68,6 +68,8 @@ CASES = (
     Case("compile", "many_parameters", NO_GAIN, "nearly all of a step is the optimizer's and memory's"),
     Case("fused_optimizer", "many_parameters", GAIN, "Adam reads and writes all its state in several passes"),
     Case("fused_optimizer", "convolutions", NO_GAIN, "there is hardly anything to update"),
+    Case("merge_groups", "many_groups", GAIN, "302 calls of the fused update become two"),
+    Case("merge_groups", "many_parameters", REFUSED, "there is one parameter group"),
     Case("malloc", "convolutions", GAIN, "activations of megabytes are freed and faulted in at every step"),
     Case("malloc", "small_layers 8", NO_GAIN, "nothing is large enough to be returned to the kernel"),
     Case("threads", "convolutions", NO_GAIN, "one thread leaves the other cores idle", {"count": 1}),

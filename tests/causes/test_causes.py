@@ -92,6 +92,27 @@ def test_an_update_that_is_fused_or_quick_is_no_cause() -> None:
     assert optimizer.look(facts_with({"optimizer": 0.02})) is None
 
 
+@pytest.mark.parametrize(
+    ("fused", "how", "techniques"),
+    [
+        (False, "not fused, in 300 parameter groups", ("fused_optimizer", "merge_groups")),
+        (True, "fused, in 300 parameter groups", ("merge_groups",)),
+    ],
+)
+def test_an_update_of_many_groups(fused: bool, how: str, techniques: tuple[str, ...]) -> None:
+    many = (an_optimizer(fused=fused, groups=300, distinct_groups=26),)
+    cause = optimizer.look(facts_with({"optimizer": 0.2}, optimizers=many))
+    assert cause is not None
+    assert cause.techniques == techniques
+    assert cause.evidence == f"20% of a step is the update by Adam, {how}"
+
+
+def test_groups_that_are_few_or_all_differ_are_no_cause() -> None:
+    for groups, distinct in ((4, 1), (300, 300)):
+        fused = (an_optimizer(fused=True, groups=groups, distinct_groups=distinct),)
+        assert optimizer.look(facts_with({"optimizer": 0.2}, optimizers=fused)) is None
+
+
 def test_one_of_two_optimizers_not_fused_is_a_cause() -> None:
     optimizers = (an_optimizer(fused=True), an_optimizer())
     assert optimizer.look(facts_with({"optimizer": 0.2}, optimizers=optimizers)) is not None

@@ -94,6 +94,8 @@ TUNABLE = (
     shape("with_grad_scaler", 150, 32, "Sequential", "Adam",
           note="float16 autocast; begins at a scale that overflows in no step"),
     shape("with_fused", 150, 28, "Sequential", "Adam", note="fused=True"),
+    shape("layer_wise_decay", 150, 16, "Deep", "AdamW",
+          note="a parameter group for each of 300 parameters, with 26 sets of hyperparameters"),
     shape("sparse_embedding", 150, 50, "MatrixFactorization", "SparseAdam"),
 
     # ---- data

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,10 +26,11 @@ from hasten.testing.technique_contract import (
     plan_of,
     trained_from_the_start,
 )
-from hasten.testing.workbench import normed_cnn, workbench
+from hasten.testing.workbench import adam_by_parameter, normed_cnn, workbench
 
 from .made_up import facts
 
+training = partial(workbench, make_model=normed_cnn, make_optimizer=adam_by_parameter)
 TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 3e-2}
 
 
@@ -38,13 +40,13 @@ def compatible(names: list[str]) -> bool:
 
 @pytest.mark.parametrize("name", LIVE)
 def test_switching_alone_leaves_no_trace(name: str) -> None:
-    with workbench(make_model=normed_cnn) as bench:
+    with training() as bench:
         check_switching_alone_leaves_no_trace(bench, plan_of(name))
 
 
 @pytest.mark.parametrize("name", LIVE)
 def test_steps_under_it_leave_no_trace(name: str) -> None:
-    with workbench(make_model=normed_cnn) as bench:
+    with training() as bench:
         check_steps_leave_no_trace(bench, plan_of(name))
 
 
@@ -62,7 +64,7 @@ def pairs(ordinary: Callable[[str, str], bool]) -> list[Any]:
 
 @pytest.mark.parametrize(("first", "second"), pairs(is_ordinary))
 def test_every_ordered_pair_leaves_no_trace(first: str, second: str) -> None:
-    with workbench(make_model=normed_cnn) as bench:
+    with training() as bench:
         check_switching_alone_leaves_no_trace(bench, plan_of(first, second))
         check_steps_leave_no_trace(bench, plan_of(first), plan_of(first, second), plan_of(second))
 
@@ -70,13 +72,13 @@ def test_every_ordered_pair_leaves_no_trace(first: str, second: str) -> None:
 @settings(max_examples=25)
 @given(st.lists(st.lists(st.sampled_from(LIVE), unique=True).filter(compatible), min_size=1, max_size=4))
 def test_any_sequence_of_plans_leaves_no_trace(sequence: list[list[str]]) -> None:
-    with workbench(make_model=normed_cnn) as bench:
+    with training() as bench:
         check_steps_leave_no_trace(bench, *(plan_of(*names) for names in sequence))
 
 
 @pytest.mark.parametrize("name", LIVE)
 def test_training_stays_close(name: str) -> None:
-    with workbench(make_model=normed_cnn) as bench:
+    with training() as bench:
         check_training_stays_close(bench, plan_of(name), TOLERANCES[CATALOG[name].precision])
 
 
@@ -86,7 +88,7 @@ def test_training_stays_close(name: str) -> None:
 )
 def test_training_stays_close_under_every_ordered_pair(first: str, second: str) -> None:
     tolerance = max(TOLERANCES[CATALOG[name].precision] for name in (first, second))
-    with workbench(make_model=normed_cnn) as bench:
+    with training() as bench:
         check_training_stays_close(bench, plan_of(first, second), tolerance)
 
 
@@ -95,13 +97,13 @@ def test_the_proof_needs_the_effect(name: str) -> None:
     reasons = CATALOG[name].refuse_machine(this_machine())
     if reasons:
         pytest.skip(f"{name} cannot take effect on this machine: {'; '.join(reasons)}")
-    with workbench(make_model=normed_cnn) as bench:
+    with training() as bench:
         check_proof(bench, name)
 
 
 @pytest.mark.parametrize("name", LIVE)
 def test_checkpoints_look_the_same(name: str) -> None:
-    with workbench(make_model=normed_cnn) as bench:
+    with training() as bench:
         check_checkpoints_look_the_same(bench, plan_of(name))
 
 

@@ -23,7 +23,7 @@ from hasten.testing.technique_contract import (
     plan_of,
     trained_from_the_start,
 )
-from hasten.testing.workbench import Workbench, normed_cnn, workbench
+from hasten.testing.workbench import Workbench, adam_by_parameter, normed_cnn, workbench
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here"),
@@ -53,7 +53,7 @@ def wide_cnn() -> torch.nn.Module:
 
 @pytest.fixture
 def bench() -> Iterator[Workbench]:
-    with workbench(make_model=wide_cnn, device="cuda") as made:
+    with workbench(make_optimizer=adam_by_parameter, make_model=wide_cnn, device="cuda") as made:
         yield made
 
 

@@ -47,7 +47,9 @@ class Loader:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """An optimizer of the script's."""
+    """An optimizer of the script's. ``distinct_groups``: how many there would be if those of equal
+    hyperparameters were one; ``why_not_merged``: why they cannot be, "" where they can.
+    """
 
     name: str
     parameters: int
@@ -56,6 +58,9 @@ class Optimizer:
     why_not: str = ""
     can_foreach: bool = False  # it now goes tensor by tensor, and could take all at once
     devices: tuple[str, ...] = ()
+    groups: int = 1
+    distinct_groups: int = 1
+    why_not_merged: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -54,6 +54,11 @@ def normed_cnn() -> torch.nn.Module:
     assert isinstance(second, torch.nn.Sequential)
     second.insert(1, torch.nn.BatchNorm2d(8))
     return model
+
+
+def adam_by_parameter(parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+    """With a group for each parameter."""
+    return torch.optim.Adam([{"params": [parameter]} for parameter in parameters])
 
 
 def of_classes(model: torch.nn.Module, inputs: Any, labels: Any) -> Any:

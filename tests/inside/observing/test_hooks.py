@@ -24,7 +24,7 @@ from hasten.inside.observing.uses import Uses
 from hasten.inside.seams import Seams
 from hasten.records.plan import Plan
 from hasten.testing.technique_contract import LIVE, plan_of
-from hasten.testing.workbench import workbench
+from hasten.testing.workbench import adam_by_parameter, workbench
 
 from ..watching import Watch
 
@@ -238,7 +238,7 @@ def test_undoing_all_seams_restores_every_attribute() -> None:
     torch.optim.Adam(Net().parameters())  # the first of its kind wraps the step of its class
     torch.compile(lambda: 0, backend="eager")()  # torch itself takes optimizers out of compiling
     before = attributes()
-    with workbench() as bench:
+    with workbench(make_optimizer=adam_by_parameter) as bench:
         Uses().watch(bench.training)
         Recorder(bench.training)
         Perturber(bench.training, 1e-7, redraw=False, seed=0)

@@ -21,6 +21,7 @@ from ..internals.loaders import (
 from ..internals.modules import batch_norm_kind, dropout_kind, is_compiled
 from ..samples.columns import tensors_behind
 from .blocks import repeated_blocks
+from .parameter_groups import distinct_groups, why_not_merged
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -75,6 +76,9 @@ def describe_optimizer(torch: ModuleType, optimizer: TorchOptimizer) -> Optimize
         can_fuse=(why := why_not_fused(torch, optimizer)) == "",
         why_not=why,
         can_foreach=can_foreach(torch, optimizer),
+        groups=len(optimizer.param_groups),
+        distinct_groups=distinct_groups(torch, optimizer),
+        why_not_merged=why_not_merged(torch, optimizer),
         devices=tuple(sorted({str(p.device) for p in parameters})),
     )
 

@@ -26,6 +26,7 @@ from .interop_threads import InteropThreads
 from .loader_workers import LoaderWorkers
 from .malloc import Malloc
 from .matmul_precision import MatmulPrecision
+from .merge_groups import MergeGroups
 from .openmp_runtime import OpenmpRuntime
 from .optimizer_in_backward import OptimizerInBackward
 from .pin_memory import PinMemory
@@ -52,6 +53,7 @@ _ALL: tuple[type[Technique], ...] = (
     DropBias,
     CudnnBenchmark,
     FusedOptimizer,
+    MergeGroups,
     ZeroGradToNone,
     OptimizerInBackward,
     Checkpointing,
