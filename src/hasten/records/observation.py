@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .whole_run import WatchedRun
+
 PHASES = ("data", "forward", "loss", "backward", "optimizer", "other")
 
 
@@ -146,4 +148,5 @@ class Observation:
     backends: tuple[str, ...] = ()  # of torch.compile, that other packages bring
     obstacles: tuple[str, ...] = ()  # why nothing can be switched in this training
     gpu_memory: tuple[GpuMemory, ...] = ()
+    run: WatchedRun | None = None  # where the wall clock went, as far as the run was watched
     growth: float = 0.0  # a step's time grows as this power of a batch's elements; 0: batches are alike
