@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 PARTS = (
     "start", "steps", "first batches", "epoch turns", "evaluation", "saving", "output", "garbage", "set-up",
@@ -14,16 +14,15 @@ PARTS = (
 - steps: training steps, without what falls into one of the parts below.
 - first batches: waiting for the first batch of an epoch, workers' start included.
 - epoch turns: from the last step of an epoch to the loader's next beginning.
-- evaluation: forward passes without gradients in a row, the batches they wait for and what lies between them.
-- saving: files written by torch.save, save_pretrained, safetensors, np.save, pickle.
-- output: print, logging, tqdm, tensorboard.
+- evaluation: forward passes in a row that train nothing, the batches that they wait for and what lies
+  between them.
+- saving: files written by torch.save, safetensors, numpy.save, pickle.
+- output: print, logging, tqdm, TensorBoard.
 - garbage: Python's collector.
 - set-up: of techniques.
 - tail: after the last step.
 - other: what no seam accounts for.
 """
-
-SHARE_HELD = 0.02  # by which the parts may miss the wall clock
 
 
 @dataclass(frozen=True)
@@ -35,15 +34,18 @@ class Part:
     name: str  # one of PARTS
     seconds: float
     count: int
-    each: tuple[float, ...] = ()  # seconds of each time, in order, as far as kept
+    each: tuple[float, ...] = ()  # seconds of each time, in order, as far as kept; of steps none
     samples: int = 0  # that went through it, where that is known (evaluation)
     where: tuple[str, ...] = ()  # "train.py:41", what took longest first, as far as known
 
 
 @dataclass(frozen=True)
 class WatchedRun:
-    """``seconds``: wall clock from the process's start to the end of what was watched; ``ended``: the script
+    """``seconds``: wall clock from the script's start to the end of what was watched; ``ended``: the script
     came to its end by itself. ``parts``, in the order of PARTS, add up to ``seconds``.
+
+    An epoch is a pass over the training's loader, from its beginning to the next one's. ``whole_epochs`` are
+    the parts of those that were seen to their end.
     """
 
     seconds: float
@@ -51,12 +53,64 @@ class WatchedRun:
     parts: tuple[Part, ...]
     epochs: int = 0  # that were seen to their end
     epoch_steps: int | None = None  # that an epoch takes, as the training's loader says; None: not known
-    planned_epochs: int | None = None  # as the script says; None: not known
+    whole_epochs: tuple[Part, ...] = ()
 
     def part(self, name: str) -> Part:
         """The part of that name; empty where none was seen."""
-        return next((part for part in self.parts if part.name == name), Part(name, 0.0, 0))
+        return named(self.parts, name)
 
     def share(self, name: str) -> float:
         """Of the wall clock that was watched, 0 to 1."""
         return self.part(name).seconds / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Account:
+    """Parts of the run that shares are told of. ``basis``: "run" (it was watched to its end), "epochs" (those
+    that were seen to their end: their start, and the run's, are not in it), "steps" (no epoch was seen to its
+    end: what fell among the steps that were watched, the start left out).
+    """
+
+    basis: str
+    parts: tuple[Part, ...]
+
+    @property
+    def seconds(self) -> float:
+        return sum(part.seconds for part in self.parts)
+
+    def part(self, name: str) -> Part:
+        return named(self.parts, name)
+
+    def share(self, *names: str) -> float:
+        """Of the account's seconds, 0 to 1."""
+        seconds = self.seconds
+        return sum(self.part(name).seconds for name in names) / seconds if seconds > 0 else 0.0
+
+
+def named(parts: tuple[Part, ...], name: str) -> Part:
+    return next((part for part in parts if part.name == name), Part(name, 0.0, 0))
+
+
+def account_of(run: WatchedRun) -> Account:
+    """What shares of the run are told of: the more of it was seen, the better."""
+    if run.ended:
+        return Account("run", run.parts)
+    if run.epochs:
+        return Account("epochs", run.whole_epochs)
+    once = ("start", "first batches", "tail", "other")
+    return Account("steps", tuple(part for part in run.parts if part.name not in once))
+
+
+def less(parts: tuple[Part, ...], before: tuple[Part, ...]) -> tuple[Part, ...]:
+    """What came to ``parts`` since they were as ``before``."""
+    return tuple(
+        replace(
+            part,
+            seconds=max(0.0, part.seconds - old.seconds),
+            count=part.count - old.count,
+            each=part.each[len(old.each) :],
+            samples=part.samples - old.samples,
+        )
+        for part in parts
+        for old in (named(before, part.name),)
+    )

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..internals.loaders import NEXT_INDEX, RESET, fetchers, is_indexed, iterator_kind
 from ..internals.modules import compiled_call, put_call
-from ..samples.fetching import Fetch, Fetcher
 from ..seams import Call
 from ..training import Training
 from .backward_call import OF_AUTOGRAD, OF_GRAD, OF_TENSOR, read_call
 from .bypassed import Bypassed
+from .data_seams import watch_data
 from .gpu_phases import Marks
-from .loaders import Loaders, elements_in
-from .observer import Observer, clock
+from .loaders import Loaders
+from .observer import Observer
 from .obstacles import obstacle_at, wraps_for_ranks
 from .pace import Pace
 from .slot import ForwardSlot, taking_out
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
     from torch.optim import Optimizer
-    from torch.utils.data import DataLoader
 
     from ..internals.loaders import LoaderIterator
 
@@ -59,7 +56,7 @@ class Hooks:
         self._watch_optimizers()
         self._discover_roots()
         self._watch_backward()
-        self._watch_data()
+        watch_data(self._training, self._observer, self.loaders, self.on_batch, self._samples_come)
 
     # ---- optimizers
     def _watch_optimizers(self) -> None:
@@ -209,87 +206,6 @@ class Hooks:
     def _samples_come(self) -> None:
         for notice in self.before_samples:
             notice()
-
-    def _watch_data(self) -> None:
-        training, observer, loaders, seams = (
-            self._training,
-            self._observer,
-            self.loaders,
-            self._training.seams,
-        )
-        from torch.utils.data import DataLoader
-
-        epoch_began = seams.watching(observer.epoch_began)
-        samples_come = seams.watching(self._samples_come)
-
-        def begun(original: Call) -> Call:
-            def __iter__(loader: DataLoader[object]) -> object:
-                began = clock()
-                if loader.num_workers:  # they are seeded, and begin, with the epoch
-                    samples_come()
-                iterator = original(loader)
-                epoch_began(clock() - began)
-                return iterator
-
-            return __iter__
-
-        begins = seams.watching(loaders.epoch_begins)
-
-        def ordering(original: Call) -> Call:
-            def _next_index(iterator: LoaderIterator) -> object:
-                indices = original(iterator)
-                if seams.given_up:
-                    return indices
-                try:
-                    loaders.batch_ordered(iterator, indices)
-                    self._samples_come()
-                except Exception as error:
-                    seams.give_up(error)
-                return indices
-
-            return _next_index
-
-        def resetting(original: Call) -> Call:
-            def _reset(iterator: LoaderIterator, *args: object, **kwargs: object) -> object:
-                begins(iterator)
-                return original(iterator, *args, **kwargs)
-
-            return _reset
-
-        def fetched(original: Call) -> Call:
-            def __next__(iterator: LoaderIterator) -> object:
-                began = clock()
-                batch = original(iterator)
-                if seams.given_up:
-                    return batch
-                try:
-                    waited = clock() - began
-                    observer.data_waited(waited, loaders.batch_came(iterator, batch), elements_in(batch))
-                    for notice in self.on_batch:
-                        notice(batch, iterator)
-                except Exception as error:
-                    seams.give_up(error)
-                return batch
-
-            return __next__
-
-        def created(original: Callable[..., Fetcher]) -> Callable[..., Fetcher]:
-            here = os.getpid()
-
-            def create_fetcher(
-                kind: int, dataset: object, auto_collation: bool, collate: Call, drop_last: bool
-            ) -> Fetcher:
-                fetcher = original(kind, dataset, auto_collation, collate, drop_last)
-                ours = is_indexed(kind) and auto_collation and os.getpid() == here
-                return Fetch(fetcher, training, dataset, collate) if ours else fetcher
-
-            return create_fetcher
-
-        seams.replace(DataLoader, "__iter__", begun)
-        seams.replace(iterator_kind(), "__next__", fetched)
-        seams.replace(iterator_kind(), NEXT_INDEX, ordering)
-        seams.replace(iterator_kind(), RESET, resetting)
-        seams.replace(fetchers(), "create_fetcher", created)
 
 
 def kept(loss: Tensor) -> Tensor:

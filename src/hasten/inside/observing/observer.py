@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .gpu_phases import Mark, Marks, phases_between
 from .passes import Passes
+from .timeline import Timeline, clock
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-clock = time.perf_counter
+__all__ = ["Observer", "RawStep", "clock", "cycle_length"]
 
 
 @dataclass(slots=True)
@@ -60,8 +60,10 @@ class Observer:
     arithmetic but code fetched from memory, so they call few functions.
     """
 
-    def __init__(self, on_step: Callable[[RawStep], None]) -> None:
+    def __init__(self, on_step: Callable[[RawStep], None], timeline: Timeline | None = None) -> None:
+        """``timeline``: where the whole run's wall clock is divided, too."""
         self._on_step = on_step
+        self.timeline = timeline
         self._step = RawStep()
         self._began = clock()
         self._forward_ended: float | None = None
@@ -77,16 +79,23 @@ class Observer:
         self.keep_pace: Callable[[], None] | None = None  # on a GPU, which computes later than it is told to
 
     # ---- forward
-    def forward_begins(self) -> float:
+    def forward_begins(self, training: bool = True) -> float:
+        """``training`` as in ``forward_ends``."""
         self.in_forward = True
+        if self.timeline is not None:
+            self.timeline.forward_begins(training)
         if self.marks is not None:
             self.marks("+forward")
         return clock()
 
-    def forward_ends(self, began: float, training: bool) -> None:
-        """``training``: gradients were being recorded; otherwise it was an evaluation."""
+    def forward_ends(self, began: float, training: bool, mode: bool = True) -> None:
+        """``training``: gradients were being recorded; otherwise it was an evaluation. ``mode``: the module's
+        own flag.
+        """
         self.in_forward = False
         now = clock()
+        if self.timeline is not None:
+            self.timeline.forward_ended(training, mode)
         if self.marks is not None:
             self.marks("-forward" if training else "-evaluation")
         step = self._step
@@ -110,6 +119,8 @@ class Observer:
     # ---- backward
     def backward_begins(self) -> float:
         self.in_backward = True
+        if self.timeline is not None:
+            self.timeline.backward_begins()
         if self._pending_samples and not self._step.forwards:  # e.g. what is trained is no module
             self._step.samples += self._pending_samples
             self._step.elements += self._pending_elements
@@ -142,6 +153,8 @@ class Observer:
     def data_waited(self, seconds: float, samples: int, elements: int = 0) -> None:
         """``elements``: numbers in the tensors of the batch that was waited for."""
         self.counts_inputs = False
+        if self.timeline is not None:
+            self.timeline.batch_came(samples)
         self._pending_samples += samples
         self._pending_elements += elements
         self._step.data += seconds
@@ -198,9 +211,13 @@ class Observer:
         self._step = RawStep()
         self._forward_ended = None
         self.counts_inputs = not self._pending_samples
+        if self.timeline is not None:
+            self.timeline.step_ended()
         self._on_step(step)
         if self.marks is not None:
             self.marks.begin()
+        if self.timeline is not None:
+            self.timeline.goes_on()
         self._began = clock()
 
 

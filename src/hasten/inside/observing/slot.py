@@ -37,7 +37,7 @@ class ForwardSlot:
         try:
             if recording and self._loaders.latest is not None:
                 self._loaders.batch_trained()
-            began = observer.forward_begins()
+            began = observer.forward_begins(recording)
         except Exception as error:
             training.seams.give_up(error)
         try:
@@ -47,7 +47,7 @@ class ForwardSlot:
         finally:
             if not training.seams.given_up:
                 try:
-                    observer.forward_ends(began, recording)
+                    observer.forward_ends(began, recording, root.training)
                     if recording and observer.counts_inputs and output is not None:
                         observer.passes.forward_ended(root, self._time_first, (args, kwargs), output)
                 except Exception as error:

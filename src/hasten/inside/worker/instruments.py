@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,11 @@ from ..job import Job
 from ..observing.gpu_memory import gpu_memory
 from ..observing.hooks import Hooks
 from ..observing.identify import compile_backends, describe_optimizer, describe_root
-from ..observing.leftovers import Leftovers, Waits
+from ..observing.leftovers import Leftovers, Place, Waits
 from ..observing.observer import Observer, RawStep
 from ..observing.remembered import Remembered
+from ..observing.run_parts import watch_parts
+from ..observing.timeline import Timeline
 from ..observing.uses import Uses
 from ..seams import Seams
 from ..switch import Switchboard
@@ -45,9 +47,14 @@ class Instruments:
         seams: Seams,
         on_step: Callable[[RawStep], None],
         on_root: Callable[[], None],
+        began: float,
     ) -> None:
-        self.observer = Observer(on_step)
+        """``began``: when the script did, by ``observer.clock``."""
         self.training = training = Training(torch, seams, job.machine.available_bytes)
+        self.timeline = Timeline(began, Place(torch).of_caller) if job.closely else None
+        if self.timeline is not None:
+            watch_parts(training, self.timeline)
+        self.observer = Observer(on_step, self.timeline)
         if job.seed is not None:
             torch.manual_seed(job.seed)
         self.switchboard = Switchboard(training)
@@ -99,6 +106,14 @@ class Instruments:
         self.training.this_rank = this_rank
         return this_rank
 
+    @contextmanager
+    def setting_up(self) -> Iterator[None]:
+        """Techniques are: that is none of the script's time."""
+        entered = self.timeline.enter("set-up") if self.timeline is not None else None
+        yield
+        if self.timeline is not None and entered is not None:
+            self.timeline.leave("set-up", entered)
+
     def rehearsed(self) -> Findings:
         """What a rehearsal of ranks found until now."""
         from ..distributed.rehearsal import Rehearsal
@@ -140,10 +155,15 @@ class Instruments:
             self.switchboard.switch(BASELINE)
         self.training.forget()
 
-    def observation(self, steps: int, start_seconds: float, metrics: Mapping[str, float]) -> Observation:
+    def observation(
+        self, steps: int, start_seconds: float, metrics: Mapping[str, float], over: str = ""
+    ) -> Observation:
         """What was seen so far, except the steps. ``steps``: how many have ended; ``start_seconds``: from the
-        start of the process to the end of the first step.
+        start of the process to the end of the first step; ``over``: how the script ended, as in ``exits``.
         """
+        run = self.timeline.watched(ended=over == "completed") if self.timeline is not None else None
+        if over and self._waits is not None:
+            self.hooks.loaders.look_at_sampling()
         torch, training = self.training.torch, self.training
         roots = self._roots.records()
         return Observation(
@@ -163,6 +183,7 @@ class Instruments:
             step_said=self.observer.said,
             leftovers=self._leftovers.found(),
             waits=self._waits.found(steps - 1) if self._waits is not None else (),
+            run=run,
             backends=compile_backends(),
             obstacles=tuple(training.obstacles),
             gpu_memory=gpu_memory(torch, (torch.device(name) for root in roots for name in root.devices)),

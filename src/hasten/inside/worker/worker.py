@@ -16,7 +16,7 @@ from ...records.plan import BASELINE, Plan
 from ...records.trace import StepTrace
 from ..internals.parts import TorchLacks, check
 from ..job import AHEAD, CLOCKS, Job
-from ..observing.observer import RawStep
+from ..observing.observer import RawStep, clock
 from ..observing.obstacles import several_threads
 from ..random_state import seed_numpy
 from ..sandbox.containment import die_with_parent, dies_with_parent
@@ -46,6 +46,7 @@ class Worker:
     def __init__(self, job: Job, started: float) -> None:
         self._job = job
         self._started = started
+        self._script_began = clock()
         self._first_step_seconds = 0.0
         self._steps = 0
         self._seams = Seams(self._watching_failed)
@@ -82,6 +83,7 @@ class Worker:
         if self._conversation is not None and self._summarizer is None:
             Children(self._seams, self._child_came).watch()
         ImportSeam("torch", self._torch_came).install()
+        self._script_began = clock()
         try:
             run(self._job.argv, self._job.module)
             wait_for_threads()
@@ -135,7 +137,7 @@ class Worker:
                 sys.stdout.flush()  # the coordinator does not wait for the interpreter to do so
             seen = None
             with suppress(Exception):  # the script may have left nothing to look at
-                seen = self._observed_to_the_end() if self._steps else None
+                seen = self._observe(how) if self._steps else None
             summary = self._summarizer.summary() if self._summarizer is not None else None
             self._conversation.ended(how, detail, self._trace(), seen, summary)
 
@@ -161,7 +163,9 @@ class Worker:
 
     def _watch(self, torch: ModuleType) -> None:
         check(torch.__version__)
-        self._instruments = Instruments(torch, self._job, self._seams, self._step_ended, self._root_found)
+        self._instruments = Instruments(
+            torch, self._job, self._seams, self._step_ended, self._root_found, self._script_began
+        )
 
     def _watching_failed(self, error: BaseException) -> None:
         """Our own watching failed, and everything in torch is restored: the script runs on without us."""
@@ -199,7 +203,8 @@ class Worker:
         instruments.hooks.loaders.batch_trained()  # the batch at hand is about to go into this root
         if self._due:
             plan, self._due = self._due, BASELINE
-            self._put_in_force(plan)
+            with instruments.setting_up():
+                self._put_in_force(plan)
         else:
             instruments.switchboard.refresh()
 
@@ -291,10 +296,5 @@ class Worker:
         setup_seconds = self._setup_seconds + switchboard.seconds_in_steps()
         return messages.Proofs(tuple(switchboard.proofs()), setup_seconds)
 
-    def _observe(self) -> Observation:
-        return self._seen().observation(self._steps, self._first_step_seconds, self._metrics)
-
-    def _observed_to_the_end(self) -> Observation:
-        if self._job.closely:
-            self._seen().hooks.loaders.look_at_sampling()
-        return self._observe()
+    def _observe(self, over: str = "") -> Observation:
+        return self._seen().observation(self._steps, self._first_step_seconds, self._metrics, over)

@@ -1,0 +1,139 @@
+"""The seams around DataLoaders: passes that begin, batches that are ordered, waited for and come."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ..internals.loaders import NEXT_INDEX, RESET, fetchers, is_indexed, iterator_kind, reads_indices
+from ..samples.fetching import Fetch, Fetcher
+from ..seams import Call
+from ..training import Training
+from .loaders import Loaders, elements_in
+from .observer import Observer, clock
+
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader
+
+    from ..internals.loaders import LoaderIterator
+
+
+def watch_data(
+    training: Training,
+    observer: Observer,
+    loaders: Loaders,
+    on_batch: Sequence[Callable[[object, LoaderIterator], None]],
+    samples_come: Callable[[], None],
+) -> None:
+    """``on_batch`` are told of each batch and where it came from; ``samples_come``: a loader is about to make
+    some.
+    """
+    seams = training.seams
+    from torch.utils.data import DataLoader
+
+    epoch_began = seams.watching(observer.epoch_began)
+    samples_will_come = seams.watching(samples_come)
+
+    timeline = observer.timeline
+
+    @seams.watching
+    def loader_begins(loader: DataLoader[object]) -> None:
+        if timeline is not None:
+            timeline.loader_begins(batches_in(loader))
+
+    @seams.watching
+    def batch_waited_for() -> None:
+        if timeline is not None:
+            timeline.batch_waited_for()
+
+    @seams.watching
+    def exhausted() -> None:
+        if timeline is not None:
+            timeline.loader_exhausted()
+
+    def begun(original: Call) -> Call:
+        def __iter__(loader: DataLoader[object]) -> object:
+            loader_begins(loader)
+            began = clock()
+            if loader.num_workers:  # they are seeded, and begin, with the epoch
+                samples_will_come()
+            iterator = original(loader)
+            epoch_began(clock() - began)
+            return iterator
+
+        return __iter__
+
+    begins = seams.watching(loaders.epoch_begins)
+
+    def ordering(original: Call) -> Call:
+        def _next_index(iterator: LoaderIterator) -> object:
+            indices = original(iterator)
+            if seams.given_up:
+                return indices
+            try:
+                loaders.batch_ordered(iterator, indices)
+                samples_come()
+            except Exception as error:
+                seams.give_up(error)
+            return indices
+
+        return _next_index
+
+    def resetting(original: Call) -> Call:
+        def _reset(iterator: LoaderIterator, *args: object, **kwargs: object) -> object:
+            begins(iterator)
+            return original(iterator, *args, **kwargs)
+
+        return _reset
+
+    def fetched(original: Call) -> Call:
+        def __next__(iterator: LoaderIterator) -> object:
+            if timeline is not None:
+                batch_waited_for()
+            began = clock()
+            try:
+                batch = original(iterator)
+            except StopIteration:
+                exhausted()
+                raise
+            if seams.given_up:
+                return batch
+            try:
+                waited = clock() - began
+                observer.data_waited(waited, loaders.batch_came(iterator, batch), elements_in(batch))
+                for notice in on_batch:
+                    notice(batch, iterator)
+            except Exception as error:
+                seams.give_up(error)
+            return batch
+
+        return __next__
+
+    def created(original: Callable[..., Fetcher]) -> Callable[..., Fetcher]:
+        here = os.getpid()
+
+        def create_fetcher(
+            kind: int, dataset: object, auto_collation: bool, collate: Call, drop_last: bool
+        ) -> Fetcher:
+            fetcher = original(kind, dataset, auto_collation, collate, drop_last)
+            ours = is_indexed(kind) and auto_collation and os.getpid() == here
+            return Fetch(fetcher, training, dataset, collate) if ours else fetcher
+
+        return create_fetcher
+
+    seams.replace(DataLoader, "__iter__", begun)
+    seams.replace(iterator_kind(), "__next__", fetched)
+    seams.replace(iterator_kind(), NEXT_INDEX, ordering)
+    seams.replace(iterator_kind(), RESET, resetting)
+    seams.replace(fetchers(), "create_fetcher", created)
+
+
+def batches_in(loader: DataLoader[object]) -> int | None:
+    """That one pass will give; None where nothing says so."""
+    if not reads_indices(loader):
+        return None
+    try:
+        return len(loader)
+    except Exception:  # a sampler of the user's may have no length
+        return None

@@ -1,0 +1,30 @@
+"""One part of a run, while it is being added up."""
+
+from __future__ import annotations
+
+from ...records.whole_run import Part
+
+_KEPT = 100  # times that are told singly, and lines
+_LINES_TOLD = 3
+
+
+class Sum:
+    """Seconds, and how often, by the line that led there."""
+
+    def __init__(self) -> None:
+        self.seconds, self.count, self.samples = 0.0, 0, 0
+        self.each: list[float] = []
+        self.lines: dict[str, float] = {}
+
+    def add(self, seconds: float, where: str = "", samples: int = 0) -> None:
+        self.seconds += seconds
+        self.count += 1
+        self.samples += samples
+        if len(self.each) < _KEPT:
+            self.each.append(seconds)
+        if where and (where in self.lines or len(self.lines) < _KEPT):
+            self.lines[where] = self.lines.get(where, 0.0) + seconds
+
+    def part(self, name: str) -> Part:
+        lines = sorted(self.lines, key=lambda line: -self.lines[line])[:_LINES_TOLD]
+        return Part(name, self.seconds, self.count, tuple(self.each), self.samples, tuple(lines))

@@ -1,0 +1,291 @@
+"""Divides a run's wall clock into parts without a rest: each moment belongs to one stretch, and each stretch
+is given to a part as soon as it is known what came after it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import get_ident
+
+from ...records.whole_run import PARTS, Part, WatchedRun, less
+from .sums import Sum
+
+clock = time.perf_counter
+
+_GAP, _FIRST, _REST, _EVALUATION = "gap", "first", "rest", "evaluation"
+"""Kinds of stretch: after a step or an evaluation; from a loader's beginning to its first batch; with a batch
+or a forward pass; an evaluation.
+"""
+
+
+@dataclass(slots=True)
+class _Stretch:
+    kind: str
+    seconds: float
+    where: str = ""
+    batches: int | None = None  # that the loader which began will give
+    samples: int = 0
+    trained: bool = False  # a backward pass ran in it
+    gradients: bool = False  # an evaluation that computed them
+
+
+class Timeline:
+    """Told of a run as it goes, by the thread that trains. ``began``: when the script did, by ``clock``.
+
+    Evaluation is seen in two ways: by forward passes in evaluation mode that no backward pass follows, and by
+    a whole pass over a loader in which nothing is trained. While a worker stands between two steps, no time
+    counts. A usual step costs about two microseconds.
+    """
+
+    def __init__(self, began: float, place: Callable[[], str] = str) -> None:
+        """``place`` says which line of the script led here."""
+        self._began = self._since = began
+        self.place = place
+        self.inside = ""  # the part that is being carved out of others
+        self._thread = get_ident()
+        self._sums = {name: Sum() for name in PARTS}
+        self._open, self._where = _GAP, ""  # the stretch that is open, and what is known of it
+        self._batches_said: int | None = None
+        self._trained = False
+        self._carved = 0.0  # seconds of it that belong to other parts
+        self._stretches: list[_Stretch] = []  # since the last step
+        self._unusual = True  # there is more among them than a step
+        self._standing, self._stood = False, 0.0
+        self._mode = True  # of the module in the last forward pass with gradients
+        self._trains_in_evaluation_mode: bool | None = None
+        self._samples = self._batches = 0  # since a loader began
+        self._step_batches = self._all_batches = 0  # that were trained on
+        self._epoch_batches: int | None = None
+        self._exhausted = False  # the training's loader, since the last step
+        self._epochs = -1  # seen to their end; -1: none has begun
+        self._before: tuple[Part, ...] = ()  # when the first epoch began
+        self._whole: tuple[Part, ...] = ()
+
+    # ---- what happens
+    def loader_begins(self, batches: int | None) -> None:
+        """``batches``: that it will give, where it says so."""
+        if not self._away():
+            self._turn(_FIRST)
+            self._where, self._batches_said = self.place(), batches
+            self._samples = self._batches = 0
+            self._unusual = True
+
+    def batch_waited_for(self) -> None:
+        """It is asked for."""
+        if self._open is _GAP and not self._away():
+            self._turn(_REST)
+
+    def batch_came(self, samples: int) -> None:
+        if self._away():
+            return
+        if self._open is _FIRST:
+            self._turn(_REST)
+        self._samples += samples
+        self._batches += 1
+        self._step_batches += 1
+
+    def loader_exhausted(self) -> None:
+        """It was asked for a batch and had none left."""
+        if self._away():
+            return
+        self._turn(_GAP)
+        start = self._latest(_EVALUATION)
+        if start is None and self._batches and self._sums["steps"].count:
+            start = self._latest(_FIRST)
+        if start is not None:
+            self._is_evaluation(start)
+        else:
+            self._exhausted = True
+
+    def forward_begins(self, recording: bool) -> None:
+        """Of a trained module. ``recording``: with gradients."""
+        if (self._open is _GAP or (self._open is _REST and not recording)) and not self._away():
+            self._turn(_REST)
+
+    def forward_ended(self, recording: bool, training_mode: bool) -> None:
+        if recording:
+            self._mode = training_mode
+        if training_mode or (recording and self._trains_in_evaluation_mode is not False) or self._away():
+            return
+        start = self._latest(_EVALUATION)
+        if start is None:
+            start = self._latest(_FIRST)
+        self._turn(_GAP)
+        self._is_evaluation(len(self._stretches) - 1 if start is None else start, recording)
+
+    def backward_begins(self) -> None:
+        """What it follows was no evaluation."""
+        if not self._mode:
+            self._trains_in_evaluation_mode = True
+            for stretch in self._stretches:
+                if stretch.gradients:
+                    stretch.kind = _REST
+        elif self._trains_in_evaluation_mode is None:
+            self._trains_in_evaluation_mode = False
+        if self._open is _GAP and not self._away():
+            self._turn(_REST)
+        self._trained = True
+
+    def step_ended(self) -> None:
+        """The worker stands, until ``goes_on``."""
+        if self._standing:
+            return
+        self.inside = ""
+        self._turn(_GAP)
+        steps = self._sums["steps"]
+        if self._unusual:
+            self._thread = get_ident()
+            self._settle()
+        else:
+            for stretch in self._stretches:
+                steps.seconds += stretch.seconds
+        steps.count += 1
+        self._all_batches += self._step_batches
+        self._step_batches = 0
+        self._stretches.clear()
+        self._unusual = self._exhausted = False
+        self._standing = True
+
+    def goes_on(self) -> None:
+        """The script does, after a step."""
+        if self._standing:
+            now = clock()
+            self._stood += now - self._since
+            self._since, self._carved, self._standing = now, 0.0, False
+
+    # ---- parts that lie within others
+    def enter(self, part: str) -> tuple[float, float, str] | None:
+        """The script begins with something that belongs to ``part``. What comes back is for ``leave``; None
+        where it does not count.
+        """
+        if self.inside == part or self._standing or get_ident() != self._thread:
+            return None
+        entered = clock(), self._carved, self.inside
+        self.inside, self._carved = part, 0.0
+        return entered
+
+    def leave(self, part: str, entered: tuple[float, float, str], where: str = "") -> None:
+        began, before, outside = entered
+        if self.inside != part:
+            return  # a step has ended meanwhile
+        seconds = clock() - began
+        self._sums[part].add(max(0.0, seconds - self._carved), where)
+        self._carved, self.inside = before + seconds, outside
+
+    def collected(self, seconds: float) -> None:
+        """Python's collector has just ended."""
+        if not self._standing and get_ident() == self._thread:
+            self._sums["garbage"].add(seconds)
+            self._carved += seconds
+
+    # ---- what is told
+    def watched(self, ended: bool) -> WatchedRun:
+        """The run until now; ``ended``: by itself."""
+        if not self._standing:
+            self._settle_the_end()
+        seconds = self._since - self._began - self._stood
+        known = sum(one.seconds for name, one in self._sums.items() if name != "other")
+        self._sums["other"].seconds = max(0.0, seconds - known)
+        epochs = max(0, self._epochs)
+        return WatchedRun(seconds, ended, self._parts(), epochs, self._epoch_steps(), self._whole)
+
+    def _parts(self) -> tuple[Part, ...]:
+        return tuple(one.part(name) for name, one in self._sums.items())
+
+    def _epoch_steps(self) -> int | None:
+        if self._epoch_batches is None or not self._all_batches:
+            return None
+        return max(1, round(self._epoch_batches * self._sums["steps"].count / self._all_batches))
+
+    # ---- inside
+    def _away(self) -> bool:
+        """Whether what happens is none of the training's."""
+        return self._standing or bool(self.inside) or get_ident() != self._thread
+
+    def _turn(self, kind: str) -> None:
+        """The open stretch ends, and one of ``kind`` begins."""
+        now = clock()
+        seconds = now - self._since - self._carved
+        self._stretches.append(
+            _Stretch(self._open, max(0.0, seconds), self._where, self._batches_said, trained=self._trained)
+        )
+        self._open, self._since, self._carved = kind, now, 0.0
+        self._where, self._batches_said, self._trained = "", None, False
+
+    def _latest(self, kind: str) -> int | None:
+        """The latest stretch of ``kind``, if nothing was trained since."""
+        for at in range(len(self._stretches) - 1, -1, -1):
+            if self._stretches[at].trained:
+                return None
+            if self._stretches[at].kind is kind:
+                return at
+        return None
+
+    def _is_evaluation(self, start: int, gradients: bool = False) -> None:
+        """All stretches from ``start`` on are one."""
+        taken = self._stretches[start:]
+        first = taken[0]
+        self._stretches[start:] = [
+            _Stretch(
+                _EVALUATION,
+                sum(stretch.seconds for stretch in taken),
+                first.where or self.place(),
+                samples=first.samples + self._samples,
+                gradients=gradients or first.gradients,
+            )
+        ]
+        self._step_batches -= self._batches
+        self._samples = self._batches = 0
+        self._unusual = True
+
+    def _settle(self) -> None:
+        """Give what came since the last step to its parts; a step has ended."""
+        sums, never = self._sums, not self._sums["steps"].count
+        firsts = [at for at, stretch in enumerate(self._stretches) if stretch.kind is _FIRST]
+        turned = firsts[-1] if firsts else -1  # where an epoch began
+        lead = 0.0  # what the epoch's beginning, or the run's, took
+        for at, stretch in enumerate(self._stretches):
+            if at == turned:
+                sums["start" if never else "epoch turns"].add(lead)
+                self._epoch_begins(stretch.batches)
+            if stretch.kind is _EVALUATION:
+                sums["evaluation"].add(stretch.seconds, stretch.where, stretch.samples)
+            elif stretch.trained:
+                sums["steps"].seconds += stretch.seconds
+            elif at < turned and (never or stretch.kind is not _FIRST):
+                lead += stretch.seconds
+            elif stretch.kind is _FIRST:
+                sums["first batches"].add(stretch.seconds, stretch.where)
+            elif never and turned < 0 and stretch.kind is _GAP:
+                sums["start"].add(stretch.seconds)
+            elif stretch.kind is _GAP and at and self._stretches[at - 1].kind is _EVALUATION:
+                sums["evaluation"].seconds += stretch.seconds
+            else:
+                sums["steps"].seconds += stretch.seconds
+
+    def _epoch_begins(self, batches: int | None) -> None:
+        self._epoch_batches = batches
+        self._epochs += 1
+        if self._epochs:
+            self._whole = less(self._parts(), self._before)
+        else:
+            self._before = self._parts()
+
+    def _settle_the_end(self) -> None:
+        """No step followed."""
+        self._turn(_GAP)
+        sums, rest = self._sums, 0.0
+        for stretch in self._stretches:
+            if stretch.kind is _EVALUATION:
+                sums["evaluation"].add(stretch.seconds, stretch.where, stretch.samples)
+            elif stretch.trained:
+                sums["steps"].seconds += stretch.seconds
+            else:
+                rest += stretch.seconds
+        self._stretches.clear()
+        if self._exhausted and self._epochs >= 0:
+            self._epochs += 1
+            self._whole = less(self._parts(), self._before)
+        sums["tail" if sums["steps"].count else "start"].add(rest)
