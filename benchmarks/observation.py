@@ -118,7 +118,7 @@ def one_process(kind: str, abba_blocks: int) -> None:
         seams = Seams()
         steps: list[RawStep] = []
         if watched:
-            instruments = Instruments(torch, job, seams, steps.append, lambda: None)
+            instruments = Instruments(torch, job, seams, steps.append, lambda: None, time.perf_counter())
             instruments.training.add_optimizer(optimizer)  # as if its making had been watched
         try:
             train(2)  # in which roots are found

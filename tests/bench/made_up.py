@@ -16,6 +16,7 @@ from hasten.records.observation import PHASES, Loader, Observation, Optimizer, R
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Trial
 from hasten.records.verdict import GuardVerdict
+from hasten.records.whole_run import PARTS, Part, WatchedRun
 from hasten.tuning.candidate import Candidate
 
 PRECISIONS = ("float32", "bfloat16")
@@ -108,6 +109,16 @@ def observation(**changes: Any) -> Observation:
         start_seconds=2.0,
     )
     return dataclasses.replace(usual, **changes)
+
+
+def watched_run(
+    seconds: Mapping[str, float] | None = None, ended: bool = False, epochs: int = 0, **more: float
+) -> WatchedRun:
+    """A run whose parts took so long: ``seconds`` by name, and ``more``; ``epochs`` of it are whole."""
+    times = {**(seconds or {}), **more}
+    parts = tuple(Part(name, times.get(name, 0.0), 2 * (name in times)) for name in PARTS)
+    whole = tuple(dataclasses.replace(p, seconds=0.0, count=0) if p.name == "start" else p for p in parts)
+    return WatchedRun(sum(times.values()), ended, parts, epochs, 100, whole if epochs else ())
 
 
 def facts(machine_changes: Mapping[str, Any] | None = None, **observation_changes: Any) -> Facts:

@@ -10,7 +10,8 @@ import pytest
 from hasten.causes import compute, copies, debugging, find_causes, input, optimizer, threads, waiting
 from hasten.records.facts import Facts
 from hasten.records.observation import Leftover, Wait
-from tests.bench.made_up import facts, loader, root, step
+from hasten.records.whole_run import Part, WatchedRun
+from tests.bench.made_up import facts, loader, root, step, watched_run
 from tests.bench.made_up import optimizer as an_optimizer
 
 
@@ -203,3 +204,83 @@ def test_copies_to_the_device_suggest_page_locked_memory() -> None:
     fetches = waiting.look(both)
     assert fetches is not None
     assert ".to()" not in fetches.evidence
+
+
+# ---- of the whole run
+def with_lines(run: WatchedRun, name: str, *where: str) -> WatchedRun:
+    """The run with the lines of its part ``name``."""
+
+    def told(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        return tuple(replace(part, where=where) if part.name == name else part for part in parts)
+
+    return replace(run, parts=told(run.parts), whole_epochs=told(run.whole_epochs))
+
+
+def test_what_takes_most_of_the_run_comes_first() -> None:
+    run = with_lines(
+        watched_run(epochs=1, start=50.0, steps=40.0, evaluation=60.0), "evaluation", "train.py:9"
+    )
+    found = find_causes(facts_with({"data": 0.5, "forward": 0.5}, run=run))
+    assert [cause.name for cause in found] == ["evaluation", "input", "compute"]
+    assert [cause.share for cause in found] == pytest.approx([0.6, 0.2, 0.2])
+    assert found[0].evidence == (
+        "60% of an epoch is evaluation (train.py:9); without it, at most 2.50 times faster"
+    )
+    assert found[1].evidence.startswith("50% of a step is waiting for data: ")
+    assert found[1].evidence.endswith("; 20% of an epoch")
+
+
+def test_of_a_run_that_was_watched_to_its_end_the_start_counts_too() -> None:
+    run = watched_run(ended=True, start=50.0, steps=40.0, evaluation=10.0)
+    (evaluation, compute) = sorted(find_causes(facts_with({"forward": 1.0}, run=run)), key=lambda c: c.share)
+    assert evaluation.evidence.startswith("10% of the run is evaluation; ")
+    assert compute.share == pytest.approx(0.4)
+
+
+def test_steps_that_are_all_of_a_run_keep_their_share() -> None:
+    (cause,) = find_causes(facts_with({"forward": 0.5}, run=watched_run(steps=99.0, output=1.0)))
+    assert cause.share == pytest.approx(0.5)
+    assert "watched" not in cause.evidence
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "said"),
+    [
+        ("evaluation", "evaluation", "is evaluation"),
+        ("first batches", "epochs", "before their first batch"),
+        ("epoch turns", "epochs", "passes between epochs"),
+        ("saving", "saving", "is saving 2 files"),
+        ("output", "output", "is printing and logging"),
+        ("garbage", "garbage", "collector of garbage, which ran 2 times"),
+    ],
+)
+def test_each_part_of_a_run_is_a_cause(part: str, name: str, said: str) -> None:
+    (cause, *_) = find_causes(facts_with({}, run=watched_run({"steps": 70.0, part: 30.0}, epochs=1)))
+    assert cause.name == name
+    assert cause.share == pytest.approx(0.3)
+    assert said in cause.evidence
+    assert "at most 1.43 times faster" in cause.evidence
+    assert find_causes(facts_with({}, run=watched_run({"steps": 99.0, part: 1.0}, epochs=1))) == []
+
+
+def test_what_came_once_among_a_few_steps_says_nothing_of_the_run() -> None:
+    run = watched_run(steps=70.0, saving=30.0)
+    once = replace(run, parts=tuple(replace(part, count=1) for part in run.parts))
+    assert [cause.name for cause in find_causes(facts_with({}, run=run))] == ["saving"]
+    assert find_causes(facts_with({}, run=once)) == []
+
+
+def test_workers_that_start_anew_are_named() -> None:
+    run = watched_run({"steps": 50.0, "first batches": 50.0}, epochs=1)
+    (cause,) = find_causes(facts_with({}, run=run, loaders=(loader(workers=2),)))
+    assert "whose loader starts its worker processes anew" in cause.evidence
+    (without,) = find_causes(facts_with({}, run=run))
+    assert "anew" not in without.evidence
+
+
+def test_prints_are_told_once() -> None:
+    """By the run, where it was watched."""
+    seconds = facts_with({}).observation.steps[0].seconds
+    waits = (Wait("print", "train.py:10", 1, 0.4 * seconds),)
+    found = find_causes(facts_with({}, waits=waits, run=watched_run(steps=60.0, output=40.0)))
+    assert [cause.name for cause in found] == ["output"]

@@ -188,6 +188,16 @@ def test_a_missing_module_is_missing_as_ever(write_module: Write) -> None:
         importlib.import_module("hasten_seam_f")
 
 
+def test_two_seams_wait_for_one_module(write_module: Write) -> None:
+    write_module("hasten_seam_i", "value = 3")
+    seen: list[int] = []
+    ImportSeam("hasten_seam_i", lambda module: seen.append(module.value)).install()
+    ImportSeam("hasten_seam_i", lambda module: seen.append(10 * module.value)).install()
+    module = importlib.import_module("hasten_seam_i")
+    assert sorted(seen) == [3, 30]
+    assert "exec_module" not in vars(module.__loader__)
+
+
 def test_two_seams_follow_modules_that_import_each_other(write_module: Write) -> None:
     write_module("hasten_seam_g", "import hasten_seam_h")
     write_module("hasten_seam_h", "")

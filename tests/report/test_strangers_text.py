@@ -20,6 +20,7 @@ from hasten.records.machine import Machine
 from hasten.records.observation import GpuMemory
 from hasten.records.plan import Plan
 from hasten.records.reasons import Reason
+from hasten.records.whole_run import Part, WatchedRun
 from hasten.report.catalogue import print_techniques
 from hasten.report.doctor import print_doctor
 from hasten.report.progress import Lines, Silent, Terminal
@@ -70,7 +71,8 @@ def poisoned(thing: Any, evil: str) -> Any:
 
 def seen(evil: str) -> Any:
     memory = GpuMemory("cuda:0", 2**30, 2**20, 2**20, 1)
-    made = observation(loaders=(loader(),), obstacles=("cannot be followed",), gpu_memory=(memory,))
+    run = WatchedRun(2.0, True, (Part("steps", 1.0, 9), Part("evaluation", 1.0, 1, where=("train.py:1",))))
+    made = observation(loaders=(loader(),), run=run, obstacles=("cannot be followed",), gpu_memory=(memory,))
     steps = made.steps
     return dataclasses.replace(poisoned(dataclasses.replace(made, steps=()), evil), steps=steps)
 

@@ -145,6 +145,15 @@ TUNABLE = (
     shape("replay_memory", 150, 48, "Sequential", "AdamW",
           note="actions are chosen with gradients on, as many do; the batch is what is trained on"),
 
+    # ---- where a run's time goes, besides steps: tests/scripts/test_runs.py
+    shape("evaluates_most", 120, 32, "Sequential", "SGD", note="2560 samples are evaluated after each 640"),
+    shape("evaluates_with_gradients", 150, 24, "Sequential", "Adam", note="eval() without no_grad()"),
+    shape("short_epochs_with_workers", 120, 16, "Sequential", "Adam", note="workers start every ten steps"),
+    shape("saves_each_epoch", 120, 20, "Sequential", "Adam", note="four files, and a fifth at its end"),
+    shape("makes_many_objects", 150, 16, "Sequential", "SGD", note="dicts and lists by the thousand"),
+    shape("validates_within_epochs", 160, 24, "Sequential", "AdamW",
+          note="two batches before it trains, then all every ten steps"),
+
     # ---- processes and threads
     shape("ddp_torchrun", 160, 30, "Sequential", "SGD",
           note="as one process; under torchrun each of n ranks takes 160/n steps and the first one prints"),

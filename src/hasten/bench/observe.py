@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median
 
 from ..records.observation import Observation, Step
 from ..records.plan import BASELINE
 from .comparing.steps import Rhythm, in_unit, rhythm_of
 from .trials import Trials
-from .workers.ending import LEAST_STEPS, ScriptOver, too_short
+from .workers.ending import LEAST_STEPS, BudgetOver, ScriptOver, too_short
 from .workers.worker import Worker
 
 WARMUP_STEPS = 10
@@ -21,13 +22,30 @@ _SLOW_STEPS = 3
 _WARMUP_SHARE = 0.25  # of the time, where steps are slow
 _LATEST_STEPS = 3  # whose median says how slow steps are now
 _AT_ONCE_SECONDS = 1.0  # between two looks at how slow they are
+_NO_END_SECONDS = 1e6  # for an evaluation, however long
+
+
+@dataclass(frozen=True)
+class WatchOn:
+    """How long to watch after the steps: for the end of an epoch if it comes within ``seconds``. ``asked``:
+    also where nobody knows when it comes. ``whole``: to the end of the script.
+    """
+
+    seconds: float = 0.0
+    asked: bool = False
+    whole: bool = False
 
 
 def observe(
-    trials: Trials, steps: int = STEPS, warmup_steps: int = WARMUP_STEPS, seconds: float = 120.0
+    trials: Trials,
+    steps: int = STEPS,
+    warmup_steps: int = WARMUP_STEPS,
+    seconds: float = 120.0,
+    on: WatchOn | None = None,
 ) -> tuple[Observation, Rhythm]:
     """Start the script, let it warm up, watch ``steps`` steps, stop it. A script that ends before is watched
-    to its end, and one whose steps are so slow that this takes longer than ``seconds`` for fewer steps.
+    to its end, and one whose steps are so slow that this takes longer than ``seconds`` for fewer steps. What
+    comes after these steps, as far as ``on`` asks, is in the observation's ``run`` alone.
 
     Raises ScriptError where the script fails by itself, Refusal where it never trains or ends too soon.
     """
@@ -43,6 +61,8 @@ def observe(
             warmup_steps = len(warm)
             watched = _train(worker, steps, _SLOW_STEPS, seconds - _seconds(warm))
             seen = worker.observation()
+            if on is not None:
+                seen = _watch_on(worker, trials, seen, on)
         except ScriptOver as over:
             in_all = over.ended.steps_in_all
             if over.ended.how != "completed" or over.ended.observation is None or in_all < LEAST_STEPS:
@@ -64,13 +84,54 @@ def observe(
     return observation, rhythm
 
 
+def _watch_on(worker: Worker, trials: Trials, seen: Observation, on: WatchOn) -> Observation:
+    """What was seen when an epoch has ended, or the script, or when it has gone on for as long as ``on``
+    says. A script that fails meanwhile has been seen until then.
+    """
+    began = trials.limit.clock()
+    try:
+        with trials.limit.ending(math.inf if on.whole else on.seconds):
+            while seen.run is not None and (on.whole or not seen.run.epochs):
+                left = on.seconds - (trials.limit.clock() - began)
+                if not on.whole and (left <= 0 or not (on.asked or _epoch_fits(worker, seen, left))):
+                    break
+                count = int(_AT_ONCE_SECONDS / _usual(worker))
+                if not on.whole:
+                    count = min(count, _steps_left(worker, seen))
+                worker.steps(max(1, count), timeout=_NO_END_SECONDS)
+                seen = worker.observation()
+    except ScriptOver as over:
+        return over.ended.observation or seen
+    except BudgetOver:  # in the midst of a step: an evaluation that takes long, say
+        return seen
+    return seen
+
+
+def _epoch_fits(worker: Worker, seen: Observation, seconds: float) -> bool:
+    """Whether the steps that are left of the epoch are known, and take no longer than that."""
+    known = seen.run is not None and seen.run.epoch_steps is not None
+    return known and _steps_left(worker, seen) * _usual(worker) <= seconds
+
+
+def _steps_left(worker: Worker, seen: Observation) -> int:
+    """Of the epoch, and the first of the next; as many as there were so far where its length is not known."""
+    taken = len(worker.history)
+    said = seen.run.epoch_steps if seen.run is not None else None
+    return max(1, said + 1 - taken) if said is not None else taken
+
+
+def _usual(worker: Worker) -> float:
+    """Seconds that a step takes now."""
+    return max(1e-6, median(step.seconds for step in worker.history[-_LATEST_STEPS:]))
+
+
 def _train(worker: Worker, wanted: int, least: int, seconds: float) -> list[Step]:
     """``wanted`` steps, or as many as fit into ``seconds``, but ``least`` of them. How slow steps are may
     change while they are taken: the first ones may compile, say, or fill a cache.
     """
     taken: list[Step] = []
     while len(taken) < wanted:
-        usual = max(1e-6, median(step.seconds for step in worker.history[-_LATEST_STEPS:]))
+        usual = _usual(worker)
         left = seconds - _seconds(taken)
         if len(taken) >= least and usual > left:
             break

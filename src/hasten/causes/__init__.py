@@ -4,12 +4,31 @@ from __future__ import annotations
 
 from ..records.cause import Cause
 from ..records.facts import Facts
-from . import compute, copies, debugging, input, optimizer, threads, waiting
+from . import (
+    compute,
+    copies,
+    debugging,
+    epochs,
+    evaluation,
+    garbage,
+    input,
+    optimizer,
+    output,
+    saving,
+    threads,
+    waiting,
+)
+from .of_the_run import of_the_run
 
-_ALL = (*(input.look, copies.look, compute.look, optimizer.look, threads.look, debugging.look, waiting.look),)
+_OF_A_STEP = (input.look, copies.look, compute.look, optimizer.look, waiting.look)
+_OF_ALL_STEPS = (threads.look, debugging.look)  # they make everything slower
+_OF_THE_RUN = (evaluation.look, epochs.look, saving.look, output.look, garbage.look)
 
 
 def find_causes(facts: Facts) -> list[Cause]:
-    """The causes that the observation supports, the costliest first."""
-    found = [cause for look in _ALL if (cause := look(facts)) is not None]
+    """The causes that the observation supports, the costliest first: by their share of the run where it was
+    watched, else of a step.
+    """
+    found = [of_the_run(cause, facts) for look in _OF_A_STEP if (cause := look(facts)) is not None]
+    found += [cause for look in (*_OF_ALL_STEPS, *_OF_THE_RUN) if (cause := look(facts)) is not None]
     return sorted(found, key=lambda cause: -cause.share)

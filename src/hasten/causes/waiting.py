@@ -15,7 +15,8 @@ _SHOWN = 3
 
 
 def look(facts: Facts) -> Cause | None:
-    share, lines = standing_still(facts, lambda wait: wait.what not in COPIES)
+    others = COPIES if facts.observation.run is None else (*COPIES, "print")  # which is output's there
+    share, lines = standing_still(facts, lambda wait: wait.what not in others)
     if not lines:
         return None
     advice = "fetch and print less often: what is fetched from a device waits for it"

@@ -1,4 +1,4 @@
-"""``hasten profile SCRIPT``: where does a step's time go?"""
+"""``hasten profile SCRIPT``: where does a run's time go, and a step's?"""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import click
 from .. import saying
 from .common import console_for, require_platform, script_of, stage_of
 from .options import ALLOW_WRITES, JSON, WAIT, ranks, script
-from .values import MOST_STEPS, whole_number
+from .values import MOST_STEPS, positive_seconds, whole_number
 
 NAME = "profile"
-HELP = "watch a script train for some steps and say where a step's time goes"
+HELP = "watch a script train and say where the time of its run goes, and of a step"
 DEFAULT_STEPS, DEFAULT_WARMUP = 30, 10
+DEFAULT_SECONDS = 30.0
 PARAMETERS = (
     click.Option(
         ["--steps"],
@@ -29,6 +30,14 @@ PARAMETERS = (
         metavar="STEPS",
         help=f"steps before, not counted (default {DEFAULT_WARMUP})",
     ),
+    click.Option(
+        ["--seconds"],
+        type=positive_seconds,
+        metavar="SECONDS",
+        help="after these steps, watch on for so long until an epoch has ended (default "
+        f"{DEFAULT_SECONDS:.0f}, where it is known to end within that)",
+    ),
+    click.Option(["--whole"], is_flag=True, help="watch on to the end of the script, however long it takes"),
     *ranks("watch"),
     WAIT,
     ALLOW_WRITES,
@@ -38,7 +47,7 @@ PARAMETERS = (
 
 
 def execute(arguments: SimpleNamespace) -> int:
-    from ..bench.observe import observe
+    from ..bench.observe import WatchOn, observe
     from ..bench.trials import Trials
     from ..bench.workers.outside import outside_caution
     from ..causes import find_causes
@@ -54,14 +63,15 @@ def execute(arguments: SimpleNamespace) -> int:
     require_platform()
     script = script_of(arguments)
     stage = stage_of(script, distribution_of(script), arguments)  # before anything is waited for
+    on = WatchOn(arguments.seconds or DEFAULT_SECONDS, arguments.seconds is not None, arguments.whole)
     with beside_nobody(Workspace(script), arguments.wait, say), Trials(stage) as trials:
-        observation, _ = observe(trials, arguments.steps, arguments.warmup)
+        observation, _ = observe(trials, arguments.steps, arguments.warmup, on=on)
     facts = Facts(stage.seen, observation)
     causes = with_remedies_here(find_causes(facts), facts)
     if arguments.json is not None:
         write_json(profile_json(observation, arguments.nproc_per_node), arguments.json)
     console = console_for(arguments.json)
-    print_profile(observation, causes, console, arguments.nproc_per_node)
+    print_profile(observation, causes, console, arguments.nproc_per_node, None if on.whole else on.seconds)
     for caution in outside_caution(trials.written_outside):
         console.print(f"Warning: {caution_words(caution)}", highlight=False, markup=False)
     return 0

@@ -131,7 +131,7 @@ class ImportSeam(importlib.abc.MetaPathFinder):
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            del loader.exec_module
+            vars(loader).pop("exec_module", None)  # another seam that waits for the same module may have
             execute(module)
             if self in sys.meta_path:
                 sys.meta_path.remove(self)

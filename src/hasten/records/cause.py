@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cause:
-    """``share`` is the part of a step's time that the cause takes, 0 to 1; ``techniques`` by name."""
+    """``share`` is the part of the run's time that the cause takes, 0 to 1, or of a step's where the run was
+    not watched; ``techniques`` by name.
+    """
 
     name: str
     share: float

@@ -67,8 +67,8 @@ class WatchedRun:
 @dataclass(frozen=True)
 class Account:
     """Parts of the run that shares are told of. ``basis``: "run" (it was watched to its end), "epochs" (those
-    that were seen to their end: their start, and the run's, are not in it), "steps" (no epoch was seen to its
-    end: what fell among the steps that were watched, the start left out).
+    that were seen to their end: the run's start is not in it), "steps" (no epoch was seen to its end: what
+    fell among the steps that were watched).
     """
 
     basis: str
@@ -79,6 +79,7 @@ class Account:
         return sum(part.seconds for part in self.parts)
 
     def part(self, name: str) -> Part:
+        """The part of that name; empty where there is none."""
         return named(self.parts, name)
 
     def share(self, *names: str) -> float:
@@ -87,18 +88,25 @@ class Account:
         return sum(self.part(name).seconds for name in names) / seconds if seconds > 0 else 0.0
 
 
-def named(parts: tuple[Part, ...], name: str) -> Part:
-    return next((part for part in parts if part.name == name), Part(name, 0.0, 0))
+_WITH_EACH_STEP = ("steps", "output", "garbage")
+_ONCE = ("start", "first batches", "set-up", "tail", "other")
 
 
 def account_of(run: WatchedRun) -> Account:
-    """What shares of the run are told of: the more of it was seen, the better."""
+    """What shares of the run are told of: the more of it was seen, the better.
+
+    Among steps alone, what happened once says nothing of how often it does.
+    """
     if run.ended:
         return Account("run", run.parts)
-    if run.epochs:
+    if run.epochs and run.whole_epochs:
         return Account("epochs", run.whole_epochs)
-    once = ("start", "first batches", "tail", "other")
-    return Account("steps", tuple(part for part in run.parts if part.name not in once))
+    often = (part for part in run.parts if part.name not in _ONCE)
+    return Account("steps", tuple(part for part in often if part.name in _WITH_EACH_STEP or part.count > 1))
+
+
+def named(parts: tuple[Part, ...], name: str) -> Part:
+    return next((part for part in parts if part.name == name), Part(name, 0.0, 0))
 
 
 def less(parts: tuple[Part, ...], before: tuple[Part, ...]) -> tuple[Part, ...]:

@@ -25,6 +25,7 @@ from .conclusion import conclusion_words
 from .console import Outlet
 from .guard import reasons
 from .reasons import missing_words, reason_words, why_not_words
+from .whole_run import run_json
 from .words import step_words
 
 
@@ -66,6 +67,7 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
             for row in result.refused
         ],
         "threads": _curve(result.threads),
+        "run": run_json(result.observation.run) if result.observation is not None else None,
         "causes": to_json(result.causes),
         "guard": guard_json(result.guard) if result.guard is not None else None,
         "setup_seconds": result.setup_seconds,
@@ -137,6 +139,7 @@ def profile_json(observation: Observation, nproc: int | None = None) -> dict[str
         "step_seconds": {"median": median(seconds), "p10": tenths[0], "p90": tenths[-1]},
         "samples_per_second": samples / step_seconds(observation) if samples else None,
         "phases": median_phases(observation),
+        "run": run_json(observation.run),
         "losses": [loss for step in observation.steps for loss in step.losses],
         "roots": to_json(observation.roots),
         "loaders": to_json(observation.loaders),

@@ -17,6 +17,7 @@ from .conclusion import conclusion_words, looks_words
 from .guard import advice, reasons
 from .reasons import reason_words, why_not_words
 from .threads import thread_lines
+from .whole_run import print_run, print_start
 from .words import (
     gpu_memory_words,
     measured_words,
@@ -45,6 +46,7 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
         console.print(f"Plain, a step takes {seconds_words(result.baseline_step_seconds)}{samples}.")
     if result.observation is not None:
         console.print(f"  ({step_words(result.observation)})")
+        print_start(result.observation, console)
     for cause in result.causes:
         console.print(f"  {cause.evidence}")
     if result.tried:
@@ -206,10 +208,14 @@ def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:
 
 
 def print_profile(
-    observation: Observation, causes: list[Cause], console: Console, nproc: int | None = None
+    observation: Observation,
+    causes: list[Cause],
+    console: Console,
+    nproc: int | None = None,
+    bound: float | None = None,
 ) -> None:
-    """Where a step's time goes, and what was seen. ``nproc``: ranks that trained, of which rank 0 was
-    watched.
+    """Where the time of a step goes, and of the run, and what was seen. ``nproc``: ranks that trained, of
+    which rank 0 was watched; ``bound`` as in ``print_run``.
     """
     from rich.table import Table
 
@@ -227,6 +233,7 @@ def print_profile(
         share = phase_share(observation, phase)
         table.add_row(f"  {phase}", seconds_words(seconds), f"{share:.0%}", "#" * round(40 * share))
     console.print(table)
+    print_run(observation, console, bound)
     for root in observation.roots:
         console.print(f"trains {root.name}: {parameters_words(root)}, {', '.join(root.dtypes)}")
     if observation.autocast:

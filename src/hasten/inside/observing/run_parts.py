@@ -6,8 +6,9 @@ import builtins
 import gc
 import logging
 import pickle
+import sys
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, wraps
 from types import ModuleType
 
 from ..seams import Call, ImportSeam, Seams
@@ -52,6 +53,7 @@ def _around(
     def leave(entered: tuple[float, float, str]) -> None:
         timeline.leave(part, entered, timeline.place())
 
+    @wraps(original)
     def timed(*args: object, **kwargs: object) -> object:
         entered = None if is_compiling() else enter(part)
         if entered is None:
@@ -66,18 +68,14 @@ def _around(
 
 def _when_it_comes(seams: Seams, name: str, act: Callable[[ModuleType], None]) -> None:
     """``act`` on a module once the script has imported it, or now; not after the seams were undone."""
-    undone = False
-
-    def came(module: ModuleType) -> None:
-        if not undone:
-            seams.watching(act)(module)
+    seam = ImportSeam(name, seams.watching(act))
 
     def forget() -> None:
-        nonlocal undone
-        undone = True
+        if seam in sys.meta_path:
+            sys.meta_path.remove(seam)
 
     seams.on_undo(forget)
-    ImportSeam(name, came).install()
+    seam.install()
 
 
 def _replace_all(

@@ -28,6 +28,7 @@ class _Stretch:
     batches: int | None = None  # that the loader which began will give
     samples: int = 0
     trained: bool = False  # a backward pass ran in it
+    over: bool = False  # an evaluation whose loader had none left
     gradients: bool = False  # an evaluation that computed them
 
 
@@ -70,6 +71,8 @@ class Timeline:
             self._turn(_FIRST)
             self._where, self._batches_said = self.place(), batches
             self._samples = self._batches = 0
+            if not self._sums["steps"].count:
+                self._step_batches = 0
             self._unusual = True
 
     def batch_waited_for(self) -> None:
@@ -96,6 +99,7 @@ class Timeline:
             start = self._latest(_FIRST)
         if start is not None:
             self._is_evaluation(start)
+            self._stretches[-1].over = True
         else:
             self._exhausted = True
 
@@ -105,9 +109,11 @@ class Timeline:
             self._turn(_REST)
 
     def forward_ended(self, recording: bool, training_mode: bool) -> None:
+        if self._away():
+            return
         if recording:
             self._mode = training_mode
-        if training_mode or (recording and self._trains_in_evaluation_mode is not False) or self._away():
+        if training_mode or (recording and self._trains_in_evaluation_mode is not False):
             return
         start = self._latest(_EVALUATION)
         if start is None:
@@ -117,6 +123,8 @@ class Timeline:
 
     def backward_begins(self) -> None:
         """What it follows was no evaluation."""
+        if self._away():
+            return
         if not self._mode:
             self._trains_in_evaluation_mode = True
             for stretch in self._stretches:
@@ -124,17 +132,17 @@ class Timeline:
                     stretch.kind = _REST
         elif self._trains_in_evaluation_mode is None:
             self._trains_in_evaluation_mode = False
-        if self._open is _GAP and not self._away():
+        if self._open is _GAP:
             self._turn(_REST)
         self._trained = True
 
     def step_ended(self) -> None:
-        """The worker stands, until ``goes_on``."""
-        if self._standing:
+        """The worker stands, until ``goes_on``. The thread of the first step is the one that trains."""
+        steps = self._sums["steps"]
+        if self._standing or (steps.count and get_ident() != self._thread):
             return
         self.inside = ""
         self._turn(_GAP)
-        steps = self._sums["steps"]
         if self._unusual:
             self._thread = get_ident()
             self._settle()
@@ -150,7 +158,7 @@ class Timeline:
 
     def goes_on(self) -> None:
         """The script does, after a step."""
-        if self._standing:
+        if self._standing and get_ident() == self._thread:
             now = clock()
             self._stood += now - self._since
             self._since, self._carved, self._standing = now, 0.0, False
@@ -215,9 +223,9 @@ class Timeline:
         self._where, self._batches_said, self._trained = "", None, False
 
     def _latest(self, kind: str) -> int | None:
-        """The latest stretch of ``kind``, if nothing was trained since."""
+        """The latest stretch of ``kind``, if nothing was trained since, and no evaluation is over."""
         for at in range(len(self._stretches) - 1, -1, -1):
-            if self._stretches[at].trained:
+            if self._stretches[at].trained or self._stretches[at].over:
                 return None
             if self._stretches[at].kind is kind:
                 return at

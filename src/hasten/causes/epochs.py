@@ -1,0 +1,20 @@
+"""Epochs begin slowly: workers start, first batches are waited for."""
+
+from __future__ import annotations
+
+from ..records.cause import Cause
+from ..records.facts import Facts
+from .of_the_run import account, cause_in_run, lines
+
+_LEAST_SHARE = 0.02
+_TECHNIQUES: tuple[str, ...] = ("dataset_in_ram", "loader_workers")
+
+
+def look(facts: Facts) -> Cause | None:
+    seen = account(facts)
+    if seen is None:
+        return None
+    loaders = [loader for loader in facts.observation.loaders if loader.training and loader.workers]
+    workers = ", whose loader starts its worker processes anew" if loaders else ""
+    text = f"passes between epochs and before their first batch{workers}{lines(seen.part('first batches'))}"
+    return cause_in_run(facts, "epochs", ("epoch turns", "first batches"), _LEAST_SHARE, text, _TECHNIQUES)

@@ -1,0 +1,18 @@
+"""The run evaluates: passes over data that train nothing."""
+
+from __future__ import annotations
+
+from ..records.cause import Cause
+from ..records.facts import Facts
+from .of_the_run import account, cause_in_run, lines
+
+_LEAST_SHARE = 0.05
+_TECHNIQUES: tuple[str, ...] = ()
+
+
+def look(facts: Facts) -> Cause | None:
+    seen = account(facts)
+    if seen is None:
+        return None
+    text = f"is evaluation{lines(seen.part('evaluation'))}"
+    return cause_in_run(facts, "evaluation", ("evaluation",), _LEAST_SHARE, text, _TECHNIQUES)

@@ -1,0 +1,18 @@
+"""Python's collector looks for garbage while the training waits."""
+
+from __future__ import annotations
+
+from ..records.cause import Cause
+from ..records.facts import Facts
+from .of_the_run import account, cause_in_run
+
+_LEAST_SHARE = 0.02
+_TECHNIQUES: tuple[str, ...] = ()
+
+
+def look(facts: Facts) -> Cause | None:
+    seen = account(facts)
+    if seen is None:
+        return None
+    text = f"is Python's collector of garbage, which ran {seen.part('garbage').count:,} times"
+    return cause_in_run(facts, "garbage", ("garbage",), _LEAST_SHARE, text, _TECHNIQUES)

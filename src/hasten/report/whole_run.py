@@ -1,0 +1,160 @@
+"""Where the wall clock of a whole run goes, in words and as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..records.observation import Observation
+from ..records.phases import step_seconds
+from ..records.whole_run import Account, Part, WatchedRun, account_of
+from ..units import seconds_words
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_COUNTED = {  # part: one of them, several
+    "steps": ("step", "steps"),
+    "first batches": ("epoch begun", "epochs begun"),
+    "evaluation": ("loop", "loops"),
+    "saving": ("file", "files"),
+    "output": ("call", "calls"),
+    "garbage": ("collection", "collections"),
+}
+_PER_EPOCH = (
+    "How many epochs the script trains is not known, so times are of those seen: --whole watches to its end."
+)
+_WATCH_ON = "--seconds N or --whole watches on"
+
+
+def print_run(observation: Observation, console: Console, bound: float | None = None) -> None:
+    """Nothing where the run was not watched. ``bound``: seconds for which the end of an epoch was waited
+    for, at most.
+    """
+    run = observation.run
+    if run is None:
+        return
+    account = account_of(run)
+    console.print(_heading(run, account))
+    if account.basis != "steps":
+        console.print(_table(account, run.epochs if account.basis == "epochs" else 1))
+    for line in _notes(observation, run, account, bound):
+        console.print(f"  {line}")
+
+
+def print_start(observation: Observation, console: Console) -> None:
+    """What a run took before its first step, where it was watched."""
+    if observation.run is not None:
+        console.print(f"  (before its first step a run takes {_seconds(observation.run, 'start')})")
+
+
+def _seconds(run: WatchedRun, part: str) -> str:
+    return seconds_words(run.part(part).seconds)
+
+
+def _heading(run: WatchedRun, account: Account) -> str:
+    if account.basis == "run":
+        return f"The whole run took {seconds_words(run.seconds)}:"
+    if account.basis == "epochs":
+        mean = f", in the mean of {run.epochs}" if run.epochs > 1 else ""
+        return f"An epoch takes {seconds_words(account.seconds / run.epochs)}{mean}:"
+    return f"Of the run, {seconds_words(run.seconds)} were watched, to its step {run.part('steps').count}:"
+
+
+def _table(account: Account, times: int) -> Table:
+    """Of an account of so many ``times``, what one took in the mean."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for part in account.parts:
+        if part.seconds > 0 and (part.count or account.share(part.name) >= 0.005):
+            share = account.share(part.name)
+            bar = "#" * round(40 * share)
+            seconds = seconds_words(part.seconds / times)
+            table.add_row(f"  {part.name}", seconds, f"{share:.0%}", bar, _how(part, times))
+    return table
+
+
+def _how(part: Part, times: int) -> str:
+    """How often, how many samples, and where."""
+    words = []
+    if part.name in _COUNTED and part.count:
+        one, several = _COUNTED[part.name]
+        count = part.count / times
+        words.append(f"{_number(count)} {one if count == 1 else several}")
+    if part.samples:
+        words.append(f"{_number(part.samples / times)} samples")
+    if part.where:
+        words.append(", ".join(part.where))
+    return "; ".join(words)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) or value >= 10 else f"{value:.1f}"
+
+
+def _notes(observation: Observation, run: WatchedRun, account: Account, bound: float | None) -> list[str]:
+    """What the times are of, what they leave out, and how more is seen."""
+    unseen = [] if account.part("evaluation").count else ["No evaluation was seen in it."]
+    if account.basis == "run":
+        return unseen
+    once = [f"The run's start took {_seconds(run, 'start')}, once."]
+    if account.basis == "epochs":
+        return [*unseen, *once, _PER_EPOCH]
+    waited = (
+        []
+        if bound is None
+        else [f"An end of an epoch was waited for if it came within {seconds_words(bound)}."]
+    )
+    return [*once, *_epoch_ahead(observation, run), _not_come_to(run), *waited]
+
+
+def _epoch_ahead(observation: Observation, run: WatchedRun) -> list[str]:
+    """What an epoch's steps will take, as far as its length is known."""
+    if run.epoch_steps is None:
+        return ["No loader says how long an epoch is."]
+    seconds = seconds_words(run.epoch_steps * step_seconds(observation))
+    return [f"The loader says that an epoch has {run.epoch_steps:,} steps: about {seconds} of steps."]
+
+
+def _not_come_to(run: WatchedRun) -> str:
+    seen = [name for name in ("evaluation", "saving") if run.part(name).count]
+    missing = [name for name in ("evaluation", "saving") if name not in seen]
+    steps = f"the first {run.part('steps').count} steps"
+    if not missing:
+        return f"Evaluation and saving were seen in {steps}; how often they come is not known: {_WATCH_ON}."
+    also = f" ({seen[0]} was)" if seen else ""
+    return f"No {' or '.join(missing)}, and no end of an epoch, was seen in {steps}{also}: {_WATCH_ON}."
+
+
+def run_json(run: WatchedRun | None) -> dict[str, Any] | None:
+    """``account``: what shares are told of; ``basis`` as in ``records.whole_run.Account``. Seconds of an
+    account are of all its epochs together.
+    """
+    if run is None:
+        return None
+    account = account_of(run)
+    return {
+        "seconds": run.seconds,
+        "ended": run.ended,
+        "epochs": run.epochs,
+        "epoch_steps": run.epoch_steps,
+        "parts": [_part_json(part, part.seconds / run.seconds if run.seconds else 0.0) for part in run.parts],
+        "account": {
+            "basis": account.basis,
+            "seconds": account.seconds,
+            "parts": [_part_json(part, account.share(part.name)) for part in account.parts],
+        },
+    }
+
+
+def _part_json(part: Part, share: float) -> dict[str, Any]:
+    return {
+        "name": part.name,
+        "seconds": part.seconds,
+        "share": share,
+        "count": part.count,
+        "each": list(part.each),
+        "samples": part.samples,
+        "where": list(part.where),
+    }

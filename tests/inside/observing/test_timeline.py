@@ -1,0 +1,325 @@
+"""Each moment of a run belongs to one part, by a clock that the test moves: all times are whole seconds."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from hasten.inside.observing import timeline as module
+from hasten.inside.observing.timeline import Timeline
+from hasten.records.whole_run import WatchedRun
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Script:
+    """Tells a timeline what a script does, and for how long."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.line = "train.py:1"
+        self.timeline = Timeline(clock(), lambda: self.line)
+
+    def takes(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    def begins(self, batches: int | None = None, seconds: float = 0.0, line: str = "train.py:1") -> None:
+        self.line = line
+        self.timeline.loader_begins(batches)
+        self.takes(seconds)
+
+    def batch(self, seconds: float = 0.0, samples: int = 8) -> None:
+        self.timeline.batch_waited_for()
+        self.takes(seconds)
+        self.timeline.batch_came(samples)
+
+    def forward(self, seconds: float, recording: bool = True, mode: bool = True) -> None:
+        self.timeline.forward_begins(recording)
+        self.takes(seconds)
+        self.timeline.forward_ended(recording, mode)
+
+    def trains(self, seconds: float = 2.0, mode: bool = True) -> None:
+        """A forward and a backward pass, and a step."""
+        self.forward(seconds / 2, mode=mode)
+        self.timeline.backward_begins()
+        self.takes(seconds / 2)
+        self.ends_step()
+
+    def ends_step(self, stands: float = 100.0) -> None:
+        self.timeline.step_ended()
+        self.takes(stands)  # the coordinator asks for something
+        self.timeline.goes_on()
+
+    def evaluates(
+        self, batches: int, seconds: float = 1.0, recording: bool = False, mode: bool = False
+    ) -> None:
+        self.begins(batches, seconds, "test.py:5")
+        for _ in range(batches):
+            self.batch(seconds)
+            self.forward(seconds, recording, mode)
+            self.takes(seconds)
+        self.exhausts()
+
+    def exhausts(self, seconds: float = 0.0) -> None:
+        self.timeline.batch_waited_for()
+        self.takes(seconds)
+        self.timeline.loader_exhausted()
+
+    def does(self, part: str, seconds: float, line: str = "save.py:1") -> None:
+        entered = self.timeline.enter(part)
+        self.takes(seconds)
+        assert entered is not None
+        self.timeline.leave(part, entered, line)
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Script:
+    clock = Clock()
+    monkeypatch.setattr(module, "clock", clock)
+    return Script(clock)
+
+
+def parts(run: WatchedRun) -> dict[str, float]:
+    assert sum(part.seconds for part in run.parts) == pytest.approx(run.seconds)
+    return {part.name: part.seconds for part in run.parts if part.seconds}
+
+
+def epoch(script: Script, steps: int = 3) -> None:
+    script.begins(steps, 4.0)
+    for _ in range(steps):
+        script.batch(1.0)
+        script.trains(2.0)
+    script.exhausts(1.0)
+
+
+def test_a_run_from_start_to_end(script: Script) -> None:
+    script.takes(10.0)
+    for _ in range(2):
+        epoch(script)
+        script.takes(3.0)
+    run = script.timeline.watched(ended=True)
+    assert parts(run) == {
+        "start": 10.0,
+        "first batches": 2 * (4.0 + 1.0),
+        "steps": 6 * 2.0 + 4 * 1.0,
+        "epoch turns": 1.0 + 3.0,
+        "tail": 1.0 + 3.0,
+    }
+    assert (run.epochs, run.epoch_steps, run.seconds) == (2, 3, 10.0 + 2 * 17.0)
+    assert run.part("steps").count == 6
+    assert run.part("first batches").each == (5.0, 5.0)
+
+
+def test_what_was_watched_until_now(script: Script) -> None:
+    """The coordinator asks while the script stands still at a step's end."""
+    script.takes(10.0)
+    epoch(script)
+    script.begins(3, 4.0)
+    script.batch(1.0)
+    script.forward(1.0)
+    script.timeline.backward_begins()
+    script.timeline.step_ended()
+    script.takes(500.0)
+    run = script.timeline.watched(ended=False)
+    assert parts(run) == {"start": 10.0, "first batches": 10.0, "steps": 9.0, "epoch turns": 1.0}
+    assert (run.epochs, run.ended) == (1, False)
+    whole = {part.name: part.seconds for part in run.whole_epochs if part.seconds}
+    assert whole == {"first batches": 5.0, "steps": 8.0, "epoch turns": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("recording", "mode"),
+    [(False, False), (True, False), (False, True), (True, True)],
+    ids=["no_grad and eval", "eval alone", "no_grad alone", "neither"],
+)
+def test_a_pass_in_which_nothing_is_trained_is_an_evaluation(
+    script: Script, recording: bool, mode: bool
+) -> None:
+    epoch(script)
+    script.evaluates(4, 1.0, recording, mode)
+    script.takes(7.0)
+    epoch(script)
+    run = script.timeline.watched(ended=False)
+    assert parts(run)["evaluation"] == 1.0 + 4 * 3.0
+    assert parts(run)["epoch turns"] == 1.0 + 7.0
+    evaluation = run.part("evaluation")
+    assert (evaluation.count, evaluation.samples, evaluation.where) == (1, 32, ("test.py:5",))
+    assert run.part("first batches").count == 2
+
+
+def test_an_evaluation_that_is_broken_off(script: Script) -> None:
+    """After two of its batches; the epoch goes on."""
+    script.begins(9, 4.0)
+    for number in range(4):
+        script.batch(1.0)
+        script.trains(2.0)
+        if number == 1:
+            script.begins(9, 1.0, "test.py:5")
+            for _ in range(2):
+                script.batch(1.0)
+                script.forward(1.0, recording=False, mode=False)
+            script.takes(3.0)
+    run = script.timeline.watched(ended=False)
+    assert parts(run) == {"first batches": 5.0, "steps": 3 * 1.0 + 4 * 2.0, "evaluation": 1.0 + 4.0 + 3.0}
+    assert run.part("first batches").count == 1
+
+
+def test_evaluations_on_two_sets_are_two(script: Script) -> None:
+    """The epoch ends after them."""
+    script.begins(3, 4.0)
+    script.batch(1.0)
+    script.trains(2.0)
+    script.evaluates(2)
+    script.evaluates(2)
+    script.takes(3.0)
+    script.exhausts(1.0)
+    run = script.timeline.watched(ended=True)
+    assert run.part("evaluation").each == (7.0, 7.0)
+    assert (run.epochs, parts(run)["tail"]) == (1, 4.0)
+
+
+def test_an_evaluation_without_a_loader(script: Script) -> None:
+    script.trains(2.0)
+    script.trains(2.0)
+    for _ in range(3):
+        script.forward(5.0, recording=False, mode=False)
+        script.takes(1.0)
+    script.trains(2.0)
+    run = script.timeline.watched(ended=False)
+    assert parts(run) == {"steps": 6.0, "evaluation": 18.0}
+    assert run.part("evaluation").count == 1
+
+
+def test_who_trains_in_evaluation_mode_does_not_evaluate(script: Script) -> None:
+    """A frozen batch norm, say: the mode alone tells nothing then."""
+    for _ in range(3):
+        script.forward(1.0, mode=False)
+        script.trains(2.0, mode=False)
+    assert parts(script.timeline.watched(ended=False)) == {"steps": 9.0}
+
+
+def test_one_of_two_modules_in_evaluation_mode(script: Script) -> None:
+    """A critic in evaluation mode, through which a generator is trained."""
+    for _ in range(3):
+        script.trains(2.0)
+        script.forward(1.0)
+        script.trains(2.0, mode=False)
+    assert parts(script.timeline.watched(ended=False)) == {"steps": 15.0}
+
+
+def test_teachers_and_rollouts_are_steps(script: Script) -> None:
+    """Forward passes without gradients, in training mode, in each step."""
+    for _ in range(3):
+        script.forward(1.0, recording=False)
+        script.trains(2.0)
+    assert parts(script.timeline.watched(ended=False)) == {"steps": 9.0}
+
+
+def test_what_is_validated_before_the_first_step_belongs_to_the_start(script: Script) -> None:
+    script.takes(1.0)
+    script.begins(2, 1.0)
+    script.batch(1.0)
+    script.takes(5.0)
+    script.exhausts()
+    epoch(script)
+    assert parts(script.timeline.watched(ended=False))["start"] == 8.0
+
+
+def test_a_forward_pass_before_the_training_belongs_to_the_start(script: Script) -> None:
+    """To see what comes out of the model, say."""
+    script.takes(1.0)
+    script.forward(2.0)
+    script.takes(3.0)
+    epoch(script)
+    assert parts(script.timeline.watched(ended=False))["start"] == 6.0
+
+
+# ---- parts within others
+def test_parts_are_taken_out_of_what_they_lie_within(script: Script) -> None:
+    epoch(script)
+    script.does("saving", 8.0)
+    script.does("output", 2.0)
+    script.takes(1.0)
+    epoch(script)
+    run = script.timeline.watched(ended=False)
+    found = parts(run)
+    assert (found["saving"], found["output"], found["epoch turns"]) == (8.0, 2.0, 1.0 + 1.0)
+    assert run.part("saving").where == ("save.py:1",)
+
+
+def test_the_innermost_counts(script: Script) -> None:
+    script.trains(2.0)
+    saving = script.timeline.enter("saving")
+    assert saving is not None
+    script.takes(3.0)
+    printing = script.timeline.enter("output")
+    assert printing is not None
+    script.takes(2.0)
+    script.timeline.collected(1.0)
+    script.timeline.leave("output", printing)
+    assert script.timeline.enter("saving") is None  # it is part of the one that is under way
+    script.timeline.leave("saving", saving)
+    script.trains(2.0)
+    found = parts(script.timeline.watched(ended=False))
+    assert found == {"steps": 4.0, "saving": 3.0, "output": 1.0, "garbage": 1.0}
+
+
+def test_a_collection_within_a_step(script: Script) -> None:
+    script.trains(2.0)
+    script.forward(3.0)
+    script.timeline.collected(2.0)
+    script.trains(2.0)
+    assert parts(script.timeline.watched(ended=False)) == {"steps": 5.0, "garbage": 2.0}
+
+
+def test_other_threads_take_no_part(script: Script) -> None:
+    script.trains(2.0)
+
+    def elsewhere() -> None:
+        assert script.timeline.enter("saving") is None
+        script.timeline.collected(1.0)
+        script.timeline.loader_begins(3)
+        script.forward(0.0, recording=False, mode=False)
+        script.timeline.backward_begins()
+        script.ends_step(stands=0.0)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    script.trains(2.0)
+    run = script.timeline.watched(ended=False)
+    assert parts(run) == {"steps": 4.0}
+    assert (run.epochs, run.part("steps").count) == (0, 2)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_parts_add_up_whatever_happens(script: Script, seed: int) -> None:
+    draws = random.Random(seed)
+    happens: list[Callable[[], object]] = [
+        lambda: script.takes(draws.randint(1, 5)),
+        lambda: script.begins(draws.choice([None, 3]), draws.randint(0, 3)),
+        lambda: script.batch(draws.randint(0, 3)),
+        lambda: script.exhausts(draws.randint(0, 3)),
+        lambda: script.forward(draws.randint(0, 3), draws.random() < 0.5, draws.random() < 0.5),
+        lambda: script.timeline.backward_begins(),
+        lambda: script.ends_step(draws.randint(0, 9)),
+        lambda: script.does(draws.choice(["saving", "output"]), draws.randint(0, 3)),
+        lambda: script.evaluates(draws.randint(0, 3)),
+    ]
+    began = script.clock.now
+    for _ in range(300):
+        draws.choice(happens)()
+    run = script.timeline.watched(ended=True)
+    stood = script.timeline._stood
+    assert run.seconds == script.clock.now - began - stood
+    assert sum(part.seconds for part in run.parts) == run.seconds
+    assert run.part("other").seconds == 0

@@ -1,0 +1,130 @@
+"""Where the wall clock of whole runs goes: scripts whose time is spent elsewhere than in steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hasten.bench.observe import WatchOn, observe
+from hasten.records.observation import Observation
+from hasten.records.whole_run import WatchedRun
+
+from ..inside.distributed.forked import workers_forked
+from .shapes import FOLDER
+from .trial import trials_for
+
+
+def line_of(script: str, text: str) -> str:
+    """Where a script has ``text`` for the first time: "evaluates_most.py:32"."""
+    for number, line in enumerate((FOLDER / f"{script}.py").read_text().splitlines(), 1):
+        if text in line:
+            return f"{script}.py:{number}"
+    raise AssertionError(f"{script} has no {text}")
+
+
+def watched(script: str, folder: Path, on: WatchOn) -> Observation:
+    folder.mkdir()
+    with workers_forked(), trials_for(FOLDER / f"{script}.py", folder) as trials:
+        observation, _ = observe(trials, steps=8, warmup_steps=2, on=on)
+    return observation
+
+
+def whole_run(script: str, folder: Path) -> WatchedRun:
+    run = watched(script, folder, WatchOn(whole=True)).run
+    assert run is not None
+    assert run.ended
+    accounted = sum(part.seconds for part in run.parts if part.name != "other")
+    assert accounted == pytest.approx(run.seconds, rel=0.02)
+    assert run.part("start").seconds > 0
+    return run
+
+
+def where(run: WatchedRun, part: str) -> list[str]:
+    return [place.rsplit("/", 1)[-1] for place in run.part(part).where]
+
+
+def test_evaluation_that_takes_most_of_a_run(tmp_path: Path) -> None:
+    run = whole_run("evaluates_most", tmp_path / "work")
+    assert (run.epochs, run.epoch_steps, run.part("steps").count) == (6, 20, 120)
+    evaluation = run.part("evaluation")
+    assert (evaluation.count, evaluation.samples, len(evaluation.each)) == (6, 6 * 2560, 6)
+    assert where(run, "evaluation") == [line_of("evaluates_most", "in test_loader")]
+    assert run.part("first batches").count == 6
+    assert run.part("epoch turns").count == 5
+    assert run.part("output").count == 120 + 6
+    assert where(run, "output")[0].startswith("evaluates_most.py:")
+
+
+@pytest.mark.thorough
+def test_evaluation_with_gradients(tmp_path: Path) -> None:
+    run = whole_run("evaluates_with_gradients", tmp_path / "work")
+    assert (run.epochs, run.part("steps").count) == (5, 150)
+    assert (run.part("evaluation").count, run.part("evaluation").samples) == (5, 5 * 240)
+    assert where(run, "evaluation") == [line_of("evaluates_with_gradients", "in valid_loader")]
+
+
+@pytest.mark.thorough
+def test_workers_that_start_with_each_epoch(tmp_path: Path) -> None:
+    run = whole_run("short_epochs_with_workers", tmp_path / "work")
+    assert (run.epochs, run.epoch_steps) == (12, 10)
+    first = run.part("first batches")
+    assert (first.count, len(first.each)) == (12, 12)
+    assert first.seconds > 0
+    assert where(run, "first batches") == [line_of("short_epochs_with_workers", "in loader")]
+    assert run.part("evaluation").count == 0
+
+
+@pytest.mark.thorough
+def test_files_that_are_saved(tmp_path: Path) -> None:
+    run = whole_run("saves_each_epoch", tmp_path / "work")
+    assert run.part("saving").count == 5
+    assert set(where(run, "saving")) == {
+        line_of("saves_each_epoch", "torch.save"),
+        line_of("saves_each_epoch", "pickle.dump"),
+    }
+
+
+@pytest.mark.thorough
+def test_objects_that_are_collected(tmp_path: Path) -> None:
+    run = whole_run("makes_many_objects", tmp_path / "work")
+    assert run.part("garbage").count > 10
+    assert (run.epochs, run.epoch_steps) == (0, None)
+
+
+@pytest.mark.thorough
+def test_validation_within_epochs(tmp_path: Path) -> None:
+    """What was validated before the first step belongs to the start."""
+    run = whole_run("validates_within_epochs", tmp_path / "work")
+    assert (run.epochs, run.epoch_steps, run.part("steps").count) == (4, 40, 160)
+    assert (run.part("evaluation").count, run.part("evaluation").samples) == (16, 16 * 120)
+    assert where(run, "evaluation") == [line_of("validates_within_epochs", "in enumerate(loader)")]
+    assert run.part("first batches").count == 4
+
+
+# ---- by default, until an epoch has ended
+def test_an_epoch_that_ends_soon_is_waited_for(tmp_path: Path) -> None:
+    seen = watched("evaluates_most", tmp_path / "work", WatchOn(seconds=1000.0))
+    run = seen.run
+    assert run is not None
+    assert not run.ended
+    assert run.epochs >= 1
+    assert len(seen.steps) == 8
+    epochs = {part.name: part for part in run.whole_epochs}
+    assert epochs["steps"].count == 20 * run.epochs
+    assert epochs["evaluation"].count == epochs["first batches"].count == run.epochs
+    assert epochs["start"].seconds == 0
+
+
+@pytest.mark.thorough
+def test_nobody_waits_where_no_loader_says_how_long(tmp_path: Path) -> None:
+    run = watched("makes_many_objects", tmp_path / "work", WatchOn(seconds=1000.0)).run
+    assert run is not None
+    assert (run.ended, run.epochs, run.part("steps").count) == (False, 0, 1 + 2 + 8)
+
+
+@pytest.mark.thorough
+def test_an_epoch_that_is_too_long_is_not_waited_for(tmp_path: Path) -> None:
+    run = watched("evaluates_most", tmp_path / "work", WatchOn(seconds=1e-6)).run
+    assert run is not None
+    assert (run.epochs, run.epoch_steps, run.part("steps").count) == (0, 20, 11)
