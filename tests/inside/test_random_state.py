@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from hasten.inside.distributed.streams import Streams
+from hasten.inside.distributed.random_streams import Streams
 from hasten.inside.guarding.perturber import Perturber
 from hasten.inside.guarding.recorder import Recorder
 from hasten.inside.guarding.training_state import take_up, taken_down

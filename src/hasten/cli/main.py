@@ -11,7 +11,7 @@ from types import SimpleNamespace, TracebackType
 from ..errors import HastenError
 from ..lost_writes import is_full, why_lost
 from ..saying import say
-from . import interruption, modules, streams
+from . import interruption, search_path, standard_streams
 from .common import require_folder
 
 _INTERRUPTED = 130
@@ -20,13 +20,13 @@ _INTERRUPTED = 130
 def main(argv: list[str] | None = None) -> int:
     """The exit code. Ctrl-C ends with 130, after every worker is gone."""
     interruption.heed()
-    modules.users_last()
+    search_path.users_last()
     sys.excepthook = _report
-    streams.prepare()
+    standard_streams.prepare()
     try:
         return _carried_out(argv)
     finally:
-        streams.let_go()
+        standard_streams.let_go()
 
 
 def _carried_out(argv: list[str] | None) -> int:
@@ -36,7 +36,7 @@ def _carried_out(argv: list[str] | None) -> int:
         require_folder()
         _check_json_target(arguments)
         code = int(arguments.verb.execute(arguments))
-        streams.finish()
+        standard_streams.finish()
         return code
     except KeyboardInterrupt as interrupted:
         what = str(interrupted) or "interrupted"
@@ -65,7 +65,7 @@ def _parse(argv: list[str] | None) -> SimpleNamespace:
     try:
         return parse(argv)
     except SystemExit:  # after --help and --version, or of an error
-        streams.finish()
+        standard_streams.finish()
         raise
 
 

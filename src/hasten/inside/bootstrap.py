@@ -41,7 +41,7 @@ if __name__ == "__main__":
     find_ourselves()
     from hasten.inside.job import VARIABLE, Job
     from hasten.inside.worker import names
-    from hasten.inside.worker.terminal import tell_size
+    from hasten.inside.worker.terminal_size import tell_size
     from hasten.inside.worker.worker import Worker
     from hasten.records.codec import from_json
 

@@ -21,11 +21,11 @@ from ..inside.sandbox.containment import die_with_parent
 from ..inside.worker.orphans import adopt_orphans, end_orphans
 from ..machine.vitals import killed_for_memory
 from ..saying import say
+from .exit_codes import how_it_ended
 from .local import render
 from .signals import PASSED_ON, Signals
 from .standard_input import Given, terminal_like, terminal_size
 from .tail import Tail
-from .words import how_it_ended
 
 GRACE_SECONDS = 3.0  # between SIGTERM and SIGKILL, once a rank has failed
 PATIENCE_SECONDS = 30.0  # for an end of their own, once the user has asked for it

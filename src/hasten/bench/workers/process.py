@@ -14,8 +14,8 @@ from ...errors import Refusal, WorkerError
 from ...inside.job import Job
 from ...inside.worker.orphans import end_all_below
 from ...inside.worker.wire import Hangup, Wire
+from ...launch.exit_codes import how_it_ended
 from ...launch.local import render
-from ...launch.words import how_it_ended
 from ...records import messages
 from ...records.observation import Observation, Step
 from ...records.plan import BASELINE, Plan

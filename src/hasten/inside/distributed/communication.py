@@ -13,8 +13,8 @@ import torch.distributed as dist
 from ..internals.groups import Store, c10d
 from ..job import Ranks
 from .backends.engine import Engine
-from .backends.native import Native
 from .backends.shm import Shm
+from .backends.torch_groups import Native
 from .register import ENGINES
 
 _OF_TORCH = ("gloo", "nccl")

@@ -15,7 +15,7 @@ import torch
 from ..random_state import DRAWING_IN_PLACE
 from ..seams import Args, Call, Kwargs, Seams
 from .losses import HERE, TORCH
-from .streams import Streams
+from .random_streams import Streams
 
 _OF_A_TENSOR = ("rand_like", "randn_like", "randint_like", "bernoulli", "multinomial", "normal")
 

@@ -14,7 +14,7 @@ from torch.futures import Future
 from ..internals.compiler import never_compiled
 from ..internals.groups import name_given, work_from
 from .backends.engine import Engine
-from .pairs import Pairs
+from .point_to_point import Pairs
 
 _Op: Any = dist.ReduceOp.RedOpType
 _OPS = {

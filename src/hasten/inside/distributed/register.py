@@ -15,7 +15,7 @@ from .backends.engine import Engine
 from .backends.mpi import Mpi
 from .backends.shm import Shm
 from .group import CollectiveGroup
-from .pairs import Pairs
+from .point_to_point import Pairs
 
 ENGINES: dict[str, Callable[[Store, int, int, timedelta], Engine]] = {
     "shm": Shm,

@@ -25,10 +25,10 @@ from .drawing import Drawing
 from .evaluation import SharedEvaluation
 from .losses import MOST, losses_at, make_global
 from .parting import Parting
+from .random_streams import Streams, seed_of
 from .slicing import Slicer
 from .spot_checks import SpotChecks, can_check
 from .step_apart import StepApart
-from .streams import Streams, seed_of
 from .watch import Watch
 from .watched import Watched, bits_of
 

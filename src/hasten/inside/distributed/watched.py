@@ -13,7 +13,7 @@ import torch
 from ..internals.modules import norm_kind
 from ..seams import Call
 from ..training import Training
-from .streams import Streams
+from .random_streams import Streams
 
 Numbers = list[tuple[str, float]]
 SAMPLE = "a sample of the parameters"

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from hasten.launch.words import how_it_ended
+from hasten.launch.exit_codes import how_it_ended
 
 
 @pytest.mark.parametrize(

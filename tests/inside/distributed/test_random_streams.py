@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hasten.inside.distributed.drawing import Drawing
-from hasten.inside.distributed.streams import Streams
+from hasten.inside.distributed.random_streams import Streams
 from hasten.inside.seams import Seams
 from hasten.records.ranks import Findings, LoaderKey
 
