@@ -129,6 +129,7 @@ def test_layers_whose_shapes_are_not_known_yet_are_left_alone() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")  # of torch 2.15
 def test_a_part_in_torchscript_is_left_alone() -> None:
     model = nn.Sequential(torch.jit.script(nn.Linear(3, 3)), nn.Linear(3, 2))
     before = parameters(model)

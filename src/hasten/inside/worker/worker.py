@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 import time
-import traceback
 from contextlib import suppress
 from types import ModuleType
 
@@ -34,6 +33,7 @@ from .instruments import Instruments
 from .run_script import die_as_python_does, run, show_as_python_does, wait_for_threads
 from .run_summary import Summarizer
 from .source_files import SourceFiles
+from .traces import trace_of
 from .under_plan import UnderPlan
 from .wire import Wire
 
@@ -126,7 +126,7 @@ class Worker:
         if isinstance(error, SystemExit):
             self._tell_end(*exit_of(error.code))
         else:
-            self._tell_end("raised", naming_file("".join(traceback.format_exception(error)), error))
+            self._tell_end("raised", naming_file(trace_of(error), error))
 
     def _tell_end(self, how: str, detail: str = "") -> None:
         if how == "completed" and self._instruments is not None and self._instruments.this_rank is not None:
@@ -172,7 +172,7 @@ class Worker:
         if self._instruments is not None:
             self._instruments.lose()
         bug = not isinstance(error, TorchLacks)
-        detail = "".join(traceback.format_exception(error)) if bug else str(error)
+        detail = trace_of(error) if bug else str(error)
         if self._conversation is not None:
             self._conversation.watching_failed(detail, bug)
         elif self._job.ranks is not None:  # alone, each would train a model of its own
