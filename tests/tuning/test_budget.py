@@ -21,6 +21,7 @@ class Known:
 
     pair_seconds: float | None = None
     setups: dict[str, float] = field(default_factory=dict)
+    disturbed_share: float = 0.0
 
     def setup(self, plan: Plan) -> float:
         return sum(self.setups.get(name, 0.0) for name in plan.techniques)
@@ -150,3 +151,32 @@ def test_the_budget_that_would_do_lets_it_be_checked_and_confirmed(spent: float)
     longer = budget_after(spent, known).enough(PLAN)
     assert longer % 10 == 0
     assert budget_after(spent, known, longer).affords_guard(PLAN)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("share", "search"),
+    [(0.0, 150 - 10 - 50 - 1.5), (0.15, 150 - 1.45 * 60 - 1.5), (0.9, 150 - 2 * 60 - 1.5)],
+)
+def test_beside_other_programs_the_end_is_left_more_time(share: float, search: float) -> None:
+    seen = budget_after(known=Known(5.0, disturbed_share=share))
+    assert seen.search_left(PLAN) == pytest.approx(search)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("spent", "share", "steps"),
+    [
+        (0.0, 0.5, 120),
+        (124.0, 0.0, 120),  # 28.5 s are left beside a claim's least, and it takes ten
+        (138.0, 0.0, 120),
+        (146.0, 0.0, 60),
+        (138.0, 0.5, 75),
+        (149.5, 0.5, 20),  # never fewer
+    ],
+)
+def test_a_guard_is_shorter_where_there_is_no_time_for_the_whole(
+    spent: float, share: float, steps: int
+) -> None:
+    seen = budget_after(spent, Known(5.0, disturbed_share=share))
+    assert abs(seen.guard_steps(PLAN) - steps) <= 6

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hasten.bench.comparing.decisions import CLAIM_LEAST_PROCESSES, Effort
+from hasten.bench.guard.checked_steps import LEAST_STEPS
 from hasten.bench.guard.guard import STEPS
-from hasten.bench.guard.judging import LEAST_STEPS
 from hasten.tuning.costs import Costs, budget_for, budget_for_search
 from tests.bench.made_up import observation, step
 

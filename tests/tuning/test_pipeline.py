@@ -117,6 +117,7 @@ class PaperBench(ScriptedBench):
         self.pairs = self
         self.pair_seconds = paper.pair_seconds
         self.steps_needed = 75
+        self.disturbed_share = 0.0
 
     def __enter__(self) -> PaperBench:
         return self

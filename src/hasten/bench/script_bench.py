@@ -34,8 +34,9 @@ class ScriptBench:
     def __init__(
         self, trials: Trials, rhythm: Rhythm, start_seconds: float = 0.0, quiet: Quiet | None = None
     ) -> None:
-        self.live = LiveBench(trials, rhythm, quiet)
-        self.pairs = PairsBench(trials, rhythm, quiet)
+        self._quiet = quiet or Quiet()
+        self.live = LiveBench(trials, rhythm, self._quiet)
+        self.pairs = PairsBench(trials, rhythm, self._quiet)
         self._trials = trials
         self._step_seconds = rhythm.cycle_seconds / rhythm.cycle
         self._start_seconds = start_seconds
@@ -93,6 +94,11 @@ class ScriptBench:
     def pair_seconds(self) -> float | None:
         """What the latest pairs took, without set-ups; None before the first."""
         return self.pairs.pair_seconds
+
+    @property
+    def disturbed_share(self) -> float:
+        """Of the blocks so far, 0 to 1: those in which other programs took the processors."""
+        return self._quiet.disturbed_share
 
     @property
     def _pair_seconds(self) -> float:

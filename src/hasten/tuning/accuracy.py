@@ -48,10 +48,6 @@ class Accuracy:
     budget: Budget
     progress: Progress
 
-    @property
-    def steps(self) -> int:
-        return self.budget.costs.guard_steps
-
     def held_part(self, plan: Plan) -> Held:
         """The largest part of ``plan`` that passes: while it does not, what the departure is due to goes.
 
@@ -70,7 +66,8 @@ class Accuracy:
         stopped = list(rest.stopped)
         while changing:
             found = self._checked(
-                plan, lambda one: guard_change(self.trials, one, changing, self.seed, self.steps)
+                plan,
+                lambda one: guard_change(self.trials, one, changing, self.seed, self.budget.guard_steps(one)),
             )
             if found.passed:
                 return Held(plan, found, tuple(stopped))
@@ -112,7 +109,9 @@ class Accuracy:
         if len(names) > 1 and self.budget.affords_guard(plan, checks=2):
             self.progress.stage("looking for the technique by which the training departs")
             with self.trials.limit.ending(self.budget.guard_most(plan, checks=2)):
-                alone = each_alone(self.trials, plan, *self._measure(plan), self.seed, self.steps)
+                alone = each_alone(
+                    self.trials, plan, *self._measure(plan), self.seed, self.budget.guard_steps(plan)
+                )
             guilty = {name: found for name, found in alone.items() if not found.passed}
             if guilty:
                 return guilty
@@ -130,7 +129,10 @@ class Accuracy:
 
         def judged(draws: bool) -> GuardVerdict:
             return self._checked(
-                plan, lambda one: guard(self.trials, one, draws, precision, self.seed, self.steps)
+                plan,
+                lambda one: guard(
+                    self.trials, one, draws, precision, self.seed, self.budget.guard_steps(one)
+                ),
             )
 
         verdict = judged(draws)

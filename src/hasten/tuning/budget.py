@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, Effort
+from ..bench.guard.checked_steps import LEAST_STEPS
 from ..bench.script_bench import SEARCH_PAIRS
 from ..bench.workers.starting import START_OVERLAP
 from ..records.observation import Observation
@@ -24,6 +25,10 @@ _CLOSING_SECONDS = 1.0  # until the last worker has gone and the plan is written
 _CLOSING_SHARE = 0.01  # of the budget, the same for long ones
 _ALLOWED = 1.04  # times the budget: what cannot be predicted better than so
 _PATIENT = 1.1  # times the budget: until then what others disturb is measured again
+_DISTURBED_TIMES = (
+    3.0  # of the share of disturbed blocks: so much longer all takes that does not wait for quiet
+)
+_LONGEST_TIMES = 2.0
 _STOPPED = 1.15  # times the budget: what is under way then is stopped, and that takes its time, too
 
 Clock = Callable[[], float]
@@ -35,6 +40,11 @@ class Known(Protocol):
     @property
     def pair_seconds(self) -> float | None:
         """Of a pair without any set-up; None before the first."""
+        ...
+
+    @property
+    def disturbed_share(self) -> float:
+        """Of the blocks so far, 0 to 1: those in which other programs took the processors."""
         ...
 
     def setup(self, plan: Plan) -> float:
@@ -136,14 +146,28 @@ class Budget(Deadline):
         """Seconds that are left of ``share`` times the budget."""
         return self.left + (share - 1) * self.seconds
 
+    @property
+    def strain(self) -> float:
+        """How many times longer the end may take because other programs are at work: 1 where none are.
+
+        Beside a program that keeps all cores busy for a third of the time, a seventh of the blocks are
+        disturbed (the others wait), and a guard takes half as long again.
+        """
+        return min(_LONGEST_TIMES, 1 + _DISTURBED_TIMES * self._known.disturbed_share)
+
     # ---- what may still be spent
     def search_left(self, plan: Plan) -> float:
         """What the search may begin with, where ``plan`` is what it has found so far."""
-        return self.left - self.guard(plan) - self._confirmation(plan) - self._closing
+        return self.left - self.strain * (self.guard(plan) + self._confirmation(plan)) - self._closing
 
     def search_most(self, plan: Plan) -> float:
         """When a comparison that is under way is stopped: a claim's least needs what is left."""
-        return max(0.0, self.left - self.guard(plan) - self._least_end(plan))
+        return max(0.0, self.left - self.strain * self.guard(plan) - self._least_end(plan))
+
+    def guard_steps(self, plan: Plan) -> int:
+        """Steps over which ``plan`` is checked: as estimated, or fewer where there is no longer time."""
+        fitting = self.guard_most(plan) / max(1e-9, self.strain * self.guard(plan))
+        return max(min(LEAST_STEPS, self.costs.guard_steps), int(min(1.0, fitting) * self.costs.guard_steps))
 
     def affords_guard(self, plan: Plan, checks: int = 1) -> bool:
         """Whether ``plan`` can be checked, so many times, and then still be confirmed."""

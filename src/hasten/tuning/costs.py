@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, LOOKS_MOST, Effort
+from ..bench.guard.checked_steps import LEAST_STEPS
 from ..bench.guard.guard import STEPS
-from ..bench.guard.judging import LEAST_STEPS
 from ..bench.workers.starting import START_OVERLAP
 from ..records.observation import Observation
 

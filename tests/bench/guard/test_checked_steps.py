@@ -9,8 +9,9 @@ from typing import cast
 
 import pytest
 
-from hasten.bench.guard.checked_steps import Watched, checked_steps, watch
+from hasten.bench.guard.checked_steps import LEAST_STEPS, Watched, checked_steps, watch
 from hasten.bench.workers.ending import ScriptEnded, ScriptOver
+from hasten.bench.workers.limit import Limit
 from hasten.bench.workers.process import WorkerProcess
 from hasten.records import messages
 from hasten.records.trace import StepTrace
@@ -37,9 +38,11 @@ class Paper:
     failing: type[messages.Message] | None = None  # the request that fails
     taken: int = 1
     requests: list[messages.Message] = field(default_factory=list)
+    now: list[float] = field(default_factory=lambda: [0.0])  # seconds: a step takes one
 
     def steps(self, count: int) -> None:
         assert count > 0, "a worker that is asked for no steps never answers"
+        self.now[0] += count
         self.taken = min(self.length, self.taken + count)
         self.log.append(f"{self.name} at {self.taken}")
         if self.taken == self.length:
@@ -58,7 +61,7 @@ class Paper:
 
 def watched(folder: Path, *workers: Paper) -> tuple[Watched, list[Watched]]:
     first, *others = [cast(WorkerProcess, worker) for worker in workers]
-    found = watch(first, others, STEPS, str(folder))
+    found = watch(first, others, STEPS, str(folder), Limit())
     assert os.listdir(folder) == []
     return found
 
@@ -112,3 +115,24 @@ def test_one_that_fails_is_asked_no_more(tmp_path: Path, request_: type[messages
     assert other.failed == "no room"
     assert type(worker.requests[-1]) is request_
     assert len(other.trace) == STEPS
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("seconds", "steps"),
+    [
+        (1000, STEPS),
+        (60, 21),  # 42 have gone for 21 steps of both, and nine more would take 18, slower 23
+        (66, STEPS),
+        (30, 21),  # fewer than so many say nothing: then what is under way is stopped
+    ],
+)
+def test_where_time_runs_out_the_steps_taken_count(tmp_path: Path, seconds: float, steps: int) -> None:
+    assert LEAST_STEPS <= 21
+    now, log = [0.0], list[str]()
+    first, second = (cast(WorkerProcess, Paper(name, log, now=now)) for name in "ab")
+    limit = Limit(lambda: now[0])
+    with limit.ending(seconds):
+        reference, (other,) = watch(first, [second], STEPS, str(tmp_path), limit)
+    assert len(reference.trace) == len(other.trace) == steps
+    assert [check.step for check in other.checks] == [step for step in CHECKED if step <= steps]

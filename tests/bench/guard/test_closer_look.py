@@ -62,7 +62,7 @@ def test_a_baseline_in_float64_tells_how_far_each_tensor_is_rounded(trials: Tria
         trials.worker(BASELINE, seed=1, traced=True, doubled=True) as doubled,
     ):
         wait_all_started([plain, doubled])
-        _, (exact,) = watch(plain, [doubled], STEPS, trials.aside)
+        _, (exact,) = watch(plain, [doubled], STEPS, trials.aside, trials.limit)
     assert exact.failed == ""
     assert [check.step for check in exact.checks] == [1, 2, 10, 21, 30]
     assert all(1e-9 < departed.residual < 1e-4 for departed in gradient_departures(exact.checks))

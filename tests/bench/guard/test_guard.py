@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hasten.bench.guard.checked_steps import Watched
+from hasten.bench.guard.checked_steps import LEAST_STEPS, Watched
 from hasten.bench.guard.guard import guard
-from hasten.bench.guard.judging import FLOOR, LEAST_STEPS, judge
+from hasten.bench.guard.judging import FLOOR, judge
 from hasten.bench.guard.judging import verdict_on as watched_verdict
 from hasten.bench.guard.single_steps import ROUNDING
 from hasten.bench.workers.ending import (

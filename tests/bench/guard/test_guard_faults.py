@@ -69,7 +69,7 @@ def trainings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainings]:
                     stack.enter_context(worker)
                 reference, *others = workers.values()
                 wait_all_started([reference, *others])
-                first, watched = watch(reference, others, STEPS, trials.aside)
+                first, watched = watch(reference, others, STEPS, trials.aside, trials.limit)
                 found |= {(kind, name): one for name, one in zip(workers, [first, *watched], strict=True)}
         yield found
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from hasten.bench.guard.checked_steps import Check, checked_steps
+from hasten.bench.guard.checked_steps import LEAST_STEPS, Check, checked_steps
 from hasten.bench.guard.guard import STEPS
-from hasten.bench.guard.judging import LEAST_STEPS
 from hasten.bench.guard.single_steps import (
     MEAN_TIMES,
     ROUNDING_TIMES,

@@ -19,6 +19,7 @@ _SPARE_CPUS = 0.5  # with so many left over, nobody is disturbed
 _STOPPED_SHARE = 0.05  # of a block, for which a quota stopped us
 _OURS = 0.9  # of the quota: whoever uses as much of it is stopped by itself
 _LOOK_SECONDS = 0.4
+_FEW_BLOCKS = 16  # two comparisons
 _LONGEST_WAIT_SECONDS = 5.0  # who is at work for longer will not be done soon
 
 Reading = Callable[[], ProcessorTime | None]
@@ -48,6 +49,11 @@ class Quiet:
         self.blocks = self.disturbed_blocks = self.set_aside = 0
         self.spent_seconds = 0.0
         self._taken = self._stolen = 0.0  # seconds, in disturbed blocks: by others, of them by a hypervisor
+
+    @property
+    def disturbed_share(self) -> float:
+        """Of all blocks so far, 0 to 1; 0 while there are too few to tell."""
+        return self.disturbed_blocks / self.blocks if self.blocks >= _FEW_BLOCKS else 0.0
 
     def begin(self) -> ProcessorTime | None:
         """Before a block: what ``disturbed`` is to be asked with after it."""

@@ -21,7 +21,7 @@ from ..trials import Trials
 from ..workers.ending import PlanRefused, ScriptOver
 from ..workers.starting import wait_all_started
 from ..workers.worker import Worker
-from .judging import LEAST_STEPS
+from .checked_steps import LEAST_STEPS
 from .unchecked import not_checked
 
 Shapes = Mapping[str, Sequence[int]]

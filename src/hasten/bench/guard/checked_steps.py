@@ -11,7 +11,11 @@ from typing import TypeVar
 from ...records import messages
 from ...records.trace import Trace
 from ..workers.ending import ScriptOver
+from ..workers.limit import Limit
 from ..workers.worker import Worker
+
+LEAST_STEPS = 20  # over which a training is compared: fewer say nothing
+_SLOWER = 1.3  # times what steps took so far, those to come may take beside other programs
 
 Answer = TypeVar("Answer", bound=messages.Message)
 
@@ -47,26 +51,37 @@ def checked_steps(steps: int) -> list[int]:
 
 
 def watch(
-    reference: Worker, others: Sequence[Worker], steps: int, folder: str
+    reference: Worker, others: Sequence[Worker], steps: int, folder: str, limit: Limit
 ) -> tuple[Watched, list[Watched]]:
     """Train ``steps`` steps in each worker, the reference always ahead. They stand at the end of their first.
 
-    ``folder`` takes one state at a time, and is left empty.
+    Fewer, but ``LEAST_STEPS``, where the next part of them would probably outlast ``limit``. ``folder`` takes
+    one state at a time, and is left empty.
     """
     ahead, behind = _Led(reference), [_Led(worker) for worker in others]
     with tempfile.TemporaryDirectory(prefix="steps-", dir=folder) as exchange:
         state, made = os.path.join(exchange, "state"), os.path.join(exchange, "made")
         _check(ahead, behind, 1, state, made)
+        began, done = limit.clock(), 0
         for step in checked_steps(steps):
+            if done >= LEAST_STEPS and not _fits(step - done, done, limit.clock() - began, limit.left):
+                steps = done
+                break
             ahead.advance(step - 1)
             ahead.ask(messages.SaveState(state))
             ahead.advance(step)
             if ahead.failed or ahead.over is not None:
                 break
             _check(ahead, behind, step, state, made)
+            done = step
     for led in (ahead, *behind):
         led.advance(steps)
     return ahead.watched(steps), [led.watched(steps) for led in behind]
+
+
+def _fits(more: int, done: int, took: float, left: float | None) -> bool:
+    """Whether so many steps more fit into what is left, where ``done`` took so many seconds."""
+    return left is None or _SLOWER * took / done * more <= left
 
 
 class _Led:

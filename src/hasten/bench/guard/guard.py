@@ -87,7 +87,7 @@ def three_trainings(
         perturbed = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True, perturbation=noise))
         candidate = stack.enter_context(trials.worker(plan, seed=seed, traced=True))
         wait_all_started([reference, perturbed, candidate])
-        first, (second, third) = watch(reference, [perturbed, candidate], steps, trials.aside)
+        first, (second, third) = watch(reference, [perturbed, candidate], steps, trials.aside, trials.limit)
     return first, second, third
 
 
@@ -131,7 +131,7 @@ def closer_look(
             planned.append(each)
         wait_all_started(baselines)
         reference, *others = [*baselines, *planned, *_in_float64(trials, seed, stack)]
-        first, (perturbed, grown, *rest) = watch(reference, others, steps, trials.aside)
+        first, (perturbed, grown, *rest) = watch(reference, others, steps, trials.aside, trials.limit)
     candidates, exact = rest[: len(planned)], rest[len(planned) :]
     if larger > usual:
         grown.checks = [replace(check, gradient={}, update={}, buffers={}) for check in grown.checks]

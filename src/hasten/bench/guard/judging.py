@@ -16,10 +16,9 @@ from statistics import fmean
 from ...records.comparison import LossCurve, SingleSteps
 from ...records.trace import Trace
 from ...records.verdict import Difference, GuardVerdict, Invariants
-from .checked_steps import Watched
+from .checked_steps import LEAST_STEPS, Watched
 from .single_steps import judge_steps
 
-LEAST_STEPS = 20
 TOLERANCE = 4.0  # times what the perturbed baseline does
 # Relative; below it, losses count as equal. A unit that turns at its kink may move them by as much, and not
 # in the perturbed trainings: seen, 0.004% over 60 steps of a harmless plan, 4.5 times what those did. No
