@@ -10,6 +10,7 @@ from ..records.trial import Trial
 from .base import process_part
 from .comparing.confirmation import confirm
 from .comparing.decisions import Effort, all_much_slower, is_clear
+from .comparing.epoch_ends import EpochEnds
 from .comparing.live import LiveBench
 from .comparing.pairs import PairsBench
 from .comparing.quiet import Quiet
@@ -35,8 +36,9 @@ class ScriptBench:
         self, trials: Trials, rhythm: Rhythm, start_seconds: float = 0.0, quiet: Quiet | None = None
     ) -> None:
         self._quiet = quiet or Quiet()
-        self.live = LiveBench(trials, rhythm, self._quiet)
-        self.pairs = PairsBench(trials, rhythm, self._quiet)
+        self.ends = EpochEnds(rhythm)
+        self.live = LiveBench(trials, rhythm, self._quiet, self.ends)
+        self.pairs = PairsBench(trials, rhythm, self._quiet, self.ends)
         self._trials = trials
         self._step_seconds = rhythm.cycle_seconds / rhythm.cycle
         self._start_seconds = start_seconds

@@ -147,10 +147,13 @@ class SwitchPlan(Request[Switched | Refused]):
 
 @dataclass(frozen=True)
 class Proofs(Message):
-    """One for each technique in force; ``setup_seconds``: all that they have taken so far."""
+    """One for each technique in force; ``setup_seconds``: all that they have taken so far;
+    ``start_seconds``: from the process's beginning to its first step's end, set-up left out.
+    """
 
     proofs: tuple[Proof, ...]
     setup_seconds: float
+    start_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

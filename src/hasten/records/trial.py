@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 
 from .plan import Plan
+from .run_forecast import SeenProcess
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class Trial:
     looks: tuple[float, ...] = ()  # processes of b alone: log(each one's seconds a sample / the usual one's)
     looks_most: int = 0  # how many there might have been
     cut_short: bool = False  # the budget ended in the midst of it; where that is the failure, b has none
+    processes_a: tuple[SeenProcess, ...] = ()  # one a pair, where processes were compared
+    processes_b: tuple[SeenProcess, ...] = ()
 
     @property
     def breakeven_steps(self) -> int | None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from statistics import fmean, median
 
 from ...errors import WorkerError
-from ...inside.techniques.catalog import starts_after
+from ...inside.techniques.catalog import changing, starts_after
 from ...records.observation import Step
 from ...records.plan import Plan
 from ...records.trial import Proof, Trial
@@ -24,6 +24,7 @@ from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.starting import START_SECONDS
 from ..workers.worker import Worker
 from .decisions import is_clear, known_well
+from .epoch_ends import EpochEnds
 from .quiet import Quiet
 from .statistics import robust_interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
@@ -48,9 +49,13 @@ class TrialFailed(Exception):
 class LiveBench:
     """Keeps one worker across trials, as long as its process suits them and its script goes on."""
 
-    def __init__(self, trials: Trials, rhythm: Rhythm, quiet: Quiet | None = None) -> None:
+    def __init__(
+        self, trials: Trials, rhythm: Rhythm, quiet: Quiet | None = None, ends: EpochEnds | None = None
+    ) -> None:
         self._trials = trials
         self._quiet = quiet or Quiet()
+        self._ends = ends or EpochEnds(rhythm)
+        self._noted = 0  # steps of the worker at hand
         self._take(rhythm)
         self._worker: Worker | None = None
         self._settled: set[Plan] = set()
@@ -79,6 +84,8 @@ class LiveBench:
                     if over.ended.how != "completed":
                         raise TrialFailed(str(over)) from None
                     comparison.script_steps = over.ended.steps_in_all
+                    if not (changing(a) or changing(b)):
+                        self._ends.script_ended(over.ended.steps_in_all)
                     empty = 0 if len(comparison.log_ratios) > gathered else empty + 1
                     if empty and self._rhythm.steps_in_all is None:  # now it is known
                         self._take(replace(self._rhythm, steps_in_all=over.ended.steps_in_all))
@@ -113,6 +120,7 @@ class LiveBench:
             self._worker.stop()
             self._worker = None
         self._settled.clear()
+        self._noted = 0
 
     def _ready_worker(self, process_plan: Plan) -> Worker:
         if self._worker is None or process_part(self._worker.plan) != process_plan:
@@ -144,6 +152,7 @@ class LiveBench:
         return logs[b] - logs[a]
 
     def _block(self, worker: Worker, plan: Plan, comparison: _Comparison, is_b: bool) -> Block | None:
+        self._note(worker)
         why_not = worker.switch(plan)
         if why_not:
             raise TrialFailed(why_not)
@@ -156,6 +165,7 @@ class LiveBench:
         before = self._quiet.begin()
         steps = worker.steps(self._block_steps)
         disturbed = self._quiet.disturbed(before)
+        self._note(worker)
         why_not = spoilt(steps, self._rhythm)
         if why_not:
             self.close()  # its weights are of no use to the trials that follow
@@ -172,6 +182,13 @@ class LiveBench:
         elif block is not None:
             comparison.step_seconds_a = block.step_seconds
         return block
+
+    def _note(self, worker: Worker) -> None:
+        """What came between epochs since the last time, all of it under the plan in force."""
+        steps = worker.history[self._noted :]
+        if steps:
+            self._ends.note(worker.plan, steps, self._noted)
+            self._noted += len(steps)
 
     def _fastest_cycle(self, steps: Sequence[Step]) -> float:
         """Seconds a step."""

@@ -11,18 +11,20 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import fmean, median
 
 from ...errors import WorkerError
-from ...inside.techniques.catalog import starts_after
+from ...inside.techniques.catalog import changing, starts_after
 from ...records.observation import Step
 from ...records.plan import Plan
+from ...records.run_forecast import SeenProcess
 from ...records.trial import Proof, Trial
 from ..base import batches_ahead, without_effect
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.starting import START_OVERLAP, wait_all_started
 from ..workers.worker import Worker
+from .epoch_ends import EpochEnds
 from .live import HOPELESS
 from .quiet import Quiet
 from .statistics import interval
@@ -47,6 +49,8 @@ class _Pair:
     setup_seconds: float
     proofs: tuple[Proof, ...]
     setups_seconds: float  # that both took
+    a: SeenProcess
+    b: SeenProcess
 
 
 class PairsBench:
@@ -54,9 +58,12 @@ class PairsBench:
     pairs.
     """
 
-    def __init__(self, trials: Trials, rhythm: Rhythm, quiet: Quiet | None = None) -> None:
+    def __init__(
+        self, trials: Trials, rhythm: Rhythm, quiet: Quiet | None = None, ends: EpochEnds | None = None
+    ) -> None:
         self._trials = trials
         self._quiet = quiet or Quiet()
+        self._ends = ends or EpochEnds(rhythm)
         self._late = 0  # steps until both plans are in force
         self._take(rhythm)
         self._timed = rhythm  # by which blocks are timed in the latest comparison
@@ -128,6 +135,8 @@ class PairsBench:
             failure=failure,
             script_steps=self._rhythm.steps_in_all,
             cut_short=cut_short,
+            processes_a=tuple(pair.a for pair in done),
+            processes_b=tuple(pair.b for pair in done),
         )
 
     def singles(self, plans: Sequence[Plan]) -> list[float]:
@@ -162,6 +171,8 @@ class PairsBench:
             if over.ended.how != "completed" or self._rhythm.steps_in_all is not None:
                 raise
             self._take(replace(self._rhythm, steps_in_all=over.ended.steps_in_all))
+            if not (changing(a) or changing(b)):
+                self._ends.script_ended(over.ended.steps_in_all)
             return self._pair(a, b, a_first)
 
     def _pair(self, a: Plan, b: Plan, a_first: bool) -> _Pair:
@@ -182,7 +193,9 @@ class PairsBench:
             proofs = workers[b].proofs()
             workers[b].pause()
             workers[a].resume()
-            workers[a].proofs()  # of use for what its set-up took
+            workers[a].proofs()  # of use for what its set-up took, and its start
+            for plan, worker in workers.items():
+                self._ends.note(plan, worker.history, 0)
             return _Pair(
                 log_ratio=math.log(_median_time(blocks[b]) / _median_time(blocks[a])),
                 sample_seconds_b=_median_time(blocks[b]),
@@ -191,6 +204,8 @@ class PairsBench:
                 setup_seconds=max(0.0, workers[b].setup_seconds - workers[a].setup_seconds),
                 proofs=proofs,
                 setups_seconds=_beside(workers[a].setup_seconds, workers[b].setup_seconds),
+                a=_seen(workers[a], blocks[a]),
+                b=_seen(workers[b], blocks[b]),
             )
 
     def _look(self, a: Sequence[Step], b: Sequence[Step]) -> None:
@@ -245,6 +260,11 @@ class MeasureFailed(Exception):
 def _beside(a: float, b: float) -> float:
     """What two set-ups take that are made at the same time."""
     return max(a, b, START_OVERLAP / 2 * (a + b))
+
+
+def _seen(worker: Worker, blocks: Sequence[Block]) -> SeenProcess:
+    mean = fmean(block.mean_seconds for block in blocks)
+    return SeenProcess(worker.start_seconds, mean, worker.setup_seconds)
 
 
 def _median_time(blocks: list[Block]) -> float:

@@ -81,6 +81,7 @@ class Block:
 
     sample_seconds: float  # a step's where steps are compared; as of batches of the usual size
     step_seconds: float
+    mean_seconds: float  # of a step, over all regular cycles: a whole run takes the slow ones, too
 
 
 def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:
@@ -140,7 +141,8 @@ def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | 
     if not per_unit:
         return None
     sample_seconds = median(per_unit)
-    return Block(sample_seconds, median(fmean(s.seconds for s in c) for c in whole))
+    each = [fmean(step.seconds for step in cycle) for cycle in whole]
+    return Block(sample_seconds, median(each), fmean(each))
 
 
 def spoilt(steps: Sequence[Step], rhythm: Rhythm) -> str:

@@ -37,6 +37,10 @@ class Worker(Protocol):
         """What setting up the techniques in force has cost, as last told."""
 
     @property
+    def start_seconds(self) -> float:
+        """From its beginning to its first step's end, without that; 0 until proofs were asked for."""
+
+    @property
     def protection(self) -> str:
         """How it is kept from writing; "" until it has started, and where it is not."""
 

@@ -56,6 +56,11 @@ class WorkerGroup:
         return max(rank.setup_seconds for rank in self.ranks)
 
     @property
+    def start_seconds(self) -> float:
+        """Of the rank that took longest."""
+        return max(rank.start_seconds for rank in self.ranks)
+
+    @property
     def protection(self) -> str:
         return self.ranks[0].protection
 

@@ -47,7 +47,7 @@ class Worker:
         self._job = job
         self._started = started
         self._script_began = clock()
-        self._first_step_seconds = 0.0
+        self._first_step_seconds = self._start_seconds = 0.0  # the latter without techniques' set-up
         self._steps = 0
         self._seams = Seams(self._watching_failed)
         self._instruments: Instruments | None = None
@@ -239,6 +239,7 @@ class Worker:
         self._steps += 1
         if self._steps == 1:
             self._first_step_seconds = time.time() - self._started
+            self._start_seconds = max(0.0, self._first_step_seconds - self._set_up_seconds())
             instruments.training_begins()
         if self._job.rehearsal and os.path.exists(os.path.join(self._job.rehearsal, AHEAD)):
             self._clocks.step_ended()
@@ -292,9 +293,11 @@ class Worker:
         raise messages.UnknownMessage(f"a worker is not asked for {type(request).__name__}")
 
     def _proofs(self) -> messages.Proofs:
-        switchboard = self._seen().switchboard
-        setup_seconds = self._setup_seconds + switchboard.seconds_in_steps()
-        return messages.Proofs(tuple(switchboard.proofs()), setup_seconds)
+        proofs = tuple(self._seen().switchboard.proofs())
+        return messages.Proofs(proofs, self._set_up_seconds(), self._start_seconds)
+
+    def _set_up_seconds(self) -> float:
+        return self._setup_seconds + self._seen().switchboard.seconds_in_steps()
 
     def _observe(self, over: str = "") -> Observation:
         return self._seen().observation(self._steps, self._first_step_seconds, self._metrics, over)
