@@ -70,6 +70,8 @@ def _set_up_words(set_up: SetUp) -> str:
 def _together_words(reason: Reason) -> str:
     """Of techniques that were tried as one."""
     names = ", ".join(reason.names)
+    if reason.found == "gain" and reason.set_up is not None:
+        return f"a gain together; {_set_up_words(reason.set_up)}: not kept: {names}"
     if reason.found == "gain":
         return f"a gain together: {names}"
     if reason.found == "failed":

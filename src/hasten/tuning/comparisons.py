@@ -10,6 +10,7 @@ from ..records.plan import Plan, Settings
 from ..records.reasons import Reason, WhyNot
 from ..records.result import Refused, Tried
 from ..records.trial import Trial
+from .paying import ScriptLength
 from .reasons import reason_together
 
 TOGETHER = "environment"  # how the row of what was tried together is called
@@ -32,8 +33,16 @@ class Comparisons:
     there was no time.
     """
 
-    def __init__(self, bench: Bench, deadline: TimeLeft, announce: Announce, notify: Notify) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        deadline: TimeLeft,
+        announce: Announce,
+        notify: Notify,
+        length: ScriptLength | None = None,
+    ) -> None:
         self._bench = bench
+        self._length = length or ScriptLength()
         self._deadline = deadline
         self._announce = announce
         self._notify = notify
@@ -51,7 +60,7 @@ class Comparisons:
 
     def compare(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:
         self._announce(name, a)
-        return self._bench.compare(a, b, seconds)
+        return self._length.told_of(self._bench.compare(a, b, seconds))
 
     def leave_out(self, name: str, why: WhyNot) -> None:
         self.left_out.append(Refused(name, (why,)))

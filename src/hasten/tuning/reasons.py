@@ -48,6 +48,8 @@ def reason_together(trial: Trial, together: Plan, kept: bool, again: bool) -> Re
     names = tuple(together.techniques)
     if kept:
         return Reason("gain", names=names)
+    if trial.never_pays and gains(trial.ratio):
+        return Reason("gain", "not kept", set_up=_set_up(trial, gained=True), names=names)
     if trial.failure is not None:
         return Reason("failed", "again" if again else "singly", trial.failure, names=names)
     if is_slower(trial.ratio):

@@ -23,6 +23,7 @@ from ..records.result import Refused, Tried
 from .ablation import Ablation
 from .candidate import Candidate
 from .comparisons import TOGETHER, Announce, Comparisons, Notify, TimeLeft
+from .paying import ScriptLength
 from .reasons import reason_of
 
 _EXPENSIVE = 4  # times what is switched within one process
@@ -31,8 +32,16 @@ _EXPENSIVE = 4  # times what is switched within one process
 class Search:
     """Finds a plan on a bench. ``tried`` holds a row for every comparison, in order."""
 
-    def __init__(self, bench: Bench, deadline: TimeLeft, announce: Announce, notify: Notify) -> None:
-        self._comparisons = Comparisons(bench, deadline, announce, notify)
+    def __init__(
+        self,
+        bench: Bench,
+        deadline: TimeLeft,
+        announce: Announce,
+        notify: Notify,
+        length: ScriptLength | None = None,
+    ) -> None:
+        """``length``: of the script, None where nothing tells it."""
+        self._comparisons = Comparisons(bench, deadline, announce, notify, length)
         self._deadline = deadline
         self.untried: list[str] = []
         self.found = BASELINE  # the plan so far
@@ -115,7 +124,7 @@ class Search:
             if not self._comparisons.affords(plan, whole):
                 break
             trial = self._comparisons.compare(TOGETHER, plan, whole, self._deadline.left / still_to_do)
-            kept = gains(trial.ratio)
+            kept = gains(trial.ratio) and not trial.never_pays
             names = {candidate.technique.name for candidate in group}
             idle = {proof.technique for proof in trial.proofs if not proof.effective} & names
             self._comparisons.record_together(trial, whole.only(names), kept, bool(idle))
@@ -168,7 +177,7 @@ class Search:
                 break
             seconds = self._deadline.left / (len(others) - position)
             trial = self._comparisons.compare(name, self.found, wanted, seconds)
-            kept = gains(trial.ratio)
+            kept = gains(trial.ratio) and not trial.never_pays
             decision: Decision = "settings replaced" if kept else "settings stay"
             reason = reason_of(trial, kept, decision if name in self.found.techniques else "")
             self._comparisons.record(name, settings, trial, kept, reason)
