@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from hasten.bench.comparing.decisions import Effort
+from hasten.bench.comparing.epoch_ends import EpochEnds
 from hasten.bench.comparing.quiet import Quiet
 from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.fake import ScriptedBench
@@ -115,6 +116,7 @@ class PaperBench(ScriptedBench):
         super().__init__(paper.effects, spread=paper.spread)
         self._paper = paper
         self.pairs = self
+        self.ends = EpochEnds(Rhythm(0, 0, 1, 0.01))
         self.pair_seconds = paper.pair_seconds
         self.steps_needed = 75
         self.disturbed_share = 0.0

@@ -66,6 +66,7 @@ def execute(arguments: SimpleNamespace) -> int:
         nproc=arguments.nproc_per_node,
         backend=arguments.backend or "",
         wait=arguments.wait,
+        began=arguments.began,
     )
     try:
         with progress_for(arguments.budget, arguments.quiet) as progress:

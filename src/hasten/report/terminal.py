@@ -14,6 +14,7 @@ from ..records.result import Refused, TuneResult
 from ..units import seconds_words
 from .caution import caution_words
 from .conclusion import conclusion_words, looks_words
+from .forecast import forecast_lines
 from .guard import advice, reasons
 from .reasons import reason_words, why_not_words
 from .threads import thread_lines
@@ -58,6 +59,8 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
         console.print(line)
     console.print()
     console.print(_verdict(result), style="bold")
+    for line in forecast_lines(result.run, result.tune_seconds) if result.run is not None else []:
+        console.print(line)
     for line in _details(result):
         console.print(line)
     console.print()

@@ -15,6 +15,7 @@ from ..bench.comparing.decisions import (
     margin,
     with_slow,
 )
+from ..bench.comparing.epoch_ends import EpochEnds
 from ..records.cause import Cause
 from ..records.caution import Caution
 from ..records.conclusion import Conclusion
@@ -52,6 +53,7 @@ class Found:
     trial: Trial | None = None  # the confirmation; None: there was nothing to confirm
     threads: ThreadCurve | None = None
     warnings: Sequence[Caution] = ()
+    ends: EpochEnds | None = None  # what came between epochs meanwhile
     longer: SearchBudget | None = None  # None: no budget is named for a longer search
 
 
@@ -81,7 +83,7 @@ def conclude(found: Found) -> TuneResult:
         guard=verdict,
         setup_seconds=trial.setup_seconds if trial is not None and claimed else 0.0,
         breakeven_steps=trial.breakeven_steps if trial is not None and claimed else None,
-        script_steps=trial.script_steps if trial is not None else None,
+        script_steps=_script_steps(found),
         causes=tuple(found.causes),
         threads=found.threads,
         protection=found.protection,
@@ -94,6 +96,11 @@ def conclude(found: Found) -> TuneResult:
             "python": platform.python_version(),
         },
     )
+
+
+def _script_steps(found: Found) -> int | None:
+    of_trial = found.trial.script_steps if found.trial is not None else None
+    return of_trial or (found.ends.script_steps if found.ends is not None else None)
 
 
 def stated(trial: Trial) -> Ratio | None:

@@ -47,10 +47,12 @@ from .candidate import Candidate
 from .candidates import choose
 from .conclusion import Found, conclude, too_early, unconfirmed
 from .journal import Journal
+from .paying import ScriptLength
 from .progress import Progress
 from .recording import LoggedBench
 from .search import Search
 from .thread_curve import complete, curve_of
+from .whole_run import forecast_of
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class TuneRequest:
     nproc: int | None = None  # ranks of a script that is distributed itself; None: it trains in one process
     backend: str = ""  # that stands in for those that such a script names; "" for none
     wait: bool = False  # for the end of what is measured in the same folder
+    began: float | None = None  # when the command did, by time.monotonic()
 
 
 def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic) -> TuneResult:
@@ -77,6 +80,7 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
     ScriptError where it fails by itself.
     """
     machine, distribution = this_machine(), distribution_of(request.script)
+    command_seconds = time.monotonic() - request.began if request.began is not None else 0.0
     own_ranks = _own_ranks(request, distribution, machine)  # what cannot be is said before it is waited for
     workspace = Workspace(request.script)
     prepare(workspace)
@@ -111,6 +115,9 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
                     backend=request.backend,
                     sources=sources.digests(),
                 )
+                if found.ends is not None:
+                    run = forecast_of(result, found.trial, found.ends, command_seconds)
+                    result = replace(result, run=run)
             if result.outcome != "not-checked":
                 save_plan(workspace, result)
         return result
@@ -139,8 +146,9 @@ class _Tune:
         quiet = quiet_here(self.budget.patience, self.progress)
         with ScriptBench(self.trials, rhythm, facts.observation.start_seconds, quiet) as bench:
             self._divide_budget(facts, rhythm, bench)
+            length = ScriptLength(rhythm.steps_in_all)
             logged = LoggedBench(bench, self.trials, self.workspace, self.journal)
-            search, longer = self._searched(candidates, logged)
+            search, longer = self._searched(candidates, logged, length)
             held = self._guarded(search.found, facts)
             held, trial = self._confirmed(held, logged, quiet)
             spent = self.budget.spent
@@ -160,6 +168,7 @@ class _Tune:
             threads=threads,
             warnings=(*lost, *quiet.cautions()),
             longer=longer,
+            ends=bench.ends,
         )
 
     def _observed(self) -> tuple[Facts, Rhythm]:
@@ -188,12 +197,12 @@ class _Tune:
             )
 
     def _searched(
-        self, candidates: Sequence[Candidate], logged: LoggedBench
+        self, candidates: Sequence[Candidate], logged: LoggedBench, length: ScriptLength
     ) -> tuple[Search, Callable[[float], float]]:
         """The search when it is over, and the budget under which it would have so many times the time."""
         time_left = SearchTime(self.budget, lambda: search.found)
         logged.most_seconds = time_left.most
-        search = Search(logged, time_left, self.progress.trying, self.progress.tried)
+        search = Search(logged, time_left, self.progress.trying, self.progress.tried, length)
         search.run(candidates)
         return search, time_left.longer()
 

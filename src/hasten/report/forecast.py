@@ -1,0 +1,117 @@
+"""What a plan means for a whole run, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..records.run_forecast import Assumed, ForecastPart, PartName, RunForecast, Span
+
+_START_WORTH_A_WORD = 0.5  # seconds
+_MINUTES, _HOURS = 120.0, 7200.0  # seconds from which these are told
+_ASSUMED: Mapping[Assumed, str] = {
+    "length by loader": "that an epoch is what its loader holds",
+    "ends unseen": "that nothing comes between epochs: evaluation, saving and the like were not seen, and "
+    "are not in these numbers",
+    "ends seen once": "that evaluation and what else comes between epochs takes as long each time: it was "
+    "seen once",
+    "ends of other plans": "that evaluation and what else comes between epochs takes as long as it did while "
+    "parts of the plan were tried",
+    "rehearsed": "that its ranks were rehearsed, as the first run under the plan does",
+}
+_PARTS: Mapping[PartName, str] = {
+    "hasten": "hasten itself",
+    "start": "start",
+    "steps": "steps",
+    "epoch ends": "between epochs",
+    "set-up": "set-up",
+}
+
+
+def forecast_lines(found: RunForecast, tune_seconds: float) -> list[str]:
+    """What a run takes before and under the plan, when the tune has paid, and what that takes for granted."""
+    lines = [f"{_before_and_after(found)}{_saved(found)}.", f"  ({_parts_words(found)})"]
+    if found.slower_start >= _START_WORTH_A_WORD:
+        later = span_words(found.slower_start)
+        lines.append(f"  Processes under the plan take {later} longer to start; that is in it.")
+    if found.is_faster:
+        lines.append(_pays_words(found, tune_seconds))
+    else:
+        lines.append(
+            "  That is within what runs differ by: in a run of this length the plan may save nothing."
+        )
+    if found.assumed:
+        lines.append(f"  It takes for granted {'; '.join(_ASSUMED[code] for code in found.assumed)}.")
+    return lines
+
+
+def _before_and_after(found: RunForecast) -> str:
+    before = span_words(found.before.value)
+    return f"{_of(found)}: {before} before, about {interval_words(found.after)} under the plan"
+
+
+def _saved(found: RunForecast) -> str:
+    """Where nothing is known of the length, what so many steps save is the number to have."""
+    if found.of != "steps" or not found.is_faster:
+        return ""
+    return f", which saves {interval_words(found.saved)}"
+
+
+def _of(found: RunForecast) -> str:
+    if found.of == "epoch":
+        return f"An epoch ({found.steps:,} steps)"
+    if found.of == "steps":
+        return f"{found.steps:,} steps"
+    epochs = f", {counted(found.epochs, 'epoch')}" if found.epochs is not None else ""
+    return f"A run of these arguments ({counted(found.steps, 'step')}{epochs})"
+
+
+def _parts_words(found: RunForecast) -> str:
+    """Each part by its seconds before and after."""
+    return "; ".join(f"{_PARTS[part.name]} {_seconds_of(part)}" for part in found.parts)
+
+
+def _seconds_of(part: ForecastPart) -> str:
+    after = span_words(part.after.value)
+    return f"{span_words(part.before.value)} -> {after}" if part.before.high else after
+
+
+def _pays_words(found: RunForecast, tune_seconds: float) -> str:
+    when = []
+    if found.pays_runs is not None:
+        when.append(f"after {counted(found.pays_runs, 'run')}")
+    if found.pays_epochs is not None:
+        when.append(f"in a single run from {counted(found.pays_epochs, 'epoch')} on")
+    elif found.pays_steps is not None:
+        when.append(f"in a single run from {counted(found.pays_steps, 'step')} on")
+    return f"This tune ({span_words(tune_seconds)}) pays {', or '.join(when)}."
+
+
+def counted(count: int, what: str) -> str:
+    """ "1 epoch", "1,200 epochs"."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def interval_words(span: Span) -> str:
+    """A time with both ends of its interval in the same unit: "7.4 s (7.0 to 7.9)"."""
+    _, scale = _unit(span.value)
+    low, high = (_number(seconds / scale) for seconds in (span.low, span.high))
+    return f"{span_words(span.value)} ({low} to {high})"
+
+
+def span_words(seconds: float) -> str:
+    """As a person tells how long something takes: "830 ms", "20.2 s", "34.0 min", "5.2 h"."""
+    unit, scale = _unit(seconds)
+    return f"{_number(seconds / scale)} {unit}"
+
+
+def _unit(seconds: float) -> tuple[str, float]:
+    if seconds >= _HOURS:
+        return "h", 3600.0
+    if seconds >= _MINUTES:
+        return "min", 60.0
+    return ("s", 1.0) if seconds >= 1 else ("ms", 1e-3)
+
+
+def _number(value: float) -> str:
+    """With one decimal where it has fewer than three digits before the point."""
+    return f"{value:,.{0 if abs(value) >= 100 else 1}f}"

@@ -1,0 +1,37 @@
+"""How long a run of the script is, as far as anything has told."""
+
+from __future__ import annotations
+
+import math
+
+from ..records.observation import Observation
+from ..records.phases import samples_per_step
+from ..records.run_forecast import RunLength
+
+_CONTRADICTED = 1.02  # times an epoch by its loader: an epoch whose end was not seen for so long is longer
+
+
+def length_of(
+    observation: Observation, script_steps: int | None, ends_every: float | None = None, ranks: int = 1
+) -> RunLength:
+    """``script_steps``: of the whole script, where a worker came to its end. ``ends_every``: steps between
+    two ends of epochs that were seen. ``ranks`` that share the batches of a script that is distributed
+    itself.
+    """
+    run = observation.run
+    said = run.epoch_steps if run is not None else None
+    epoch = said or _epoch_steps(observation, ranks)
+    if epoch is not None and ends_every is not None and ends_every > _CONTRADICTED * epoch:
+        epoch = None
+    if script_steps:
+        return RunLength(script_steps, epoch, "seen")
+    return RunLength(None, epoch, "loader") if epoch is not None else RunLength()
+
+
+def _epoch_steps(observation: Observation, ranks: int) -> int | None:
+    """By the samples of the only loader that is trained on."""
+    loaders = [loader for loader in observation.loaders if loader.training]
+    each = samples_per_step(observation)
+    if len(loaders) != 1 or loaders[0].iterable or not loaders[0].samples or not each:
+        return None
+    return math.ceil(loaders[0].samples / (each * ranks))

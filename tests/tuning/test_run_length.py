@@ -1,0 +1,55 @@
+"""How long a run is, by whoever told."""
+
+from __future__ import annotations
+
+import pytest
+
+from hasten.records.run_forecast import RunLength
+from hasten.records.whole_run import WatchedRun
+from hasten.tuning.run_length import length_of
+from tests.bench.made_up import loader, observation, step
+
+
+def test_a_script_that_came_to_its_end_is_as_long_as_that() -> None:
+    assert length_of(observation(), 40) == RunLength(40, 8, "seen")
+    assert length_of(observation(), 40).epochs == 5
+    assert length_of(observation(), 41).epochs is None
+
+
+def test_an_epoch_is_what_its_loader_holds() -> None:
+    assert length_of(observation(), None) == RunLength(None, 8, "loader")
+    uneven = observation(loaders=(loader(samples=65),))
+    assert length_of(uneven, None).epoch_steps == 9
+
+
+def test_the_loaders_own_length_goes_before_that_of_its_samples() -> None:
+    told = observation(run=WatchedRun(2.0, False, (), epoch_steps=7))
+    assert length_of(told, None) == RunLength(None, 7, "loader")
+    assert length_of(told, 21) == RunLength(21, 7, "seen")
+
+
+def test_ranks_share_an_epoch() -> None:
+    assert length_of(observation(), None, ranks=2).epoch_steps == 4
+
+
+def test_an_epoch_whose_end_came_later_is_not_what_the_loader_holds() -> None:
+    """A sampler may draw more than there are samples."""
+    assert length_of(observation(), None, 8.0).epoch_steps == 8
+    assert length_of(observation(), None, 4.0).epoch_steps == 8  # an evaluation in the midst of it
+    assert length_of(observation(), None, 9.0) == RunLength()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"loaders": ()},
+        {"loaders": (loader(), loader(dataset="Words"))},
+        {"loaders": (loader(samples=None),)},
+        {"loaders": (loader(iterable=True),)},
+        {"loaders": (loader(training=False),)},
+        {"steps": tuple(step(samples=None) for _ in range(30))},
+    ],
+    ids=["none", "two", "no length", "a stream", "not trained on", "no samples"],
+)
+def test_otherwise_nothing_is_known(changes: dict[str, object]) -> None:
+    assert length_of(observation(**changes), None) == RunLength()
