@@ -10,12 +10,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-from . import guard_cnns, guard_page, known_effects, slow_processes
+from . import guard_cnns, guard_page, known_effects, runs, slow_processes
 from .false_wins import FILES, budget_for, rows_of, summary
 from .known_effects_summary import known_effects as effects_of
 from .known_effects_summary import summary as known_effects_summary
 from .plots import draw_coverage, draw_known_effects, draw_power, pyplot, save
 from .results import DOCS, FOLDER
+from .runs_summary import page_words
 
 PAGE = DOCS / "measuring.md"
 
@@ -37,6 +38,7 @@ def main() -> None:
         "power": power_table(content["cases"]),
         "cost": cost_table(content["cases"]),
         "slow-processes": slow_processes.summary(rows_of(slow_processes.FILE)),
+        "runs": page_words(rows_of(runs.FILE), runs.CASES),
         "check": check_words(content["cases"]),
         "known-effects": known_effects_words(known),
         "false-wins": false_wins_words(),

@@ -1,0 +1,211 @@
+"""What the rows of ``benchmarks.runs`` say, as tables in Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any, Protocol
+
+from hasten.bench.comparing.statistics import interval, mean_interval
+from hasten.records.quality import Interval
+from hasten.records.trial import Ratio
+
+NOTHING = "nothing.py"  # a script that does nothing: what starting hasten costs
+OF_TEN = 9  # forecasts that are to hold
+
+Row = dict[str, Any]
+Pair = tuple[Row, Row]  # plain and under the plan, one after the other
+
+
+class Promise(Protocol):
+    """What a case is measured against."""
+
+    @property
+    def bar(self) -> float | None: ...
+
+    @property
+    def above(self) -> float | None: ...
+
+
+def summary(rows: Sequence[Row], cases: Mapping[str, Promise]) -> str:
+    """All tables for which there are rows."""
+    runs, empty = of_kind(rows, "run"), of_kind(rows, "empty")
+    parts = []
+    if runs:
+        parts += [runs_table(runs, cases), forecast_table(runs), where_words(runs)]
+    if empty:
+        parts += [empty_table(empty), where_words(empty)]
+    return "\n\n".join(part for part in parts if part) or "No whole run has been measured yet."
+
+
+def of_kind(rows: Sequence[Row], kind: str) -> list[Row]:
+    return [row for row in rows if row["kind"] == kind]
+
+
+def where_words(rows: Sequence[Row]) -> str:
+    made = sorted({f"{row['machine']}, torch {row['torch']}" for row in rows})
+    return f"Measured on {'; '.join(made)}."
+
+
+# ---- whole runs
+def runs_table(rows: Sequence[Row], cases: Mapping[str, Promise]) -> str:
+    lines = [
+        "| whole run | plan | rounds | plain | under it | times faster (95%) | wanted | metric, plain | "
+        "under it less plain (95%) |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (case, epochs, plan, *_), group in groups(rows):
+        pairs = pairs_of(group)
+        if not pairs:
+            continue
+        plain, planned = ([pair[arm]["seconds"] for pair in pairs] for arm in (0, 1))
+        times = times_faster(pairs)
+        cells = [
+            f"{case}, {epochs} epochs",
+            plan,
+            str(len(pairs)),
+            f"{fmean(plain):.1f} s",
+            f"{fmean(planned):.1f} s",
+            times_words(times),
+            wanted_words(cases.get(case), plan, times),
+            *metric_cells(pairs),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def groups(rows: Sequence[Row]) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
+    """Rows of one case under plans from one source on one machine."""
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        plan = row["plan"] if isinstance(row["plan"], str) else "as tuned"
+        key = (row["case"], row["epochs"], plan, row["machine"], row["torch"])
+        found.setdefault(key, []).append(row)
+    yield from found.items()
+
+
+def pairs_of(rows: Sequence[Row]) -> list[Pair]:
+    """The two arms of each round; a round that was stopped in between does not count."""
+    found: dict[tuple[Any, ...], dict[str, Row]] = {}
+    for row in rows:
+        found.setdefault((row["session"], row["case"], row["round"]), {})[row["arm"]] = row
+    return [(arms["plain"], arms["plan"]) for arms in found.values() if len(arms) == 2]
+
+
+def times_faster(pairs: Sequence[Pair]) -> Ratio | None:
+    """Student's t on the logarithms, one value a round; None for fewer than two."""
+    found = interval([math.log(plan["seconds"] / plain["seconds"]) for plain, plan in pairs], "pairs")
+    return found.inverted() if found is not None else None
+
+
+def times_words(times: Ratio | None) -> str:
+    return f"{times.value:.2f}x ({times.low:.2f} to {times.high:.2f})" if times is not None else "-"
+
+
+def wanted_words(promise: Promise | None, plan: str, times: Ratio | None) -> str:
+    """What a case is to reach under the plan that a tune finds, and whether it does."""
+    if promise is None or promise.bar is None or plan != "as tuned":
+        return "-"
+    wanted = f"{promise.bar:g}x" + (f", above {promise.above:g}" if promise.above is not None else "")
+    if times is None:
+        return wanted
+    reached = times.value >= promise.bar and (promise.above is None or times.low > promise.above)
+    return f"{wanted}: {'reached' if reached else 'missed'}"
+
+
+def metric_cells(pairs: Sequence[Pair]) -> tuple[str, str]:
+    """Plain's mean, and the difference with its interval."""
+    told = [
+        (plain["metric"], plan["metric"])
+        for plain, plan in pairs
+        if plain["metric"] is not None and plan["metric"] is not None
+    ]
+    if not told:
+        return "-", "-"
+    difference = mean_interval([plan - plain for plain, plan in told])
+    mean = fmean(plain for plain, _ in told)
+    return f"{mean:.4f}", difference_words(difference, 4) if difference is not None else "-"
+
+
+def difference_words(found: Interval, digits: int) -> str:
+    return f"{found.value:+.{digits}f} ({found.low:+.{digits}f} to {found.high:+.{digits}f})"
+
+
+# ---- forecasts
+FORETOLD = {"plain": "before", "plan": "after"}  # in a forecast, by arm
+
+
+def forecast_table(rows: Sequence[Row]) -> str:
+    """How often the interval that a tune printed holds the run that came; "" without any."""
+    lines = []
+    inside: dict[str, list[bool]] = {arm: [] for arm in FORETOLD}
+    for session in dict.fromkeys(row["session"] for row in rows):
+        mine = [row for row in rows if row["session"] == session]
+        forecast = mine[0]["forecast"]
+        if forecast is None or forecast["of"] != "run":
+            continue
+        cells = [f"{mine[0]['case']}, {mine[0]['epochs']} epochs"]
+        for arm, name in FORETOLD.items():
+            seconds = [row["seconds"] for row in mine if row["arm"] == arm]
+            held = [forecast[name]["low"] <= one <= forecast[name]["high"] for one in seconds]
+            inside[arm] += held
+            mean = f"{fmean(seconds):.1f} s" if seconds else "-"
+            cells += [span(forecast[name]), mean, f"{sum(held)} of {len(held)}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    if not lines:
+        return ""
+    head = [
+        "| tune | plain, foretold | measured, mean | in the interval | under the plan, foretold | "
+        "measured, mean | in the interval |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    return "\n".join([*head, *lines, "", forecasts_words(inside["plain"], inside["plan"])])
+
+
+def forecasts_words(plain: Sequence[bool], planned: Sequence[bool]) -> str:
+    enough = 10 * sum(planned) >= OF_TEN * len(planned)
+    return (
+        f"The interval of the forecast holds {sum(plain)} of {len(plain)} plain runs and {sum(planned)} of "
+        f"{len(planned)} under the plan: {'' if enough else 'fewer than '}nine of ten of these."
+    )
+
+
+def span(found: Mapping[str, float]) -> str:
+    return f"{found['value']:.1f} s ({found['low']:.1f} to {found['high']:.1f})"
+
+
+# ---- empty plans
+def empty_table(rows: Sequence[Row]) -> str:
+    """What a run under an empty plan takes longer, and how much of that is the start of hasten."""
+    start = difference(rows, NOTHING)
+    lines = [
+        "| script | rounds | plain | longer under the empty plan (95%) | without the start of hasten |",
+        "|---|---|---|---|---|",
+    ]
+    for script in dict.fromkeys(row["case"] for row in rows if row["case"] != NOTHING):
+        found = difference(rows, script)
+        plain = fmean(row["seconds"] for row in rows if row["case"] == script and row["arm"] == "plain")
+        if found is None:
+            continue
+        left = f"{found.value - start.value:+.2f} s" if start is not None else "-"
+        longer = difference_words(found, 2)
+        lines.append(f"| {script} | {found.count} | {plain:.2f} s | {longer} s | {left} |")
+    if start is not None:
+        lines += ["", f"Starting hasten takes {difference_words(start, 2)} s: a script that does nothing."]
+    return "\n".join(lines)
+
+
+def difference(rows: Sequence[Row], script: str) -> Interval | None:
+    """Seconds under the empty plan less plain, over rounds."""
+    pairs = pairs_of([row for row in rows if row["case"] == script])
+    return mean_interval([plan["seconds"] - plain["seconds"] for plain, plan in pairs])
+
+
+def page_words(rows: Sequence[Row], cases: Mapping[str, Promise]) -> str:
+    """For docs/measuring.md."""
+    if not of_kind(rows, "run"):
+        return (
+            "None has been measured yet: `python -m benchmarks.runs --example fashion_cnn --rounds 5` does."
+        )
+    return summary(rows, cases)
