@@ -154,7 +154,7 @@ def measure(
         folder = Path(name)
         options, tuned = planned(case, arguments, data, folder, runner)
         if tuned is not None:
-            about |= {"plan": tuned["plan"], "forecast": tuned["run"]}
+            about |= {"plan": tuned["plan"], "forecast": tuned["forecast"]}
             keep(
                 {"kind": "tune", **about, "speedup": tuned["speedup"], "tune_seconds": tuned["tune_seconds"]}
             )

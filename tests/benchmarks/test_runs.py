@@ -23,7 +23,7 @@ FORECAST = {
 }
 TUNED = {
     "plan": {"bf16": {}},
-    "run": FORECAST,
+    "forecast": FORECAST,
     "speedup": {"value": 3.0, "low": 2.9, "high": 3.1},
     "tune_seconds": 100.0,
     "reason": "the gain is confirmed in fresh processes",
@@ -103,7 +103,7 @@ def test_a_case_that_reads_a_folder_is_told_which() -> None:
 
 
 def test_where_a_tune_finds_nothing_nothing_is_run() -> None:
-    runner, rows = PaperRunner({**TUNED, "plan": {}, "run": None}), list[dict[str, Any]]()
+    runner, rows = PaperRunner({**TUNED, "plan": {}, "forecast": None}), list[dict[str, Any]]()
     with pytest.raises(SystemExit, match="no plan was found for fashion_cnn"):
         measure(CASE, asked(), "", runner, rows.append)
     assert runner.arms == []

@@ -117,7 +117,7 @@ def test_both_ends_of_an_interval_are_told_in_one_unit() -> None:
 # ---- with the rest of a tune
 def test_a_tune_tells_it_after_the_claim_and_before_the_plan() -> None:
     stream = io.StringIO()
-    print_tune(replace(GAIN, run=RUN), open_console(stream, 200), "train.py", Path("plan.toml"))
+    print_tune(replace(GAIN, forecast=RUN), open_console(stream, 200), "train.py", Path("plan.toml"))
     lines = stream.getvalue().splitlines()
     claim, run, plan = (
         next(number for number, line in enumerate(lines) if line.startswith(words))
@@ -127,6 +127,6 @@ def test_a_tune_tells_it_after_the_claim_and_before_the_plan() -> None:
 
 
 def test_other_programs_get_all_of_it_as_numbers() -> None:
-    content = json.loads(json.dumps(tune_json(replace(GAIN, run=RUN))))
-    assert from_json(RunForecast, content["run"]) == RUN
-    assert tune_json(NO_GAIN)["run"] is None
+    content = json.loads(json.dumps(tune_json(replace(GAIN, forecast=RUN))))
+    assert from_json(RunForecast, content["forecast"]) == RUN
+    assert tune_json(NO_GAIN)["forecast"] is None

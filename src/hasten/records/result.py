@@ -68,7 +68,7 @@ class TuneResult:
     protection: str = ""  # "overlay", "landlock", or "off" where the user allowed writes
     warnings: tuple[Caution, ...] = ()
     nproc: int | None = None  # ranks of a script that is distributed itself; what is told is of one of them
-    run: RunForecast | None = None  # what the claim means for a whole run; None without one
+    forecast: RunForecast | None = None  # what the claim means for a whole run; None without one
     looks: Looks | None = None  # None: none were started besides the pairs
     backend: str = ""  # that stood in for the one that such a script names
     sources: SourceDigests | None = None  # of what was measured

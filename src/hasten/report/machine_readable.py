@@ -31,10 +31,10 @@ from .words import step_words
 
 def tune_json(result: TuneResult) -> dict[str, Any]:
     """``speedup`` is the claim and ``ratio`` the same as time over time, both null without one; ``measured``
-    is what confirmation measured, claimed or not. Ratios come with both ends of their intervals. ``run``:
-    what the claim means for a whole run, in seconds; null where nothing is claimed.
-    ``script_steps`` is null where the script did not come to its end; ``looks`` are processes of the plan
-    that were started besides the pairs, null where none were.
+    is what confirmation measured, claimed or not. Ratios come with both ends of their intervals.
+    ``forecast`` is what the claim means for a whole run, in seconds. ``script_steps`` is null where the
+    script did not come to its end; ``looks`` are processes of the plan that were started besides the pairs,
+    null where none were.
     """
     return {
         "outcome": result.outcome,
@@ -48,7 +48,7 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
             "cycle": result.observation.cycle if result.observation is not None else None,
             "step": step_words(result.observation) if result.observation is not None else None,
         },
-        "run": to_json(result.run),
+        "forecast": to_json(result.forecast),
         "plan": result.plan.to_json(),
         "tried": [
             {

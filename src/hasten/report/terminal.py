@@ -59,7 +59,7 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
         console.print(line)
     console.print()
     console.print(_verdict(result), style="bold")
-    for line in forecast_lines(result.run, result.tune_seconds) if result.run is not None else []:
+    for line in forecast_lines(result.forecast, result.tune_seconds) if result.forecast is not None else []:
         console.print(line)
     for line in _details(result):
         console.print(line)

@@ -50,9 +50,9 @@ from .journal import Journal
 from .paying import ScriptLength
 from .progress import Progress
 from .recording import LoggedBench
+from .run_evidence import forecast_of
 from .search import Search
 from .thread_curve import complete, curve_of
-from .whole_run import forecast_of
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
                     sources=sources.digests(),
                 )
                 if found.ends is not None:
-                    run = forecast_of(result, found.trial, found.ends, command_seconds)
-                    result = replace(result, run=run)
+                    told = forecast_of(result, found.trial, found.ends, command_seconds)
+                    result = replace(result, forecast=told)
             if result.outcome != "not-checked":
                 save_plan(workspace, result)
         return result

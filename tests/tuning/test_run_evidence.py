@@ -16,7 +16,7 @@ from hasten.records.run_forecast import RunForecast, SeenProcess
 from hasten.records.trial import Trial
 from hasten.records.whole_run import Part, WatchedRun
 from hasten.tuning.conclusion import Found, conclude
-from hasten.tuning.whole_run import forecast_of
+from hasten.tuning.run_evidence import forecast_of
 from tests.bench.made_up import facts, observation, step, trial, verdict
 
 PLAN = Plan({"malloc": {}})
