@@ -12,7 +12,7 @@ import pytest
 
 from hasten.bench.guard.checked_steps import LEAST_STEPS, Watched
 from hasten.bench.guard.guard import guard
-from hasten.bench.guard.judging import FLOOR, judge
+from hasten.bench.guard.judging import AGREED_FLOOR, FLOOR, judge
 from hasten.bench.guard.judging import verdict_on as watched_verdict
 from hasten.bench.guard.single_steps import ROUNDING
 from hasten.bench.workers.ending import (
@@ -28,6 +28,7 @@ from hasten.records.plan import Plan
 from hasten.records.trace import BatchTrace, Mode, StepTrace
 from hasten.records.verdict import Difference, GuardVerdict
 from hasten.report.guard import reasons
+from tests.bench.guard.test_single_steps import checks
 from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 Trace = list[StepTrace]
@@ -338,3 +339,22 @@ def test_every_precision_of_a_technique_has_its_rounding() -> None:
     from hasten.inside.techniques.catalog import CATALOG
 
     assert {technique.precision for technique in CATALOG.values()} <= set(ROUNDING)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("departure", "gradient", "accuracy"),
+    [
+        (0.3, 1.0, "held"),  # of the floor: a unit has turned
+        (0.3, 1.01, "not held"),
+        (1.5, 1.0, "not held"),
+    ],
+)
+def test_losses_alone_are_less_sharp_where_single_steps_agree(
+    departure: float, gradient: float, accuracy: str
+) -> None:
+    baseline, perturbed = Watched(training(), checks()), Watched(training(noise=2.0**-30), checks())
+    plan = Watched(with_losses(lambda _: 1 + departure * AGREED_FLOOR), checks(gradient))
+    assert watched_verdict(baseline, perturbed, plan, False, "float32").accuracy == accuracy
+    baseline.failed = "no room"
+    assert watched_verdict(baseline, perturbed, plan, False, "float32").accuracy == "not held"

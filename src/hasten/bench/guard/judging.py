@@ -24,6 +24,10 @@ TOLERANCE = 4.0  # times what the perturbed baseline does
 # in the perturbed trainings: seen, 0.004% over 60 steps of a harmless plan, 4.5 times what those did. No
 # planted fault moves losses by less than 0.05% unless single steps show it.
 FLOOR = 1e-4
+# The same where single steps of one state agreed: whether a unit turns is chance, and none may in the four
+# perturbed trainings. Seen of a harmless plan: 0.026%, where those did 0.0025% at most. In all eleven runs of
+# planted faults that move losses by less than 0.1%, single steps show the fault.
+AGREED_FLOOR = 1e-3
 
 
 def verdict_on(
@@ -49,8 +53,20 @@ def verdict_on(
         if whole.passed:
             return replace(whole, accuracy="not checked", numerics=steps, why_not="state", failure=failed)
         return replace(whole, numerics=steps)
+    if steps.held and not draws:
+        whole = _as_steps_agreed(whole)
     accuracy = "not held" if steps.held is False and whole.passed else whole.accuracy
     return replace(whole, accuracy=accuracy, numerics=steps)
+
+
+def _as_steps_agreed(whole: GuardVerdict) -> GuardVerdict:
+    """The verdict, where losses alone were against the plan, and by less than one unit may move them."""
+    curve = whole.loss_curve
+    if whole.accuracy != "not held" or whole.invariants.differing:
+        return whole
+    if curve.deviation is None or curve.deviation > AGREED_FLOOR:
+        return whole
+    return replace(whole, accuracy="held", loss_curve=replace(curve, held=True, tolerance=AGREED_FLOOR))
 
 
 def judge(
