@@ -1,7 +1,7 @@
 """What hasten uses of torch that is not documented, and what for. It is checked when a script imports torch:
 if something is missing without which no training can be followed, the error names it.
 
-Seen to be there in torch 2.9 to 2.14.
+Seen to be there in torch 2.9 to 2.15.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _words(version: str, gone: list[Part]) -> str:
     names = ", ".join(f"{part.where.replace(':', '.')}.{part.name}" for part in gone)
     return (
         f"torch {version} has no {names}, by which hasten follows a training. Take a torch that "
-        "this hasten was tested with (2.9 to 2.14), or a newer hasten"
+        "this hasten was tested with (2.9 to 2.15), or a newer hasten"
     )
 
 
