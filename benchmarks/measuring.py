@@ -6,6 +6,7 @@ python -m benchmarks.measuring
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ def main() -> None:
         "slow-processes": slow_processes.summary(rows_of(slow_processes.FILE)),
         "runs": page_words(rows_of(runs.FILE), runs.CASES),
         "check": check_words(content["cases"]),
+        "stretches": stretches_words(json.loads(newest("stretches").read_text())),
         "known-effects": known_effects_words(known),
         "false-wins": false_wins_words(),
         **guard_page.parts(pyplot(), save),
@@ -218,6 +220,31 @@ def known_effects_words(rows: list[dict[str, Any]]) -> str:
         "![Gains claimed by the true gain, errors of the estimate, and the same against the same]"
         "(plots/known_effects.svg)"
     )
+
+
+def stretches_words(content: dict[str, Any]) -> str:
+    lines = [
+        "| what the plan does | the two plans' processes | true ratio | pairs | the 95% interval holds it | "
+        "gains claimed | by the bound alone | the estimate less the truth | the same of regular steps |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for case in content["cases"]:
+        for point in case["points"]:
+            lines.append(
+                f"| {case['what']} | {case['noise']} | {math.exp(case['truth']):.3f} | {point['pairs']} | "
+                f"{point['coverage']:.1%} | {point['claimed']:.1%} | {point['claimed_by_the_bound']:.1%} | "
+                f"{point['bias']:+.2%} | {point['steps_bias']:+.2%} |"
+            )
+    idle = [point for case in content["cases"] if not case["truth"] for point in case["points"]]
+    comparisons, claimed = (
+        sum(p["comparisons"] for p in idle),
+        sum(p["claimed"] * p["comparisons"] for p in idle),
+    )
+    lines += [
+        "",
+        f"Where nothing is gained, {claimed:.0f} gains were claimed in {comparisons:,} comparisons.",
+    ]
+    return "\n".join(lines)
 
 
 _KINDS = {

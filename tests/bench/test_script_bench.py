@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,6 +12,7 @@ from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.script_bench import ScriptBench
 from hasten.bench.workers.limit import Limit
 from hasten.records.plan import BASELINE, Plan
+from tests.bench.paper_epochs import QUICK, START_SECONDS, PaperRun, known
 from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
@@ -75,6 +77,54 @@ def test_the_claim_is_against_the_baseline_with_the_pairs_fixed_beforehand() -> 
         trial = bench.confirm(BOTH, Effort(6))
     assert (trial.a, trial.b, trial.method) == (BASELINE, BOTH, "pairs")
     assert trial.log_ratios == pytest.approx([math.log(0.05)] * 6)
+
+
+@pytest.fixture
+def epochs() -> Iterator[PaperRun]:
+    """Of 0.4 s of steps and 4 s of evaluation."""
+    with known():
+        yield PaperRun(epoch=40, between=4.0, shorter={"quick_eval": 0.5}, effects={"bf16": 0.8})
+
+
+def test_what_differs_outside_of_steps_is_compared_over_stretches(epochs: PaperRun) -> None:
+    whole = Plan({"bf16": {}, **QUICK.techniques})
+    with bench_over(epochs) as bench:
+        bench.seek(BASELINE, QUICK, 1e6)
+        assert bench.compare(BASELINE, QUICK, 0.0).method == "stretches"
+        assert bench.compare(Plan({"bf16": {}}), whole, 0.0).method == "stretches"
+        assert bench.compare(QUICK, whole, 0.0).method == "live", "they differ in steps alone"
+
+
+def test_two_pairs_of_stretches_are_enough_where_they_are_clear_or_time_is_over(epochs: PaperRun) -> None:
+    with bench_over(epochs) as bench:
+        bench.seek(BASELINE, QUICK, 1e6)
+        assert len(bench.compare(BASELINE, QUICK, 1e6).log_ratios) == 2
+        epochs.speeds = (0.01, 0.012, 0.01, 0.02, 0.01)
+        epochs.workers.clear()
+        assert len(bench.compare(BASELINE, QUICK, 0.0).log_ratios) == 2
+
+
+@pytest.mark.attack("truth")
+def test_a_plan_with_such_a_technique_is_confirmed_over_stretches_from_end_to_end(epochs: PaperRun) -> None:
+    whole = Plan({"bf16": {}, **QUICK.techniques})
+    with bench_over(epochs) as bench:
+        bench.seek(BASELINE, QUICK, 1e6)
+        epochs.workers.clear()
+        trial = bench.confirm(whole, Effort(4))
+    assert (trial.a, trial.b, trial.parts) == (BASELINE, whole, ("evaluation",))
+    assert trial.log_ratios == pytest.approx([math.log((0.8 * 0.4 + 2) / 4.4)] * 4)
+    assert {worker.taken for worker in epochs.workers} == {81}
+
+
+def test_what_such_a_comparison_takes_is_foreseen(epochs: PaperRun) -> None:
+    with ScriptBench(epochs.as_trials(), RHYTHM, start_seconds=START_SECONDS) as bench:
+        assert bench.foreseen(BASELINE, QUICK) == pytest.approx(2 * 1.6 * START_SECONDS)
+        assert bench.stretch_pair(QUICK) is None
+        bench.seek(BASELINE, QUICK, 1e6)
+        early = 1.6 * START_SECONDS + 2 * (0.09 + 4.4)
+        assert bench.foreseen(BASELINE, QUICK) == pytest.approx(2 * early)
+        assert bench.stretch_pair(QUICK) == pytest.approx(1.6 * START_SECONDS + 2 * 8.8)
+        assert bench.stretch_pair(Plan({"bf16": {}})) is None
 
 
 def test_the_live_worker_does_not_run_beside_pairs() -> None:

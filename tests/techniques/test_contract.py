@@ -13,6 +13,7 @@ from hasten.inside.techniques.catalog import CATALOG
 from hasten.inside.techniques.exclusion import within
 from hasten.machine import this_machine
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.whole_run import PARTS
 from hasten.testing.technique_contract import (
     CATALOG_SETTINGS,
     LIVE,
@@ -134,4 +135,6 @@ def test_a_technique_says_what_it_is(name: str) -> None:
     assert technique.summary
     assert technique.__module__.rsplit(".", 1)[-1] == name
     assert set(technique.conflicts) <= set(CATALOG)
+    assert technique.parts
+    assert set(technique.parts) <= set(PARTS)
     assert all(technique.conflicts.values())

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ..inside.techniques.catalog import CATALOG, changing
 from ..records.plan import Plan
-from ..records.trial import Proof, Trial
+from ..records.trial import Proof, Seen, Trial, Unseen
 
 
 class Bench(Protocol):
@@ -23,10 +23,26 @@ class Bench(Protocol):
         """The seconds that such a comparison takes at least, as far as is known."""
         ...
 
+    def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
+        """To be called before plans are compared that differ in what lies outside of steps: find, in at most
+        ``seconds``, where in a run that comes by.
+        """
+        ...
+
 
 def process_part(plan: Plan) -> Plan:
     """What of a plan must be settled before a process starts."""
     return plan.only({name for name in plan.techniques if CATALOG[name].scope != "live"})
+
+
+def outside_steps(a: Plan, b: Plan) -> tuple[str, ...]:
+    """Parts of a run, besides steps, that techniques make shorter in which the two differ; () where these are
+    for steps alone.
+    """
+    names = [
+        name for name in {**a.techniques, **b.techniques} if a.techniques.get(name) != b.techniques.get(name)
+    ]
+    return tuple(dict.fromkeys(part for name in names for part in CATALOG[name].parts if part != "steps"))
 
 
 def batches_ahead(plan: Plan) -> int:

@@ -71,6 +71,8 @@ def observe(
             watched = [*worker.history, *over.ended.steps][1 + warmup_steps :]
             seen = over.ended.observation
     rhythm = rhythm_of(watched, in_all)
+    if seen.run is not None:
+        rhythm = replace(rhythm, epoch_steps=seen.run.epoch_steps)
     counted = in_unit(watched, rhythm)
     sizes = Counter(step.samples for step in counted if step.samples)
     observation = replace(

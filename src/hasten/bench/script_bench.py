@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from ..inside.techniques.catalog import CATALOG
 from ..records.plan import BASELINE, Plan
-from ..records.trial import Trial
-from .base import process_part
+from ..records.trial import Seen, Trial, Unseen
+from .base import outside_steps, process_part
 from .comparing.confirmation import confirm
 from .comparing.decisions import Effort, all_much_slower, is_clear
 from .comparing.epoch_ends import EpochEnds
@@ -16,8 +16,10 @@ from .comparing.pairs import PairsBench
 from .comparing.quiet import Quiet
 from .comparing.statistics import interval
 from .comparing.steps import Rhythm
+from .comparing.stretches import LEAST_PAIRS as LEAST_STRETCH_PAIRS
+from .comparing.stretches import StretchBench
 from .trials import Trials
-from .workers.starting import START_OVERLAP
+from .workers.starting import START_OVERLAP, START_SECONDS
 
 SEARCH_PAIRS = 5
 LEAST_PAIRS = 3
@@ -39,6 +41,7 @@ class ScriptBench:
         self.ends = EpochEnds(rhythm)
         self.live = LiveBench(trials, rhythm, self._quiet, self.ends)
         self.pairs = PairsBench(trials, rhythm, self._quiet, self.ends)
+        self.stretches = StretchBench(trials, rhythm, self._quiet, self.ends, start_seconds)
         self._trials = trials
         self._step_seconds = rhythm.cycle_seconds / rhythm.cycle
         self._start_seconds = start_seconds
@@ -60,27 +63,46 @@ class ScriptBench:
         return trial
 
     def _compared(self, a: Plan, b: Plan, seconds: float) -> Trial:
-        if process_part(a) == process_part(b):
+        outside = bool(outside_steps(a, b))
+        if not outside and process_part(a) == process_part(b):
             return self.live.compare(a, b, seconds)
         self.live.close()
         clock = self._trials.limit.clock
-        began = clock()
+        began, least = clock(), LEAST_STRETCH_PAIRS if outside else LEAST_PAIRS
 
         def enough(log_ratios: list[float]) -> bool:
             out_of_time = (clock() - began) * (1 + 1 / len(log_ratios)) > seconds
-            return _clear(log_ratios) or (len(log_ratios) >= LEAST_PAIRS and out_of_time)
+            return _clear(log_ratios) or (len(log_ratios) >= least and out_of_time)
 
+        if outside:
+            self.stretches.early = True
+            return self.stretches.compare(a, b, SEARCH_PAIRS, enough)
         return self.pairs.compare(a, b, SEARCH_PAIRS, enough)
 
     def foreseen(self, a: Plan, b: Plan) -> float:
         """The seconds that a comparison of the two takes at least, as far as is known."""
         first = self._trials.foreseen_rehearsal(b, self._start_seconds) + self._unknown_setup(a, b)
         setup = max(self.setup(a), self.setup(b))
+        if outside_steps(a, b):
+            pair = self.stretches.seconds_of_pair(a, b, early=True) or START_OVERLAP * self._start_seconds
+            return first + LEAST_STRETCH_PAIRS * (pair + setup)
         if process_part(a) != process_part(b):
             return first + LEAST_PAIRS * (self._pair_seconds + setup)
         if self.live.has_worker_for(a):
             return first + self.live.least_steps(a) * self._step_seconds
         return first + self._start_seconds + setup + self.live.least_steps(a) * self._step_seconds
+
+    def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
+        self.live.close()
+        return self.stretches.seek(a, b, seconds)
+
+    def stretch_pair(self, plan: Plan) -> float | None:
+        """The seconds of a pair that confirms ``plan``, without set-ups, where it is confirmed over whole
+        stretches and these are known; else None.
+        """
+        if not outside_steps(BASELINE, plan):
+            return None
+        return self.stretches.seconds_of_pair(BASELINE, plan, early=False)
 
     def _unknown_setup(self, a: Plan, b: Plan) -> float:
         """Seconds for what is known to be slow to set up, and was not set up yet."""
@@ -111,7 +133,12 @@ class ScriptBench:
     def confirm(self, plan: Plan, effort: Effort) -> Trial:
         """For the claim: an effort fixed beforehand, baseline against ``plan``, nothing else in mind."""
         self.live.close()
-        return confirm(self.pairs, BASELINE, plan, effort, self._trials.limit.clock)
+        clock = self._trials.limit.clock
+        if not outside_steps(BASELINE, plan):
+            return confirm(self.pairs, BASELINE, plan, effort, clock)
+        self.stretches.early = False
+        self.stretches.seek(BASELINE, plan, START_SECONDS)  # a plan that trains otherwise was not watched yet
+        return confirm(self.stretches, BASELINE, plan, effort, clock)
 
 
 def _clear(log_ratios: list[float]) -> bool:

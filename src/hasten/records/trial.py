@@ -5,7 +5,7 @@ alone.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .plan import Plan
 from .run_forecast import SeenProcess
@@ -39,6 +39,33 @@ class Proof:
 
 
 @dataclass(frozen=True)
+class Unseen:
+    """Why plans could not be compared that differ in a part of a run other than its steps: in ``seconds`` it
+    came by so many ``times`` after the beginning. 0 s: nobody looked, since an epoch takes far longer than
+    there was time. ``ended``: the script came to its end before. ``needed``: seconds in which it
+    would have been seen, None where that is not known. ``failure``: by what training failed.
+    """
+
+    part: str
+    seconds: float
+    times: int = 0
+    ended: bool = False
+    needed: float | None = None
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Where in a run plans can be compared that differ in a part other than its steps was found. ``seconds``
+    of a stretch from one time to the next, plain; ``share``: of it, what is beyond its regular steps, so the
+    most that can be gained there. None where the part does not show in steps.
+    """
+
+    seconds: float
+    share: float | None = None
+
+
+@dataclass(frozen=True)
 class Trial:
     """What came out of ``Bench.compare(a, b)``.
 
@@ -48,7 +75,7 @@ class Trial:
 
     a: Plan
     b: Plan
-    method: str  # "live", "pairs", "scripted"
+    method: str  # "live", "pairs", "stretches", "scripted"
     log_ratios: tuple[float, ...]
     ratio: Ratio | None
     step_seconds_a: float | None  # medians
@@ -63,6 +90,8 @@ class Trial:
     cut_short: bool = False  # the budget ended in the midst of it; where that is the failure, b has none
     processes_a: tuple[SeenProcess, ...] = ()  # one a pair, where processes were compared
     processes_b: tuple[SeenProcess, ...] = ()
+    parts: tuple[str, ...] = ()  # for which whole stretches of a run were compared; (): regular steps were
+    step_log_ratios: tuple[float, ...] = ()  # of the regular steps in these stretches, one a pair
 
     @property
     def breakeven_steps(self) -> int | None:
@@ -78,6 +107,10 @@ class Trial:
         if self.breakeven_steps is None or self.script_steps is None:
             return False
         return self.breakeven_steps > self.script_steps
+
+    def over_stretches(self, parts: tuple[str, ...], step_log_ratios: tuple[float, ...]) -> Trial:
+        """The same, told to be of whole stretches of a run."""
+        return replace(self, method="stretches", parts=parts, step_log_ratios=step_log_ratios)
 
     def upper(self) -> float:
         """The pessimistic end of the ratio: infinite for a failed trial."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from statistics import fmean, median
@@ -41,7 +41,9 @@ Enough = Callable[[list[float]], bool]
 
 
 @dataclass(frozen=True)
-class _Pair:
+class Pair:
+    """What two processes of a pair came to."""
+
     log_ratio: float
     step_seconds_a: float
     step_seconds_b: float
@@ -95,11 +97,12 @@ class PairsBench:
         self._late = max(starts_after(a), starts_after(b))
         self._take(self._rhythm)
         self._timed = self._rhythm.between(a, b)
-        done: list[_Pair] = []
+        done: list[Pair] = []
         failure, cut_short = None, False
         try:
             for plan in (a, b):
                 self._trials.rehearse(plan)
+            self._prepare(a, b)
             for number in range(pairs):
                 pair_began, waited = clock(), self._quiet.spent_seconds
                 done.append(self._fitting_pair(a, b, a_first=number % 2 == 0))
@@ -154,7 +157,7 @@ class PairsBench:
             for worker in workers:
                 self._settle(worker)
             for plan, worker in zip(plans, workers, strict=True):
-                blocks = [block for _, block in self._turn({plan: worker}, (plan,))]
+                blocks = self._alone(plan, worker)
                 worker.resume()
                 idle = without_effect(worker.proofs())
                 worker.pause()
@@ -163,7 +166,7 @@ class PairsBench:
                 found.append(_median_time(blocks))
         return found
 
-    def _fitting_pair(self, a: Plan, b: Plan, a_first: bool) -> _Pair:
+    def _fitting_pair(self, a: Plan, b: Plan, a_first: bool) -> Pair:
         """A pair; where the script turns out to be too short for it, one with shorter blocks."""
         try:
             return self._pair(a, b, a_first)
@@ -175,7 +178,7 @@ class PairsBench:
                 self._ends.script_ended(over.ended.steps_in_all)
             return self._pair(a, b, a_first)
 
-    def _pair(self, a: Plan, b: Plan, a_first: bool) -> _Pair:
+    def _pair(self, a: Plan, b: Plan, a_first: bool) -> Pair:
         if not self._block_steps:
             raise MeasureFailed(self._rhythm.too_short(_BLOCKS, 1 + self._warmup_steps))
         with ExitStack() as stack:
@@ -186,9 +189,8 @@ class PairsBench:
                 self._settle(workers[plan])
             blocks: dict[Plan, list[Block]] = {a: [], b: []}
             self._look(workers[a].history[_LOOKED_AT:], workers[b].history[_LOOKED_AT:])
-            for _ in range(_TURNS):
-                for plan, block in self._turn(workers, (first, second, second, first)):
-                    blocks[plan].append(block)
+            for plan, block in self._blocks(workers, first, second):
+                blocks[plan].append(block)
             workers[b].resume()
             proofs = workers[b].proofs()
             workers[b].pause()
@@ -196,7 +198,7 @@ class PairsBench:
             workers[a].proofs()  # of use for what its set-up took, and its start
             for plan, worker in workers.items():
                 self._ends.note(plan, worker.history, 0)
-            return _Pair(
+            return Pair(
                 log_ratio=math.log(_median_time(blocks[b]) / _median_time(blocks[a])),
                 sample_seconds_b=_median_time(blocks[b]),
                 step_seconds_a=median(block.step_seconds for block in blocks[a]),
@@ -215,6 +217,20 @@ class PairsBench:
         times = min(step.seconds for step in b) / max(1e-9, median(step.seconds for step in a))
         if times > HOPELESS:
             raise MeasureFailed(f"about {times:.0f} times slower: its first steps were enough to see it")
+
+    def _prepare(self, a: Plan, b: Plan) -> None:
+        """Before the first pair of a comparison. Raises MeasureFailed."""
+
+    def _blocks(
+        self, workers: Mapping[Plan, Worker], first: Plan, second: Plan
+    ) -> Iterator[tuple[Plan, Block]]:
+        """Those of a pair, as they are timed."""
+        for _ in range(_TURNS):
+            yield from self._turn(workers, (first, second, second, first))
+
+    def _alone(self, plan: Plan, worker: Worker) -> list[Block]:
+        """Those of a process without another."""
+        return [block for _, block in self._turn({plan: worker}, (plan,))]
 
     def _turn(self, workers: Mapping[Plan, Worker], order: Sequence[Plan]) -> list[tuple[Plan, Block]]:
         """One block of each; all of them once more where others disturbed one, so that a drift cancels. A

@@ -40,6 +40,7 @@ class Rhythm:
     steps_in_all: int | None = None  # known where the script has come to its end
     unit: str = LOADED  # per what times are compared: the same in all blocks of all plans
     growth: Growth = NO_GROWTH  # of the time with the size of batches
+    epoch_steps: int | None = None  # that an epoch takes, where the script's loader says so
 
     def warmup_steps(self, wanted: int) -> int:
         """``wanted``, or fewer where the script has no steps to spare."""

@@ -53,6 +53,8 @@ class Technique:
     steadies: ClassVar[bool] = False  # makes steps more even: on during the search, judged at its end
     slow_to_set_up: ClassVar[bool] = False  # a trial costs as much as several others': tried after them
     jointly: ClassVar[bool] = False  # costs little where it does not help: tried first, with others, as one
+    parts: ClassVar[tuple[str, ...]] = ("steps",)  # of a run (``records.whole_run``), that it makes shorter:
+    # where there are others than steps, it is compared over whole stretches of a run, as a rule epochs
 
     @classmethod
     def risk_for(cls, facts: Facts) -> Risk:

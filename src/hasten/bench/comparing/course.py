@@ -1,0 +1,106 @@
+"""Where a run is cut into stretches: found once, in a process that trains plainly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from ...records.observation import Step
+from .steps import Rhythm
+
+Parts = tuple[str, ...]
+"""Names out of ``records.whole_run``."""
+
+_EVALUATION = "evaluation"
+_EPOCH = ("first batches", "epoch turns")
+_LEAVES_NOTHING = (_EVALUATION, *_EPOCH)  # to be done after it has come by
+_TIMED_SECONDS = 2.0  # of each process: stretches that are shorter are joined
+_WARMUP_STEPS = 10
+
+
+@dataclass(frozen=True)
+class Course:
+    """``cuts``: the steps that a process has taken when the first stretch begins, and when each one ends.
+    ``lead_seconds``: from the first step's end to the first stretch; ``seconds``: of all stretches, plain.
+    """
+
+    cuts: tuple[int, ...]
+    lead_seconds: float
+    seconds: float
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Steps of each stretch."""
+        return tuple(end - begin for begin, end in zip(self.cuts, self.cuts[1:], strict=False))
+
+    @property
+    def process_seconds(self) -> float:
+        """That one process trains."""
+        return self.lead_seconds + self.seconds
+
+
+def comes_by(step: Step, part: str, rhythm: Rhythm) -> bool:
+    """Whether ``part`` fell into the step. Saves and collections are not told of single steps: for them, any
+    step into which an evaluation or a new epoch fell.
+    """
+    if part == _EVALUATION:
+        return step.evaluations > rhythm.evaluations
+    if part in _EPOCH:
+        return step.restarts > rhythm.restarts
+    return not rhythm.regular(step)
+
+
+def is_told(part: str) -> bool:
+    """Whether steps tell when it fell into them."""
+    return part in _LEAVES_NOTHING
+
+
+def times_in(steps: Sequence[Step], part: str, rhythm: Rhythm) -> int:
+    """How often it came by in them."""
+    return sum(comes_by(step, part, rhythm) for step in steps)
+
+
+def rarest(steps: Sequence[Step], parts: Parts, rhythm: Rhythm) -> str:
+    """Which of ``parts`` came by least often since the first step."""
+    return min(parts, key=lambda part: times_in(steps[1:], part, rhythm))
+
+
+def course_of(
+    steps: Sequence[Step],
+    parts: Parts,
+    rhythm: Rhythm,
+    late: int = 0,
+    early: bool = False,
+    last: bool = False,
+) -> Course | None:
+    """The course that a process shows which took ``steps``, its first one included; None where it has not
+    taken enough of them. Of several parts, that which comes by least often decides.
+
+    ``late``: steps until what is compared is in force. ``early``: a long stretch may begin as soon as the
+    process is warm, and have the length from one time to the next, where what comes by leaves nothing to be
+    done. ``last``: there will be no more steps, and shorter stretches have to do.
+    """
+    part, least = rarest(steps, parts, rhythm), max(_WARMUP_STEPS, late)
+    marks = [n for n, step in enumerate(steps, 1) if n > 1 and comes_by(step, part, rhythm)]
+    if len(marks) < 2:
+        return None
+    until = [0.0, *accumulate(step.seconds for step in steps)]
+
+    def course(cuts: Sequence[int]) -> Course:
+        return Course(tuple(cuts), until[cuts[0]] - until[1], until[cuts[-1]] - until[cuts[0]])
+
+    each = (until[marks[-1]] - until[marks[0]]) / (len(marks) - 1)
+    if early and each >= _TIMED_SECONDS and all(map(is_told, parts)):
+        length = marks[1] - marks[0]
+        begin = max(least, marks[0] - length)
+        within = [mark for mark in marks if begin < mark <= begin + length]
+        if begin + length <= len(steps) and len(within) == 1:
+            return course((begin, begin + length))
+    marks = [mark for mark in marks if mark >= least]
+    joined = max(1, math.ceil(_TIMED_SECONDS / 2 / max(1e-9, each) - 1e-6))
+    count = 1 if each >= _TIMED_SECONDS else 2
+    if last and len(marks) <= count * joined:
+        count, joined = (2, (len(marks) - 1) // 2) if len(marks) > 2 else (1, 1)
+    return course(marks[: count * joined + 1 : joined]) if len(marks) > count * joined else None

@@ -1,0 +1,272 @@
+"""Plans that differ outside of steps, compared over whole stretches of a run.
+
+What makes evaluation, the turn of an epoch or saving shorter gains nothing in regular steps, and these are
+all that ``pairs`` and ``live`` look at. Here everything counts. A stretch is what a run takes from the end of
+one step into which the part fell to the end of the next such step: as a rule a whole epoch, with its steps,
+evaluation, saves, output, Python's collections and the wait for first batches. What is compared is its
+seconds per sample trained.
+
+- **Why not the part alone.** Work that is moved is no gain. A save that goes on in the background slows the
+  steps that follow; a collection put off comes later; workers that are kept take memory. All of that lies
+  within the stretch and is paid there, so no technique can win by where it pays.
+- **Why from end to end.** What one save leaves to be done falls into the stretch after it. The first stretch
+  begins after such a one: what that leaves comes in, as what the last one leaves goes out. Only the search,
+  which claims nothing, begins a long stretch earlier, where it is about evaluation or the turn of an epoch:
+  this halves what a comparison takes.
+- **Why in fresh processes, also of what could be switched.** Within one process, what one plan leaves to be
+  done would be paid by the other. Of a pair one trains while the other is stopped, as in ``pairs``, and which
+  begins changes from pair to pair.
+- **Why at the same places.** Epochs differ: some are evaluated, some are saved. Where stretches begin and end
+  is therefore found once, by a process that trains plainly, as numbers of steps; both processes of each pair
+  train just those. So nobody waits for a collection that a plan never lets come; and where an evaluation
+  comes by less often under a plan than plainly, that plan does less, and fails.
+- **What it cannot see.** What comes by once in a run, or only at its end, is never between two ends: it is
+  not compared. Nor is what does not come by twice in the time there is.
+
+Regular steps within the stretches are timed, too (``Trial.step_log_ratios``): so what a plan gains in steps
+and what elsewhere can be told apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+
+from ...errors import WorkerError
+from ...inside.techniques.catalog import changing, starts_after
+from ...records.observation import Step
+from ...records.plan import Plan
+from ...records.trial import Seen, Trial, Unseen
+from ..base import outside_steps
+from ..trials import Trials
+from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
+from ..workers.starting import START_OVERLAP, START_SECONDS
+from ..workers.worker import Worker
+from .course import Course, Parts, comes_by, course_of, is_told, rarest, times_in
+from .epoch_ends import EpochEnds
+from .pairs import Enough, MeasureFailed, Pair, PairsBench
+from .quiet import Quiet
+from .steps import STEPS, Block, Rhythm, measure, spoilt
+
+_AT_ONCE_SECONDS = 0.5  # between two looks at what came by
+_LATEST_STEPS = 5  # whose median says how slow steps are
+_PATIENCE = 20  # times what a stretch takes plainly, until a process counts as silent
+_HOPELESS = 3.0  # times the time there is to look for what comes by
+LEAST_PAIRS = 2  # of the search's comparisons: large gains are clear by then
+
+
+class StretchBench(PairsBench):
+    """As ``PairsBench``, of whole stretches. ``start_seconds``: what it takes a worker to come to its first
+    step, as far as is known.
+    """
+
+    def __init__(
+        self,
+        trials: Trials,
+        rhythm: Rhythm,
+        quiet: Quiet | None = None,
+        ends: EpochEnds | None = None,
+        start_seconds: float = 0.0,
+    ) -> None:
+        super().__init__(trials, rhythm, quiet, ends)
+        self._start_seconds = start_seconds
+        self._scouts: dict[Plan, list[Step]] = {}  # steps of a process, by what changes its training
+        self._sought: dict[Plan, float] = {}  # for how many seconds at most, where that was too short
+        self._compared: tuple[Plan, Plan] | None = None
+        self._parts: Parts = ()
+        self._courses: dict[Plan, Course] = {}  # of the plans that are compared
+        self._step_logs: list[float | None] = []
+        self.early = True  # whether long stretches may begin early: for what claims nothing
+
+    # ---- where stretches begin and end
+    def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
+        """Find where to compare the two, in at most ``seconds`` for each kind of training. Nothing is begun
+        where an epoch is known to take far longer.
+        """
+        parts = outside_steps(a, b)
+        for plan in {changing(a), changing(b)}:
+            failure = ""
+            hopeless = self._epoch_seconds > _HOPELESS * seconds
+            if self._course(a, b, plan) is None and self._sought.get(plan, 0.0) < seconds and not hopeless:
+                failure = self._scout(a, b, plan, seconds)
+            if failure or self._course(a, b, plan) is None:
+                return self._unseen(parts, plan, 0.0 if hopeless else seconds, failure)
+        return self._seen(a, b)
+
+    def seconds_of_pair(self, a: Plan, b: Plan, early: bool) -> float | None:
+        """What a pair takes, without set-ups; None where it is not known where to compare the two. Where one
+        of them trains otherwise, and only the other was watched, as that.
+        """
+        courses = [self._course(a, b, changing(plan), early) for plan in (a, b)]
+        known = [course.process_seconds for course in courses if course is not None]
+        return START_OVERLAP * self._start_seconds + 2 * sum(known) / len(known) if known else None
+
+    def _course(self, a: Plan, b: Plan, training: Plan, early: bool | None = None) -> Course | None:
+        """For comparing the two, in such a ``training``."""
+        return course_of(
+            self._scouts.get(training, []),
+            outside_steps(a, b),
+            self._rhythm,
+            late=max(starts_after(a), starts_after(b)),
+            early=self.early if early is None else early,
+            last=training in self._sought,
+        )
+
+    def _scout(self, a: Plan, b: Plan, training: Plan, seconds: float) -> str:
+        """Train until a course is known. Returns why it failed, "" where it did not."""
+        clock = self._trials.limit.clock
+        until = clock() + seconds
+        try:
+            self._trials.rehearse(training)
+            with self._trials.worker(training) as worker:
+                try:
+                    worker.wait_started()
+                    while clock() < until:
+                        worker.steps(self._few(worker), timeout=START_SECONDS)
+                        self._scouts[training] = list(worker.history)
+                        if self._course(a, b, training, early=False) is not None:
+                            return ""
+                except ScriptOver as over:
+                    if over.ended.how != "completed":
+                        return str(over)
+                    self._scouts[training] = [*worker.history, *over.ended.steps]
+                    seconds = math.inf  # more of them would show no more
+                    if not training:
+                        self._ends.script_ended(over.ended.steps_in_all)
+                finally:
+                    if not training:
+                        self._ends.note(training, worker.history, 0)
+        except BudgetOver:
+            pass
+        except (PlanRefused, WorkerError) as error:
+            return str(error)
+        self._sought[training] = seconds
+        return ""
+
+    def _few(self, worker: Worker) -> int:
+        """Steps to the next look."""
+        usual = median(step.seconds for step in worker.history[-_LATEST_STEPS:])
+        return max(1, int(_AT_ONCE_SECONDS / max(1e-6, usual)))
+
+    @property
+    def _epoch_seconds(self) -> float:
+        """Of its regular steps; 0 where it is not known how many there are."""
+        return (self._rhythm.epoch_steps or 0) * self._rhythm.cycle_seconds / self._rhythm.cycle
+
+    def _seen(self, a: Plan, b: Plan) -> Seen:
+        course = self._course(a, b, changing(a), early=False)
+        assert course is not None
+        steps = self._scouts[changing(a)][course.cuts[0] : course.cuts[-1]]
+        each = course.seconds / len(course.lengths)
+        regular = [step.seconds for step in steps if self._rhythm.regular(step)]
+        if not regular or not all(map(is_told, outside_steps(a, b))):
+            return Seen(each)
+        return Seen(each, max(0.0, 1 - len(steps) * median(regular) / course.seconds))
+
+    def _unseen(self, parts: Parts, training: Plan, seconds: float, failure: str) -> Unseen:
+        steps = self._scouts.get(training, [])
+        part = rarest(steps, parts, self._rhythm)
+        ended = self._sought.get(training) == math.inf
+        first = next((n for n, step in enumerate(steps) if n and comes_by(step, part, self._rhythm)), 0)
+        each = max(self._epoch_seconds, sum(step.seconds for step in steps[: first + 1] if first))
+        return Unseen(
+            part=part,
+            seconds=seconds,
+            times=times_in(steps[1:], part, self._rhythm),
+            ended=ended,
+            needed=self._start_seconds + 2 * each if each and not (ended or failure) else None,
+            failure=failure,
+        )
+
+    # ---- comparing
+    def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
+        self._parts, self._step_logs, self._compared = outside_steps(a, b), [], (a, b)
+        trial = super().compare(a, b, pairs, enough)
+        told = self._step_logs[: len(trial.log_ratios)]
+        logs = tuple(log for log in told if log is not None)
+        return trial.over_stretches(self._parts, logs if len(logs) == len(told) else ())
+
+    def _prepare(self, a: Plan, b: Plan) -> None:
+        for plan in (a, b):
+            course = self._course(a, b, changing(plan))
+            if course is None:
+                raise MeasureFailed(f"it is not known where in a run {', '.join(self._parts)} comes by")
+            self._courses[plan] = course
+
+    def _take(self, rhythm: Rhythm) -> None:
+        self._rhythm, self._block_steps = rhythm, 1  # as many as a course has
+
+    def _fitting_pair(self, a: Plan, b: Plan, a_first: bool) -> Pair:
+        return self._pair(a, b, a_first)
+
+    @property
+    def steps_needed(self) -> int:
+        return max((course.cuts[-1] for course in self._courses.values()), default=0)
+
+    def _settle(self, worker: Worker) -> None:
+        """Up to where the first stretch begins, untimed."""
+        course = self._courses[worker.plan]
+        worker.steps(course.cuts[0] - 1, timeout=self._timeout(course))
+        worker.pause()
+
+    def _blocks(
+        self, workers: Mapping[Plan, Worker], first: Plan, second: Plan
+    ) -> Iterator[tuple[Plan, Block]]:
+        """A stretch is a block: in the order A B B A where there are two of each."""
+        trained: dict[Plan, list[list[Step]]] = {first: [], second: []}
+        several = min(len(self._courses[plan].lengths) for plan in (first, second)) > 1
+        for plan in (first, second, second, first) if several else (first, second):
+            steps = self._stretch(workers[plan], len(trained[plan]))
+            trained[plan].append(steps)
+            yield plan, self._block_of(steps)
+        assert self._compared is not None
+        a, b = self._compared
+        if changing(a) == changing(b):
+            self._check(trained[a], trained[b])
+        regular = {plan: self._regular(stretches) for plan, stretches in trained.items()}
+        of_a, of_b = regular[a], regular[b]
+        self._step_logs.append(math.log(of_b / of_a) if of_a and of_b else None)
+
+    def _check(self, a: Sequence[Sequence[Step]], b: Sequence[Sequence[Step]]) -> None:
+        """Raises MeasureFailed where the plan, b, does less in the same steps."""
+        for part in filter(is_told, self._parts):
+            times_a, times_b = (sum(times_in(one, part, self._rhythm) for one in side) for side in (a, b))
+            if times_b < times_a:
+                raise MeasureFailed(
+                    f"{part} came by {times_b} times in steps in which plain training has it {times_a} times"
+                )
+
+    def _regular(self, stretches: Sequence[Sequence[Step]]) -> float | None:
+        """Seconds a sample of the regular steps in them; None where there are too few."""
+        blocks = [measure(steps, self._timed) for steps in stretches]
+        times = [block.sample_seconds for block in blocks if block is not None]
+        return median(times) if times else None
+
+    def _alone(self, plan: Plan, worker: Worker) -> list[Block]:
+        return [self._block_of(self._stretch(worker, n)) for n in range(len(self._courses[plan].lengths))]
+
+    def _stretch(self, worker: Worker, number: int) -> list[Step]:
+        """All steps of one. What others disturb counts as it is: the script does not go back."""
+        course = self._courses[worker.plan]
+        before = self._quiet.begin()
+        worker.resume()
+        steps = worker.steps(course.lengths[number], timeout=self._timeout(course))
+        worker.pause()
+        self._quiet.disturbed(before, again=False)
+        why_not = spoilt(steps, self._rhythm)
+        if why_not:
+            raise MeasureFailed(why_not)
+        return steps
+
+    def _block_of(self, steps: Sequence[Step]) -> Block:
+        """All that they took, per sample."""
+        seconds = sum(step.seconds for step in steps)
+        samples = len(steps) if self._timed.unit == STEPS else sum(map(self._timed.samples, steps))
+        if not samples:
+            raise MeasureFailed("no samples were seen in a whole stretch of the run")
+        regular = measure(steps, self._timed)
+        return Block(seconds / samples, seconds / len(steps), regular.mean_seconds if regular else 0.0)
+
+    def _timeout(self, course: Course) -> float:
+        return START_SECONDS + _PATIENCE * course.process_seconds

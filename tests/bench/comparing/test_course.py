@@ -1,0 +1,107 @@
+"""Where a run is cut into stretches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from hasten.bench.comparing.course import Course, comes_by, course_of, rarest
+from hasten.bench.comparing.steps import Rhythm
+from hasten.records.observation import Step
+from tests.bench.made_up import step
+
+RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
+EVALUATION, EPOCHS, SAVING = ("evaluation",), ("first batches", "epoch turns"), ("saving",)
+
+
+def run(steps: int, epoch: int, between: float, evaluated_every: int = 1) -> list[Step]:
+    """``between`` seconds fall into the first step of each epoch but the first."""
+    found = []
+    for number in range(steps):
+        if number and number % epoch == 0:
+            evaluated = (number // epoch) % evaluated_every == 0
+            found.append(step(0.01 + between, restarts=1, evaluations=int(evaluated)))
+        else:
+            found.append(step(0.01, restarts=int(number == 0)))
+    return found
+
+
+def cuts(
+    steps: Sequence[Step], parts: tuple[str, ...] = EVALUATION, **more: object
+) -> tuple[int, ...] | None:
+    found = course_of(steps, parts, RHYTHM, **more)  # type: ignore[arg-type]
+    return found.cuts if found is not None else None
+
+
+def test_a_stretch_ends_with_the_step_into_which_it_fell() -> None:
+    assert cuts(run(41, 20, 3.0)) == (21, 41)
+
+
+def test_what_did_not_come_by_twice_has_no_course() -> None:
+    assert cuts(run(40, 20, 3.0)) is None
+    assert cuts(run(19, 20, 3.0), last=True) is None
+
+
+def test_the_beginning_of_the_training_is_none_of_them() -> None:
+    """The first step begins an epoch, as every training does."""
+    assert cuts(run(40, 20, 3.0), EPOCHS) is None
+    assert cuts(run(41, 20, 3.0), EPOCHS) == (21, 41)
+
+
+def test_short_stretches_are_joined_to_a_second_each() -> None:
+    """Epochs of 0.5 s: two make a stretch, and each process is timed for two of these."""
+    assert cuts(run(101, 20, 0.3)) == (21, 61, 101)
+    assert cuts(run(100, 20, 0.3)) is None
+
+
+def test_where_there_is_no_more_shorter_ones_have_to_do() -> None:
+    assert cuts(run(100, 20, 0.3), last=True) == (21, 41, 61)
+    assert cuts(run(60, 20, 0.3), last=True) == (21, 41)
+
+
+def test_long_stretches_may_begin_as_soon_as_the_process_is_warm() -> None:
+    steps = run(41, 20, 3.0)
+    assert cuts(steps, early=True) == (10, 30)
+    found = course_of(steps, EVALUATION, RHYTHM, early=True)
+    assert found == Course((10, 30), pytest.approx(0.09), pytest.approx(3.2))  # type: ignore[arg-type]
+    assert found is not None
+    assert found.process_seconds == pytest.approx(3.29)
+
+
+def test_but_not_where_something_is_left_to_be_done_afterwards() -> None:
+    """A save may go on in the background."""
+    assert cuts(run(41, 20, 3.0), SAVING, early=True) == (21, 41)
+
+
+def test_nor_where_the_first_came_by_at_another_distance() -> None:
+    """An evaluation to see that all is well, and then one every 40 steps."""
+    steps = [step(3.0, evaluations=1) if n in (14, 54) else step() for n in range(60)]
+    begin, end = cuts(steps, early=True) or (0, 0)
+    assert end - begin == 40
+    assert sum(one.evaluations for one in steps[begin:end]) == 1
+
+
+def test_what_begins_late_is_waited_for() -> None:
+    assert cuts(run(81, 20, 3.0), late=30) == (41, 61)
+    assert cuts(run(81, 20, 3.0), late=30, early=True) == (30, 50)
+
+
+def test_steps_before_the_process_is_warm_are_none_of_a_stretch() -> None:
+    assert cuts(run(31, 5, 3.0)) == (11, 16)
+
+
+def test_of_several_parts_the_rarest_decides() -> None:
+    """Each epoch is saved, every other one evaluated."""
+    steps = run(80, 20, 3.0, evaluated_every=2)
+    assert rarest(steps, ("saving", "evaluation"), RHYTHM) == "evaluation"
+    assert cuts(steps, ("saving", "evaluation")) is None
+    assert cuts(run(81, 20, 3.0, evaluated_every=2), ("saving", "evaluation")) == (41, 81)
+
+
+def test_evaluations_that_every_step_has_are_none_that_come_by() -> None:
+    usual = Rhythm(evaluations=2, restarts=0, cycle=1, cycle_seconds=0.01)
+    assert not comes_by(step(evaluations=2), "evaluation", usual)
+    assert comes_by(step(evaluations=3), "evaluation", usual)
+    assert comes_by(step(evaluations=3), "saving", usual)
+    assert not comes_by(step(evaluations=3), "epoch turns", usual)
