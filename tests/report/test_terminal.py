@@ -17,6 +17,7 @@ from hasten.records.conclusion import Conclusion, Looks
 from hasten.records.observation import GpuMemory, Observation
 from hasten.records.reasons import WhyNot
 from hasten.records.result import Refused, TuneResult
+from hasten.records.trial import Ratio
 from hasten.records.verdict import GuardVerdict, Invariants
 from hasten.report.conclusion import conclusion_words
 from hasten.report.console import open_console
@@ -70,6 +71,19 @@ def test_a_gain() -> None:
         "The plan is in .hasten/train/plan.toml. Train under it:",
         "  hasten run train.py",
     ]
+
+
+def test_a_gain_over_whole_stretches_of_the_run() -> None:
+    found = replace(GAIN, parts=("evaluation", "saving"), steps_ratio=Ratio(1.0, 0.98, 1.02, 6, "pairs"))
+    report = tune_report(found)
+    assert (
+        "The whole plan trains, evaluation and saving included, 1.25 times faster (1.18 to 1.33, 6 pairs of "
+        "fresh processes)." in report
+    )
+    assert (
+        "That is of whole stretches of the run, with all that falls into them; regular steps alone: 1.00x "
+        "(0.98 to 1.02)." in report
+    )
 
 
 def test_techniques_that_have_a_reason_in_common_share_a_line() -> None:

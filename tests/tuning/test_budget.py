@@ -22,6 +22,10 @@ class Known:
     pair_seconds: float | None = None
     setups: dict[str, float] = field(default_factory=dict)
     disturbed_share: float = 0.0
+    stretches: float | None = None  # of a pair that confirms over whole stretches
+
+    def stretch_pair(self, plan: Plan) -> float | None:
+        return self.stretches
 
     def setup(self, plan: Plan) -> float:
         return sum(self.setups.get(name, 0.0) for name in plan.techniques)
@@ -56,6 +60,23 @@ def test_where_pairs_took_longer_so_will_the_guard(pair_seconds: float, slower: 
     seen = budget_after(known=Known(pair_seconds))
     assert seen.pair(PLAN) == pair_seconds
     assert seen.guard(PLAN) == 10.0 * slower
+
+
+def test_where_whole_stretches_are_confirmed_pairs_take_as_long_as_these() -> None:
+    seen = budget_after(known=Known(5.0, {"compile": 20.0}, stretches=45.0))
+    assert seen.pair(PLAN) == 65.0
+    assert seen.comparison(PLAN) == 5 * 25.0, "the search's own are of steps"
+
+
+@pytest.mark.parametrize("spent", [0.0, 60.0, 140.0])
+@pytest.mark.parametrize("seconds", [0.0, 50.0, 2000.0])
+def test_under_the_budget_that_is_named_all_of_it_fits(spent: float, seconds: float) -> None:
+    known = Known(5.0, stretches=45.0)
+    needed = budget_after(spent, known).enough_for(PLAN, seconds)
+    assert needed > 150.0
+    assert budget_after(spent, known, float(needed)).search_left(PLAN) >= seconds
+    if seconds:
+        assert needed < 1.1 * (spent + seconds + 20 * 45.0 + 100)
 
 
 def test_set_ups_count_in_every_pair_and_in_the_guard() -> None:

@@ -53,6 +53,21 @@ def test_a_confirmed_gain_is_claimed_with_its_interval() -> None:
     assert result.measured == result.ratio
 
 
+def test_a_gain_over_whole_stretches_is_claimed_as_such_beside_that_of_steps() -> None:
+    steps = tuple(math.log(ratio) for ratio in (0.99, 1.01, 0.98, 1.0))
+    found = trial(CLEAR, PLAN).over_stretches(("evaluation",), steps)
+    result = concluded(found, verdict())
+    assert (result.outcome, result.parts) == ("gain", ("evaluation",))
+    assert result.speedup is not None
+    assert result.speedup.value == pytest.approx(2.0, rel=0.01)
+    assert result.steps_ratio == interval(steps, "pairs")
+
+
+def test_a_gain_over_whole_stretches_within_the_noise_is_none() -> None:
+    result = concluded(trial(NOISE, PLAN).over_stretches(("evaluation",), ()), verdict())
+    assert (result.outcome, result.parts, result.steps_ratio) == ("no-gain", (), None)
+
+
 def test_what_is_within_the_noise_is_no_claim_but_is_told() -> None:
     result = concluded(trial(NOISE, PLAN), verdict())
     assert result.outcome == "no-gain"

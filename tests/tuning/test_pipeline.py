@@ -43,6 +43,7 @@ from hasten.tuning.costs import Costs
 from hasten.tuning.pipeline import TuneRequest, tune
 from tests.bench import idle_technique
 from tests.bench.made_up import machine, observation, root, step, unchecked, verdict
+from tests.bench.paper_epochs import outside
 from tests.bench.real_workers import children, one_thread, write_script
 
 PLAN_PATH = Path(".hasten/train/plan.toml")
@@ -66,6 +67,8 @@ class Paper:
     guarded: list[tuple[Plan, bool, str, int, int]] = field(default_factory=list)
     seen_changing: list[tuple[Plan, list[str]]] = field(default_factory=list)
     confirmed: list[tuple[Plan, Effort]] = field(default_factory=list)
+    outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # parts that are not steps
+    stretch_pair_seconds: float | None = None
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
 
     def observe(self, trials: Trials, seconds: float) -> tuple[Observation, Rhythm]:
@@ -113,7 +116,7 @@ class PaperBench(ScriptedBench):
     """In place of ``ScriptBench``."""
 
     def __init__(self, paper: Paper) -> None:
-        super().__init__(paper.effects, spread=paper.spread)
+        super().__init__(paper.effects, spread=paper.spread, outside=paper.outside, share=0.8)
         self._paper = paper
         self.pairs = self
         self.ends = EpochEnds(Rhythm(0, 0, 1, 0.01))
@@ -133,6 +136,9 @@ class PaperBench(ScriptedBench):
 
     def setup(self, plan: Plan) -> float:
         return 0.0
+
+    def stretch_pair(self, plan: Plan) -> float | None:
+        return self._paper.stretch_pair_seconds if set(plan.techniques) & set(self._paper.outside) else None
 
     def confirm(self, plan: Plan, effort: Effort) -> Trial:
         self._paper.confirmed.append((plan, effort))
@@ -393,6 +399,47 @@ def test_where_nothing_else_is_left_the_verdict_is_that_of_what_went(paper: Pape
     assert (result.outcome, conclusion_words(result)) == ("no-gain", "what was faster did not hold accuracy")
     assert paper.guarded == []
     assert paper.confirmed == []
+
+
+@pytest.fixture
+def quick_eval(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A technique that makes evaluation shorter, and nothing else."""
+    monkeypatch.setitem(CATALOG, "quick_eval", outside("quick_eval", "evaluation"))
+    paper.effects, paper.outside = {"quick_eval": 0.5}, {"quick_eval": ("evaluation",)}
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.usefixtures("quick_eval")
+def test_a_plan_that_only_evaluates_faster_is_checked_confirmed_and_written(paper: Paper) -> None:
+    result = tune(request(), Silent())
+    plan = plan_of("quick_eval")
+    assert (result.outcome, result.plan, result.parts) == ("gain", plan, ("evaluation",))
+    assert result.speedup is not None
+    assert result.speedup.value == pytest.approx(2.0)
+    assert [guarded for guarded, *_ in paper.guarded] == [plan]
+    assert [confirmed for confirmed, _ in paper.confirmed] == [plan]
+    saved = read_plan(PLAN_PATH)
+    assert saved.plan == plan
+    assert saved.measured["parts"] == ["evaluation"]
+
+
+@pytest.mark.usefixtures("quick_eval")
+def test_where_whole_stretches_take_long_fewer_pairs_confirm_it(paper: Paper) -> None:
+    paper.stretch_pair_seconds = 20.0
+    tune(request(), Silent())
+    ((_, effort),) = paper.confirmed
+    assert effort.pairs == 7
+
+
+@pytest.mark.usefixtures("quick_eval")
+def test_what_could_not_be_confirmed_in_time_is_not_begun(paper: Paper) -> None:
+    paper.stretch_pair_seconds = 60.0
+    result = tune(request(), Silent())
+    assert (result.outcome, result.plan) == ("no-gain", BASELINE)
+    (why,) = [row.reasons[0] for row in result.refused if row.technique == "quick_eval"]
+    assert why.code == "no time for stretches"
+    assert why.budget is not None
+    assert why.budget > 250
 
 
 @pytest.mark.parametrize(("pair_seconds", "pairs"), [(13.0, 10), (1e-3, 10), (18.0, 8), (None, 10)])

@@ -133,3 +133,29 @@ def test_without_a_claim_nothing_is_told_of_the_run() -> None:
 def test_no_result_but_a_gain_has_one() -> None:
     empty: TuneResult = conclude(Found(facts(), 100.0))
     assert forecast_of(empty, None, ends_of()) is None
+
+
+def over_stretches(*step_logs: float) -> Trial:
+    """Evaluations take a quarter under the plan, and steps as long as before."""
+    plain = tuple(SeenProcess(2.0, 0.01 + 0.0001 * number) for number in range(4))
+    found = trial(RATIOS, PLAN, processes_a=plain, processes_b=plain)
+    return found.over_stretches(("evaluation",), step_logs)
+
+
+@pytest.mark.attack("truth")
+def test_a_claim_over_whole_stretches_is_none_of_the_steps() -> None:
+    ends = ends_of(
+        *(EpochEnd(BASELINE, 0.8 + 0.01 * number) for number in range(4)),
+        *(EpochEnd(PLAN, 0.2 + 0.01 * number) for number in range(4)),
+        steps_in_all=40,
+    )
+    ends._now = (8, 64)
+    found = told(ends, over_stretches(-0.01, 0.01, -0.005, 0.005))
+    steps, between = ({one.name: one for one in found.parts}[name] for name in ("steps", "epoch ends"))
+    assert steps.after.value == pytest.approx(steps.before.value, rel=0.01)
+    assert between.after.value < 0.5 * between.before.value
+    assert found.is_faster
+
+
+def test_without_regular_steps_in_the_stretches_nothing_is_foretold() -> None:
+    assert forecast(ends_of(steps_in_all=40), over_stretches()) is None

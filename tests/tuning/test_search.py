@@ -14,7 +14,7 @@ from hasten.bench.fake import ScriptedBench
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.reasons import WhyNot
 from hasten.records.result import Refused, Tried
-from hasten.records.trial import Proof, Trial
+from hasten.records.trial import Proof, Seen, Trial, Unseen
 from hasten.report.reasons import reason_words
 from hasten.tuning.budget import Deadline
 from hasten.tuning.candidate import Candidate
@@ -129,6 +129,9 @@ def test_the_best_of_several_settings_is_kept() -> None:
 
         def foreseen(self, a: Plan, b: Plan) -> float:
             return 0.0
+
+        def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
+            raise NotImplementedError
 
     search = search_over(ByCount())
     options = [{"count": 4}, {"count": 2}, {"count": 1}]
@@ -428,6 +431,9 @@ class ByKind:
 
     def foreseen(self, a: Plan, b: Plan) -> float:
         return 0.0
+
+    def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
+        raise NotImplementedError
 
     def _factor(self, plan: Plan) -> float:
         settings = plan.techniques.get("malloc")

@@ -30,6 +30,7 @@ def save_plan(workspace: Workspace, result: TuneResult) -> None:
             "low": round(speedup.low, 3),
             "high": round(speedup.high, 3),
             "processes": speedup.count,
+            **({"parts": list(result.parts)} if result.parts else {}),
             **({"alone": looks_words(result.looks)} if result.looks is not None else {}),
         }
         if result.guard is not None and result.guard.changes:

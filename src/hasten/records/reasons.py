@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .plan import BASELINE, Plan, Settings
+from .trial import Unseen
 from .verdict import GuardVerdict
 
 Found = Literal["", "gain", "no gain", "slower", "not measured", "failed"]
@@ -47,6 +48,7 @@ class Reason:
     remarks: tuple[str, ...] = ()  # of the techniques on their effect
     names: tuple[str, ...] = ()  # techniques that were tried as one
     along: Plan = BASELINE  # what was tried along with the technique
+    parts: tuple[str, ...] = ()  # for which whole stretches of a run were compared
     guard: GuardVerdict | None = None  # by which it was taken out
 
 
@@ -58,10 +60,22 @@ class WhyNot:
     that. "risk": its ``risk`` here is above the one that is ``allowed``. "no time": the budget ended before
     it could be tried, or those of its settings that are ``untried``. "no time in combination": it is kept,
     and the budget ended before it could be judged with the others.
+
+    Of what makes other ``parts`` of a run shorter than its steps: "small part": these take no more than this
+    ``share`` of it. "not seen": they did not come by often enough, as ``unseen`` says. "no time for
+    stretches": they did, and comparing takes longer than there was time. ``budget``: under which it would be
+    tried; None where none can be named.
     """
 
-    code: Literal["said", "costs time", "risk", "no time", "no time in combination"]
+    code: Literal[
+        "said", "costs time", "risk", "no time", "no time in combination",
+        "small part", "not seen", "no time for stretches",
+    ]  # fmt: skip
     text: str = ""
     risk: str = ""
     allowed: str = ""
     untried: tuple[Settings, ...] = ()
+    parts: tuple[str, ...] = ()
+    share: float = 0.0
+    unseen: Unseen | None = None
+    budget: float | None = None

@@ -32,6 +32,7 @@ class Tried:
     setup_seconds: float = 0.0
     ablation: bool = False  # judged at the end, in combination with the rest of the plan
     together: Plan = BASELINE  # techniques that were tried as one; ``technique`` then names their kind
+    parts: tuple[str, ...] = ()  # for which whole stretches of the run were compared, and not steps
     against_seconds: float | None = None  # what a step took under ``against``, median
 
 
@@ -45,13 +46,19 @@ class Refused:
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What ``hasten tune`` found. ``speedup`` is a claim: set only where the outcome is "gain"."""
+    """What ``hasten tune`` found. ``speedup`` is a claim: set only where the outcome is "gain".
+
+    It is of regular steps. Where the plan makes other ``parts`` of the run shorter, it is of whole stretches
+    of the run, with these parts and steps in them; ``steps_ratio`` is then that of the regular steps alone.
+    """
 
     outcome: str  # "gain", "no-gain", "not-checked" (what was faster), "refused"
     reason: Conclusion
     plan: Plan
     speedup: Ratio | None = None
     ratio: Ratio | None = None  # the same claim, as time over time
+    parts: tuple[str, ...] = ()
+    steps_ratio: Ratio | None = None  # as measured in the same pairs; None where too few steps were regular
     measured: Ratio | None = None  # what confirmation measured, claimed or not
     baseline_step_seconds: float | None = None
     baseline_samples_per_second: float | None = None

@@ -31,16 +31,19 @@ from .words import step_words
 
 def tune_json(result: TuneResult) -> dict[str, Any]:
     """``speedup`` is the claim and ``ratio`` the same as time over time, both null without one; ``measured``
-    is what confirmation measured, claimed or not. Ratios come with both ends of their intervals.
-    ``forecast`` is what the claim means for a whole run, in seconds. ``script_steps`` is null where the
-    script did not come to its end; ``looks`` are processes of the plan that were started besides the pairs,
-    null where none were.
+    is what confirmation measured, claimed or not. They are of regular steps; where there are ``parts``, of
+    whole stretches of the run with these in them, and ``steps_ratio`` is of regular steps alone. Ratios come
+    with both ends of their intervals. ``forecast`` is what the claim means for a whole run, in seconds.
+    ``script_steps`` is null where the script did not come to its end; ``looks`` are processes of the plan
+    that were started besides the pairs, null where none were.
     """
     return {
         "outcome": result.outcome,
         "reason": conclusion_words(result),
         "speedup": _claim(result.speedup),
         "ratio": _claim(result.ratio),
+        "parts": list(result.parts),
+        "steps_ratio": _interval(result.steps_ratio),
         "measured": _interval(result.measured),
         "baseline": {
             "step_seconds": result.baseline_step_seconds,
@@ -60,6 +63,7 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
                 "reason": reason_words(row.reason),
                 "method": row.method,
                 "setup_seconds": row.setup_seconds,
+                **({"parts": list(row.parts)} if row.parts else {}),
                 **({"together": row.together.to_json()} if row.together else {}),
             }
             for row in result.tried

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ..records.curve import ThreadPoint
 from ..records.reasons import Reason, SetUp, WhyNot
+from ..records.trial import Unseen
 from ..units import seconds_words
 from . import guard
-from .words import settings_words, technique_words
+from .words import ONE_OF, parts_words, settings_words, technique_words
 
 MOST_PERCENT = 100  # what could not be told under more is told in words
 TOO_NOISY = " (too noisy to tell)"
@@ -49,7 +50,8 @@ def _found_words(reason: Reason) -> str:
     else:
         said = _FOUND[reason.found]
     set_up = [_set_up_words(reason.set_up)] if reason.set_up is not None else []
-    return "; ".join([said, *set_up, *reason.remarks])
+    over = f" over whole stretches of the run, {parts_words(reason.parts)} included" if reason.parts else ""
+    return "; ".join([f"{said}{over}", *set_up, *reason.remarks])
 
 
 def _resolution_words(reason: Reason) -> str:
@@ -92,7 +94,39 @@ def why_not_words(why: WhyNot) -> str:
     if why.code == "no time":
         what = " or ".join(map(settings_words, why.untried)) or "it"
         return f"the budget ended before {what} could be tried"
+    if why.code == "small part":
+        takes = "take" if len(why.parts) > 1 else "takes"
+        return f"{parts_words(why.parts)} {takes} {why.share:.1%} of a run at most, and it cannot gain more"
+    if why.code == "not seen" and why.unseen is not None:
+        return f"{_unseen_words(why.unseen)}{_budget_words(why.budget)}"
+    if why.code == "no time for stretches":
+        stretches = f"whole stretches of the run, {parts_words(why.parts)} included"
+        return f"comparing {stretches}, takes longer than there was time{_budget_words(why.budget)}"
     return "kept: the budget ended before it could be judged in combination with the others"
+
+
+def _unseen_words(unseen: Unseen) -> str:
+    """Why a part of a run could not be compared."""
+    what = ONE_OF.get(unseen.part, "end of an epoch")
+    if unseen.failure:
+        return f"looking for the {what} failed: {unseen.failure}"
+    if not unseen.seconds:
+        return f"an epoch takes too long to see one {what} and the next in the time there was"
+    seen = (
+        f"no {what} was"
+        if not unseen.times
+        else f"one {what} was"
+        if unseen.times == 1
+        else f"{unseen.times} were"
+    )
+    if unseen.ended:
+        return f"{seen} seen between the first step of the script and its last, and two are needed"
+    needed = "" if not unseen.times else ", and two are needed"
+    return f"{seen} seen within {seconds_words(unseen.seconds)}{needed}"
+
+
+def _budget_words(budget: float | None) -> str:
+    return f"; --budget {budget:.0f} would leave time for it" if budget is not None else ""
 
 
 def missing_words(point: ThreadPoint) -> str:

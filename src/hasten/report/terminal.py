@@ -23,6 +23,7 @@ from .words import (
     gpu_memory_words,
     measured_words,
     parameters_words,
+    parts_words,
     percent_words,
     rate_words,
     ratio_words,
@@ -115,8 +116,9 @@ def _verdict(result: TuneResult) -> str:
         return f"No gain found: {conclusion_words(result)}."
     speedup = result.speedup
     looks = f"; {looks_words(result.looks)}" if result.looks is not None else ""
+    included = f", {parts_words(result.parts)} included," if result.parts else ""
     return (
-        f"The whole plan trains {speedup.value:.2f} times faster "
+        f"The whole plan trains{included} {speedup.value:.2f} times faster "
         f"({speedup.low:.2f} to {speedup.high:.2f}, {speedup.count} pairs of fresh processes{looks})."
     )
 
@@ -125,6 +127,9 @@ def _details(result: TuneResult) -> list[str]:
     lines = []
     if result.plan:
         lines.append(f"Plan: {', '.join(technique_words(*item) for item in result.plan.techniques.items())}.")
+    if result.parts:
+        alone = f"; regular steps alone: {ratio_words(result.steps_ratio)}" if result.steps_ratio else ""
+        lines.append(f"That is of whole stretches of the run, with all that falls into them{alone}.")
     if result.breakeven_steps is not None:
         lines.append(
             f"It pays {seconds_words(result.setup_seconds)} once to set up, earned back after "

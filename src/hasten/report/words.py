@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 
 from ..records.observation import GpuMemory, Observation, Root
 from ..records.plan import Plan, Settings
@@ -22,6 +23,20 @@ def ratio_words(ratio: Ratio | None) -> str:
 def technique_words(name: str, settings: Settings) -> str:
     """A technique with its settings: "threads (count=1)"."""
     return f"{name} ({settings_words(settings)})" if settings else name
+
+
+ONE_OF = {
+    "evaluation": "evaluation",
+    "first batches": "beginning of an epoch",
+    "epoch turns": "turn of an epoch",
+}
+"""What comes by, one of it, by the part of a run that it is."""
+
+
+def parts_words(parts: Sequence[str]) -> str:
+    """Parts of a run: "evaluation and saving"."""
+    names = ["garbage collection" if part == "garbage" else part for part in parts]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def settings_words(settings: Settings) -> str:

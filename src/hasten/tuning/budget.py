@@ -6,6 +6,7 @@ The search may have what that leaves. It is stopped only where it eats into what
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ _DISTURBED_TIMES = (
     3.0  # of the share of disturbed blocks: so much longer all takes that does not wait for quiet
 )
 _LONGEST_TIMES = 2.0
+_MARGIN = 1.1  # times a budget that is named: no two tunes take the same time
 _STOPPED = 1.15  # times the budget: what is under way then is stopped, and that takes its time, too
 
 Clock = Callable[[], float]
@@ -45,6 +47,12 @@ class Known(Protocol):
     @property
     def disturbed_share(self) -> float:
         """Of the blocks so far, 0 to 1: those in which other programs took the processors."""
+        ...
+
+    def stretch_pair(self, plan: Plan) -> float | None:
+        """Of a pair that confirms ``plan``, without set-ups, where it is confirmed over whole stretches of
+        the run; else None.
+        """
         ...
 
     def setup(self, plan: Plan) -> float:
@@ -71,6 +79,14 @@ class Deadline:
     def left(self) -> float:
         """Below 0 once it is over."""
         return self.seconds - self.spent
+
+    def left_with(self, plan: Plan) -> float:
+        """The same, where ``plan`` has to be checked and confirmed with it."""
+        return self.left
+
+    def enough_for(self, plan: Plan, seconds: float) -> int | None:
+        """A budget under which ``seconds`` would be left as well; None where none can be named."""
+        return None
 
 
 @dataclass
@@ -108,11 +124,15 @@ class Budget(Deadline):
     # ---- what things cost
     def pair(self, plan: Plan) -> float:
         """Of the baseline and ``plan``."""
-        return (self._known.pair_seconds or self.costs.pair) + self._known.setup(plan)
+        return (self._known.stretch_pair(plan) or self._step_pair) + self._known.setup(plan)
+
+    @property
+    def _step_pair(self) -> float:
+        return self._known.pair_seconds or self.costs.pair
 
     def comparison(self, plan: Plan) -> float:
-        """One of the search's, of whole processes."""
-        return SEARCH_PAIRS * self.pair(plan)
+        """One of the search's, of steps in whole processes."""
+        return SEARCH_PAIRS * (self._step_pair + self._known.setup(plan))
 
     def _takes(self, effort: Effort, plan: Plan) -> float:
         """Two processes of ``plan`` pay its set-up twice, at the same time."""
@@ -205,6 +225,18 @@ class Budget(Deadline):
         end = self.guard(plan) + self._confirmation(plan)
         return 10 * (1 + int((self.spent + end + self._closing) * 1.1 / 10))
 
+    def enough_for(self, plan: Plan, seconds: float) -> int:
+        """Under which the search has ``seconds`` more, and then ``plan`` can be checked and confirmed."""
+        budget, pair = self.seconds, self.pair(plan)
+
+        def left() -> float:
+            end = self.guard(plan) + self._takes(effort_wanted(budget, pair), plan)
+            return budget - self.spent - self.strain * end - max(_CLOSING_SECONDS, _CLOSING_SHARE * budget)
+
+        while left() < seconds:
+            budget += max(10.0, seconds - left())
+        return 10 * math.ceil(_MARGIN * budget / 10)
+
     def for_search(self, seconds: float) -> float:
         """Under which the search would have had so many seconds; not under this one."""
         return budget_for_search(self._observation, self._pair_steps, self._used, seconds, self.seconds)
@@ -227,6 +259,14 @@ class SearchTime:
     @property
     def left(self) -> float:
         return self.budget.search_left(self.found())
+
+    def left_with(self, plan: Plan) -> float:
+        """The same, if ``plan`` were what is found."""
+        return self.budget.search_left(plan)
+
+    def enough_for(self, plan: Plan, seconds: float) -> int | None:
+        """The budget under which the search could find ``plan`` in ``seconds`` from now on."""
+        return self.budget.enough_for(plan, seconds)
 
     def most(self) -> float:
         """When a comparison that begins now is stopped."""

@@ -12,11 +12,20 @@ from ..records.plan import BASELINE, Plan, Settings
 
 @dataclass(frozen=True)
 class Candidate:
-    """``together_with`` holds, for each of ``options``, what is to be tried with it; empty: nothing."""
+    """``together_with`` holds, for each of ``options``, what is to be tried with it; empty: nothing.
+    ``share``: of a run, what the parts take that it makes shorter, if these are others than steps and it is
+    known.
+    """
 
     technique: type[Technique]
     options: Sequence[Settings]
     together_with: Sequence[Plan] = ()
+    share: float | None = None
+
+    @property
+    def outside_steps(self) -> bool:
+        """Whether it makes other parts of a run shorter."""
+        return any(part != "steps" for part in self.technique.parts)
 
     def added_to(self, plan: Plan, number: int) -> Plan:
         """``plan`` with the option of that number, and with what is to be tried together with it."""

@@ -14,9 +14,11 @@ from ..records.machine import Machine
 from ..records.plan import Plan, Settings
 from ..records.reasons import WhyNot
 from ..records.result import Refused
+from ..records.whole_run import account_of
 from .candidate import Candidate
 
 _LARGE_SHARE = 0.3  # of a step
+LEAST_SHARE = 0.01  # of a run: what takes less cannot give more, and is not tried
 
 
 def choose(
@@ -30,6 +32,9 @@ def choose(
     for name, technique in CATALOG.items():
         said = [ruled_out[name]] if ruled_out and name in ruled_out else technique.refuse(facts)
         reasons = [WhyNot("said", text) for text in said]
+        share = share_of(technique, facts)
+        if share is not None and share < LEAST_SHARE:
+            reasons.append(WhyNot("small part", parts=technique.parts, share=share))
         if not technique.for_speed:
             reasons.append(WhyNot("costs time"))
         found = (
@@ -46,8 +51,19 @@ def choose(
     for technique in sorted(accepted, key=lambda technique: _turn(technique, causes)):
         options = _within(risk, technique, facts)
         together_with = [Plan(technique.together_with(settings, facts)).only(names) for settings in options]
-        candidates.append(Candidate(technique, options, together_with))
+        candidates.append(Candidate(technique, options, together_with, share_of(technique, facts)))
     return candidates, refused
+
+
+def share_of(technique: type[Technique], facts: Facts) -> float | None:
+    """Of a run, what the parts take that it makes shorter; None for steps, and where no epoch was seen to its
+    end: what did not come by in a few steps may take any share.
+    """
+    run = facts.observation.run
+    if "steps" in technique.parts or run is None:
+        return None
+    account = account_of(run)
+    return None if account.basis == "steps" else account.share(*technique.parts)
 
 
 def _within(risk: Risk, technique: type[Technique], facts: Facts) -> list[Settings]:

@@ -9,7 +9,7 @@ from ..bench.base import Bench
 from ..records.plan import Plan, Settings
 from ..records.reasons import Reason, WhyNot
 from ..records.result import Refused, Tried
-from ..records.trial import Trial
+from ..records.trial import Seen, Trial, Unseen
 from .paying import ScriptLength
 from .reasons import reason_together
 
@@ -25,6 +25,16 @@ class TimeLeft(Protocol):
     @property
     def left(self) -> float:
         """Seconds; 0 or less when it is over."""
+        ...
+
+    def left_with(self, plan: Plan) -> float:
+        """The same, if ``plan`` were found."""
+        ...
+
+    def enough_for(self, plan: Plan, seconds: float) -> int | None:
+        """The budget under which ``plan`` could be found in ``seconds`` from now on; None where none can be
+        named.
+        """
         ...
 
 
@@ -58,6 +68,21 @@ class Comparisons:
         left = self._deadline.left
         return left > 0 and left >= self._bench.foreseen(a, b)
 
+    def affords_stretches(self, a: Plan, b: Plan) -> bool:
+        """The same of whole stretches, which also confirm ``b`` then, and take long."""
+        return self.affords(a, b) and self._deadline.left_with(b) >= self._bench.foreseen(a, b)
+
+    def seek(self, name: str, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
+        """Where in a run the two can be compared, which differ outside of its steps."""
+        self._announce(name, a)
+        return self._bench.seek(a, b, seconds)
+
+    def budget_for(self, a: Plan, b: Plan, seconds: float | None = None) -> int | None:
+        """The budget under which the two could be compared, in ``seconds`` or what is foreseen; None where
+        none can be named.
+        """
+        return self._deadline.enough_for(b, self._bench.foreseen(a, b) if seconds is None else seconds)
+
     def compare(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:
         self._announce(name, a)
         return self._length.told_of(self._bench.compare(a, b, seconds))
@@ -79,6 +104,7 @@ class Comparisons:
                 method=trial.method,
                 setup_seconds=trial.setup_seconds,
                 ablation=ablation,
+                parts=trial.parts,
                 against_seconds=trial.step_seconds_a,
             )
         )

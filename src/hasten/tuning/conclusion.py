@@ -16,6 +16,7 @@ from ..bench.comparing.decisions import (
     with_slow,
 )
 from ..bench.comparing.epoch_ends import EpochEnds
+from ..bench.comparing.statistics import interval
 from ..records.cause import Cause
 from ..records.caution import Caution
 from ..records.conclusion import Conclusion
@@ -74,6 +75,8 @@ def conclude(found: Found) -> TuneResult:
         speedup=ratio.inverted() if ratio is not None else None,
         ratio=ratio,
         looks=looks_in(trial) if trial is not None and claimed else None,
+        parts=trial.parts if trial is not None and claimed else (),
+        steps_ratio=interval(trial.step_log_ratios, "pairs") if trial is not None and claimed else None,
         measured=trial.ratio if trial is not None else None,
         baseline_step_seconds=seconds,
         baseline_samples_per_second=samples / seconds if samples else None,

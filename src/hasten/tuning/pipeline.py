@@ -200,7 +200,7 @@ class _Tune:
         self, candidates: Sequence[Candidate], logged: LoggedBench, length: ScriptLength
     ) -> tuple[Search, Callable[[float], float]]:
         """The search when it is over, and the budget under which it would have so many times the time."""
-        time_left = SearchTime(self.budget, lambda: search.found)
+        time_left = SearchTime(self.budget, lambda: search.plan)
         logged.most_seconds = time_left.most
         search = Search(logged, time_left, self.progress.trying, self.progress.tried, length)
         search.run(candidates)

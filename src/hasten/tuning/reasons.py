@@ -16,11 +16,12 @@ _SETUP_WORTH_A_WORD = 1.0  # seconds
 def reason_of(trial: Trial, kept: bool, decision: Decision = "") -> Reason:
     """What was found, with what a reader of the number should know, and what is made of it."""
     if trial.failure is not None:
-        return Reason("failed", decision, failure=trial.failure)
+        return Reason("failed", decision, failure=trial.failure, parts=trial.parts)
     gained = kept or (trial.never_pays and gains(trial.ratio))
     found = Reason(
         decision=decision,
         set_up=_set_up(trial, gained),
+        parts=trial.parts,
         remarks=tuple(proof.remark for proof in trial.proofs if proof.remark),
     )
     if gained:

@@ -16,7 +16,7 @@ from ..bench.trials import Trials
 from ..lost_writes import why_lost
 from ..records.codec import to_json
 from ..records.plan import Plan
-from ..records.trial import Trial
+from ..records.trial import Seen, Trial, Unseen
 from ..scripts.workspace import Workspace
 from .journal import Journal
 
@@ -44,6 +44,11 @@ class LoggedBench:
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         return self._logged(lambda: self._bench.compare(a, b, seconds), "search")
+
+    def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
+        self._trials.write_to(self._workspace.new_trial())
+        with self._trials.limit.ending(self.most_seconds()):
+            return self._bench.seek(a, b, seconds)
 
     def foreseen(self, a: Plan, b: Plan) -> float:
         return self._bench.foreseen(a, b)

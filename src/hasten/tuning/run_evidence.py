@@ -22,7 +22,8 @@ def forecast_of(
     ``hasten run`` takes, too. None where nothing is claimed, or the processes told too little.
     """
     seen = result.observation
-    if result.ratio is None or seen is None or trial is None:
+    ratio = result.steps_ratio if result.parts else result.ratio
+    if ratio is None or seen is None or trial is None:
         return None
     if not result.nproc:  # of ranks that the script starts by itself, one was watched
         ends = with_observed(ends, seen)
@@ -32,7 +33,8 @@ def forecast_of(
         plain, planned, every = Ends((rest,)), Ends((rest,)), length.steps
     found = forecast(
         Measured(
-            ratio=result.ratio,
+            ratio=ratio,
+            of_stretches=bool(result.parts),
             plain=trial.processes_a,
             planned=trial.processes_b,
             start_seconds=seen.start_seconds,

@@ -49,7 +49,8 @@ class Measured:
     """What a tune knows of a run. ``ratio`` is the claim: the plan's time over plain's. ``plain`` and
     ``planned``: the processes of its pairs, in order. ``start_seconds``: of a plain process that started
     alone, to its first step's end. ``ends_every``: steps between two ends of epochs, None where none was
-    seen.
+    seen. ``of_stretches``: the claim is of whole stretches of the run, and ``ratio`` that of their regular
+    steps, which alone need not gain.
     """
 
     ratio: Ratio
@@ -61,12 +62,13 @@ class Measured:
     ends_plain: Ends = Ends()
     ends_planned: Ends = Ends()
     ends_every: float | None = None
+    of_stretches: bool = False
     command_seconds: float = 0.0  # that hasten's own command takes before the script starts
 
 
 def forecast(seen: Measured, tune_seconds: float) -> RunForecast | None:
     """None where the claim's interval includes 1, or fewer than two pairs told what they took."""
-    if seen.ratio.high >= 1 or min(len(seen.plain), len(seen.planned)) < 2:
+    if (seen.ratio.high >= 1 and not seen.of_stretches) or min(len(seen.plain), len(seen.planned)) < 2:
         return None
     length = seen.length
     steps = length.steps or length.epoch_steps or STEPS

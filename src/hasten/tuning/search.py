@@ -16,13 +16,14 @@ from ..bench.base import Bench
 from ..bench.comparing.decisions import KEEP_BELOW, gains, is_slower
 from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
-from ..inside.techniques.exclusion import Exclusion
+from ..inside.techniques.exclusion import Exclusion, against
 from ..records.plan import BASELINE, Plan, Settings
 from ..records.reasons import Decision, WhyNot
 from ..records.result import Refused, Tried
 from .ablation import Ablation
 from .candidate import Candidate
 from .comparisons import TOGETHER, Announce, Comparisons, Notify, TimeLeft
+from .outside import large, too_long, weighed
 from .paying import ScriptLength
 from .reasons import reason_of
 
@@ -45,6 +46,7 @@ class Search:
         self._deadline = deadline
         self.untried: list[str] = []
         self.found = BASELINE  # the plan so far
+        self._by_itself = BASELINE  # what was found for other parts of a run, before steps were looked at
         self._catalog: dict[str, type[Technique]] = dict(CATALOG)
 
     @property
@@ -60,12 +62,16 @@ class Search:
         """The plan found. ``candidates`` come in the order to try them, the most promising first.
 
         What steadies the steps is on from the start, because everything else is measured better with it; it
-        must earn its place at the end, together with all the others.
+        must earn its place at the end, together with all the others. What speeds up other parts of a run is
+        ``outside``'s matter, and is not judged again: the confirmation is over all of it.
         """
         self._catalog |= {candidate.technique.name: candidate.technique for candidate in candidates}
+        outside = [candidate for candidate in candidates if candidate.outside_steps]
+        candidates = [candidate for candidate in candidates if not candidate.outside_steps]
         steadying = [candidate for candidate in candidates if candidate.technique.steadies]
         joint = [c for c in candidates if c.technique.jointly and not c.technique.steadies]
         climbing = [c for c in candidates if not c.technique.steadies and c not in joint]
+        outside = self._tried_by_themselves(outside)
         self.found = BASELINE
         for fitting in self._fitting_each_other(BASELINE, steadying):
             self.found = self.found.adding(fitting.technique.name, fitting.options[0])
@@ -78,8 +84,49 @@ class Search:
         self._ablate(adopted, [name for name in joined if name not in before], steadying)
         for candidate in (*steadying, *(c for c in joint if c.technique.name in self.found.techniques)):
             self._try_others(candidate)
+        self._join(outside)
         return self.found
 
+    @property
+    def plan(self) -> Plan:
+        """All that was found so far, for whatever part of a run."""
+        missing = {n: how for n, how in self._by_itself.techniques.items() if n not in self.found.techniques}
+        return Plan({**self.found.techniques, **missing})
+
+    # ---- other parts of a run than steps
+    def _tried_by_themselves(self, outside: Sequence[Candidate]) -> list[Candidate]:
+        """Try what speeds up a large part of the run against the baseline; returns what is left to try."""
+        worth = weighed(self._comparisons, outside) if outside else []
+        first = large(worth)
+        for position, candidate in enumerate(first):
+            share = (candidate.share or 0.0) / (len(first) - position)
+            self._try_stretches(candidate, share * self._deadline.left)
+        self._by_itself, self.found = self.found, BASELINE
+        return [candidate for candidate in worth if candidate not in first]
+
+    def _join(self, outside: Sequence[Candidate]) -> None:
+        """Add what was found by itself to what was found for steps, and try the rest in combination."""
+        for name, settings in self._by_itself.techniques.items():
+            excluded = against(self.found, name, settings, self._catalog)
+            if excluded is not None:
+                self.left_out.append(Refused(name, (WhyNot("said", str(excluded)),)))
+            elif name not in self.found.techniques:
+                self.found = self.found.adding(name, settings)
+        self._by_itself = BASELINE
+        for candidate in outside:
+            self._try_stretches(candidate, self._deadline.left)
+
+    def _try_stretches(self, candidate: Candidate, seconds: float) -> None:
+        fitted = self._fitted(self.found, candidate)
+        if fitted is None:
+            return
+        if self._comparisons.affords_stretches(self.found, fitted.added_to(self.found, 0)):
+            self._try(fitted, seconds)
+        else:
+            why = too_long(self._comparisons, self.found, fitted)
+            self._comparisons.leave_out(candidate.technique.name, why)
+
+    # ---- steps
     def _climb(self, climbing: Sequence[Candidate], then: int) -> list[list[str]]:
         """Try one after the other; what was adopted each time. ``then``: comparisons that are to follow."""
         adopted = []

@@ -1,0 +1,68 @@
+"""What makes other parts of a run shorter than its steps: what is worth comparing, and when.
+
+A comparison of whole stretches takes long, so nothing is compared before it is known what it could give: a
+plain process is watched until the part has come by (``Bench.seek``), and what is beyond regular steps then
+bounds the gain. What takes a large share of the run is compared first, by itself, with that share of the
+search's time; the rest last, in combination with what was found for steps; below 1% nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES
+from ..records.plan import BASELINE, Plan
+from ..records.reasons import WhyNot
+from ..records.trial import Unseen
+from .candidate import Candidate
+from .candidates import LEAST_SHARE
+from .comparisons import Comparisons
+
+LARGE_SHARE = 0.3  # of a run
+_TO_LOOK = 0.1  # of the time that is left, for what may not come by at all
+_LOOKED = 1 / 3  # of a comparison's time, for what is known to
+_TO_CONFIRM = 2 * CLAIM_LEAST_PROCESSES  # processes, each of which takes as long as one that looks
+
+
+def weighed(comparisons: Comparisons, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Those that are worth comparing, each with its share of the run where that can be told, the largest
+    first; why the others are not is kept.
+    """
+    found = []
+    for candidate in candidates:
+        if comparisons.seconds_left <= 0:
+            comparisons.leave_out(candidate.technique.name, WhyNot("no time"))
+            continue
+        share = candidate.share
+        most = comparisons.seconds_left * (_TO_LOOK if share is None else _LOOKED * share)
+        plan = candidate.added_to(BASELINE, 0)
+        seen = comparisons.seek(candidate.technique.name, BASELINE, plan, most)
+        if isinstance(seen, Unseen):
+            comparisons.leave_out(candidate.technique.name, _why_unseen(comparisons, plan, seen))
+            continue
+        share = seen.share if share is None else share
+        if share is not None and share < LEAST_SHARE:
+            why = WhyNot("small part", parts=candidate.technique.parts, share=share)
+            comparisons.leave_out(candidate.technique.name, why)
+            continue
+        found.append(replace(candidate, share=share))
+    return sorted(found, key=lambda candidate: -(candidate.share or 0.0))
+
+
+def large(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Those to be compared before steps are."""
+    return [candidate for candidate in candidates if (candidate.share or 0.0) >= LARGE_SHARE]
+
+
+def too_long(comparisons: Comparisons, plan: Plan, candidate: Candidate) -> WhyNot:
+    """Why a comparison that does not fit into what is left was not begun."""
+    budget = comparisons.budget_for(plan, candidate.added_to(plan, 0))
+    return WhyNot("no time for stretches", parts=candidate.technique.parts, budget=budget)
+
+
+def _why_unseen(comparisons: Comparisons, plan: Plan, seen: Unseen) -> WhyNot:
+    budget = None
+    if seen.needed is not None:
+        budget = comparisons.budget_for(BASELINE, plan, (1 / _TO_LOOK + _TO_CONFIRM) * seen.needed)
+    return WhyNot("not seen", parts=(seen.part,), unseen=seen, budget=budget)

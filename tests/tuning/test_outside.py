@@ -1,0 +1,250 @@
+"""The search over what makes other parts of a run shorter than its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hasten.bench.base import Bench
+from hasten.bench.fake import ScriptedBench
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.reasons import WhyNot
+from hasten.records.result import Refused
+from hasten.records.trial import Trial, Unseen
+from hasten.report.reasons import reason_words, why_not_words
+from hasten.tuning.budget import Deadline
+from hasten.tuning.candidate import Candidate
+from hasten.tuning.search import Search
+from tests.bench.made_up import candidate
+from tests.bench.paper_epochs import outside
+
+EVALUATION = {"quick": ("evaluation",)}
+BOTH = {"quick": ("evaluation",), "later": ("saving",)}
+
+
+def of(name: str, *parts: str, share: float | None = None) -> Candidate:
+    return Candidate(outside(name, *parts), [{}], share=share)
+
+
+def plan_of(*names: str) -> Plan:
+    return Plan({name: {} for name in names})
+
+
+def search_over(bench: Bench, deadline: Deadline | None = None) -> Search:
+    return Search(bench, deadline or Deadline(1e9), lambda *_: None, lambda _: None)
+
+
+def why_not(search: Search) -> dict[str, str]:
+    return {row.technique: "; ".join(map(why_not_words, row.reasons)) for row in search.left_out}
+
+
+def test_a_plan_of_nothing_but_quicker_evaluation_is_found() -> None:
+    bench = ScriptedBench({"quick": 0.6}, outside=EVALUATION, share=0.8)
+    search = search_over(bench)
+    assert search.run([of("quick", "evaluation")]) == plan_of("quick")
+    (row,) = search.tried
+    assert (row.technique, row.kept, row.parts) == ("quick", True, ("evaluation",))
+    assert reason_words(row.reason) == "a gain over whole stretches of the run, evaluation included"
+
+
+@pytest.mark.parametrize("share", [0.8, 0.1, None])
+def test_it_joins_what_was_found_for_steps(share: float | None) -> None:
+    bench = ScriptedBench({"quick": 0.6, "fast": 0.7, "slow": 1.2}, outside=EVALUATION, share=share)
+    search = search_over(bench)
+    found = search.run([candidate("fast"), of("quick", "evaluation"), candidate("slow")])
+    assert found == plan_of("fast", "quick")
+    assert search.found == search.plan == found
+
+
+def test_what_takes_a_large_share_is_compared_first_and_by_itself() -> None:
+    bench = ScriptedBench({"quick": 0.6, "fast": 0.7}, outside=EVALUATION, share=0.8)
+    search_over(bench).run([candidate("fast"), of("quick", "evaluation")])
+    assert bench.asked[0] == (BASELINE, plan_of("quick"))
+
+
+def test_what_takes_a_small_one_last_and_in_combination() -> None:
+    bench = ScriptedBench({"quick": 0.95, "fast": 0.7}, outside=EVALUATION, share=0.1)
+    search_over(bench).run([of("quick", "evaluation"), candidate("fast")])
+    assert bench.asked[-1] == (plan_of("fast"), plan_of("fast", "quick"))
+
+
+def test_the_largest_share_comes_first() -> None:
+    bench = ScriptedBench({"quick": 0.9, "later": 0.9}, outside=BOTH)
+    search_over(bench).run([of("quick", "evaluation", share=0.1), of("later", "saving", share=0.2)])
+    assert [b for _, b in bench.asked] == [plan_of("later"), plan_of("later", "quick")]
+
+
+@pytest.mark.parametrize("share", [0.009, 0.0])
+def test_what_can_give_no_percent_is_not_compared(share: float) -> None:
+    bench = ScriptedBench({"quick": 0.5}, outside=EVALUATION, share=share)
+    search = search_over(bench)
+    assert search.run([of("quick", "evaluation")]) == BASELINE
+    assert bench.asked == []
+    assert why_not(search) == {
+        "quick": f"evaluation takes {share:.1%} of a run at most, and it cannot gain more"
+    }
+
+
+def test_steps_alone_look_for_nothing() -> None:
+    bench = ScriptedBench({"fast": 0.7})
+    search_over(bench).run([candidate("fast")])
+    assert bench.sought == []
+
+
+# ---- what does not come by
+@pytest.mark.parametrize(
+    ("unseen", "said"),
+    [
+        (Unseen("evaluation", 40.0), "no evaluation was seen within 40 s"),
+        (Unseen("evaluation", 40.0, 1), "one evaluation was seen within 40 s, and two are needed"),
+        (
+            Unseen("evaluation", 40.0, 1, ended=True),
+            "one evaluation was seen between the first step of the script and its last, and two are needed",
+        ),
+        (
+            Unseen("evaluation", 0.0),
+            "an epoch takes too long to see one evaluation and the next in the time there was",
+        ),
+        (Unseen("evaluation", 5.0, failure="killed"), "looking for the evaluation failed: killed"),
+        (Unseen("saving", 40.0), "no end of an epoch was seen within 40 s"),
+    ],
+)
+def test_what_was_not_seen_is_left_out_by_name(unseen: Unseen, said: str) -> None:
+    bench = ScriptedBench({"quick": 0.5, "fast": 0.7}, outside=EVALUATION, unseen={"evaluation": unseen})
+    search = search_over(bench)
+    assert search.run([of("quick", "evaluation"), candidate("fast")]) == plan_of("fast")
+    assert why_not(search) == {"quick": said}
+
+
+class Named(Deadline):
+    """Names budgets."""
+
+    def enough_for(self, plan: Plan, seconds: float) -> int | None:
+        return int(1000 + seconds)
+
+
+def test_the_budget_that_would_show_it_is_named() -> None:
+    """Looking takes a tenth of the search, and each of the eight processes of a confirmation as long."""
+    unseen = Unseen("evaluation", 0.0, needed=10.0)
+    bench = ScriptedBench({"quick": 0.5}, outside=EVALUATION, unseen={"evaluation": unseen})
+    search = search_over(bench, Named(100.0))
+    search.run([of("quick", "evaluation")])
+    assert why_not(search)["quick"].endswith("; --budget 1180 would leave time for it")
+
+
+class Slow(ScriptedBench):
+    """A comparison takes at least so long."""
+
+    def foreseen(self, a: Plan, b: Plan) -> float:
+        return 50.0 if self._parts(a, b) else 0.0
+
+
+def test_what_takes_longer_than_there_is_time_is_not_begun() -> None:
+    bench = Slow({"quick": 0.5}, outside=EVALUATION, share=0.8)
+    search = search_over(bench, Named(40.0))
+    assert search.run([of("quick", "evaluation")]) == BASELINE
+    assert bench.asked == []
+    assert why_not(search) == {
+        "quick": "comparing whole stretches of the run, evaluation included, takes longer than there was "
+        "time; --budget 1050 would leave time for it"
+    }
+
+
+class Dear(Deadline):
+    """To check and confirm a plan with this technique takes all but ten seconds of what is left."""
+
+    def left_with(self, plan: Plan) -> float:
+        return 10.0 if "quick" in plan.techniques else self.left
+
+
+def test_nothing_is_begun_that_could_not_be_confirmed_afterwards() -> None:
+    bench = Slow({"quick": 0.5}, outside=EVALUATION, share=0.8)
+    search = search_over(bench, Dear(1000.0))
+    assert search.run([of("quick", "evaluation")]) == BASELINE
+    assert bench.asked == []
+
+
+class Watched(ScriptedBench):
+    """Notes the seconds that comparisons were granted."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__({"quick": 0.9, "fast": 0.7}, outside=EVALUATION, **more)
+        self.granted: list[float] = []
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        self.granted.append(seconds)
+        return super().compare(a, b, seconds)
+
+
+@pytest.mark.parametrize(("share", "sought"), [(None, 10.0), (0.6, 20.0)])
+def test_time_goes_where_the_run_goes(share: float | None, sought: float) -> None:
+    """A tenth for what may not come by at all; of what is known to, its share, and a third of it to look."""
+    bench = Watched(share=0.6)
+    search_over(bench, Deadline(100.0, clock=lambda: 0.0)).run(
+        [of("quick", "evaluation", share=share), candidate("fast")]
+    )
+    assert [seconds for _, seconds in bench.sought] == pytest.approx([sought])
+    assert bench.granted[0] == pytest.approx(60.0)
+
+
+def test_a_loss_over_whole_stretches_is_not_kept() -> None:
+    search = search_over(ScriptedBench({"quick": 1.2}, outside=EVALUATION, share=0.8))
+    assert search.run([of("quick", "evaluation")]) == BASELINE
+    assert reason_words(search.tried[0].reason) == (
+        "slower over whole stretches of the run, evaluation included"
+    )
+
+
+def test_what_excludes_each_other_is_not_joined() -> None:
+    bench = ScriptedBench({"quick": 0.6, "fast": 0.7}, outside=EVALUATION, share=0.8)
+    rival = replace(candidate("fast", conflicts=["quick"]))
+    search = search_over(bench)
+    assert search.run([of("quick", "evaluation"), rival]) == plan_of("fast")
+    (row,) = search.left_out
+    assert (row.technique, row.reasons[0].code) == ("quick", "said")
+
+
+def test_while_steps_are_searched_the_plan_holds_both() -> None:
+    """The end of the budget is set aside for all that was found."""
+    seen: list[Plan] = []
+
+    class Looking(ScriptedBench):
+        def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+            seen.append(search.plan)
+            return super().compare(a, b, seconds)
+
+    bench = Looking({"quick": 0.6, "fast": 0.7, "slow": 1.2}, outside=EVALUATION, share=0.8)
+    search = search_over(bench)
+    search.run([candidate("fast"), of("quick", "evaluation"), candidate("slow")])
+    assert seen == [BASELINE, plan_of("quick"), plan_of("fast", "quick")]
+
+
+def test_without_any_time_nobody_looks() -> None:
+    bench = ScriptedBench({"quick": 0.6}, outside=EVALUATION)
+    search = search_over(bench, Deadline(0.0, clock=lambda: 0.0))
+    assert search.run([of("quick", "evaluation")]) == BASELINE
+    assert bench.sought == []
+    assert why_not(search) == {"quick": "the budget ended before it could be tried"}
+
+
+def test_other_settings_are_tried_as_well() -> None:
+    class ByCount(ScriptedBench):
+        def factor(self, plan: Plan) -> float:
+            return {None: 1.0, 1: 0.9, 2: 0.7}[plan.techniques.get("quick", {}).get("count")]  # type: ignore[index]
+
+    bench = ByCount({}, outside=EVALUATION, share=0.8)
+    settings: list[Mapping[str, int]] = [{"count": 1}, {"count": 2}]
+    search = search_over(bench)
+    found = search.run([Candidate(outside("quick", "evaluation"), settings)])
+    assert found == Plan({"quick": {"count": 2}})
+    assert len(bench.sought) == 1
+
+
+def test_refused_rows_are_told_with_the_rest() -> None:
+    why = WhyNot("small part", parts=("first batches", "epoch turns"), share=0.0042)
+    assert why_not_words(Refused("x", (why,)).reasons[0]) == (
+        "first batches and epoch turns take 0.4% of a run at most, and it cannot gain more"
+    )
