@@ -21,6 +21,8 @@ _COUNTED = {  # part: one of them, several
     "output": ("call", "calls"),
     "garbage": ("collection", "collections"),
 }
+_SHOWN = 0.005  # of the account, at least
+_ALWAYS_SHOWN = ("start", "steps", "first batches", "evaluation", "saving")  # where there are any
 _PER_EPOCH = (
     "How many epochs the script trains is not known, so times are of those seen: --whole watches to its end."
 )
@@ -66,9 +68,12 @@ def _table(account: Account, times: int) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, show_header=False)
+    for _ in range(4):
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for part in account.parts:
-        if part.seconds > 0 and (part.count or account.share(part.name) >= 0.005):
-            share = account.share(part.name)
+        share = account.share(part.name)
+        if share >= _SHOWN or (part.count and part.name in _ALWAYS_SHOWN):
             bar = "#" * round(40 * share)
             seconds = seconds_words(part.seconds / times)
             table.add_row(f"  {part.name}", seconds, f"{share:.0%}", bar, _how(part, times))

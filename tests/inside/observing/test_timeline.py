@@ -187,6 +187,22 @@ def test_evaluations_on_two_sets_are_two(script: Script) -> None:
     assert (run.epochs, parts(run)["tail"]) == (1, 4.0)
 
 
+def test_an_evaluation_that_reads_ahead_is_one(script: Script) -> None:
+    """As accelerate does: a loader has none left before the last forward pass."""
+    epoch(script)
+    script.begins(2, 1.0, "test.py:5")
+    script.batch(1.0)
+    script.batch(1.0)
+    script.forward(1.0, recording=False, mode=False)
+    script.exhausts(1.0)
+    script.forward(1.0, recording=False, mode=False)
+    script.takes(3.0)
+    epoch(script)
+    run = script.timeline.watched(ended=False)
+    assert run.part("evaluation").each == (6.0,)
+    assert (run.part("evaluation").samples, parts(run)["epoch turns"]) == (16, 1.0 + 3.0)
+
+
 def test_an_evaluation_without_a_loader(script: Script) -> None:
     script.trains(2.0)
     script.trains(2.0)

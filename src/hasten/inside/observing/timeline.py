@@ -94,14 +94,14 @@ class Timeline:
         if self._away():
             return
         self._turn(_GAP)
-        start = self._latest(_EVALUATION)
-        if start is None and self._batches and self._sums["steps"].count:
-            start = self._latest(_FIRST)
-        if start is not None:
+        start = self._loop()
+        loop = self._stretches[start] if start is not None else None
+        read = bool(self._batches and self._sums["steps"].count)
+        if start is None or loop is None or loop.over or (loop.kind is _FIRST and not read):
+            self._exhausted = True
+        else:
             self._is_evaluation(start)
             self._stretches[-1].over = True
-        else:
-            self._exhausted = True
 
     def forward_begins(self, recording: bool) -> None:
         """Of a trained module. ``recording``: with gradients."""
@@ -115,9 +115,7 @@ class Timeline:
             self._mode = training_mode
         if training_mode or (recording and self._trains_in_evaluation_mode is not False):
             return
-        start = self._latest(_EVALUATION)
-        if start is None:
-            start = self._latest(_FIRST)
+        start = self._loop()
         self._turn(_GAP)
         self._is_evaluation(len(self._stretches) - 1 if start is None else start, recording)
 
@@ -222,12 +220,12 @@ class Timeline:
         self._open, self._since, self._carved = kind, now, 0.0
         self._where, self._batches_said, self._trained = "", None, False
 
-    def _latest(self, kind: str) -> int | None:
-        """The latest stretch of ``kind``, if nothing was trained since, and no evaluation is over."""
+    def _loop(self) -> int | None:
+        """The latest loader's beginning, or evaluation, if nothing was trained since."""
         for at in range(len(self._stretches) - 1, -1, -1):
-            if self._stretches[at].trained or self._stretches[at].over:
+            if self._stretches[at].trained:
                 return None
-            if self._stretches[at].kind is kind:
+            if self._stretches[at].kind in (_FIRST, _EVALUATION):
                 return at
         return None
 
@@ -242,6 +240,7 @@ class Timeline:
                 first.where or self.place(),
                 samples=first.samples + self._samples,
                 gradients=gradients or first.gradients,
+                over=first.over,
             )
         ]
         self._step_batches -= self._batches
