@@ -83,6 +83,7 @@ def test_a_script_may_have_a_name_like_an_option() -> None:
             ["profile", "--warmup", "0", "train.py"],
             "--warmup: expected a whole number from 1 to 1,000,000, found '0'",
         ),
+        (["profile", "--seconds", "0", "train.py"], "--seconds: expected seconds above zero"),
         (["run", "--plan", "p.toml", "--no-plan", "train.py"], "not allowed with argument --plan"),
     ],
 )

@@ -77,6 +77,11 @@ def test_epochs_without_evaluation_say_so() -> None:
     assert "  No evaluation was seen in it." in lines(watched_run(epochs=1, start=1.0, steps=9.0))
 
 
+def test_a_script_that_failed_is_told() -> None:
+    run = replace(watched_run(steps=20.0), failure="the script raised ValueError: too late")
+    assert lines(run)[-1] == "Warning: after 2 steps the script raised ValueError: too late."
+
+
 def test_nothing_is_said_of_a_run_that_was_not_watched() -> None:
     assert lines(None) == []
     assert run_json(None) is None

@@ -123,6 +123,28 @@ def test_nobody_waits_where_no_loader_says_how_long(tmp_path: Path) -> None:
     assert (run.ended, run.epochs, run.part("steps").count) == (False, 0, 1 + 2 + 8)
 
 
+FAILS = """
+import torch
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(40):
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+raise ValueError("too late")
+"""
+
+
+def test_a_script_that_fails_later_was_seen_until_then(tmp_path: Path) -> None:
+    script = tmp_path / "fails.py"
+    script.write_text(FAILS)
+    (tmp_path / "work").mkdir()
+    with workers_forked(), trials_for(script, tmp_path / "work") as trials:
+        seen, _ = observe(trials, steps=8, warmup_steps=2, on=WatchOn(whole=True))
+    assert seen.run is not None
+    assert (seen.run.ended, seen.run.part("steps").count, len(seen.steps)) == (False, 40, 8)
+    assert seen.run.failure == "the script raised ValueError: too late"
+
+
 @pytest.mark.thorough
 def test_an_epoch_that_is_too_long_is_not_waited_for(tmp_path: Path) -> None:
     run = watched("evaluates_most", tmp_path / "work", WatchOn(seconds=1e-6)).run

@@ -103,7 +103,10 @@ def _watch_on(worker: Worker, trials: Trials, seen: Observation, on: WatchOn) ->
                 worker.steps(max(1, count), timeout=_NO_END_SECONDS)
                 seen = worker.observation()
     except ScriptOver as over:
-        return over.ended.observation or seen
+        seen = over.ended.observation or seen
+        if over.ended.how != "completed" and seen.run is not None:
+            seen = replace(seen, run=replace(seen.run, failure=str(over)))
+        return seen
     except BudgetOver:  # in the midst of a step: an evaluation that takes long, say
         return seen
     return seen

@@ -15,6 +15,7 @@ NAME = "profile"
 HELP = "watch a script train and say where the time of its run goes, and of a step"
 DEFAULT_STEPS, DEFAULT_WARMUP = 30, 10
 DEFAULT_SECONDS = 30.0
+SCRIPT_FAILED = 1  # the exit code where the script failed after it had been seen for long enough
 PARAMETERS = (
     click.Option(
         ["--steps"],
@@ -74,7 +75,8 @@ def execute(arguments: SimpleNamespace) -> int:
     print_profile(observation, causes, console, arguments.nproc_per_node, None if on.whole else on.seconds)
     for caution in outside_caution(trials.written_outside):
         console.print(f"Warning: {caution_words(caution)}", highlight=False, markup=False)
-    return 0
+    failed = observation.run is not None and observation.run.failure
+    return SCRIPT_FAILED if failed else 0
 
 
 def say(text: str) -> None:

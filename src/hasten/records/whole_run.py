@@ -54,6 +54,7 @@ class WatchedRun:
     epochs: int = 0  # that were seen to their end
     epoch_steps: int | None = None  # that an epoch takes, as the training's loader says; None: not known
     whole_epochs: tuple[Part, ...] = ()
+    failure: str = ""  # how the script failed, where it did when enough had been seen
 
     def part(self, name: str) -> Part:
         """The part of that name; empty where none was seen."""

@@ -42,6 +42,8 @@ def print_run(observation: Observation, console: Console, bound: float | None = 
         console.print(_table(account, run.epochs if account.basis == "epochs" else 1))
     for line in _notes(observation, run, account, bound):
         console.print(f"  {line}")
+    if run.failure:
+        console.print(f"Warning: after {run.part('steps').count:,} steps {run.failure}.")
 
 
 def print_start(observation: Observation, console: Console) -> None:
@@ -142,6 +144,7 @@ def run_json(run: WatchedRun | None) -> dict[str, Any] | None:
     return {
         "seconds": run.seconds,
         "ended": run.ended,
+        "failure": run.failure or None,
         "epochs": run.epochs,
         "epoch_steps": run.epoch_steps,
         "parts": [_part_json(part, part.seconds / run.seconds if run.seconds else 0.0) for part in run.parts],
