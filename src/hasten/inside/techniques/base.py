@@ -27,6 +27,12 @@ def conflicting(**reasons: str) -> Mapping[str, str]:
     return MappingProxyType(reasons)
 
 
+def saw_evaluation(facts: Facts) -> bool:
+    """Whether the script was watched while it evaluated, or to its end: what was not seen is not there."""
+    run = facts.observation.run
+    return run is not None and (run.ended or run.part("evaluation").count > 0)
+
+
 class Technique:
     """One way to train faster.
 

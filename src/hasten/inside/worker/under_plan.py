@@ -55,9 +55,13 @@ class UnderPlan:
                 self.say(f"{name} does not apply here and is left out: {error}")
                 plan = plan.without(name)
 
-    def tell_proofs(self, switchboard: Switchboard) -> None:
-        """Say which techniques have no effect, and what was changed in the training itself."""
+    def tell_proofs(self, switchboard: Switchboard, in_steps: bool = True) -> None:
+        """Say which techniques have no effect, and what was changed in the training itself. ``in_steps``: of
+        those that make steps shorter; else of the others, whose turn comes with an epoch's.
+        """
         for proof in switchboard.proofs():
+            if ("steps" in CATALOG[proof.technique].parts) is not in_steps:
+                continue
             if not proof.effective:
                 self.say(f"{proof.technique} has no effect here: {proof.evidence}")
             elif CATALOG[proof.technique].changes_training(switchboard.plan.techniques[proof.technique]):
@@ -72,6 +76,8 @@ class UnderPlan:
         waiting = [name for name in due.techniques if CATALOG[name].scope == "live"]
         if not due and 0 < steps <= delay:
             self.tell_proofs(switchboard)
+        if not due and steps:
+            self.tell_proofs(switchboard, in_steps=False)
         elif waiting:
             why = "it trains no model (torch.nn.Module) that it calls" if steps else "no training was seen"
             why = "; ".join(training.obstacles) or why
