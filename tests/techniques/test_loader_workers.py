@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -193,10 +195,12 @@ def test_samples_are_made_by_as_many_processes_as_asked_for(started: Start) -> N
 def test_the_loaders_options_are_the_scripts_again(started: Start) -> None:
     started(KEPT)
     made = DataLoader(Squares(), batch_size=4)
-    before = {key: value for key, value in vars(made).items() if key != "_iterator"}
+    before = dict(vars(made))
     list(made)
-    assert {key: value for key, value in vars(made).items() if key != "_iterator"} == before
+    assert {key: vars(made)[key] for key in before} == before
     assert made.num_workers == 0
+    assert len(list(pickle.loads(pickle.dumps(made)))) == 6  # the workers that stay are not in it
+    assert processes(copy.deepcopy(made)).isdisjoint(processes(made))
 
 
 def test_two_readers_of_one_loader_do_not_disturb_each_other(started: Start) -> None:

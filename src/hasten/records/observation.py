@@ -45,6 +45,7 @@ class Loader:
     default_collate: bool = True  # batches are made by torch's default_collate
     in_memory: bool = False  # samples are rows of tensors that are in memory already
     random: str | None = None  # why samples are not the same each time; "" proven so, None not looked at
+    keeps_workers: bool = False  # its worker processes stay from epoch to epoch
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 NEXT_INDEX = "_next_index"  # of an iterator: the indices of the batch to fetch next
 NEXT_DATA = "_next_data"  # the batch whose turn it is, fetched
 RESET = "_reset"  # a pass over the loader begins: (loader, first_iter)
+WORKER_LOOP = "_worker_loop"  # of ``worker_module``: all that a worker process does
 
 
 def iterator_kind() -> type[LoaderIterator]:
@@ -110,6 +112,57 @@ def base_seed(iterator: LoaderIterator) -> int:
 
 def put_base_seed(iterator: LoaderIterator, seed: int) -> None:
     iterator._base_seed = seed
+
+
+def keeps_workers(iterator: LoaderIterator) -> bool:
+    """Whether its worker processes stay for the next pass."""
+    return bool(iterator._persistent_workers)
+
+
+def worker_module() -> ModuleType:
+    """The module of what runs in worker processes."""
+    from torch.utils.data._utils import worker
+
+    return worker
+
+
+def put_resume_seed(iterator: LoaderIterator, seed: int | None) -> None:
+    """Send ``seed`` along when workers are told to go on; those of an indexed dataset do not look at it."""
+    iterator._shared_seed = seed
+
+
+def resume_seed(message: object) -> int | None:
+    """The seed that came with a worker's order to go on; None for any other message."""
+    return message.seed if isinstance(message, worker_module()._ResumeIteration) else None
+
+
+def index_queues(iterator: LoaderIterator) -> list[Any]:
+    """One for each worker process: what is put there is taken in turn."""
+    return list(vars(iterator)["_index_queues"])
+
+
+def worker_processes(iterator: LoaderIterator) -> list[Any]:
+    return list(vars(iterator)["_workers"])
+
+
+def seed_worker(torch: ModuleType, base_seed: int, number: int) -> None:
+    """Seed this worker process as torch seeds a new one."""
+    module = worker_module()
+    random.seed(base_seed + number)
+    torch.manual_seed(base_seed + number)
+    if module.HAS_NUMPY:
+        import numpy
+
+        numpy.random.seed(module._generate_state(base_seed, number))
+
+
+def put_worker_seed(seed: int) -> None:
+    """What ``get_worker_info`` tells of this worker's seed."""
+    module = worker_module()
+    old: Any = vars(module)["_worker_info"]
+    vars(module)["_worker_info"] = module.WorkerInfo(
+        id=old.id, num_workers=old.num_workers, seed=seed, dataset=old.dataset
+    )
 
 
 def collating() -> ModuleType:

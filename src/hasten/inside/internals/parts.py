@@ -27,6 +27,8 @@ class Part:
 
 
 _ITERATOR = "torch.utils.data.dataloader:_BaseDataLoaderIter"
+_OF_WORKERS = "torch.utils.data.dataloader:_MultiProcessingDataLoaderIter"
+_WORKERS = "torch.utils.data._utils.worker"
 _MODULE = "torch.nn:Module"
 PARTS = (
     # ---- modules
@@ -72,6 +74,14 @@ PARTS = (
     Part(_ITERATOR, "_pin_memory", "whether memory is pinned", made=True),
     Part(_ITERATOR, "_num_yielded", "how many batches came in an epoch", made=True),
     Part(_ITERATOR, "_base_seed", "random numbers of worker processes in each rank", made=True),
+    Part(_ITERATOR, "_persistent_workers", "whether workers stay for the next epoch", made=True),
+    Part(_ITERATOR, "_shared_seed", "persistent_workers: seeds of an epoch", made=True, needed=False),
+    Part(_OF_WORKERS, "_index_queues", "persistent_workers: words to workers", made=True, needed=False),
+    Part(_OF_WORKERS, "_workers", "persistent_workers: whether workers live", made=True, needed=False),
+    Part(_WORKERS, "_worker_loop", "persistent_workers: what a worker does", needed=False),
+    Part(_WORKERS, "_worker_info", "persistent_workers: what a worker is told", needed=False),
+    Part(_WORKERS, "_ResumeIteration", "persistent_workers: when an epoch begins", needed=False),
+    Part(_WORKERS, "_generate_state", "persistent_workers: numpy's seed", needed=False),
     Part("torch.utils.data", "_utils", "batched_fetch: how default_collate makes a batch", needed=False),
     # ---- others
     Part("torch.utils", "_pytree", "tensors in nested structures"),

@@ -13,6 +13,7 @@ from ..internals.loaders import (
     collate_of,
     dataset_of,
     indices_of,
+    keeps_workers,
     makes_batches,
     pins_memory,
     reads_indices,
@@ -144,6 +145,7 @@ def describe_loader(iterator: LoaderIterator, training: bool, sample_bytes: int 
         sample_bytes=sample_bytes,
         default_collate=collate_of(iterator) is torch.utils.data.default_collate,
         in_memory=tensors_behind(torch, dataset, ()) is not None,
+        keeps_workers=keeps_workers(iterator),
     )
 
 

@@ -3,16 +3,19 @@
 A loader's options are changed while its iterator is made, and are the script's again before it sees either.
 Without worker processes an iterator calls ``iter(sampler)``, then draws the workers' base seed; with workers
 it calls ``iter(sampler)`` once more; persistent workers draw no base seed again. A sampler that draws in
-``iter`` would give another order. So each way is made to draw as the script's own options would.
+``iter`` would give another order. So each way is made to draw as the script's own options would. Workers that
+stay where the script's would not are ``kept_workers``.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING, Any
 
@@ -29,24 +32,32 @@ from ..internals.loaders import (
 )
 from ..seams import Call
 from ..training import Training
+from .kept_workers import KeptWorkers
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
     from ..internals.loaders import LoaderIterator
 
+_KEPT = "_iterator"  # where torch's loader holds the iterator whose workers stay
+_STAYS = "_stays_by_hasten"  # where it lies between two passes: a loader that holds one cannot be pickled
 _CONTEXT = "_DataLoader__multiprocessing_context"  # where the property keeps its value
 _MARK = "_by_hasten"
+_NOTHING: AbstractContextManager[None] = nullcontext()
 
 Choose = Callable[["DataLoader[object]"], "Mapping[str, object] | None"]
 """A loader that is about to be read -> options to read it with, or None for the script's own."""
 
 
 class LoaderOverride:
-    """Wraps ``DataLoader.__iter__``; ``batches`` counts those that came from iterators with other options."""
+    """Wraps ``DataLoader.__iter__``; ``batches`` counts those that came from iterators with other options.
+    ``kept``: needed where options let workers stay.
+    """
 
-    def __init__(self, training: Training, choose: Choose) -> None:
+    def __init__(self, training: Training, choose: Choose, kept: KeptWorkers | None = None) -> None:
         self.batches = 0
+        self._kept = kept
+        self._training = training
         self._torch = training.torch
         self._choose = choose
         self._made: weakref.WeakSet[LoaderIterator] = weakref.WeakSet()
@@ -63,16 +74,22 @@ class LoaderOverride:
             if options is None:
                 return original(loader)
             values = vars(loader)
-            own = {name: values[name] for name in (*options, "num_workers", "persistent_workers")}
-            if "persistent_workers" in options and _is_read_by_others(values):
+            own = {name: values[name] for name in (*options, "num_workers", "persistent_workers", _KEPT)}
+            if "persistent_workers" in options and _is_read_by_others(values.get(_STAYS)):
                 options = {**options, "persistent_workers": False}  # kept workers serve one reader at a time
+            made: list[LoaderIterator] = []
+            starting = self._starting(loader, options, own, made)
             values.update(options)
             values.setdefault(
                 _MARK, own
             )  # another override around this one knows better what is the script's
             try:
-                iterator = original(loader)
+                with starting:
+                    iterator = original(loader)
+                    made.append(iterator)
             finally:
+                if values[_KEPT] is not own[_KEPT]:
+                    values[_STAYS] = _Stays(values[_KEPT])
                 values.update(own)
                 values.pop(_MARK, None)
             if "num_workers" in options and own["num_workers"] and not workers_of(iterator):
@@ -81,6 +98,26 @@ class LoaderOverride:
             return iterator
 
         return __iter__
+
+    def _starting(
+        self,
+        loader: DataLoader[object],
+        options: Mapping[str, object],
+        own: Mapping[str, object],
+        made: list[LoaderIterator],
+    ) -> AbstractContextManager[None]:
+        """What is to be entered while the iterator is made. Workers that may not go on are let go."""
+        values = vars(loader)
+        if not options.get("persistent_workers"):
+            return _NOTHING
+        kept = self._kept if not (own["num_workers"] and own["persistent_workers"]) else None
+        stays = values.pop(_STAYS, None)
+        if stays is not None and (kept is None or kept.may_go_on(loader, stays.iterator)):
+            values[_KEPT] = stays.iterator
+            return _NOTHING
+        if kept is None:
+            return _NOTHING
+        return kept.starting(loader, made, is_forked(options.get(_CONTEXT, values.get(_CONTEXT))))
 
     def _around_reset(self, original: Call) -> Call:
         def _reset(iterator: LoaderIterator, *args: object, **kwargs: object) -> object:
@@ -93,7 +130,10 @@ class LoaderOverride:
             begun = pass_of(iterator)
             if not first:
                 begun = iter(sampler)
-                self._draw_base_seed(loader)
+                seed = self._draw_base_seed(loader)
+                kept = KeptWorkers.of(self._training)  # also where another override lets them stay
+                if kept is not None:
+                    kept.go_on(iterator, seed)
             if own["num_workers"]:
                 return original(iterator, *args, **kwargs)
             put_indices(iterator, _Begun(begun))
@@ -104,8 +144,9 @@ class LoaderOverride:
 
         return _reset
 
-    def _draw_base_seed(self, loader: DataLoader[object]) -> None:
-        self._torch.empty((), dtype=self._torch.int64).random_(generator=loader.generator)
+    def _draw_base_seed(self, loader: DataLoader[object]) -> int:
+        empty = self._torch.empty((), dtype=self._torch.int64)
+        return int(empty.random_(generator=loader.generator).item())
 
     def _counting(self, original: Call) -> Call:
         def _next_data(iterator: LoaderIterator) -> object:
@@ -137,6 +178,12 @@ def context_of(loader: DataLoader[object]) -> BaseContext | None:
     return vars(loader).get(_CONTEXT)
 
 
+def is_forked(context: Any) -> bool:
+    """Whether processes of this context are forks of this one."""
+    method = context if isinstance(context, str) or context is None else context.get_start_method()
+    return (method or multiprocessing.get_start_method()) == "fork"
+
+
 class _Begun:
     """Stands in for a sampler: ``iter`` returns a pass that has begun already."""
 
@@ -147,11 +194,21 @@ class _Begun:
         return self._iterator
 
 
-def _is_read_by_others(values: Mapping[str, object]) -> bool:
+class _Stays:
+    """Holds an iterator whose workers stay; a copy of it, also a pickled one, is None."""
+
+    def __init__(self, iterator: object) -> None:
+        self.iterator = iterator
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return type(None), ()
+
+
+def _is_read_by_others(stays: _Stays | None) -> bool:
     """Whether anybody else still holds the iterator that a loader keeps with its workers."""
-    return values.get("_iterator") is not None and _holders(values) > _holders({"_iterator": object()})
+    return stays is not None and _holders(stays) > _holders(_Stays(object()))
 
 
-def _holders(values: Mapping[str, object]) -> int:
-    held = values["_iterator"]
+def _holders(stays: _Stays) -> int:
+    held = stays.iterator
     return sys.getrefcount(held)

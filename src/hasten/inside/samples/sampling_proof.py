@@ -231,7 +231,7 @@ def state_of(value: Any, depth: int = 4) -> object:
             value.shape,
             hash(value[:: max(1, len(value) // 64)].tobytes()) if value.ndim else value.tobytes(),
         )
-    stream = _stream_of(value)
+    stream = stream_of(value)
     if stream is not None:
         return stream
     if depth == 0:
@@ -244,7 +244,7 @@ def state_of(value: Any, depth: int = 4) -> object:
     return (id(value), state_of(vars(value), depth - 1) if hasattr(value, "__dict__") else None)
 
 
-def _stream_of(value: object) -> object:
+def stream_of(value: object) -> object:
     """The state of a random generator, Python's, numpy's or torch's; None where ``value`` is none."""
     import random
 

@@ -2,6 +2,7 @@
 
 What it does: a loader that is read with gradients enabled is read by ``count`` processes, which make batches
 ahead while the model trains; order and content stay, and the main process draws the same random numbers.
+Workers stay for the next epoch where a new one would make the same (``kept_workers``).
 Loaders of an evaluation under ``no_grad`` stay as they are. When it helps: making samples takes long and a
 core is free. When it hurts: samples are cheap, so that handing them over costs more than making them; workers
 take cores from the training; memory is short.
@@ -31,7 +32,8 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import reads_indices
 from ..observing.loaders import tensors_in
-from ..samples.loader_override import LoaderOverride, context_of, workers
+from ..samples.kept_workers import KeptWorkers
+from ..samples.loader_override import LoaderOverride, context_of, is_forked, workers
 from ..samples.sampling_proof import chain
 from ..training import Training
 from .base import Risk, Technique, conflicting
@@ -157,7 +159,7 @@ class LoaderWorkers(Technique):
             self._why_not[reason] = None
             return None
 
-        self._override = LoaderOverride(training, choose)
+        self._override = LoaderOverride(training, choose, KeptWorkers(training))
 
     def _options(self, torch: ModuleType, loader: DataLoader[object]) -> dict[str, object]:
         context = self._context(loader)
@@ -191,9 +193,7 @@ class LoaderWorkers(Technique):
             return f"the folder for temporary files, {tempfile.gettempdir()}, is too long for a socket's path"
         if any(tensor.device.type != "cpu" for part in chain(dataset) for tensor in _tensors_of(part)):
             return f"{name} holds tensors of a device, which worker processes cannot use"
-        context = self._context(loader)
-        method = context if isinstance(context, str) or context is None else context.get_start_method()
-        return "" if (method or multiprocessing.get_start_method()) == "fork" else _unpicklable(loader)
+        return "" if is_forked(self._context(loader)) else _unpicklable(loader)
 
     def proof(self, training: Training) -> Proof:
         """Counts the batches that came from worker processes as they were asked for."""

@@ -1,0 +1,208 @@
+"""Worker processes that stay for the next epoch, and begin it as new ones would.
+
+A new worker is a copy of the training process as it is when an epoch begins; its random streams are seeded by
+that epoch's base seed, and ``worker_init_fn`` is called in it. A worker that stays is as good where the
+training process shows what it showed when the worker was started (``visible_state``), and so does the
+worker: it is asked before each epoch. Then its streams are seeded, and ``worker_init_fn`` is called, as in a
+new one. Where anything differs, workers are started anew, as without us.
+
+Source: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import select
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from ..internals.loaders import (
+    WORKER_LOOP,
+    index_queues,
+    put_base_seed,
+    put_resume_seed,
+    put_worker_seed,
+    resume_seed,
+    seed_worker,
+    worker_module,
+    worker_processes,
+)
+from ..seams import Call
+from ..training import NotApplicable, Training
+from .visible_state import State, difference, visible_state
+
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader
+
+    from ..internals.loaders import LoaderIterator
+
+_QUESTION = "hasten: is all as it was when you began?"
+_ARGUMENTS = {"dataset", "index_queue", "collate_fn", "base_seed", "init_fn", "worker_id"}
+_NAME = "kept workers"  # in Training.kept
+_LONGEST = 200  # bytes of an answer: a pipe takes them at once
+_LOOK_SECONDS = 0.1  # between two looks at whether workers live
+
+
+class KeptWorkers:
+    """Of all loaders of a training. ``resumed`` counts epochs that were begun by workers that had stayed;
+    ``renewed`` says why workers were started anew.
+    """
+
+    def __init__(self, training: Training) -> None:
+        """Raises NotApplicable."""
+        self.resumed = 0
+        self.renewed: dict[str, None] = {}
+        self._training = training
+        self._answers = -1  # where workers that are being started write their answers
+        self._held: weakref.WeakKeyDictionary[LoaderIterator, _Held] = weakref.WeakKeyDictionary()
+        module = worker_module()
+        self._signature = inspect.signature(getattr(module, WORKER_LOOP))
+        if not set(self._signature.parameters) >= _ARGUMENTS:
+            raise NotApplicable("this torch hands its workers other things than those it is known by")
+        training.seams.replace(module, WORKER_LOOP, self._around_loop)
+        training.kept[_NAME] = self
+
+    @classmethod
+    def of(cls, training: Training) -> KeptWorkers | None:
+        """Those of this training; None where no technique keeps any."""
+        found = training.kept.get(_NAME)
+        return found if isinstance(found, cls) else None
+
+    # ---- in the training process
+    def __len__(self) -> int:
+        """How many passes hold workers now."""
+        return len(self._held)
+
+    def holds(self, loader: DataLoader[object]) -> bool:
+        """Whether workers of this loader stay now."""
+        return any(loader is one() for one in (held.loader for held in self._held.values()))
+
+    def may_go_on(self, loader: DataLoader[object], iterator: LoaderIterator) -> bool:
+        """Whether the workers of ``iterator`` are as good as new ones now."""
+        held = self._held.get(iterator)
+        if held is None:
+            return False
+        try:
+            reason = difference(held.state, _state_of(loader)) or held.asked(iterator)
+        except Exception as error:  # what the script's own objects raise when they are looked at
+            reason = f"{type(error).__name__}: {error}"
+        if reason:
+            self.renewed[f"{reason} changed between two epochs"] = None
+        return not reason
+
+    @contextmanager
+    def starting(
+        self, loader: DataLoader[object], made: list[LoaderIterator], forked: bool
+    ) -> Iterator[None]:
+        """Within, workers are started that are to stay; ``made`` gets their iterator. Workers that are not
+        ``forked`` cannot be asked.
+        """
+        state = _state_of(loader)
+        if not forked:
+            yield
+            self._held.update(dict.fromkeys(made, _Held(loader, state, None)))
+            return
+        answers, self._answers = os.pipe()
+        try:
+            yield
+        finally:
+            os.close(self._answers)
+            self._answers = -1
+            if made:
+                self._held[made[0]] = _Held(loader, state, answers)
+                weakref.finalize(made[0], os.close, answers)
+            else:
+                os.close(answers)
+
+    def go_on(self, iterator: LoaderIterator, base_seed: int) -> None:
+        """The iterator is about to tell its workers, if they are kept here, to go on: they begin with this
+        seed. Ranks seed the workers of their own otherwise: those go on with the numbers that they have.
+        """
+        if iterator not in self._held:
+            return
+        if self._training.this_rank is None:
+            put_base_seed(iterator, base_seed)
+            put_resume_seed(iterator, base_seed)
+        self.resumed += 1
+
+    # ---- in a worker
+    def _around_loop(self, original: Call) -> Call:
+        @functools.wraps(original)  # it is handed by name to workers that are not forked
+        def loop(*args: object, **kwargs: object) -> object:
+            if self._answers < 0:
+                return original(*args, **kwargs)
+            given = self._signature.bind(*args, **kwargs)
+            given.arguments["index_queue"] = _Listening(self._training, given.arguments, self._answers)
+            return original(*given.args, **given.kwargs)
+
+        return loop
+
+
+class _Held:
+    """What the training process showed when workers were started, and where they answer."""
+
+    def __init__(self, loader: DataLoader[object], state: State, answers: int | None) -> None:
+        self.loader = weakref.ref(loader)
+        self.state = state
+        self._answers = answers
+
+    def asked(self, iterator: LoaderIterator) -> str:
+        """What a worker says has changed in it; "" where nothing has in any."""
+        if self._answers is None:
+            return ""
+        processes = worker_processes(iterator)
+        for queue in index_queues(iterator):
+            queue.put(_QUESTION)
+        poll = select.poll()
+        poll.register(self._answers, select.POLLIN)
+        told = b""
+        while told.count(b"\n") < len(processes):
+            ready = poll.poll(_LOOK_SECONDS * 1000)
+            part = os.read(self._answers, 65536) if ready else b""
+            told += part
+            if (ready and not part) or not (part or all(process.is_alive() for process in processes)):
+                return "a worker has ended and the number of workers"
+        return next((line for line in told.decode().split("\n") if line), "")
+
+
+class _Listening:
+    """A worker's queue of indices. It answers our question, and begins an epoch as a new worker would."""
+
+    def __init__(self, training: Training, given: dict[str, Any], answers: int) -> None:
+        self._training = training
+        self._queue = given["index_queue"]
+        self._answers = answers
+        self._number = int(given["worker_id"])
+        self._begin = given["init_fn"]
+        self._watched = (given["dataset"], given["collate_fn"], given["init_fn"])
+        self._state = visible_state(*self._watched)
+
+    def get(self, *args: object, **kwargs: object) -> object:
+        message = self._queue.get(*args, **kwargs)
+        while isinstance(message, str) and message == _QUESTION:
+            self._answer()
+            message = self._queue.get(*args, **kwargs)
+        seed = resume_seed(message)
+        if seed is not None:
+            seed_worker(self._training.torch, seed, self._number)
+            put_worker_seed(seed + self._number)
+            if self._begin is not None:
+                self._begin(self._number)
+        return message
+
+    def _answer(self) -> None:
+        changed = difference(self._state, visible_state(*self._watched))
+        line = changed.replace("\n", " ").encode(errors="replace")[:_LONGEST] + b"\n"
+        with suppress(OSError):  # nobody listens any more
+            os.write(self._answers, line)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._queue, name)
+
+
+def _state_of(loader: DataLoader[object]) -> State:
+    return visible_state(loader.dataset, loader.collate_fn, loader.worker_init_fn)
