@@ -253,8 +253,8 @@ class Cache:
             self._give_up("the dataset was changed")
 
 
-def too_large(needed: int, available: int) -> str:
+def too_large(needed: int, available: int, share: float = MEMORY_SHARE) -> str:
     return (
-        f"all samples need {needed / 2**30:.1f} GiB, more than {MEMORY_SHARE:.0%} of the "
+        f"all samples need {needed / 2**30:.1f} GiB, more than {share:.0%} of the "
         f"{available / 2**30:.1f} GiB that are free"
     )

@@ -1,0 +1,236 @@
+"""Keep the batches of an evaluation in memory after they were made once.
+
+What it does: a loader that is read in order gives the same batches in every evaluation, which is told by
+gradients that are off or by the model's eval mode. After the first evaluation they are given from memory, on
+proof that making them is deterministic (``kept_batches``); worker processes are not started for them. Their
+order, their size and what is in them stay; so does what the main process draws. When it helps: reading,
+decoding or transforming samples takes a good part of an evaluation, or evaluations are short, so that
+starting workers counts. When it hurts: memory is short: batches weigh what their tensors do, more than the
+files they were made of.
+
+What other techniques do in an evaluation: dataset_in_ram and batched_fetch serve every loader without
+workers, evaluations too; such loaders are left to them. channels_last, threads, malloc and precisions that
+are flags of the process (tf32, matmul_precision) hold in evaluations as in training. bf16, fp16, compile and
+loader_workers leave passes without gradients as they are.
+
+Source: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ...records.facts import Facts
+from ...records.observation import Loader
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..internals.loaders import NEXT_DATA, batches_given, iterators_that_fetch, reads_indices
+from ..samples.kept_batches import KeptBatches
+from ..samples.loader_override import LoaderOverride, workers
+from ..samples.sample_cache import PYTHON_BYTES, too_large
+from ..seams import Call
+from ..training import Training
+from .base import Technique, conflicting, saw_evaluation
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+    from torch.utils.data import DataLoader
+
+    from ..internals.loaders import LoaderIterator
+
+MEMORY_SHARE = 0.2  # of what is available, for all evaluations
+
+
+class EvaluationInRam(Technique):
+    name = "evaluation_in_ram"
+    summary = "the batches of an evaluation are kept in memory after they were made once"
+    layer = "data"
+    risk = "exact"
+    scope = "process"
+    for_speed = False  # only steps are compared
+    parts = ("evaluation",)
+    conflicts = conflicting(processes="ranks share the batches of an evaluation among them")
+
+    def __init__(self) -> None:
+        self._training: Training | None = None
+        self._every: weakref.WeakKeyDictionary[DataLoader[object], KeptBatches] = weakref.WeakKeyDictionary()
+        self._keeping: weakref.WeakKeyDictionary[LoaderIterator, KeptBatches] = weakref.WeakKeyDictionary()
+        self._giving: weakref.WeakKeyDictionary[LoaderIterator, KeptBatches] = weakref.WeakKeyDictionary()
+        self._given: KeptBatches | None = None  # from which the loader is given that is taken up now
+        self._wanted: tuple[KeptBatches, int] | None = None  # where the batch is that is asked for now
+        self._why_not: dict[str, None] = {}  # of all loaders, also those that are gone
+        self._batches = 0
+        self._home = os.getpid()
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        loaders = [loader for loader in facts.observation.loaders if not loader.training]
+        if not loaders:
+            seen = saw_evaluation(facts)
+            return ["its evaluation reads from no DataLoader of its own"] if seen else []
+        reasons = [_why_not(loader, facts.machine.available_bytes) for loader in loaders]
+        return [] if not all(reasons) else list(dict.fromkeys(reasons))
+
+    def start(self, training: Training, settings: Settings) -> None:
+        self._training = training
+        from torch.utils.data import DataLoader
+
+        training.batch_providers[self.name] = self._provide
+        LoaderOverride(training, self._choose)
+        training.seams.replace(DataLoader, "__iter__", self._around_iter)
+        for kind in iterators_that_fetch():
+            training.seams.replace(kind, NEXT_DATA, self._around_data)
+
+    # ---- a pass begins
+    def _around_iter(self, original: Callable[..., LoaderIterator]) -> Call:
+        def __iter__(loader: DataLoader[object]) -> LoaderIterator:
+            kept = self._kept_of(loader)
+            if kept is None:
+                return original(loader)
+            if not _safely(kept, kept.may_be_given, loader):
+                _safely(kept, kept.begin, loader)
+                iterator = original(loader)
+                self._keeping[iterator] = kept
+                return iterator
+            self._given = kept
+            try:
+                with _drawing_nothing(loader):
+                    iterator = original(loader)
+            finally:
+                self._given = None
+            self._giving[iterator] = kept
+            return iterator
+
+        return __iter__
+
+    def _kept_of(self, loader: DataLoader[object]) -> KeptBatches | None:
+        """Its batches, where it is the loader of an evaluation that they may be kept of."""
+        training = self._training
+        if training is None or os.getpid() != self._home or self.name not in training.batch_providers:
+            return None
+        if training.torch.is_grad_enabled() and not _evaluating(training.roots):
+            return None
+        kept = self._every.get(loader)
+        if kept is None:
+            if not _reads_in_order(training, loader):
+                return None
+            tell = self._why_not.setdefault
+            kept = self._every[loader] = KeptBatches(training.torch, loader, self._has_room, tell)
+        others = len(training.batch_providers) > 1 or training.fetch_providers
+        if not kept.why_not and others and not loader.num_workers:
+            return None  # another technique serves it
+        return None if kept.why_not else kept
+
+    def _has_room(self, nbytes: int) -> bool:
+        assert self._training is not None
+        held = sum(kept.nbytes for kept in self._every.values())
+        return held + nbytes <= MEMORY_SHARE * self._training.available_bytes
+
+    def _choose(self, loader: DataLoader[object]) -> Mapping[str, object] | None:
+        if self._given is None or not loader.num_workers:
+            return None
+        return {**workers(0, 0, False, None), "timeout": 0}
+
+    # ---- a batch is asked for
+    def _around_data(self, original: Call) -> Call:
+        def _next_data(iterator: LoaderIterator) -> object:
+            given, kept = self._giving.get(iterator), self._keeping.get(iterator)
+            if given is not None:
+                self._wanted = given, batches_given(iterator)
+                try:
+                    return original(iterator)
+                finally:
+                    self._wanted = None
+            if kept is None:
+                return original(iterator)
+            try:
+                batch = original(iterator)
+            except StopIteration:
+                kept.end(batches_given(iterator))
+                raise
+            if batches_given(iterator) == len(kept):
+                _safely(kept, kept.add, batch)
+            return batch
+
+        return _next_data
+
+    def _provide(self, dataset: object, indices: Sequence[Any], collate: Call) -> object:
+        if self._wanted is None:
+            return None
+        kept, position = self._wanted
+        batch = kept.batch(position, indices)
+        self._batches += batch is not None
+        return batch
+
+    def proof(self, training: Training) -> Proof:
+        """Counts the batches that were given from memory."""
+        held = sum(kept.nbytes for kept in self._every.values()) / 2**20
+        evidence = f"{self._batches} batches of evaluations came from memory, where {held:.1f} MiB are kept"
+        return Proof(self.name, self._batches > 0, "; ".join([evidence, *self._why_not]))
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        return (
+            "batches = list(evaluation_loader)  # once, before the first epoch\n"
+            "\n"
+            "for inputs, targets in batches:  # in every evaluation"
+        )
+
+
+def _safely(kept: KeptBatches, act: Callable[[Any], object], what: object) -> object:
+    """``act(what)``. Where the script's own objects raise when they are looked at, they are left alone."""
+    try:
+        return act(what)
+    except Exception as error:
+        kept.give_up(f"{type(error).__name__}: {error}")
+        return None
+
+
+def _evaluating(roots: list[Module]) -> bool:
+    """Whether the models, and there are some, are in eval mode."""
+    return bool(roots) and not any(root.training for root in roots)
+
+
+def _reads_in_order(training: Training, loader: DataLoader[object]) -> bool:
+    """Whether it reads an indexed dataset from its first sample to its last by torch's own samplers."""
+    data = training.torch.utils.data
+    sampler: Any = loader.sampler
+    batches: Any = loader.batch_sampler
+    return bool(
+        reads_indices(loader)
+        and not isinstance(loader.dataset, getattr(data, "MapDataPipe", ()))
+        and type(sampler) is data.SequentialSampler
+        and sampler.data_source is loader.dataset
+        and type(batches) is data.BatchSampler
+        and batches.sampler is sampler
+        and batches.batch_size == loader.batch_size
+        and batches.drop_last == loader.drop_last
+        and getattr(loader, "in_order", True)
+    )
+
+
+@contextmanager
+def _drawing_nothing(loader: DataLoader[object]) -> Iterator[None]:
+    """Workers that the script lets stay are seeded once, when they are started: no pass after that draws."""
+    import torch
+
+    if not (loader.num_workers and loader.persistent_workers):
+        yield
+        return
+    generator = loader.generator if loader.generator is not None else torch.default_generator
+    before = generator.get_state()
+    yield
+    generator.set_state(before)
+
+
+def _why_not(loader: Loader, available_bytes: int) -> str:
+    if loader.iterable or loader.samples is None:
+        return f"{loader.dataset} is read as a stream, without indices"
+    needed = loader.samples * ((loader.sample_bytes or 0) + PYTHON_BYTES)
+    if needed > MEMORY_SHARE * available_bytes:
+        return too_large(needed, available_bytes, MEMORY_SHARE)
+    return ""

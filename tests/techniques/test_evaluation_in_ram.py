@@ -1,0 +1,271 @@
+"""An evaluation's batches from memory are those that the script would make, or they are not given."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
+
+from hasten.inside.samples.columns import same_batch
+from hasten.inside.seams import Seams
+from hasten.inside.techniques.evaluation_in_ram import EvaluationInRam
+from hasten.records.plan import BASELINE, Plan
+from hasten.records.whole_run import Part, WatchedRun
+from hasten.testing.technique_contract import trained_from_the_start
+from hasten.testing.workbench import Pictures, Workbench, workbench
+
+from ..thorough import cases
+from .made_up import facts, loader, machine
+from .reading import Reading
+
+SIZE = 14
+PASSES = 3
+PLAN = Plan({"evaluation_in_ram": {}})
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="its proof forks")
+
+
+class Squares(Dataset[Any]):
+    """Notes in each sample which process made it."""
+
+    def __init__(self) -> None:
+        self.scale = 1.0
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"input": torch.full((3,), index**2 * self.scale), "name": f"picture {index}"}
+
+
+class Random(Squares):
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"input": torch.rand(3), "name": ""}
+
+
+class OwnRandom(Squares):
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = random.Random(3)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        self.own.random()
+        return super().__getitem__(index)
+
+
+class Started(Reading):
+    """Under the technique, as from a process' start."""
+
+    def __init__(self, seams: Seams, available_bytes: int = 2**32) -> None:
+        super().__init__(seams, available_bytes)
+        self.seams = seams
+        self.board.start(PLAN)
+        self.board.switch(PLAN)
+
+    @property
+    def given(self) -> int:
+        return int(self.proof().evidence.split()[0])
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., Started]]:
+    every: list[Seams] = []
+
+    def start(available_bytes: int = 2**32) -> Started:
+        every.append(Seams())
+        return Started(every[-1], available_bytes)
+
+    yield start
+    for seams in every:
+        seams.undo_all()
+
+
+Start = Callable[..., Started]
+
+
+def passes(made: DataLoader[Any], change: Callable[[int, Any], None] = lambda number, dataset: None) -> Any:
+    """Batches of several evaluations, into which the script writes, and the streams after each."""
+    torch.manual_seed(8)
+    told: list[Any] = []
+    for number in range(PASSES):
+        change(number, made.dataset)
+        with torch.no_grad():
+            for batch in made:
+                parts = batch if isinstance(batch, dict) else {"input": batch[0]}
+                told += [{key: part for key, part in parts.items() if key != "input"}, parts["input"].clone()]
+                parts["input"].add_(1)
+        told += [torch.get_rng_state()]
+        told += [made.generator.get_state()] if made.generator is not None else []
+    return told
+
+
+def with_labels(samples: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"input": torch.stack([sample["input"] for sample in samples]), "count": len(samples)}
+
+
+LOADERS: dict[str, Callable[[], DataLoader[Any]]] = {
+    "workers": lambda: DataLoader(Squares(), batch_size=4, num_workers=2),
+    "workers that stay": lambda: DataLoader(
+        Squares(), batch_size=4, num_workers=1, persistent_workers=True, timeout=60
+    ),
+    "no workers": lambda: DataLoader(Squares(), batch_size=4),
+    "a generator": lambda: DataLoader(
+        Squares(), batch_size=4, num_workers=1, generator=torch.Generator().manual_seed(2)
+    ),
+    "a function of its own": lambda: DataLoader(
+        Squares(), batch_size=4, num_workers=1, collate_fn=with_labels, drop_last=True
+    ),
+    "a subset": lambda: DataLoader(Subset(Squares(), [5, 3, 8]), batch_size=2, num_workers=1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", cases(LOADERS, ("workers", "workers that stay", "no workers")))
+def test_evaluations_are_as_the_script_reads_them(started: Start, name: str) -> None:
+    theirs = passes(LOADERS[name]())
+    now = started()
+    made = LOADERS[name]()
+    assert same_batch(passes(made), theirs)
+    assert now.given == (PASSES - 1) * len(made)
+    assert now.proof().effective
+
+
+def test_no_worker_is_started_for_batches_from_memory(started: Start) -> None:
+    started()
+    made = DataLoader(Squares(), batch_size=4, num_workers=2)
+    own = dict(vars(made))
+    with torch.inference_mode():
+        list(made)
+        iterator: Any = iter(made)
+    assert type(iterator).__name__ == "_SingleProcessDataLoaderIter"
+    assert not next(iterator)["input"].is_inference()
+    assert vars(made) == own
+
+
+# ---- what is not given from memory
+def set_scale(number: int, dataset: Any) -> None:
+    dataset.scale = float(number)
+
+
+def test_data_that_the_script_changes_is_read_again(started: Start) -> None:
+    def make() -> DataLoader[Any]:
+        return DataLoader(Squares(), batch_size=4, num_workers=1)
+
+    theirs = passes(make(), set_scale)
+    now = started()
+    assert same_batch(passes(make(), set_scale), theirs)
+    assert now.given == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"), [(Random, "differs when it is made again"), (OwnRandom, "changes OwnRandom.own")]
+)
+def test_data_that_is_not_the_same_each_time(started: Start, kind: type[Squares], reason: str) -> None:
+    def make() -> DataLoader[Any]:
+        return DataLoader(kind(), batch_size=4, num_workers=1)
+
+    theirs = passes(make())
+    now = started()
+    assert same_batch(passes(make()), theirs)
+    assert now.given == 0
+    assert reason in now.proof().evidence
+    assert not now.proof().effective
+
+
+@pytest.mark.parametrize("options", [{"shuffle": True}, {"sampler": list(range(SIZE))}])
+def test_another_order_than_the_datas_own_is_left_alone(started: Start, options: Any) -> None:
+    now = started()
+    passes(DataLoader(Squares(), batch_size=4, **options))
+    assert now.given == 0
+
+
+def test_what_a_training_reads_is_left_alone(started: Start) -> None:
+    now = started()
+    data = TensorDataset(torch.rand(SIZE, 3))
+    made = DataLoader(data, batch_size=4)
+    for _ in range(PASSES):
+        for _ in made:
+            now.hooks.loaders.batch_trained()
+    assert now.given == 0
+
+
+def test_an_evaluation_that_is_never_read_to_its_end_is_not_kept(started: Start) -> None:
+    now = started()
+    made = DataLoader(Squares(), batch_size=4)
+    for _ in range(4):
+        with torch.no_grad():
+            next(iter(made))
+    assert now.given == 0
+    assert "not read to its end" in now.proof().evidence
+
+
+def test_without_room_nothing_is_kept(started: Start) -> None:
+    now = started(available_bytes=100)
+    passes(LOADERS["no workers"]())
+    assert now.given == 0
+    assert "no room" in now.proof().evidence
+
+
+def test_when_the_seams_are_undone_the_script_reads_by_itself(started: Start) -> None:
+    now = started()
+    made = LOADERS["no workers"]()
+    with torch.no_grad():
+        list(made)
+    now.seams.undo_all()
+    passes(made)
+    assert now.given == 0
+
+
+# ---- in a training
+def trained(bench: Workbench, plan: Plan) -> Any:
+    """A training that is evaluated after each epoch: the evaluations, and what the training came to."""
+    data = DataLoader(Pictures(), batch_size=16, num_workers=1)
+    found: list[Any] = []
+    own_train = bench.train
+
+    def train(steps: int) -> list[float]:
+        losses = []
+        for _ in range(PASSES):
+            losses += own_train(5)
+            with torch.no_grad():
+                found.extend(bench.model(inputs).sum().item() for inputs, _ in data)
+        return losses
+
+    bench.train = train  # type: ignore[method-assign]
+    return found, trained_from_the_start(bench, plan)
+
+
+def test_a_process_that_starts_under_it_trains_and_evaluates_the_same() -> None:
+    told = []
+    for plan in (BASELINE, PLAN):
+        with workbench() as bench:
+            told.append(trained(bench, plan))
+    assert told[0] == told[1]
+    assert len(told[0][0]) == 3 * PASSES
+
+
+# ---- on paper
+@pytest.mark.parametrize(
+    ("loaders", "reason"),
+    [
+        pytest.param((loader(training=False, iterable=True, samples=None),), "as a stream", id="a stream"),
+        pytest.param((loader(training=False, samples=10**7),), "more than 20% of the", id="too large"),
+    ],
+)
+def test_what_it_refuses(loaders: Any, reason: str) -> None:
+    (found,) = EvaluationInRam.refuse(facts(machine(), loaders=loaders))
+    assert reason in found
+
+
+def test_it_applies_to_an_evaluation_with_indices() -> None:
+    assert EvaluationInRam.refuse(facts(loaders=(loader(), loader(training=False, workers=2)))) == []
+
+
+@pytest.mark.parametrize(("evaluations", "refused"), [(0, False), (2, True)])
+def test_what_was_not_seen_yet_may_come(evaluations: int, refused: bool) -> None:
+    run = WatchedRun(9.0, ended=False, parts=(Part("evaluation", 1.0 * evaluations, evaluations),))
+    assert bool(EvaluationInRam.refuse(facts(run=run))) is refused
+    assert EvaluationInRam.refuse(facts()) == []
