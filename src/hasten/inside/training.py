@@ -48,6 +48,7 @@ class Training:
         self.obstacles: dict[str, None] = {}  # why the training cannot be followed
         self.averages_gradients = False  # over ranks, by a wrapper of the script's (DistributedDataParallel)
         self.this_rank: ThisRank | None = None  # where this process is one of several ranks
+        self.records_evaluations = False  # a root in eval mode was called with gradients enabled
         self.changed = False  # a root or an optimizer came since this was cleared
         self.parts_added = 0  # roots and optimizers, in all
         self._roots: list[weakref.ref[Module]] = []

@@ -66,6 +66,7 @@ def check_proof(bench: Workbench, name: str) -> None:
     """The proof holds after steps under the technique, and fails where none was taken."""
     bench.set_to_none = False
     with CIRCUMSTANCES.get(name, nullcontext)():
+        bench.evaluates = name in IN_EVALUATIONS
         bench.train(2)
         bench.switchboard.switch(plan_of(name), prepare=True)  # as in a trial
         (idle,) = bench.switchboard.proofs()
@@ -123,6 +124,9 @@ CIRCUMSTANCES: dict[str, Callable[[], AbstractContextManager[object]]] = {
 }
 """Contexts in which a technique finds something to do."""
 
+IN_EVALUATIONS = {"graph_free_evaluation", "evaluation_in_ram"}
+"""Techniques that find nothing to do while a script only trains."""
+
 
 def plan_of(*names: str) -> Plan:
     """The plan of these techniques with the settings that the contract tries them with."""
@@ -154,6 +158,7 @@ STARTED = [
     name
     for name, technique in CATALOG.items()
     if technique.layer == "data" and technique.start is not Technique.start
+    if name not in IN_EVALUATIONS
 ]
 """Techniques that a process starts under and that end with its seams. What those of the environment start
 (thread pools, affinity) stays: their tests have processes of their own.

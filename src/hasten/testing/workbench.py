@@ -92,6 +92,7 @@ class Workbench:
         self.loader = DataLoader(dataset, batch_size=8, shuffle=True)
         self.losses: list[float] = []
         self.loss_of = loss_of
+        self.evaluates = False  # after every step, on its batch, and without no_grad
         self.set_to_none = True  # what the script asks of zero_grad: torch's default
 
     def _step_ended(self, step: RawStep) -> None:
@@ -109,6 +110,10 @@ class Workbench:
                 torch.autograd.backward(loss)
                 self.optimizer.step()
                 losses.append(loss.item())
+                if self.evaluates:
+                    self.model.eval()
+                    self.model(inputs)
+                    self.model.train()
                 if len(losses) == steps:
                     break
         return losses

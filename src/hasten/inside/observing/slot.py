@@ -37,6 +37,8 @@ class ForwardSlot:
         try:
             if recording and self._loaders.latest is not None:
                 self._loaders.batch_trained()
+            if recording and not root.training:
+                training.records_evaluations = True
             began = observer.forward_begins(recording)
         except Exception as error:
             training.seams.give_up(error)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from torch.amp import autocast as Autocast
     from torch.nn import Module
 
+RECORDS_EVALUATIONS = "gradients in eval mode"  # passes that may be an evaluation's record a graph
+
 
 class Uses:
     """Names of what was seen in use: "autocast", "GradScaler", "compile", "channels_last" and the like."""
@@ -43,6 +45,8 @@ class Uses:
         names = dict(self._names)
         if evaluations and self._lowers_evaluations:
             names["autocast"] = None
+        if self._training is not None and self._training.records_evaluations:
+            names[RECORDS_EVALUATIONS] = None
         if self._compiles or self._compiles_function():
             names["compile"] = None
         return tuple(names)

@@ -1,0 +1,147 @@
+"""Evaluate without recording a graph where the script has left ``torch.no_grad`` out.
+
+What it does: a script that calls its model in eval mode with gradients enabled records a graph, and keeps
+every activation, for a backward pass that never comes. The first evaluation runs as ever and is watched: no
+gradient may come back through what the model returned, and the model may leave no tensor with a graph in
+itself. From the next evaluation on, the model's passes run without recording. What they return requires
+gradients as before; should a backward pass come after all, the pass is run again from the same tensors and
+random streams with recording on, gradients are what they would have been, and the technique stays off for
+that model.
+
+When it helps: evaluations take a good part of the run, above all on a CPU, where activations that are kept
+take new memory in every pass. When it hurts: nowhere known; it does nothing where the script evaluates under
+``no_grad`` or ``inference_mode``, or where hooks look into the model. A script that prints what its model
+returned sees another name after ``grad_fn=``.
+
+Source: https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import is_dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ...records.facts import Facts
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..internals.modules import has_hooks
+from ..internals.others import leaves
+from ..observing.loaders import tensors_in
+from ..observing.uses import RECORDS_EVALUATIONS
+from ..seams import Args, Call, Kwargs
+from ..structures import tensors_of
+from ..training import Training
+from .base import NO_MODULE, Technique, conflicting, saw_evaluation
+from .support.recomputed import Recomputed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+_PLAIN = (int, float, str, dict, type(None))
+
+
+class GraphFreeEvaluation(Technique):
+    name = "graph_free_evaluation"
+    summary = "evaluation passes record no graph where the script forgot no_grad"
+    layer = "application"
+    risk = "exact"
+    scope = "live"
+    for_speed = False  # only steps are compared
+    parts = ("evaluation",)
+    conflicts = conflicting(processes="ranks share the passes of an evaluation among them")
+
+    def __init__(self) -> None:
+        self._passes: Recomputed | None = None
+        self._seen: weakref.WeakKeyDictionary[Module, _Seen] = weakref.WeakKeyDictionary()
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        if not facts.observation.roots:
+            return [NO_MODULE]
+        if saw_evaluation(facts) and RECORDS_EVALUATIONS not in facts.observation.uses:
+            return ["the script evaluates without gradients already, or not at all"]
+        return []
+
+    def install(self, training: Training, settings: Settings) -> None:
+        self._passes = Recomputed(training.torch)
+        training.forward_wrappers[self.name] = self._forward
+
+    def remove(self, training: Training) -> None:
+        training.forward_wrappers.pop(self.name, None)
+
+    def _forward(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
+        assert self._passes is not None
+        torch = self._passes.torch
+        if not torch.is_grad_enabled():
+            return call(*args, **kwargs)
+        seen = self._seen.setdefault(root, _Seen())
+        if root.training:
+            seen.ended = seen.ended or seen.watched > 0
+            return call(*args, **kwargs)
+        if seen.why_not or any(part.training or has_hooks(part) for part in root.modules()):
+            return call(*args, **kwargs)
+        if not seen.ended:
+            output = call(*args, **kwargs)
+            seen.watch(torch, root, output)
+            return output
+        given = _given(torch, root, (args, kwargs))
+        if not any(tensor.requires_grad for tensor in given):
+            return call(*args, **kwargs)
+        return self._passes(lambda: call(*args, **kwargs), given, seen.gradient_came)
+
+    def proof(self, training: Training) -> Proof:
+        """Counts the passes that were run without a graph, and those that had to be run again."""
+        passes, again = (self._passes.passes, self._passes.again) if self._passes is not None else (0, 0)
+        evidence = [f"{passes} passes of evaluations recorded no graph, {again} were run again"]
+        evidence += dict.fromkeys(seen.why_not for seen in self._seen.values() if seen.why_not)
+        return Proof(self.name, passes > again, "; ".join(evidence))
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        return "model.eval()\nwith torch.no_grad():\n    ...  # the evaluation"
+
+
+class _Seen:
+    """What is known of one model. ``ended``: its first evaluation is over, and it trained again."""
+
+    def __init__(self) -> None:
+        self.watched = 0
+        self.ended = False
+        self.why_not = ""
+
+    def watch(self, torch: ModuleType, root: Module, output: object) -> None:
+        """Look at a pass of the first evaluation."""
+        self.watched += 1
+        tensor: Any  # torch declares no types of what registers a hook
+        for tensor in tensors_of(torch, output):
+            if tensor.requires_grad:
+                tensor.register_hook(lambda gradient: self.gradient_came())
+            elif tensor.is_floating_point() or tensor.is_complex():
+                self.why_not = "the model returns numbers without a graph"
+        for part in leaves(torch, output):
+            if not (torch.is_tensor(part) or isinstance(part, _PLAIN) or is_dataclass(part)):
+                self.why_not = f"the model returns a {type(part).__name__}, which may hold tensors"
+        if self.watched == 1 and (name := _leaves_behind(root)):
+            self.why_not = f"the model keeps a tensor with a graph in {name}"
+
+    def gradient_came(self) -> None:
+        self.why_not = "a backward pass came after a pass in eval mode"
+
+
+def _given(torch: ModuleType, root: Module, given: object) -> list[Tensor]:
+    """The tensors that a pass's gradients may go to, each once."""
+    every = [*tensors_of(torch, given), *(p for p in root.parameters() if p.requires_grad)]
+    return list({id(tensor): tensor for tensor in every}.values())
+
+
+def _leaves_behind(root: Module) -> str:
+    """The name of a module's attribute that holds a tensor with a graph; "" where there is none."""
+    for module in root.modules():
+        held: dict[str, Any] = vars(module)
+        for name, value in held.items():
+            if any(tensor.grad_fn is not None for tensor in tensors_in(value)):
+                return f"{type(module).__name__}.{name}"
+    return ""

@@ -1,0 +1,126 @@
+"""A forward pass whose graph is built only if a gradient comes back.
+
+It runs without recording, inside one node of autograd's graph. What comes out requires gradients as ever.
+Where a gradient comes, the pass is run again from the same tensors and random streams, recorded this time,
+and the gradient goes on through it. Tensors that were written into meanwhile raise autograd's own error.
+
+Source: https://docs.pytorch.org/docs/stable/notes/extending.html#extending-torch-autograd
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ...random_state import State, set_streams, state_of_streams
+from ...structures import map_tensors, tensors_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Run = Callable[[], object]
+
+
+class Recomputed:
+    """``passes`` counts those that were run without a graph; ``again`` those that were run a second time."""
+
+    def __init__(self, torch: ModuleType) -> None:
+        self.passes = 0
+        self.again = 0
+        self.torch = torch
+        self._node = _node_of(torch)
+
+    def __call__(self, run: Run, leaves: list[Tensor], on_gradient: Callable[[], None]) -> object:
+        """What ``run`` returns. ``leaves``: the tensors that gradients of it go to, each once."""
+        torch = self.torch
+        streams, lowered = state_of_streams(torch), _autocast(torch, leaves)
+        self.passes += 1
+
+        def record() -> list[Tensor]:
+            self.again += 1
+            on_gradient()
+            with torch.enable_grad(), lowered():
+                return _differentiable(torch, self._as_then(streams, run))
+
+        kept: list[object] = []
+
+        def first() -> tuple[Tensor, ...]:
+            kept.append(run())
+            return tuple(_differentiable(torch, kept[0]))
+
+        made = self._node.apply(first, record, *leaves)
+        following: Iterator[Any] = iter(made)
+        found: dict[int, Any] = {id(t): next(following) for t in _differentiable(torch, kept[0])}
+        return map_tensors(torch, kept[0], lambda tensor: found.get(id(tensor), tensor))
+
+    def _as_then(self, streams: State, run: Run) -> object:
+        """``run()`` with the random streams as they were; they go on from where they are."""
+        now = state_of_streams(self.torch)
+        set_streams(self.torch, streams)
+        try:
+            return run()
+        finally:
+            set_streams(self.torch, now)
+
+
+def _differentiable(torch: ModuleType, output: object) -> list[Tensor]:
+    """The tensors in ``output`` that can have gradients, each once."""
+    every = {id(t): t for t in tensors_of(torch, output) if t.is_floating_point() or t.is_complex()}
+    return list(every.values())
+
+
+def _autocast(torch: ModuleType, leaves: list[Tensor]) -> Callable[[], AbstractContextManager[object]]:
+    """Makes the autocast that is in force now, on or off."""
+    device = leaves[0].device.type if leaves else "cpu"
+    if not torch.amp.is_autocast_available(device):
+        return nullcontext
+    how = {
+        "dtype": torch.get_autocast_dtype(device),
+        "enabled": torch.is_autocast_enabled(device),
+        "cache_enabled": torch.is_autocast_cache_enabled(),
+    }
+
+    def make() -> AbstractContextManager[object]:
+        made: Any = torch.autocast(device, **how)
+        made._by_hasten = True
+        return made  # type: ignore[no-any-return]
+
+    return make
+
+
+def _node_of(torch: ModuleType) -> Any:
+    class HastenRecomputed(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, first: Any, record: Any, *leaves: Any) -> Any:
+            ctx.record = record
+            ctx.save_for_backward(*leaves)
+            ctx.set_materialize_grads(False)
+            return first()
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            leaves, needed = ctx.saved_tensors, ctx.needs_input_grad[2:]
+            goes_on = torch.is_grad_enabled()  # create_graph
+            outputs = ctx.record()
+            pairs = [
+                (output, gradient)
+                for output, gradient in zip(outputs, gradients, strict=True)
+                if gradient is not None and output.requires_grad
+            ]
+            wanted = [leaf for leaf, wants in zip(leaves, needed, strict=True) if wants]
+            if not pairs:
+                return None, None, *(None for _ in leaves)
+            found = iter(
+                torch.autograd.grad(
+                    [output for output, _ in pairs],
+                    wanted,
+                    [gradient for _, gradient in pairs],
+                    allow_unused=True,
+                    create_graph=goes_on,
+                )
+            )
+            return None, None, *(next(found) if wants else None for wants in needed)
+
+    return HastenRecomputed
