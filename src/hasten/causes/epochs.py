@@ -7,7 +7,7 @@ from ..records.facts import Facts
 from .of_the_run import account, cause_in_run, lines
 
 _LEAST_SHARE = 0.02
-_TECHNIQUES: tuple[str, ...] = ("dataset_in_ram", "loader_workers")
+_TECHNIQUES = ("persistent_workers", "dataset_in_ram", "loader_workers")
 
 
 def look(facts: Facts) -> Cause | None:

@@ -17,9 +17,11 @@ from .debugging_off import DebuggingOff
 from .denormals import Denormals
 from .device_prefetch import DevicePrefetch
 from .drop_bias import DropBias
+from .evaluation_in_ram import EvaluationInRam
 from .fp8 import Fp8
 from .fp16 import Fp16
 from .fused_optimizer import FusedOptimizer
+from .graph_free_evaluation import GraphFreeEvaluation
 from .huge_pages import HugePages
 from .intel_extension import IntelExtension
 from .interop_threads import InteropThreads
@@ -29,6 +31,7 @@ from .matmul_precision import MatmulPrecision
 from .merge_groups import MergeGroups
 from .openmp_runtime import OpenmpRuntime
 from .optimizer_in_backward import OptimizerInBackward
+from .persistent_workers import PersistentWorkers
 from .pin_memory import PinMemory
 from .processes import Processes
 from .prune import Prune
@@ -40,6 +43,8 @@ _ALL: tuple[type[Technique], ...] = (
     DatasetInRam,
     BatchedFetch,
     LoaderWorkers,
+    PersistentWorkers,
+    EvaluationInRam,
     PinMemory,
     DevicePrefetch,
     DebuggingOff,
@@ -52,6 +57,7 @@ _ALL: tuple[type[Technique], ...] = (
     ChannelsLast,
     DropBias,
     CudnnBenchmark,
+    GraphFreeEvaluation,
     FusedOptimizer,
     MergeGroups,
     ZeroGradToNone,
