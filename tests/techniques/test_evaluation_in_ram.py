@@ -268,4 +268,7 @@ def test_it_applies_to_an_evaluation_with_indices() -> None:
 def test_what_was_not_seen_yet_may_come(evaluations: int, refused: bool) -> None:
     run = WatchedRun(9.0, ended=False, parts=(Part("evaluation", 1.0 * evaluations, evaluations),))
     assert bool(EvaluationInRam.refuse(facts(run=run))) is refused
-    assert EvaluationInRam.refuse(facts()) == []
+
+
+def test_where_nothing_was_watched_nothing_is_known() -> None:
+    assert EvaluationInRam.refuse(facts()) == ["it is not known how the script evaluates"]

@@ -45,6 +45,17 @@ def outside_steps(a: Plan, b: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part for name in names for part in CATALOG[name].parts if part != "steps"))
 
 
+def from_second(a: Plan, b: Plan) -> bool:
+    """Whether techniques in which the two differ act from the second time on that their part comes by: the
+    first says nothing of them.
+    """
+    return any(
+        CATALOG[name].from_second
+        for name in {**a.techniques, **b.techniques}
+        if a.techniques.get(name) != b.techniques.get(name)
+    )
+
+
 def batches_ahead(plan: Plan) -> int:
     """Batches that the plan's techniques may have ready when a stopped worker goes on."""
     return sum(CATALOG[name].ahead(settings) for name, settings in plan.techniques.items())

@@ -18,6 +18,7 @@ from ..records.whole_run import account_of
 from .candidate import Candidate
 
 _LARGE_SHARE = 0.3  # of a step
+_NOT_COMPARED = "what it gains cannot be compared yet: name it by --use"
 LEAST_SHARE = 0.01  # of a run: what takes less cannot give more, and is not tried
 
 
@@ -36,7 +37,8 @@ def choose(
         if share is not None and share < LEAST_SHARE:
             reasons.append(WhyNot("small part", parts=technique.parts, share=share))
         if not technique.for_speed:
-            reasons.append(WhyNot("costs time"))
+            in_steps = "steps" in technique.parts
+            reasons.append(WhyNot("costs time") if in_steps else WhyNot("said", _NOT_COMPARED))
         found = (
             technique.risk_for(facts) if reasons else technique.risk_of(technique.options(facts)[0], facts)
         )

@@ -10,6 +10,7 @@ import pytest
 from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.comparing.stretches import StretchBench
 from hasten.errors import WorkerError
+from hasten.inside.techniques.catalog import CATALOG
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Seen, Trial, Unseen
 from tests.bench.paper_epochs import QUICK, START_SECONDS, WRITES_LATER, PaperRun, known
@@ -48,6 +49,15 @@ def test_the_ratio_is_of_steps_and_evaluation_together(lengths: dict[str, float]
     assert (trial.method, trial.parts) == ("stretches", ("evaluation",))
     assert trial.step_log_ratios == pytest.approx([0.0] * 4)
     assert [proof.technique for proof in trial.proofs] == ["quick_eval"]
+
+
+def test_what_acts_from_the_second_time_on_is_not_compared_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = bench_over(PaperRun(**LONG))  # type: ignore[arg-type]
+    bench.seek(BASELINE, QUICK, 1e6)
+    usual = [bench.seconds_of_pair(BASELINE, QUICK, early=early) for early in (True, False)]
+    monkeypatch.setattr(CATALOG["quick_eval"], "from_second", True)
+    assert usual[0] != usual[1]
+    assert bench.seconds_of_pair(BASELINE, QUICK, early=True) == usual[1]
 
 
 def test_steps_that_become_faster_too_are_told_apart() -> None:

@@ -38,7 +38,7 @@ from ...inside.techniques.catalog import changing, starts_after
 from ...records.observation import Step
 from ...records.plan import Plan
 from ...records.trial import Seen, Trial, Unseen
-from ..base import outside_steps
+from ..base import from_second, outside_steps
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.starting import START_OVERLAP, START_SECONDS
@@ -109,7 +109,7 @@ class StretchBench(PairsBench):
             outside_steps(a, b),
             self._rhythm,
             late=max(starts_after(a), starts_after(b)),
-            early=self.early if early is None else early,
+            early=(self.early if early is None else early) and not from_second(a, b),
             last=training in self._sought,
         )
 

@@ -28,9 +28,11 @@ def conflicting(**reasons: str) -> Mapping[str, str]:
 
 
 def saw_evaluation(facts: Facts) -> bool:
-    """Whether the script was watched while it evaluated, or to its end: what was not seen is not there."""
+    """Whether the script was watched while it evaluated, for a whole epoch, or to its end: what was not seen
+    then is not there.
+    """
     run = facts.observation.run
-    return run is not None and (run.ended or run.part("evaluation").count > 0)
+    return run is not None and (run.ended or run.epochs > 0 or run.part("evaluation").count > 0)
 
 
 class Technique:
@@ -61,6 +63,7 @@ class Technique:
     jointly: ClassVar[bool] = False  # costs little where it does not help: tried first, with others, as one
     parts: ClassVar[tuple[str, ...]] = ("steps",)  # of a run (``records.whole_run``), that it makes shorter:
     # where there are others than steps, it is compared over whole stretches of a run, as a rule epochs
+    from_second: ClassVar[bool] = False  # it acts from the second time on that its part comes by
 
     @classmethod
     def risk_for(cls, facts: Facts) -> Risk:

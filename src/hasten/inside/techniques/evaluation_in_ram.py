@@ -51,8 +51,8 @@ class EvaluationInRam(Technique):
     layer = "data"
     risk = "exact"
     scope = "process"
-    for_speed = False  # only steps are compared
     parts = ("evaluation",)
+    from_second = True
     conflicts = conflicting(processes="ranks share the batches of an evaluation among them")
 
     def __init__(self) -> None:
@@ -70,6 +70,8 @@ class EvaluationInRam(Technique):
     def refuse(cls, facts: Facts) -> list[str]:
         loaders = [loader for loader in facts.observation.loaders if not loader.training]
         if not loaders:
+            if facts.observation.run is None:
+                return ["it is not known how the script evaluates"]
             seen = saw_evaluation(facts)
             return ["its evaluation reads from no DataLoader of its own"] if seen else []
         reasons = [_why_not(loader, facts.machine.available_bytes) for loader in loaders]

@@ -49,8 +49,9 @@ class GraphFreeEvaluation(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
-    for_speed = False  # only steps are compared
+    for_speed = False  # steps do not tell passes in eval mode that record a graph from a training's
     parts = ("evaluation",)
+    from_second = True
     conflicts = conflicting(processes="ranks share the passes of an evaluation among them")
 
     def __init__(self) -> None:

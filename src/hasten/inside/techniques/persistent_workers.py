@@ -48,8 +48,7 @@ class PersistentWorkers(Technique):
     layer = "data"
     risk = "exact"
     scope = "process"
-    for_speed = False  # only steps are compared
-    parts = ("first batches", "epoch turns", "evaluation")
+    parts = ("first batches", "epoch turns")
     conflicts = conflicting(
         loader_workers="it lets workers stay by a setting of its own",
         processes="each rank seeds the workers of its own",
