@@ -14,9 +14,11 @@ from hasten.records.cause import Cause
 from hasten.records.facts import Facts
 from hasten.records.plan import Plan
 from hasten.records.reasons import WhyNot
+from hasten.records.whole_run import Part, WatchedRun
 from hasten.report.reasons import why_not_words
 from hasten.tuning.candidates import choose, list_for_script, with_remedies_here
 from tests.bench.made_up import facts, loader, optimizer, root
+from tests.bench.paper_epochs import outside
 
 INPUT = Cause("input", 0.7, "", ("dataset_in_ram",))
 COMPUTE = Cause("compute", 0.2, "", ("bf16", "channels_last", "malloc"))
@@ -69,6 +71,40 @@ def test_but_not_where_it_answers_the_costliest_cause() -> None:
     waiting = Cause("input", 0.56, "", ("dataset_in_ram", "loader_workers"))
     order = names(facts(threads=16), [waiting, COMPUTE])
     assert order[:3] == ["dataset_in_ram", "loader_workers", "bf16"]
+
+
+def run_of(ended_epochs: int, **seconds: float) -> WatchedRun:
+    """``seconds`` by part, a blank as an underscore."""
+    parts = tuple(Part(name.replace("_", " "), taken, 1) for name, taken in seconds.items())
+    return WatchedRun(sum(seconds.values()), False, parts, ended_epochs, whole_epochs=parts)
+
+
+@pytest.mark.parametrize(
+    ("watched", "part", "share"),
+    [
+        (run_of(1, steps=2.0, evaluation=8.0), "evaluation", 0.8),
+        (run_of(1, steps=10.0, evaluation=0.05), "evaluation", "0.5%"),
+        (run_of(1, steps=10.0), "evaluation", "0.0%"),
+        (run_of(0, steps=10.0), "evaluation", None),  # no epoch was seen to its end
+        (run_of(1, steps=2.0, epoch_turns=8.0), "evaluation", None),  # what is it that takes so long?
+        (run_of(1, steps=2.0, epoch_turns=8.0), "garbage", "0.0%"),
+        (run_of(1, steps=2.0, epoch_turns=8.0), "epoch turns", 0.8),
+        (None, "evaluation", None),
+    ],
+)
+def test_what_takes_no_percent_of_a_run_is_not_tried(
+    watched: WatchedRun | None, part: str, share: float | str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CATALOG, "outside", outside("outside", part))
+    candidates, refused = choose(facts(run=watched), [], "close")
+    tried = [one.share for one in candidates if one.technique.name == "outside"]
+    why = [why_not_words(why) for row in refused if row.technique == "outside" for why in row.reasons]
+    if isinstance(share, str):
+        assert tried == []
+        assert len(why) == 1
+        assert f" takes {share} of a run at most" in why[0]
+    else:
+        assert tried == [pytest.approx(share) if share is not None else None]
 
 
 def test_worker_processes_are_tried_with_threads_that_leave_them_cores() -> None:

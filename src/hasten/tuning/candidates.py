@@ -19,6 +19,8 @@ from .candidate import Candidate
 
 _LARGE_SHARE = 0.3  # of a step
 _NOT_COMPARED = "what it gains cannot be compared yet: name it by --use"
+_UNCLEAR = ("epoch turns", "other")
+_SURE = {"first batches", "garbage", *_UNCLEAR}  # of the others, some may not be seen for what they are
 LEAST_SHARE = 0.01  # of a run: what takes less cannot give more, and is not tried
 
 
@@ -58,14 +60,18 @@ def choose(
 
 
 def share_of(technique: type[Technique], facts: Facts) -> float | None:
-    """Of a run, what the parts take that it makes shorter; None for steps, and where no epoch was seen to its
-    end: what did not come by in a few steps may take any share.
+    """Of a run, what the parts take that it makes shorter; None for steps, and where that is not known. What
+    did not come by in a few steps may take any share, where no epoch was seen to its end; and what was not
+    seen for what it is, as an evaluation in training mode, counts as an epoch's turn.
     """
     run = facts.observation.run
     if "steps" in technique.parts or run is None:
         return None
     account = account_of(run)
-    return None if account.basis == "steps" else account.share(*technique.parts)
+    share, unclear = account.share(*technique.parts), account.share(*_UNCLEAR)
+    if account.basis == "steps" or (share < LEAST_SHARE <= unclear and not _SURE.issuperset(technique.parts)):
+        return None
+    return share
 
 
 def _within(risk: Risk, technique: type[Technique], facts: Facts) -> list[Settings]:
