@@ -14,7 +14,8 @@ def look(facts: Facts) -> Cause | None:
     seen = account(facts)
     if seen is None:
         return None
-    loaders = [loader for loader in facts.observation.loaders if loader.training and loader.workers]
-    workers = ", whose loader starts its worker processes anew" if loaders else ""
+    loaders = (loader for loader in facts.observation.loaders if loader.training)
+    anew = any(loader.workers and not loader.keeps_workers for loader in loaders)
+    workers = ", whose loader starts its worker processes anew" if anew else ""
     text = f"passes between epochs and before their first batch{workers}{lines(seen.part('first batches'))}"
     return cause_in_run(facts, "epochs", ("epoch turns", "first batches"), _LEAST_SHARE, text, _TECHNIQUES)
