@@ -106,7 +106,7 @@ def test_steps_alone_look_for_nothing() -> None:
         ),
         (
             Unseen("evaluation", 0.0),
-            "an epoch takes too long to see one evaluation and the next in the time there was",
+            "there was not enough time to see one evaluation and the next",
         ),
         (Unseen("evaluation", 5.0, failure="killed"), "looking for the evaluation failed: killed"),
         (Unseen("saving", 40.0), "no end of an epoch was seen within 40 s"),

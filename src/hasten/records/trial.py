@@ -41,8 +41,8 @@ class Proof:
 @dataclass(frozen=True)
 class Unseen:
     """Why plans could not be compared that differ in a part of a run other than its steps: in ``seconds`` it
-    came by so many ``times`` after the beginning. 0 s: nobody looked, since an epoch takes far longer than
-    there was time. ``ended``: the script came to its end before. ``needed``: seconds in which it
+    came by so many ``times`` after the beginning. 0 s: nobody looked, since a start or an epoch takes
+    longer than there was time. ``ended``: the script came to its end before. ``needed``: seconds in which it
     would have been seen, None where that is not known. ``failure``: by what training failed.
     """
 

@@ -111,7 +111,7 @@ def _unseen_words(unseen: Unseen) -> str:
     if unseen.failure:
         return f"looking for the {what} failed: {unseen.failure}"
     if not unseen.seconds:
-        return f"an epoch takes too long to see one {what} and the next in the time there was"
+        return f"there was not enough time to see one {what} and the next"
     seen = (
         f"no {what} was"
         if not unseen.times

@@ -171,6 +171,12 @@ def test_nobody_looks_where_an_epoch_is_known_to_take_far_longer() -> None:
     assert unseen == Unseen("evaluation", 0.0, needed=START_SECONDS + 2 * 100.0)
 
 
+def test_nor_where_a_process_is_known_to_start_later() -> None:
+    run = PaperRun(**LONG)  # type: ignore[arg-type]
+    assert bench_over(run).seek(BASELINE, QUICK, START_SECONDS) == Unseen("evaluation", 0.0)
+    assert run.workers == []
+
+
 def test_a_script_that_ends_before_says_so() -> None:
     bench = bench_over(PaperRun(epoch=40, length=75))
     assert bench.seek(BASELINE, QUICK, 1e6) == Unseen("evaluation", 1e6, times=1, ended=True)

@@ -82,12 +82,12 @@ class StretchBench(PairsBench):
     # ---- where stretches begin and end
     def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
         """Find where to compare the two, in at most ``seconds`` for each kind of training. Nothing is begun
-        where an epoch is known to take far longer.
+        where a process is known to start only then, or an epoch to take far longer.
         """
         parts = outside_steps(a, b)
         for plan in {changing(a), changing(b)}:
             failure = ""
-            hopeless = self._epoch_seconds > _HOPELESS * seconds
+            hopeless = self._start_seconds >= seconds or self._epoch_seconds > _HOPELESS * seconds
             if self._course(a, b, plan) is None and self._sought.get(plan, 0.0) < seconds and not hopeless:
                 failure = self._scout(a, b, plan, seconds)
             if failure or self._course(a, b, plan) is None:
