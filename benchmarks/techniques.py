@@ -57,6 +57,8 @@ CASES = (
     Case("dataset_in_ram", "small_layers 1024", REFUSED, "the samples lie in memory already"),
     Case("debugging_off", "left_on 8", GAIN, "anomaly detection records every operator"),
     Case("debugging_off", "small_layers 8", REFUSED, "nothing is left on"),
+    Case("pad_trim", "padded_text", GAIN, "most texts are short, and all are padded to 128 words"),
+    Case("pad_trim", "convolutions", REFUSED, "there are no sequences"),
     Case("bf16", "convolutions", GAIN, "convolutions of a CPU with bfloat16 instructions"),
     Case("bf16", "small_layers 8", NO_GAIN, "the casts cost more than such small products"),
     Case(

@@ -107,6 +107,7 @@ def observation(**changes: Any) -> Observation:
         threads=4,
         torch="2.13.0",
         start_seconds=2.0,
+        padding=0.0,
     )
     return dataclasses.replace(usual, **changes)
 

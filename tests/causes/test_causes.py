@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hasten.causes import compute, copies, debugging, find_causes, input, optimizer, threads, waiting
+from hasten.causes import compute, copies, debugging, find_causes, input, optimizer, padding, threads, waiting
 from hasten.records.facts import Facts
 from hasten.records.observation import Leftover, Wait
 from hasten.records.whole_run import Part, WatchedRun
@@ -75,6 +75,19 @@ def test_the_precision_is_that_of_what_runs(autocast: tuple[str, ...], said: str
 
 def test_hardly_any_computing_is_no_cause() -> None:
     assert compute.look(facts_with({"forward": 0.05, "backward": 0.04})) is None
+
+
+def test_a_model_that_computes_padding() -> None:
+    cause = padding.look(facts_with({"forward": 0.3, "backward": 0.5, "data": 0.2}, padding=0.625))
+    assert cause is not None
+    assert cause.share == pytest.approx(0.625 * 0.8)
+    assert cause.techniques == ("pad_trim",)
+    assert cause.evidence.startswith("62% of what the model computes is padding: ")
+
+
+@pytest.mark.parametrize("share", [None, 0.0, 0.049])
+def test_hardly_any_padding_is_no_cause(share: float | None) -> None:
+    assert padding.look(facts_with({"forward": 0.9}, padding=share)) is None
 
 
 def test_an_update_that_is_not_fused() -> None:

@@ -74,5 +74,6 @@ def facts(on: Machine | None = None, **other: Any) -> Facts:
         threads=8,
         torch="2.13.0",
         start_seconds=1.0,
+        padding=0.0,
     )
     return Facts(on or machine(), replace(usual, **other))

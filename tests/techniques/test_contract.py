@@ -15,6 +15,7 @@ from hasten.machine import this_machine
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.whole_run import PARTS
 from hasten.testing.technique_contract import (
+    BENCHES,
     CATALOG_SETTINGS,
     LIVE,
     PAIRS,
@@ -98,7 +99,7 @@ def test_the_proof_needs_the_effect(name: str) -> None:
     reasons = CATALOG[name].refuse_machine(this_machine())
     if reasons:
         pytest.skip(f"{name} cannot take effect on this machine: {'; '.join(reasons)}")
-    with training() as bench:
+    with BENCHES[name]("cpu") if name in BENCHES else training() as bench:
         check_proof(bench, name)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from hasten.inside.techniques.catalog import CATALOG
 from hasten.inside.training import NotApplicable
 from hasten.records.plan import BASELINE
 from hasten.testing.technique_contract import (
+    BENCHES,
     STARTED,
     check_checkpoints_look_the_same,
     check_proof,
@@ -90,7 +92,8 @@ def test_training_stays_close(bench: Workbench, name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in LIVE if name != "cudnn_benchmark"])
 def test_the_proof_needs_the_effect(bench: Workbench, name: str) -> None:
     or_not_here(name, bench)
-    check_proof(bench, name)
+    with BENCHES[name]("cuda") if name in BENCHES else nullcontext(bench) as made:
+        check_proof(made, name)
 
 
 def test_the_proof_of_choosing_kernels_by_time(bench: Workbench) -> None:

@@ -14,13 +14,14 @@ from . import (
     input,
     optimizer,
     output,
+    padding,
     saving,
     threads,
     waiting,
 )
 from .of_the_run import of_the_run
 
-_OF_A_STEP = (input.look, copies.look, compute.look, optimizer.look, waiting.look)
+_OF_A_STEP = (input.look, copies.look, padding.look, compute.look, optimizer.look, waiting.look)
 _OF_ALL_STEPS = (threads.look, debugging.look)  # they make everything slower
 _OF_THE_RUN = (evaluation.look, epochs.look, saving.look, output.look, garbage.look)
 

@@ -150,4 +150,5 @@ class Observation:
     obstacles: tuple[str, ...] = ()  # why nothing can be switched in this training
     gpu_memory: tuple[GpuMemory, ...] = ()
     run: WatchedRun | None = None  # where the wall clock went, as far as the run was watched
+    padding: float | None = None  # share of the columns of sequences that are padding; None: nobody looked
     growth: float = 0.0  # a step's time grows as this power of a batch's elements; 0: batches are alike

@@ -17,7 +17,8 @@ from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
 from ..inside.techniques.exclusion import within
 from ..records.plan import BASELINE, Plan, Settings
-from .workbench import Workbench
+from .padded_texts import PaddedTexts, TextClassifier
+from .workbench import Workbench, workbench
 
 _STEPS = 4
 
@@ -118,6 +119,11 @@ CATALOG_SETTINGS: dict[str, Settings] = {
     "compile": {"backend": "aot_eager"},  # all but the kernels, which take a C++ compiler half a minute
 }
 """Settings for techniques that need some."""
+
+BENCHES: dict[str, Callable[[str], AbstractContextManager[Workbench]]] = {
+    "pad_trim": lambda device: workbench(PaddedTexts(), make_model=TextClassifier, device=device)
+}
+"""Trainings on a device in which a technique finds something to do; the usual one has nothing for it."""
 
 CIRCUMSTANCES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "debugging_off": lambda: torch.autograd.set_detect_anomaly(True)

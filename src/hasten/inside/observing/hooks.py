@@ -18,6 +18,7 @@ from .loaders import Loaders
 from .observer import Observer
 from .obstacles import obstacle_at, wraps_for_ranks
 from .pace import Pace
+from .padding import PaddingSeen
 from .slot import ForwardSlot, taking_out
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Hooks:
         closely: bool = False,
     ) -> None:
         self.loaders = Loaders(training)
+        self.padding = PaddingSeen()
         self._training = training
         self._observer = observer
         self._on_root = on_root
@@ -140,7 +142,7 @@ class Hooks:
             if obstacle:
                 training.obstacles[obstacle] = None
             else:
-                put_call(module, ForwardSlot(module, training, self._observer, self.loaders))
+                put_call(module, ForwardSlot(module, training, self._observer, self.loaders, self.padding))
                 training.seams.on_undo(taking_out(weakref.ref(module)))
             training.add_root(module)
             gpus = {p.device for root in training.roots for p in root.parameters() if p.device.type == "cuda"}

@@ -10,6 +10,7 @@ from ..internals.modules import compiled_call, plain_call, put_call
 from ..training import Training
 from .loaders import Loaders
 from .observer import Observer
+from .padding import PaddingSeen
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
 class ForwardSlot:
     """Sits in a root's ``compiled_call``, which torch consults first and never pickles or copies."""
 
-    def __init__(self, root: Module, training: Training, observer: Observer, loaders: Loaders) -> None:
+    def __init__(
+        self, root: Module, training: Training, observer: Observer, loaders: Loaders, padding: PaddingSeen
+    ) -> None:
         self._root = weakref.ref(root)  # it holds us: a strong reference would keep a finished model alive
         self._training = training
         self._observer = observer
         self._loaders = loaders
+        self._padding = padding
         self.compiled_by_script = compiled_call(root)
         self._time_first = any(getattr(module, "batch_first", True) is False for module in root.modules())
 
@@ -39,6 +43,8 @@ class ForwardSlot:
                 self._loaders.batch_trained()
             if recording and not root.training:
                 training.records_evaluations = True
+            if recording and self._padding.wants_more:
+                self._padding.look((args, kwargs))
             began = observer.forward_begins(recording)
         except Exception as error:
             training.seams.give_up(error)

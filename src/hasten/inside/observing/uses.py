@@ -73,6 +73,7 @@ class Uses:
             replace(torch, name, self._noting(name))
         for owner in (torch.optim.Optimizer, torch.nn.Module):
             replace(owner, "zero_grad", self._noting("zero_grad(set_to_none=False)", _to_zeros))
+        replace(torch.nn.utils.rnn, "pack_padded_sequence", self._noting("pack_padded_sequence"))
         for name in ("clip_grad_norm_", "clip_grad_value_", "get_total_norm"):
             replace(torch.nn.utils, name, self._noting("clipping"))
 

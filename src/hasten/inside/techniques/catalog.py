@@ -31,6 +31,7 @@ from .matmul_precision import MatmulPrecision
 from .merge_groups import MergeGroups
 from .openmp_runtime import OpenmpRuntime
 from .optimizer_in_backward import OptimizerInBackward
+from .pad_trim import PadTrim
 from .persistent_workers import PersistentWorkers
 from .pin_memory import PinMemory
 from .processes import Processes
@@ -48,6 +49,7 @@ _ALL: tuple[type[Technique], ...] = (
     PinMemory,
     DevicePrefetch,
     DebuggingOff,
+    PadTrim,
     Bf16,
     Fp16,
     Fp8,

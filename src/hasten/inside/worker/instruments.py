@@ -186,5 +186,6 @@ class Instruments:
             run=run,
             backends=compile_backends(),
             obstacles=tuple(training.obstacles),
+            padding=self.hooks.padding.share(),
             gpu_memory=gpu_memory(torch, (torch.device(name) for root in roots for name in root.devices)),
         )

@@ -1,0 +1,21 @@
+"""The step computes what is padding."""
+
+from __future__ import annotations
+
+from ..records.cause import Cause
+from ..records.facts import Facts
+from ..records.phases import phase_share
+
+_LEAST_SHARE = 0.05
+
+
+def look(facts: Facts) -> Cause | None:
+    padding = facts.observation.padding or 0.0
+    if padding < _LEAST_SHARE:
+        return None
+    share = padding * phase_share(facts.observation, "forward", "loss", "backward")
+    evidence = (
+        f"{padding:.0%} of what the model computes is padding: these columns of a batch are padding in all "
+        "of its sequences"
+    )
+    return Cause("padding", share, evidence, ("pad_trim",))

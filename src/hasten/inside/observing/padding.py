@@ -1,0 +1,101 @@
+"""How much of what goes into a model is padding: columns that are padding in every sequence of a batch.
+
+A sequence is a row of a matrix of whole numbers: ids of tokens, a mask of zeros and ones. Its padding is what
+repeats the last value to the end, in all rows. Looked at in the first passes only, at some 50 us each; a GPU
+is not waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .loaders import tensors_in
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LEAST_WIDTH = 8  # of a matrix whose rows may be sequences
+_LOOKS = 24
+
+
+class PaddingSeen:
+    """What the first forward passes that record gradients are given."""
+
+    def __init__(self) -> None:
+        self._left = _LOOKS
+        self._looks = 0
+        self._seen: list[tuple[int, list[Tensor]]] = []  # columns; of each matrix, how many are padding
+
+    @property
+    def wants_more(self) -> bool:
+        return self._left > 0
+
+    def look(self, inputs: object) -> None:
+        """``inputs``: what a model is called with."""
+        self._left -= 1
+        self._looks += 1
+        tensors = [tensor for tensor in tensors_in(inputs) if is_in_memory(tensor)]
+        rows = rows_of(tensors)
+        for width in widths_of(tensors, rows):
+            of_width = [t for t in tensors if t.dim() > 1 and t.shape[:2] == (rows, width)]
+            tails = [_tail(t) for t in of_width if is_matrix_of_whole_numbers(t)]
+            tails += [_tail_of_features(t) for t in of_width if t.dim() == 3 and t.is_floating_point()]
+            self._seen.append((width, tails))
+
+    def share(self) -> float | None:
+        """Of all columns, 0 to 1; 0 where no sequence went in, None where nobody looked."""
+        if not self._looks:
+            return None
+        padding = [min(int(tail) for tail in tails) for _, tails in self._seen]
+        counted = [(p, width) for p, (width, _) in zip(padding, self._seen, strict=True) if p < width]
+        return sum(p for p, _ in counted) / sum(w for _, w in counted) if counted else 0.0
+
+
+def is_in_memory(tensor: Tensor) -> bool:
+    """Whether it is an array of elements: neither sparse nor nested nor without content."""
+    return not (tensor.is_nested or tensor.is_meta) and str(tensor.layout) == "torch.strided"
+
+
+def is_matrix_of_whole_numbers(tensor: Tensor) -> bool:
+    """Whether its rows may be sequences of ids, or masks."""
+    return (
+        tensor.dim() == 2
+        and not (tensor.is_floating_point() or tensor.is_complex())
+        and tensor.shape[0] > 0
+        and tensor.shape[1] >= LEAST_WIDTH
+    )
+
+
+def rows_of(tensors: Sequence[Tensor]) -> int:
+    """How many samples there are: the rows of a matrix of ids, or of a mask. Squares say which positions see
+    which, and a single row serves all samples, where there is another. 0 where there is no matrix.
+    """
+    matrices = [tensor for tensor in tensors if is_matrix_of_whole_numbers(tensor)]
+    if not matrices:
+        return 0
+    first = min(matrices, key=lambda m: (m.shape[0] == m.shape[1], m.shape[0] == 1, m.element_size() == 1))
+    return int(first.shape[0])
+
+
+def widths_of(tensors: Sequence[Tensor], rows: int) -> frozenset[int]:
+    """The numbers of columns of those matrices that have a row for each of so many samples."""
+    matrices = [tensor for tensor in tensors if is_matrix_of_whole_numbers(tensor)]
+    return frozenset(matrix.shape[1] for matrix in matrices if matrix.shape[0] == rows)
+
+
+def are_positions(matrix: Tensor) -> Tensor:
+    """Whether its rows are alike and count on, a scalar: positions are given so, and end in no padding."""
+    counting = (matrix[0, 1:] > matrix[0, :-1]).all()
+    return counting & (matrix == matrix[:1]).all() & (matrix.shape[0] > 1)
+
+
+def _tail(matrix: Tensor) -> Tensor:
+    """How many last columns hold the matrix's last value alone, a scalar."""
+    same = (matrix == matrix[:1, -1:]).all(0)
+    return same.flip(0).long().cumprod(0).sum().masked_fill(are_positions(matrix), matrix.shape[1])
+
+
+def _tail_of_features(features: Tensor) -> Tensor:
+    """The same where a sequence's entries are vectors, and padding is zeros."""
+    return (features == 0).all(-1).all(0).flip(0).long().cumprod(0).sum()

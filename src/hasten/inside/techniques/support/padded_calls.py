@@ -1,0 +1,248 @@
+"""Where the sequences of a model's call lie, how wide they need be, and the call with its padding cut off.
+
+A call is the tuple (args, kwargs) of a forward pass; its tensors are numbered in the order of
+``structures.tensors_of``. Sequences are as wide as the call's matrices of whole numbers: ids of tokens,
+masks. Everything of that width is cut with them: features, masks of attention, positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ...observing.padding import are_positions, is_in_memory, is_matrix_of_whole_numbers, rows_of, widths_of
+from ...structures import Structure, map_tensors, tensors_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Cuts = Mapping[int, Sequence[tuple[int, int]]]
+"""Of a tensor by its number: the dimensions to cut, each with the length that is kept."""
+
+
+@dataclass
+class Known:
+    """What was proven of a model's calls. ``padding``: by a tensor's number, the value that fills it up;
+    ``positions``: numbers of those that count on, which hold no padding.
+    """
+
+    padding: dict[int, Any] = field(default_factory=dict)
+    positions: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A call that can be cut. ``widths``: the columns of its sequences and how many are kept; ``leads``: the
+    columns of its matrices by their number, of each width the first; ``padding`` and ``positions`` as in
+    ``Known``, of this call.
+    """
+
+    widths: Mapping[int, int]
+    leads: Mapping[int, int]
+    cuts: Cuts
+    padding: Mapping[int, Any]
+    positions: frozenset[int]
+
+    @property
+    def cut(self) -> frozenset[int]:
+        """The leads that are cut."""
+        return frozenset(lead for lead, width in self.leads.items() if width in self.widths)
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """Those that are cut, and all."""
+        return sum(wide - kept for wide, kept in self.widths.items()), sum(self.widths)
+
+    def is_known(self, known: Known) -> bool:
+        """Whether it is filled up with the same values as the calls that were proven."""
+        return self.positions <= known.positions and all(
+            number in known.padding and known.padding[number] == value
+            for number, value in self.padding.items()
+        )
+
+
+def find(tensors: Sequence[Tensor], known: Known, multiple: int) -> Found | None:
+    """How the call with these tensors can be cut; None where nothing of it is known to be padding. Kept are
+    columns in a multiple of ``multiple``.
+    """
+    if not all(map(is_in_memory, tensors)):
+        return None
+    rows = rows_of(tensors)
+    widths = widths_of(tensors, rows)
+    if not widths:
+        return None
+    dims = {n: _dims(t, rows, widths) for n, t in enumerate(tensors)}
+    positions = {n for n in dims if _counts_on(tensors[n], n, known)}
+    kept: dict[int, int] = {}
+    padding: dict[int, Any] = {}
+    for width in widths:
+        holds = {
+            number: _rows_of(tensors[number], dim)
+            for number, (dim, *more) in ((n, d) for n, d in dims.items() if d)
+            if not more and tensors[number].shape[dim] == width and number not in positions
+            if _has_a_row_for_each(tensors[number], rows)
+        }
+        of_width, used = _used(holds, tensors, known, width)
+        wanted = -(-used // multiple) * multiple
+        if 0 < wanted < width:
+            kept[width] = wanted
+            padding |= of_width
+    if not kept:
+        return None
+    cuts = {
+        number: [(dim, kept[size]) for dim in where if (size := tensors[number].shape[dim]) in kept]
+        for number, where in dims.items()
+    }
+    matrices = [(n, t.shape[1]) for n, t in enumerate(tensors) if _leads(t, rows)]
+    leads = {n: width for n, width in matrices if n == min(m for m, other in matrices if other == width)}
+    return Found(kept, leads, {n: cut for n, cut in cuts.items() if cut}, padding, frozenset(positions))
+
+
+def _dims(tensor: Tensor, rows: int, widths: frozenset[int]) -> list[int]:
+    """Those that are as long as sequences are wide; the first is the samples'."""
+    shape = tensor.shape
+    first = 1 if shape and (shape[0] == rows or (shape[0] == 1 and len(shape) > 1)) else 0
+    candidates = range(first, len(shape))
+    if tensor.is_floating_point() and len(shape) > 2:  # features lie last, and may be as many
+        candidates = range(1, 2) if len(shape) == 3 else range(2, len(shape))
+    return [dim for dim in candidates if shape[dim] in widths]
+
+
+def _leads(tensor: Tensor, rows: int) -> bool:
+    return is_matrix_of_whole_numbers(tensor) and tensor.shape[0] == rows
+
+
+def _has_a_row_for_each(tensor: Tensor, rows: int) -> bool:
+    return tensor.dim() > 1 and tensor.shape[0] == rows
+
+
+def _counts_on(tensor: Tensor, number: int, known: Known) -> bool:
+    if number in known.positions:
+        return True
+    asked = is_matrix_of_whole_numbers(tensor) and number not in known.padding
+    return asked and tensor.shape[0] > 1 and bool(are_positions(tensor))
+
+
+def _rows_of(tensor: Tensor, dim: int) -> Tensor:
+    """As a matrix with the sequences' columns: of features, with a row for each of their entries."""
+    return tensor.detach().movedim(dim, -1).flatten(0, -2)
+
+
+def _used(
+    matrices: Mapping[int, Tensor], tensors: Sequence[Tensor], known: Known, width: int
+) -> tuple[dict[int, Any], int]:
+    """The values that fill these matrices up, and how many columns hold anything else."""
+    values: dict[int, Any] = {}
+    used: Tensor | None = None
+    for number, matrix in matrices.items():
+        if tensors[number].is_floating_point() and tensors[number].dim() == 3:
+            values[number] = 0.0
+        else:
+            values[number] = known.padding[number] if number in known.padding else matrix[0, -1].item()
+        here = (matrix != values[number]).any(0)
+        used = here if used is None else used | here.to(used.device)
+    if used is None:
+        return {}, width
+    columns = used.nonzero()
+    return values, int(columns[-1]) + 1 if len(columns) else 0
+
+
+def of_shortest(torch: ModuleType, call: Structure, found: Found, many: int) -> tuple[Structure, Found]:
+    """The call with its shortest sequences, so ``many``, in place of all others again and again, and how it
+    can be cut to not a column more than the longest of them has.
+    """
+    tensors = tensors_of(torch, call)
+    rows = rows_of(tensors)
+    used = {width: torch.zeros(rows, dtype=torch.long) for width in found.widths}
+    for number, value in found.padding.items():
+        for width in {tensors[number].shape[dim] for dim, _ in found.cuts[number]}:
+            columns = _columns_used(torch, tensors[number], width, value)
+            used[width] = used[width].maximum(columns.cpu())
+    length = torch.stack(list(used.values())).sum(0)
+    shortest = length.masked_fill(length == 0, length.max() + 1).argsort()[:many]
+    chosen = shortest.repeat(-(-rows // len(shortest)))[:rows]
+    kept = {width: max(1, int(columns[shortest].max())) for width, columns in used.items()}
+    cuts = {
+        number: [(dim, kept[tensors[number].shape[dim]]) for dim, _ in where]
+        for number, where in found.cuts.items()
+    }
+
+    def repeated(tensor: Tensor) -> Tensor:
+        has_rows = tensor.dim() and tensor.shape[0] == rows
+        return tensor.index_select(0, chosen.to(tensor.device)) if has_rows else tensor
+
+    return map_tensors(torch, call, repeated), replace(found, widths=kept, cuts=cuts)
+
+
+def _columns_used(torch: ModuleType, tensor: Tensor, width: int, padding: Any) -> Tensor:
+    """Of each sample's sequence: up to the last entry that is not padding."""
+    dim = tuple(tensor.shape).index(width, 1)
+    used = (tensor.detach() != padding).movedim(dim, -1).reshape(tensor.shape[0], -1, width).any(1)
+    numbers = torch.arange(1, width + 1, device=tensor.device)
+    columns: Tensor = (used * numbers).amax(1)
+    return columns
+
+
+def cut(torch: ModuleType, call: Structure, cuts: Cuts) -> Structure:
+    """``call`` with its padding cut off; tensors that are cut are new ones."""
+    numbers = count()
+
+    def without_padding(tensor: Tensor) -> Tensor:
+        where = cuts.get(next(numbers), ())
+        for dim, width in where:
+            tensor = tensor.narrow(dim, 0, width)
+        return tensor.contiguous() if where else tensor
+
+    return map_tensors(torch, call, without_padding)
+
+
+Restored = frozenset[tuple[int, int, int]]
+"""Of what a model returns, by number: a dimension that is a sequence, and the lead that is as wide."""
+
+
+def dims_to_restore(full: Sequence[Tensor], trimmed: Sequence[Tensor], found: Found) -> Restored | None:
+    """Which dimensions became narrower with the call; None where the outputs differ otherwise."""
+    if len(full) != len(trimmed):
+        return None
+    lead_of = {width: lead for lead, width in found.leads.items()}
+    restored = set()
+    for number, (a, b) in enumerate(zip(full, trimmed, strict=True)):
+        if a.dim() != b.dim() or a.dtype != b.dtype:
+            return None
+        for dim, (wide, narrow) in enumerate(zip(a.shape, b.shape, strict=True)):
+            if wide != narrow and found.widths.get(wide) != narrow:
+                return None
+            if wide != narrow:
+                restored.add((number, dim, lead_of[wide]))
+    return frozenset(restored)
+
+
+def restore(torch: ModuleType, output: Structure, where: Restored, found: Found) -> Structure:
+    """``output`` as wide as the script expects it. What was not computed repeats the last column that was,
+    and passes no gradient on: so it is a value that the model may well return. Raises ValueError where
+    ``output`` is not as narrow as the call was.
+    """
+    numbers = count()
+
+    def widened(tensor: Tensor) -> Tensor:
+        for dim, kept, wide in narrowed(where, next(numbers), found):
+            if tensor.shape[dim] != kept:
+                raise ValueError(f"dimension {dim} is {tensor.shape[dim]} long, and {kept} was expected")
+            shape = list(tensor.shape)
+            shape[dim] = wide - kept
+            last = tensor.detach().narrow(dim, kept - 1, 1).expand(shape)
+            tensor = torch.cat([tensor, last], dim)
+        return tensor
+
+    return map_tensors(torch, output, widened)
+
+
+def narrowed(restored: Restored, number: int, found: Found) -> list[tuple[int, int, int]]:
+    """The dimensions of an output that are narrower in this call, each with its two lengths."""
+    wide = [
+        (dim, found.leads[lead]) for n, dim, lead in sorted(restored) if n == number and lead in found.cut
+    ]
+    return [(dim, found.widths[width], width) for dim, width in wide]

@@ -1,0 +1,110 @@
+"""What is known of a model whose calls are cut: until when it is trusted, and when it is compared again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...seams import Args, Kwargs
+from .padded_calls import Found, Known, Restored
+from .trimmed_rehearsal import Agreement, Rounding
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_FIRST = 3  # calls that are compared in any case
+_WIDTHS = 3  # different ones that are, too
+_GROWTH = 1.5  # of the number of calls until the next is compared
+_SHARE = 0.005  # of the time that comparing may take after the first
+_UNUSED = 2  # steps after which what no gradient came back to is not used by a loss
+
+MOST_MODES = 12  # of a model
+_SAID = (bool, str, type(None))  # what a script says to a model in so many words
+
+Mode = tuple[object, ...]
+"""In which way a model is called: another way may be another computation."""
+
+
+def mode_of(trains: bool, records: bool, tensors: Sequence[Tensor], args: Args, kwargs: Kwargs) -> Mode:
+    """``trains``: whether the model is in training mode; ``records``: whether gradients are recorded."""
+    said = [(name, value if isinstance(value, _SAID) else ...) for name, value in kwargs.items()]
+    said += [("", value if isinstance(value, _SAID) else ...) for value in args]
+    return trains, records, tuple(said), tuple((t.dtype, t.dim()) for t in tensors)
+
+
+@dataclass(eq=False)
+class Proven:
+    """Of one model in one mode; it outlasts the technique's being off. Times in seconds."""
+
+    evaluates: bool = False  # no gradients are recorded
+    trains: bool = True  # they are, of a model in training mode
+    why_not: str = ""
+    known: Known = field(default_factory=Known)
+    restored: Restored = frozenset()
+    calls: int = 0  # that could be cut
+    cut: int = 0
+    compared: int = 0
+    off: float = 0.0
+    rounding: Rounding | None = None
+    set_up: float = 0.0
+    watches: bool = False  # the gradients of the next output
+    unconfirmed: int | None = None  # steps since an output was watched to which none has come
+    _confirmed: bool = False  # a loss passes no gradient to padding
+    _cut: frozenset[int] = frozenset()  # leads that were, when the model was compared
+    _widths: set[tuple[int, ...]] = field(default_factory=set)
+    _later: float = 0.0
+    _latest: float = 0.0
+    _next: int = 0
+    _began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def may_cut(self) -> bool:
+        """False where it is not known yet what the loss makes of padding."""
+        return not self.restored or self._confirmed
+
+    @property
+    def is_old(self) -> bool:
+        """Whether calls were cut for a while."""
+        return self.cut > _FIRST and not self.evaluates
+
+    def is_due(self, found: Found) -> bool:
+        """Whether this call is to be compared."""
+        if self.compared < _FIRST or not (found.is_known(self.known) and found.cut <= self._cut):
+            return True
+        is_new = tuple(found.widths.values()) not in self._widths and len(self._widths) < _WIDTHS
+        elapsed = time.perf_counter() - self._began
+        return is_new or (self.calls >= self._next and self._later + self._latest <= _SHARE * elapsed)
+
+    def was_compared(self, found: Found, outcome: Agreement, seconds: float) -> None:
+        """Take up what came of it."""
+        self.why_not = outcome.why_not
+        before = {one for one in self.restored if one[2] in found.cut}
+        if outcome.restored != before and found.cut <= self._cut:
+            self.why_not = self.why_not or "what the model returns has not always the same dimensions"
+        self._confirmed = self._confirmed and outcome.restored <= self.restored
+        self.restored |= outcome.restored
+        self._cut |= found.cut
+        if self.compared < _FIRST or len(self._widths) < _WIDTHS:
+            self.set_up += seconds
+        else:
+            self._later += seconds
+        self._latest = seconds
+        self.compared += 1
+        self._next = int(self.calls * _GROWTH) + 1
+        self._widths.add(tuple(found.widths.values()))
+        self.watches = True
+        self.off, self.rounding = max(self.off, outcome.off), outcome.rounding or self.rounding
+        self.known.padding |= found.padding
+        self.known.positions |= found.positions
+
+    def gradient_came(self) -> None:
+        """To what is returned for sequences, and none of it to padding."""
+        self.unconfirmed, self._confirmed = None, True
+
+    def step_ended(self) -> None:
+        if self.unconfirmed is not None:
+            self.unconfirmed += 1
+            if self.unconfirmed >= _UNUSED:
+                self.gradient_came()

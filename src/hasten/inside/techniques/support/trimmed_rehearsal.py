@@ -1,0 +1,276 @@
+"""Does a model compute the same of a call without its padding? Asked of the model itself, in its training.
+
+The model is called on copies of what it was given, whole and cut, with dropout off and in its parameters' own
+precision; also with the shortest of its sequences alone, cut to the last column that this has. Both are
+differentiated with the same random cotangents, which are zero where nothing is left of a sequence. What it
+returns must agree within rounding, measured by noise on its weights as large as rounding is; and gradients
+must, but for units that rounding turns. Nothing of this is left behind: random streams, buffers and
+attributes of its modules are as they were, and ``.grad`` is never written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count, zip_longest
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ...guarding.noisy_weights import NoisyWeights
+from ...internals.modules import batch_norm_kind, count_hooks, plain_call
+from ...observing.padding import rows_of
+from ...random_state import set_streams, state_of_streams
+from ...seams import Args, Kwargs
+from ...structures import map_tensors, tensors_of
+from .harmless_calls import harmless, scalars_of
+from .padded_calls import Cuts, Found, Restored, dims_to_restore, narrowed, of_shortest
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+    from torch import device as Device
+    from torch.nn import Module
+
+_ROUNDING = {"float64": 2.0**-49, "float32": 2.0**-20, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+_LOWERED = {"tf32": 2.0**-10, "bf16": 2.0**-7}  # where products of float32 are computed so
+_TIMES = 8.0  # as far as noise moves what is returned it may be off
+_MOST = 0.01  # where noise moves more than this, nothing can be told
+_FILLED = 1e4  # a number as large as this and equal in both was filled in, for a mask
+_TURNED = 0.01  # of a gradient: a unit may turn under the least rounding
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """By how much what a model returns may be off, and its gradient, relative."""
+
+    returned: float
+    gradient: float
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """``why_not``: why the call must not be cut, "" where it may. ``off``: by how much what the model returns
+    differs at the most, relative; ``rounding``: by how much it may, None where that was not come to.
+    """
+
+    why_not: str = ""
+    restored: Restored = frozenset()
+    off: float = 0.0
+    rounding: Rounding | None = None
+
+
+@dataclass(frozen=True)
+class _Pass:
+    outputs: list[Tensor]
+    inputs: list[Tensor]  # those that are differentiated
+
+
+def rehearse(
+    torch: ModuleType,
+    root: Module,
+    args: Args,
+    kwargs: Kwargs,
+    found: Found,
+    seed: int,
+    rounding: Rounding | None = None,
+) -> Agreement:
+    """Compare the call with its cut self. ``rounding``: as it was measured before. Raises nothing."""
+    if any(count_hooks(module)[0] for module in root.modules()):
+        return Agreement("the script has a hook on a module's outputs, which would be narrower")
+    streams = state_of_streams(torch)
+    try:
+        with harmless(torch, root):
+            return _Rehearsal(torch, root, (args, kwargs), found, seed).agreement(rounding)
+    except Exception as error:
+        return Agreement(f"without its padding a call fails by {type(error).__name__}: {_line(error)}")
+    finally:
+        set_streams(torch, streams)
+
+
+class _Rehearsal:
+    def __init__(
+        self, torch: ModuleType, root: Module, call: tuple[Args, Kwargs], found: Found, seed: int
+    ) -> None:
+        self._torch, self._root, self._call = torch, root, call
+        self._found = found
+        self._seed = seed
+        self._streams = state_of_streams(torch)
+        self._generators: dict[str, Generator] = {}
+
+    def agreement(self, rounding: Rounding | None) -> Agreement:
+        whole, cut = self._passed({}), self._passed(self._found.cuts)
+        restored = dims_to_restore(whole.outputs, cut.outputs, self._found)
+        if restored is None:
+            return Agreement("without its padding the model returns something of another shape")
+        kept = [self._kept(tensor, restored, n) for n, tensor in enumerate(whole.outputs)]
+        off = max(map(_apart, cut.outputs, kept), default=0.0)
+        cotangents = [self._cotangent(tensor) for tensor in cut.outputs]
+        wide = [
+            self._widened(c, tensor) for c, tensor in zip(cotangents, whole.outputs, strict=True)
+        ]  # zero where the cut call returns nothing
+        gradients = self._gradients(whole, wide)
+        if any(gradient is not None and gradient.is_sparse for gradient in gradients):
+            return Agreement("gradients are sparse, and fewer rows would be updated without padding")
+        turned = _apart_together(self._gradients(cut, cotangents), gradients)
+        del cut
+        rounding = rounding or self._rounding(whole, wide, gradients)
+        shortest = self._shortest() if off <= rounding.returned else 0.0
+        why_not = ""
+        if off > rounding.returned:
+            why_not = f"what the model returns depends on padding: it differs by {off:.1e} of its size"
+        elif shortest > rounding.returned:
+            why_not = f"what the model returns of its shortest sequence depends on padding: by {shortest:.1e}"
+        elif turned > rounding.gradient:
+            why_not = f"the model's gradient depends on padding: it differs by {turned:.1e} of its size"
+        return Agreement(why_not, restored, max(off, shortest), rounding)
+
+    def _rounding(
+        self, whole: _Pass, cotangents: Sequence[Tensor], gradients: Sequence[Tensor | None]
+    ) -> Rounding:
+        """Measured by noise on the weights."""
+        least = rounding_of(self._torch, self._root)
+        with self._noisy(least):
+            noisy = self._passed({})
+            pairs = zip(noisy.outputs, whole.outputs, strict=True)
+            moved = max((_apart(a, b) for a, b in pairs if b.is_floating_point()), default=0.0)
+            bent = _apart_together(self._gradients(noisy, cotangents), gradients)
+        returned = min(_MOST, _TIMES * max(least, moved))
+        return Rounding(returned, max(_TURNED, min(10 * _TURNED, _TIMES * bent)))
+
+    def _shortest(self) -> float:
+        """How far it is off for the shortest sequence alone; with batch norm, which makes nothing of samples
+        that are alike, for the shorter half.
+        """
+        normed = any(isinstance(m, batch_norm_kind(self._torch)) for m in self._root.modules())
+        many = max(1, rows_of(tensors_of(self._torch, self._call)) // 2) if normed else 1
+        with self._torch.no_grad():
+            self._call, self._found = of_shortest(self._torch, self._call, self._found, many)
+            whole, cut = self._passed({}), self._passed(self._found.cuts)
+        restored = dims_to_restore(whole.outputs, cut.outputs, self._found)
+        if restored is None:
+            return math.inf
+        kept = [self._kept(tensor, restored, n) for n, tensor in enumerate(whole.outputs)]
+        return max(map(_apart, cut.outputs, kept), default=0.0)
+
+    def _passed(self, cuts: Cuts) -> _Pass:
+        """The model on copies of the call's tensors, from the same random streams each time."""
+        set_streams(self._torch, self._streams)
+        numbers, inputs = count(), list[Any]()
+
+        def copied(tensor: Tensor) -> Tensor:
+            own = tensor.detach().clone()
+            if tensor.requires_grad:
+                inputs.append(own.requires_grad_())
+            where = cuts.get(next(numbers), ())
+            for dim, width in where:
+                own = own.narrow(dim, 0, width)
+            return own.contiguous() if where else own
+
+        args, kwargs = map_tensors(self._torch, self._call, copied)
+        before = scalars_of(self._torch, self._root)
+        output = plain_call(self._root)(*args, **kwargs)
+        after = scalars_of(self._torch, self._root)
+        new = next((name for name in after if after[name] is not before.get(name)), "")
+        if new:
+            raise KeepsLoss(f"{new} is a term of a loss, perhaps, that the model keeps and does not return")
+        return _Pass(tensors_of(self._torch, output), inputs)
+
+    def _kept(self, tensor: Tensor, restored: Restored, number: int) -> Tensor:
+        """Of what the whole call returns, what the cut one does."""
+        for dim, kept, _ in narrowed(restored, number, self._found):
+            tensor = tensor.narrow(dim, 0, kept)
+        return tensor
+
+    def _cotangent(self, tensor: Tensor) -> Tensor:
+        drawn: Tensor = self._torch.randn(
+            tensor.shape, generator=self._generator(tensor.device), device=tensor.device
+        )
+        return drawn.to(tensor.dtype) if tensor.requires_grad else drawn
+
+    def _widened(self, cotangent: Tensor, like: Tensor) -> Tensor:
+        wide = cotangent.new_zeros(like.shape)
+        place = wide
+        for dim, length in enumerate(cotangent.shape):
+            place = place.narrow(dim, 0, length)
+        place.copy_(cotangent)
+        return wide
+
+    def _gradients(self, done: _Pass, cotangents: Sequence[Tensor]) -> list[Tensor | None]:
+        pairs = [(o, c) for o, c in zip(done.outputs, cotangents, strict=True) if o.requires_grad]
+        wanted = [p for p in self._root.parameters() if p.requires_grad] + done.inputs
+        if not pairs or not wanted:
+            return []
+        outputs, given = zip(*pairs, strict=True)
+        return list(self._torch.autograd.grad(outputs, wanted, given, allow_unused=True))
+
+    @contextmanager
+    def _noisy(self, relative: float) -> Iterator[None]:
+        def noise(weight: Tensor) -> Tensor:
+            drawn = self._torch.randn(
+                weight.shape, generator=self._generator(weight.device), device=weight.device
+            )
+            changed: Tensor = weight.detach() * drawn.to(weight.dtype) * relative
+            return changed
+
+        weights = NoisyWeights(self._torch, self._root, noise)
+        try:
+            yield
+        finally:
+            weights.put_back()
+
+    def _generator(self, device: Device) -> Generator:
+        key = str(device)
+        if key not in self._generators:
+            self._generators[key] = self._torch.Generator(device).manual_seed(self._seed)
+        return self._generators[key]
+
+
+class KeepsLoss(Exception):
+    """A model computes something that it does not return."""
+
+
+def rounding_of(torch: ModuleType, root: Module) -> float:
+    """Relative, of one output of a layer: sums of hundreds of terms taken in another order."""
+    dtypes = {str(p.dtype).removeprefix("torch.") for p in root.parameters()}
+    found = max((_ROUNDING[name] for name in dtypes if name in _ROUNDING), default=_ROUNDING["float32"])
+    backends = torch.backends
+    products = (backends.mkldnn.matmul.fp32_precision, backends.cuda.matmul.fp32_precision)
+    return max(found, *(_LOWERED.get(flag, 0.0) for flag in products))
+
+
+def _apart(ours: Tensor, theirs: Tensor) -> float:
+    """How far two tensors are apart, of the second's size; infinite where they differ and are no measures, or
+    where other entries are no numbers.
+    """
+    if not ours.is_floating_point():
+        return 0.0 if bool((ours == theirs).all()) else math.inf
+    ours, theirs = (t.detach() if t.dtype.itemsize > 2 else t.detach().float() for t in (ours, theirs))
+    finite = theirs.isfinite()
+    if not bool((ours.isfinite() == finite).all()):
+        return math.inf
+    counts = finite & ((ours != theirs) | (theirs.abs() < _FILLED))
+    ours, theirs = ours.where(counts, 0.0), theirs.where(counts, 0.0)
+    return _relative(float((ours - theirs).norm()), float(theirs.norm()))
+
+
+def _apart_together(ours: Sequence[Tensor | None], theirs: Sequence[Tensor | None]) -> float:
+    difference = size = 0.0
+    for a, b in zip_longest(ours, theirs):
+        a, b = (None if t is None else t.double() for t in (a, b))
+        if b is not None:
+            size += float(b.square().sum())
+        apart = a - b if a is not None and b is not None else a if a is not None else b
+        difference += float(apart.square().sum()) if apart is not None else 0.0
+    return _relative(math.sqrt(difference), math.sqrt(size))
+
+
+def _relative(difference: float, size: float) -> float:
+    if difference == 0.0:
+        return 0.0
+    relative = difference / size if size else math.inf
+    return relative if math.isfinite(relative) else math.inf
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

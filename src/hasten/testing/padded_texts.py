@@ -1,0 +1,45 @@
+"""Texts as tutorials prepare them: ids padded to a fixed length, and a classifier that masks the padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+
+WIDTH = 32
+_WORDS = 50
+
+
+class PaddedTexts(Dataset[tuple[torch.Tensor, int]]):
+    """Forty texts of 3 to ``longest`` words, padded with zeros. An entry is a pair of ids and a label."""
+
+    def __init__(self, longest: int = 13, width: int = WIDTH, pad: int = 0) -> None:
+        generator = torch.Generator().manual_seed(7)
+        lengths = torch.randint(3, longest + 1, (40, 1), generator=generator)
+        words = torch.randint(1, _WORDS, (40, width), generator=generator)
+        self.ids = words.masked_fill(torch.arange(width) >= lengths, pad)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.ids[index], index % 4
+
+
+class TextClassifier(torch.nn.Module):
+    """One layer of attention over embeddings, and a mean over what is no padding."""
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(_WORDS, 16, padding_idx=0)
+        self.positions = torch.nn.Parameter(torch.randn(WIDTH, 16) * 0.1)
+        self.layer = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout, batch_first=True)
+        self.out = torch.nn.Linear(16, 4)
+
+    def forward(self, ids: Any) -> Any:
+        padding = ids == 0
+        hidden = self.embedding(ids) + self.positions[: ids.shape[1]]
+        hidden = self.layer(hidden, src_key_padding_mask=padding)
+        kept = (~padding).unsqueeze(-1)
+        return self.out((hidden * kept).sum(1) / kept.sum(1))
