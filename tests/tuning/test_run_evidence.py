@@ -98,7 +98,7 @@ def test_a_plain_run_watched_to_its_end_tells_what_comes_besides_its_steps() -> 
     found = told(ends_of(steps_in_all=40), watched=watched)
     (one,) = (part for part in found.parts if part.name == "epoch ends")
     assert one.before.value == one.after.value == pytest.approx(0.8)
-    assert found.assumed == ("ends seen once",)
+    assert found.assumed == ("ends seen once", "ends as plain")
     going_on = observation(run=WatchedRun(3.2, False, parts))
     assert told(ends_of(steps_in_all=40), watched=going_on).assumed == ("ends unseen",)
 

@@ -26,8 +26,8 @@ SEEN = Measured(
     start_seconds=3.0,
     setup_seconds=1.0,
     length=RUN,
-    ends_plain=Ends((0.6, 0.6, 0.6)),
-    ends_planned=Ends((0.4, 0.4, 0.4)),
+    ends_plain=Ends(later=(0.6, 0.6, 0.6)),
+    ends_planned=Ends(later=(0.4, 0.4, 0.4)),
     ends_every=200.0,
 )
 
@@ -123,13 +123,13 @@ def test_what_was_not_seen_is_named_and_makes_it_less_sure() -> None:
     assert unseen.assumed == ("ends unseen",)
     assert width(unseen.before) > width(told(SEEN).before)
     assert width(unseen.after) > width(told(SEEN).after)
-    once = told(replace(SEEN, ends_plain=Ends((0.6,)), ends_planned=Ends((0.4,))))
+    once = told(replace(SEEN, ends_plain=Ends(later=(0.6,))))
     assert once.assumed == ("ends seen once",)
     assert width(once.before) > width(told(SEEN).before)
 
 
 def test_ends_seen_under_other_plans_span_all_of_these() -> None:
-    others = Ends((0.5, 0.5), (0.5, 0.5, 1.5))
+    others = Ends(later=(0.5, 0.5), others=(0.5, 0.5, 1.5))
     found = told(replace(SEEN, ends_planned=others))
     assert found.assumed == ("ends of other plans",)
     assert part(found, "epoch ends")[1].high == pytest.approx(5 * 1.5)
@@ -141,13 +141,33 @@ def test_the_ends_nearest_to_a_plan_are_taken() -> None:
         Plan({"malloc": {}}),
         Plan({"threads": {"count": 1}}),
     )
-    seen = [EpochEnd(half, 1.0), EpochEnd(other, 9.0), EpochEnd(half, 2.0)]
-    assert Ends.under(whole, seen) == Ends((1.0, 2.0), (1.0, 9.0, 2.0))
-    assert Ends.under(half, seen) == Ends((1.0, 2.0))
-    assert Ends.under(BASELINE, seen) == Ends((1.0, 9.0, 2.0), (1.0, 9.0, 2.0))
+    seen = [EpochEnd(half, 1.0, first=True), EpochEnd(other, 9.0), EpochEnd(half, 2.0)]
+    assert Ends.under(whole, seen) == Ends((1.0,), (2.0,), (1.0, 9.0, 2.0))
+    assert Ends.under(half, seen) == Ends((1.0,), (2.0,))
+    assert Ends.under(BASELINE, seen) == Ends((1.0,), (9.0, 2.0), (1.0, 9.0, 2.0))
     assert Ends.under(whole, []) == Ends()
     settings = [EpochEnd(Plan({"threads": {"count": 2}}), 1.0), EpochEnd(other, 2.0)]
-    assert Ends.under(other, settings) == Ends((2.0,))
+    assert Ends.under(other, settings) == Ends(later=(2.0,))
+
+
+def test_the_first_end_of_a_process_counts_once() -> None:
+    """Under a plan that keeps samples, the first evaluation makes those of the test set."""
+    found = told(replace(SEEN, ends_planned=Ends((2.0, 2.2), (0.1, 0.1, 0.1))))
+    assert part(found, "epoch ends")[1].value == pytest.approx(2.1 + 4 * 0.1)
+    epoch = told(
+        replace(SEEN, ends_planned=Ends((2.0, 2.2), (0.1, 0.1)), length=RunLength(None, 200, "loader"))
+    )
+    assert part(epoch, "epoch ends")[1].value == pytest.approx(0.1)
+
+
+def test_where_only_first_ends_were_seen_under_the_plan_later_ones_may_take_anything_less() -> None:
+    found = told(replace(SEEN, ends_planned=Ends((2.0, 2.2))))
+    assert found.assumed == ("ends as plain",)
+    after = part(found, "epoch ends")[1]
+    more = 2.1 - 0.6
+    assert (after.value, after.low, after.high) == pytest.approx((5 * 0.6 + more, more, 5 * 2.2 + more))
+    epoch = told(replace(SEEN, ends_planned=Ends((2.0, 2.2)), length=RunLength(None, 200, "loader")))
+    assert part(epoch, "epoch ends")[1] == Span(pytest.approx(0.6), 0.0, pytest.approx(2.2))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("processes", [(), PLAIN[:1]], ids=["none", "one"])
@@ -171,7 +191,8 @@ lengths = st.one_of(
         lambda steps, epoch: RunLength(steps, epoch, "seen"), st.integers(1, 10**6), st.integers(1, 10**5)
     ),
 )
-endings = st.builds(lambda values: Ends(tuple(values)), st.lists(st.floats(0.0, 100.0), max_size=6))
+times = st.lists(st.floats(0.0, 100.0), max_size=6).map(tuple)
+endings = st.builds(Ends, times, times)
 
 
 @st.composite
@@ -184,7 +205,7 @@ def ratios(draw: st.DrawFn) -> Ratio:
 @st.composite
 def measured(draw: st.DrawFn) -> Measured:
     pairs = draw(st.lists(st.tuples(*[st.builds(SeenProcess, seconds, seconds)] * 2), min_size=2, max_size=8))
-    ends = draw(endings)
+    ends, planned = draw(endings), draw(endings)
     return Measured(
         ratio=draw(ratios()),
         plain=tuple(a for a, _ in pairs),
@@ -193,7 +214,7 @@ def measured(draw: st.DrawFn) -> Measured:
         setup_seconds=draw(st.floats(0.0, 1e3)),
         length=draw(lengths),
         ends_plain=ends,
-        ends_planned=ends,
+        ends_planned=planned,
         ends_every=draw(st.floats(1.0, 1e5)) if ends.seconds else None,
         command_seconds=draw(st.floats(0.0, 10.0)),
     )
@@ -239,7 +260,8 @@ def test_a_tune_pays_only_where_a_run_is_surely_faster(seen: Measured, tune_seco
 @given(measured())
 def test_what_is_unseen_never_makes_a_run_more_certain(seen: Measured) -> None:
     """As against the same run whose ends were seen to take nothing."""
-    nothing = replace(seen, ends_plain=Ends((0.0, 0.0)), ends_planned=Ends((0.0, 0.0)), ends_every=100.0)
+    none = Ends(later=(0.0, 0.0))
+    nothing = replace(seen, ends_plain=none, ends_planned=none, ends_every=100.0)
     unseen = replace(seen, ends_plain=Ends(), ends_planned=Ends(), ends_every=None)
     known, open_ended = forecast(nothing, 100.0), forecast(unseen, 100.0)
     assert (known is None) is (open_ended is None)

@@ -50,14 +50,15 @@ epochs and after the last: evaluation, saving, the wait for a first batch.
 """
 
 Assumed = Literal[
-    "length by loader", "ends unseen", "ends seen once", "ends of other plans", "rehearsed"
+    "length by loader", "ends unseen", "ends seen once", "ends as plain", "ends of other plans", "rehearsed"
 ]  # fmt: skip
 """What a forecast takes for granted:
 
 "length by loader": an epoch is what its loader holds. "ends unseen": nothing came between epochs while it was
 watched; what may come is not in the numbers. "ends seen once": what comes between epochs takes as long each
-time. "ends of other plans": it was timed under other plans than those it is told of. "rehearsed": that the
-ranks of the plan were, as the first run under it does.
+time. "ends as plain": it takes as long under the plan, where no process was seen to have a second. "ends of
+other plans": it was timed under other plans than those it is told of. "rehearsed": that the ranks of the plan
+were, as the first run under it does.
 """
 
 

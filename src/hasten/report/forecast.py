@@ -14,6 +14,8 @@ _ASSUMED: Mapping[Assumed, str] = {
     "are not in these numbers",
     "ends seen once": "that evaluation and what else comes between epochs takes as long each time: it was "
     "seen once",
+    "ends as plain": "that evaluation and what else comes between epochs takes as long under the plan as "
+    "plain: no process was seen to do it twice there",
     "ends of other plans": "that evaluation and what else comes between epochs takes as long as it did while "
     "parts of the plan were tried",
     "rehearsed": "that its ranks were rehearsed, as the first run under the plan does",

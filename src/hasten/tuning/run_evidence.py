@@ -30,7 +30,7 @@ def forecast_of(
     length = length_of(seen, ends.script_steps, ends.every, result.nproc or 1)
     plain, planned, every = Ends.under(BASELINE, ends.seen), Ends.under(result.plan, ends.seen), ends.every
     if every is None and (rest := rest_of(seen)) is not None and length.steps:
-        plain, planned, every = Ends((rest,)), Ends((rest,)), length.steps
+        plain, planned, every = Ends(first=(rest,)), Ends(), length.steps
     found = forecast(
         Measured(
             ratio=ratio,

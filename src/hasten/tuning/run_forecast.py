@@ -28,11 +28,12 @@ NOTHING = Span(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Ends:
-    """Seconds of what came between epochs, each time it was seen under a plan; ``others``: under plans that
-    differ from it, where it was seen under these alone.
+    """Seconds of what came between epochs under a plan: ``first`` of each process, and ``later``. ``others``:
+    under all plans, where it was seen under other plans alone, of which the nearest are taken.
     """
 
-    seconds: tuple[float, ...] = ()
+    first: tuple[float, ...] = ()
+    later: tuple[float, ...] = ()
     others: tuple[float, ...] = ()
 
     @classmethod
@@ -40,8 +41,17 @@ class Ends:
         """Those seen under ``plan``, or under the plans that are nearest to it."""
         apart = [_apart(plan, one.plan) for one in seen]
         least = min(apart, default=0)
-        near = (one.seconds for one, distance in zip(seen, apart, strict=True) if distance == least)
-        return cls(tuple(near), tuple(one.seconds for one in seen) if least else ())
+        near = [one for one, distance in zip(seen, apart, strict=True) if distance == least]
+        return cls(
+            tuple(one.seconds for one in near if one.first),
+            tuple(one.seconds for one in near if not one.first),
+            tuple(one.seconds for one in seen) if least else (),
+        )
+
+    @property
+    def seconds(self) -> tuple[float, ...]:
+        """Those that stand for all of a run: the later ones, if there were any."""
+        return self.later or self.first
 
 
 @dataclass(frozen=True)
@@ -74,7 +84,7 @@ def forecast(seen: Measured, tune_seconds: float) -> RunForecast | None:
     steps = length.steps or length.epoch_steps or STEPS
     whole = length.steps is not None
     trained = max(1, steps - whole)  # the first step of a run belongs to its start
-    parts = [_steps(seen, trained), _ends(seen, steps)]
+    parts = [_steps(seen, trained), _ends(seen, steps, whole)]
     saved = [_steps_saved(seen, trained), _difference(parts[1])]
     slower = 0.0
     if whole:
@@ -123,9 +133,11 @@ def _assumed(seen: Measured) -> tuple[Assumed, ...]:
     if seen.length.source == "loader":
         found.append("length by loader")
     if not seen.ends_plain.seconds:
-        found.append("ends unseen")
-    elif min(len(seen.ends_plain.seconds), len(seen.ends_planned.seconds)) < 2:
+        return (*found, "ends unseen")
+    if len(seen.ends_plain.seconds) < 2:
         found.append("ends seen once")
+    if not seen.ends_planned.later:
+        found.append("ends as plain")
     if seen.ends_plain.others or seen.ends_planned.others:
         found.append("ends of other plans")
     return tuple(found)
@@ -171,23 +183,43 @@ def _start(seen: Measured) -> tuple[ForecastPart, Span]:
     return ForecastPart("start", before, after), saved
 
 
-def _ends(seen: Measured, steps: int) -> ForecastPart:
+def _ends(seen: Measured, steps: int, whole: bool = False) -> ForecastPart:
+    """Those of so many steps; of a ``whole`` run, which has the first one, too."""
     times = steps / seen.ends_every if seen.ends_every else 0.0
-    return ForecastPart("epoch ends", _of_ends(seen.ends_plain, times), _of_ends(seen.ends_planned, times))
+    if not times or not seen.ends_plain.seconds:
+        return ForecastPart("epoch ends", NOTHING, NOTHING)
+    plain = _of_ends(seen.ends_plain, times)
+    planned = _of_ends(seen.ends_planned, times) if seen.ends_planned.later else _as_plain(seen, plain, times)
+    if not whole:
+        return ForecastPart("epoch ends", plain, planned)
+    return ForecastPart(
+        "epoch ends",
+        _with_first(plain, seen.ends_plain, times),
+        _with_first(planned, seen.ends_planned, times),
+    )
 
 
 def _of_ends(ends: Ends, times: float) -> Span:
     """So many of them, together."""
-    if not ends.seconds or not times:
-        return NOTHING
     count, mean = len(ends.seconds), fmean(ends.seconds)
     half = SEEN_ONCE * mean
     if count > 1:
-        half = max(t_quantile(0.95, count - 1) * stdev(ends.seconds) * math.sqrt(1 / count + 1 / times), 0.0)
+        half = t_quantile(0.95, count - 1) * stdev(ends.seconds) * math.sqrt(1 / count + 1 / times)
     low, high = mean - half, mean + half
     if ends.others:
         low, high = min(low, *ends.others), max(high, *ends.others)
     return Span(times * mean, times * max(0.0, low), times * high)
+
+
+def _as_plain(seen: Measured, plain: Span, times: float) -> Span:
+    """Under a plan of which no end but the first of a process was seen: later ones may take less than any."""
+    most = max(seen.ends_planned.first, default=0.0)
+    return Span(plain.value, 0.0, max(plain.high, times * most))
+
+
+def _with_first(span: Span, ends: Ends, times: float) -> Span:
+    more = max(0.0, fmean(ends.first) - span.value / times) if ends.first else 0.0
+    return Span(span.value + more, span.low + more, span.high + more)
 
 
 # ---- intervals

@@ -30,6 +30,7 @@ def test_an_end_is_what_its_step_took_longer() -> None:
     ends.note(FAST, epochs(3, 10), 0)
     assert [end.plan for end in ends.seen] == [FAST, FAST]
     assert [end.seconds for end in ends.seen] == pytest.approx([0.5, 0.5])
+    assert [end.first for end in ends.seen] == [True, False]
     assert ends.every == 10
 
 
@@ -76,7 +77,20 @@ def test_where_evaluation_belongs_to_each_step_it_is_no_end() -> None:
 def test_no_end_takes_less_than_nothing() -> None:
     ends = EpochEnds(RHYTHM)
     ends.note(BASELINE, [step(), step(), step(0.001, restarts=1)], 0)
-    assert ends.seen == [EpochEnd(BASELINE, 0.0)]
+    assert ends.seen == [EpochEnd(BASELINE, 0.0, first=True)]
+
+
+def test_the_first_end_under_all_of_a_plan_is_told_apart() -> None:
+    both = STEADY.adding("bf16", {})
+    ends, steps = EpochEnds(RHYTHM), epochs(6, 10)
+    for number, plan in enumerate((STEADY, BASELINE, both, STEADY, FAST, both)):
+        ends.note(plan, steps[10 * number : 10 * number + 10], 10 * number)
+    found = [(end.plan.label, end.first) for end in ends.seen]
+    assert found == [
+        *(("baseline", True), (both.label, True), ("malloc", False), ("bf16", False), (both.label, False))
+    ]
+    ends.note(BASELINE, epochs(2, 10), 0)
+    assert ends.seen[-1].first
 
 
 def test_the_length_of_the_script_is_what_was_known_until_a_worker_tells() -> None:

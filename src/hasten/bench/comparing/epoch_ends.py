@@ -15,10 +15,13 @@ from .steps import Rhythm
 
 @dataclass(frozen=True)
 class EpochEnd:
-    """``seconds``: by which its step took longer than the regular ones near it, under ``plan``."""
+    """``seconds``: by which its step took longer than the regular ones near it, under ``plan``. ``first``: of
+    its process under all of that plan, whose techniques may have been set up in it (a cache of test samples).
+    """
 
     plan: Plan
     seconds: float
+    first: bool = False
 
 
 @dataclass
@@ -33,6 +36,7 @@ class EpochEnds:
     _counted: int = 0  # ends in processes before the present one
     _steps: int = 0  # that these took until the last of their ends
     _now: tuple[int, int] = (0, 0)  # the same of the present one
+    _ended_under: list[Plan] = field(default_factory=list)  # in the present one
 
     def __post_init__(self) -> None:
         self.script_steps = self.script_steps or self.rhythm.steps_in_all
@@ -43,19 +47,22 @@ class EpochEnds:
         if not before:
             self._counted, self._steps = self._counted + self._now[0], self._steps + self._now[1]
             self._now = (0, 0)
+            self._ended_under = []
         regular = [step.seconds for step in steps if self.rhythm.regular(step)]
         for position, step in enumerate(steps, before):
             if not position or self.rhythm.regular(step):
                 continue
             self._now = (self._now[0] + 1, position)
+            first = not any(_has_all_of(one, plan) for one in self._ended_under)
+            self._ended_under.append(plan)
             if regular:
-                self.seen.append(EpochEnd(plan, max(0.0, step.seconds - median(regular))))
+                self.seen.append(EpochEnd(plan, max(0.0, step.seconds - median(regular)), first))
 
     def note_ends(self, plan: Plan, seconds: float, count: int, steps: int) -> None:
         """So many ends in the ``steps`` of one process, of so many ``seconds`` each in the mean, which tells
         no more than one does.
         """
-        self.seen.append(EpochEnd(plan, seconds))
+        self.seen.append(EpochEnd(plan, seconds, count == 1))
         self._now = (self._now[0] + count, max(self._now[1], steps))
 
     def script_ended(self, steps: int) -> None:
@@ -77,3 +84,7 @@ class EpochEnds:
         """Steps from one to the next; None where none was seen."""
         counted = self._counted + self._now[0]
         return (self._steps + self._now[1]) / counted if counted else None
+
+
+def _has_all_of(plan: Plan, of: Plan) -> bool:
+    return all(plan.techniques.get(name) == settings for name, settings in of.techniques.items())
