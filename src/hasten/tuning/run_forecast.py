@@ -206,8 +206,8 @@ def _of_ends(ends: Ends, times: float) -> Span:
     if count > 1:
         half = t_quantile(0.95, count - 1) * stdev(ends.seconds) * math.sqrt(1 / count + 1 / times)
     low, high = mean - half, mean + half
-    if ends.others:
-        low, high = min(low, *ends.others), max(high, *ends.others)
+    if ends.others:  # a technique that none of these had may leave little of it
+        low, high = 0.0, max(high, *ends.others)
     return Span(times * mean, times * max(0.0, low), times * high)
 
 
