@@ -133,7 +133,7 @@ LOADERS: dict[str, Callable[[], dict[str, Any]]] = {
     "by a generator, with an init function": lambda: {
         "shuffle": True, "generator": generator(), "worker_init_fn": by_state
     },
-    "three workers": lambda: {"shuffle": True, "num_workers": 3, "prefetch_factor": 1},
+    "one worker, one batch ahead": lambda: {"shuffle": True, "num_workers": 1, "prefetch_factor": 1},
     "in order": lambda: {},
 }  # fmt: skip
 FEW = ("shuffled", "by a generator, with an init function")
