@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
+from hasten.inside.observing.uses import RECORDS_EVALUATIONS
 from hasten.inside.samples.columns import same_batch
 from hasten.inside.seams import Seams
 from hasten.inside.techniques.evaluation_in_ram import EvaluationInRam
@@ -268,6 +269,12 @@ def test_it_applies_to_an_evaluation_with_indices() -> None:
 def test_what_was_not_seen_yet_may_come(evaluations: int, refused: bool) -> None:
     run = WatchedRun(9.0, ended=False, parts=(Part("evaluation", 1.0 * evaluations, evaluations),))
     assert bool(EvaluationInRam.refuse(facts(run=run))) is refused
+
+
+def test_an_evaluation_that_looks_like_a_training_is_told() -> None:
+    run = WatchedRun(9.0, ended=True, parts=(Part("evaluation", 1.0, 2),))
+    (reason,) = EvaluationInRam.refuse(facts(run=run, uses=(RECORDS_EVALUATIONS,)))
+    assert "records gradients" in reason
 
 
 def test_where_nothing_was_watched_nothing_is_known() -> None:

@@ -29,6 +29,7 @@ from ...records.observation import Loader
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import NEXT_DATA, batches_given, iterators_that_fetch, reads_indices
+from ..observing.uses import RECORDS_EVALUATIONS
 from ..samples.kept_batches import KeptBatches
 from ..samples.loader_override import LoaderOverride, workers
 from ..samples.sample_cache import PYTHON_BYTES, too_large
@@ -72,6 +73,8 @@ class EvaluationInRam(Technique):
         if not loaders:
             if facts.observation.run is None:
                 return ["it is not known how the script evaluates"]
+            if RECORDS_EVALUATIONS in facts.observation.uses:
+                return ["its evaluation records gradients, as a training does: name it by --use"]
             seen = saw_evaluation(facts)
             return ["its evaluation reads from no DataLoader of its own"] if seen else []
         reasons = [_why_not(loader, facts.machine.available_bytes) for loader in loaders]
