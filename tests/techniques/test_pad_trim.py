@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from hasten.inside.observing.padding import PaddingSeen
 from hasten.inside.techniques.pad_trim import PadTrim
 from hasten.inside.techniques.support.padded_calls import Found, Known, cut, find, restore
 from hasten.records.plan import BASELINE, Plan
@@ -533,6 +534,16 @@ def test_the_share_of_padding_is_seen() -> None:
     longest = int((data.ids != 0).sum(1).max())
     assert share is not None
     assert (WIDTH - longest) / WIDTH <= share < 1
+
+
+def test_numbers_that_cannot_be_compared_end_the_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the kind of tensor raises, the script goes on being watched."""
+    seen = PaddingSeen()
+    seen.look((IDS,))
+    monkeypatch.setattr("hasten.inside.observing.padding.rows_of", lambda _: 1 / 0)
+    seen.look((IDS,))
+    assert not seen.wants_more
+    assert seen.share() == 0.6
 
 
 def test_one_look_too_many_is_not_taken() -> None:

@@ -32,16 +32,13 @@ class PaddingSeen:
         return self._left > 0
 
     def look(self, inputs: object) -> None:
-        """``inputs``: what a model is called with."""
+        """``inputs``: what a model is called with. Numbers that torch cannot compare end it."""
         self._left -= 1
         self._looks += 1
-        tensors = [tensor for tensor in tensors_in(inputs) if is_in_memory(tensor)]
-        rows = rows_of(tensors)
-        for width in widths_of(tensors, rows):
-            of_width = [t for t in tensors if t.dim() > 1 and t.shape[:2] == (rows, width)]
-            tails = [_tail(t) for t in of_width if is_matrix_of_whole_numbers(t)]
-            tails += [_tail_of_features(t) for t in of_width if t.dim() == 3 and t.is_floating_point()]
-            self._seen.append((width, tails))
+        try:
+            self._seen += _tails_in([tensor for tensor in tensors_in(inputs) if is_in_memory(tensor)])
+        except Exception:  # whatever a script's own kind of tensor raises
+            self._left = 0
 
     def share(self) -> float | None:
         """Of all columns, 0 to 1; 0 where no sequence went in, None where nobody looked."""
@@ -50,6 +47,17 @@ class PaddingSeen:
         padding = [min(int(tail) for tail in tails) for _, tails in self._seen]
         counted = [(p, width) for p, (width, _) in zip(padding, self._seen, strict=True) if p < width]
         return sum(p for p, _ in counted) / sum(w for _, w in counted) if counted else 0.0
+
+
+def _tails_in(tensors: Sequence[Tensor]) -> list[tuple[int, list[Tensor]]]:
+    """For each width of sequences, how many columns are padding in each matrix."""
+    rows, found = rows_of(tensors), []
+    for width in widths_of(tensors, rows):
+        of_width = [t for t in tensors if t.dim() > 1 and t.shape[:2] == (rows, width)]
+        tails = [_tail(t) for t in of_width if is_matrix_of_whole_numbers(t)]
+        tails += [_tail_of_features(t) for t in of_width if t.dim() == 3 and t.is_floating_point()]
+        found.append((width, tails))
+    return found
 
 
 def is_in_memory(tensor: Tensor) -> bool:
