@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -93,6 +94,13 @@ class Trials:
         return self.files.aside
 
     @property
+    def samples(self) -> str:
+        """Where workers keep samples for each other: with the trials' own files, so that none of it is left
+        in the user's folders when a trial is stopped.
+        """
+        return os.path.join(self.aside, "samples")
+
+    @property
     def protection(self) -> str:
         """ "overlay", "landlock" or "off"; "" until a worker has started."""
         return next((worker.protection for worker in self._started if worker.protection), "")
@@ -146,6 +154,7 @@ class Trials:
             doubled=doubled,
             closely=closely,
             whole=whole,
+            samples=self.samples,
         )
         if self.stage.own_ranks is not None:
             return self._own_group(job, self.stage.own_ranks, heard)

@@ -23,5 +23,12 @@ def look(facts: Facts) -> Cause | None:
         "input",
         share,
         f"{share:.0%} of a step is waiting for data: {made or 'a loader'}",
-        ("dataset_in_ram", "batched_fetch", "loader_workers", "pin_memory", "device_prefetch"),
+        (
+            "dataset_in_ram",
+            "batched_fetch",
+            "sample_store",
+            "loader_workers",
+            "pin_memory",
+            "device_prefetch",
+        ),
     )

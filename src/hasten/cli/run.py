@@ -88,6 +88,7 @@ def execute(arguments: SimpleNamespace) -> int:
         module=script.module is not None,
         plan=plan,
         strict=arguments.strict,
+        samples=_sample_folder(script) if "sample_store" in plan.techniques else "",
     )
     return start(job, script, distribution, arguments)
 
@@ -122,6 +123,23 @@ def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
             f"no plan for {script.label} yet, so it runs unchanged; make one with: hasten tune {script.label}"
         )
     return empty, ""
+
+
+def _sample_folder(script: Script) -> str:
+    """Where samples are kept for later runs; "" where that cannot be."""
+    from ..errors import UnsafeFile, UsageError
+    from ..plans.own import prepare
+    from ..safe_files import make_folder
+    from ..scripts.workspace import Workspace
+
+    workspace = Workspace(script)
+    try:
+        prepare(workspace)
+        make_folder(workspace.folder / "samples")
+    except (OSError, UnsafeFile, UsageError) as error:
+        say(f"samples are not kept for later runs: {error}")
+        return ""
+    return str((workspace.folder / "samples").absolute())
 
 
 def _about_quality(

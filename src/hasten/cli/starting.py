@@ -135,7 +135,10 @@ def as_we_share(job: Job, script: Script) -> int:
             say(f"not as in one process: {remark}")
         say("compared with one process: the first steps, up to 400, and single ones of the later (on CPUs)")
         first, *others = ranks_of_ours(job, wish, os.environ, found, place)
-        sandboxed = [replace(rank, job=replace(rank.job, sandbox=trials.sandbox)) for rank in others]
+        sandbox = trials.sandbox
+        if job.samples:
+            sandbox = replace(sandbox, through=(*sandbox.through, job.samples))
+        sandboxed = [replace(rank, job=replace(rank.job, sandbox=sandbox)) for rank in others]
         ranks = [replace(rank, given=trials.rank_input()) for rank in (first, *sandboxed)]
         say_of_shared_memory(wish.count)
         say(f"{wish.count} ranks, each with its part of every batch")

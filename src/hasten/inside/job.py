@@ -101,6 +101,7 @@ class Job:
     ranks: Ranks | None = None  # None: it trains alone, or knows of the others itself
     own_group: OwnGroup | None = None
     terminal: tuple[int, ...] = ()  # columns and lines of the user's, where our output goes into files
+    samples: str = ""  # folder for samples that are kept for other processes; "" for none
     rehearsal: str = ""  # folder of a rehearsal: one process leaves there what the ranks are compared with
 
     @property

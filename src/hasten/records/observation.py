@@ -46,6 +46,7 @@ class Loader:
     in_memory: bool = False  # samples are rows of tensors that are in memory already
     random: str | None = None  # why samples are not the same each time; "" proven so, None not looked at
     keeps_workers: bool = False  # its worker processes stay from epoch to epoch
+    transforms: bool = False  # they are random and come by a list of transforms: the first may not be
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -158,8 +160,10 @@ def workbench(
     try:
         data = dataset if dataset is not None else Pictures()
         made = Workbench(seams, data, make_optimizer, make_model, loss_of, device)
-        yield made
-        made.switchboard.switch(BASELINE)
+        with TemporaryDirectory(prefix="hasten-") as folder:
+            made.training.sample_folder = os.path.join(folder, "samples")
+            yield made
+            made.switchboard.switch(BASELINE)
     finally:
         seams.undo_all()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,6 +19,7 @@ NEXT_INDEX = "_next_index"  # of an iterator: the indices of the batch to fetch 
 NEXT_DATA = "_next_data"  # the batch whose turn it is, fetched
 RESET = "_reset"  # a pass over the loader begins: (loader, first_iter)
 WORKER_LOOP = "_worker_loop"  # of ``worker_module``: all that a worker process does
+CREATE_FETCHER = "create_fetcher"  # of ``fetchers()``
 
 
 def iterator_kind() -> type[LoaderIterator]:
@@ -62,7 +64,7 @@ def reads_indices(iterator: LoaderIterator | DataLoader[object]) -> bool:
     return is_indexed(iterator._dataset_kind)
 
 
-def makes_batches(iterator: LoaderIterator) -> bool:
+def makes_batches(iterator: LoaderIterator | DataLoader[object]) -> bool:
     """Whether torch collates samples; else each item of the dataset is a batch."""
     return bool(iterator._auto_collation)
 
@@ -170,3 +172,13 @@ def collating() -> ModuleType:
     from torch.utils.data import _utils
 
     return _utils.collate
+
+
+def worker_loop() -> Callable[..., None]:
+    loop: Callable[..., None] = getattr(worker_module(), WORKER_LOOP)
+    return loop
+
+
+def resolving_worker_loop() -> tuple[Callable[[str], Any], tuple[str]]:
+    """What pickle writes of ``worker_loop`` as torch has it, whatever stands in its place here."""
+    return resolve_name, (f"torch.utils.data._utils.worker:{WORKER_LOOP}",)

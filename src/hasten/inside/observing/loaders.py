@@ -18,6 +18,7 @@ from ..internals.loaders import (
     reads_indices,
 )
 from ..samples.sampling_proof import prove_deterministic
+from ..samples.transform_prefix import has_transforms
 from ..training import Training
 from .identify import describe_loader, length_of
 
@@ -128,10 +129,18 @@ class Loaders:
                 reason, _ = prove_deterministic(
                     self._training.torch, seen.dataset, record.samples, _LOOK_SECONDS
                 )
-                seen.record = replace(record, random=reason)
+                seen.record = replace(record, random=reason, transforms=bool(reason) and _divides(seen))
 
     def records(self) -> tuple[Loader, ...]:
         return tuple(seen.record for seen in self._seen.values())
+
+
+def _divides(seen: _Seen) -> bool:
+    """Whether its data set has transforms, of which the first may be kept."""
+    try:
+        return has_transforms(seen.dataset)
+    except Exception:  # of the script's own objects
+        return False
 
 
 def batch_length(batch: object) -> int:

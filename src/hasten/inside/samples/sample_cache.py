@@ -7,14 +7,13 @@ the dataset's own, to find changes that set no attribute.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
 from ..observing.identify import length_of, takes_items_one_by_one
-from ..seams import Call
 from ..training import NotApplicable, Training
+from .attribute_watch import AttributeWatch
 from .columns import Columns, Uneven
 from .sampling_proof import chain, prove_deterministic, same_sample, states_of
 from .transform_prefix import Divided, divide, has_transforms
@@ -42,8 +41,7 @@ class SampleCaches:
         self._caches: dict[int, Cache] = {}
         self._why_not: dict[int, str] = {}
         self._kept: dict[int, tuple[Cache, object]] = {}  # with the dataset's state when it was last in use
-        self._undo: list[Callable[[], None]] = []
-        self._watched: set[type] = set()
+        self._watch = AttributeWatch(training.seams, self._changed)
 
     @property
     def caches(self) -> Iterable[Cache]:
@@ -61,7 +59,7 @@ class SampleCaches:
             for key, (cache, state) in self._kept.items():
                 if not cache.stale and cache.state() == state:
                     self._caches[key] = cache
-                    self._watch(cache)
+                    self._watch.watch(cache.parts)
             self._kept = {}
         self._users.add(user)
 
@@ -69,9 +67,7 @@ class SampleCaches:
         self._users.discard(user)
         if self._users:
             return
-        while self._undo:
-            self._undo.pop()()
-        self._watched.clear()
+        self._watch.stop()
         self._kept.update({key: (cache, cache.state()) for key, cache in self._caches.items()})
         self._caches = {}
 
@@ -84,7 +80,7 @@ class SampleCaches:
                 self._why_not[key] = cache
             else:
                 self._caches[key] = cache
-                self._watch(cache)
+                self._watch.watch(cache.parts)
         return self._caches.get(key)
 
     def counts(self) -> tuple[int, int]:
@@ -117,24 +113,10 @@ class SampleCaches:
             return too_large(needed, self._training.available_bytes)
         return Cache(dataset, 2 * needed <= MEMORY_SHARE * self._training.available_bytes, divided)
 
-    def _watch(self, cache: Cache) -> None:
-        """Any attribute set on what the cache is made from empties the caches that are made from it."""
-        for part in cache.parts:
-            kind = type(part)
-            if kind in self._watched or not hasattr(part, "__dict__"):
-                continue
-            self._watched.add(kind)
-
-            def watching(original: Call) -> Call:
-                def __setattr__(instance: object, name: str, value: object) -> None:
-                    original(instance, name, value)
-                    for known in self.caches:
-                        known.invalidate_if_made_from(instance)
-
-                return __setattr__
-
-            with suppress(TypeError):  # a plain function: its kind is not to be changed, nor is it
-                self._undo.append(self._training.seams.replace(kind, "__setattr__", watching))
+    def _changed(self, part: object) -> None:
+        """An attribute was set on what caches may be made from: it empties them."""
+        for known in self.caches:
+            known.invalidate_if_made_from(part)
 
 
 class Cache:

@@ -144,7 +144,7 @@ def same_sample(a: Any, b: Any) -> bool:
         return False
     if hasattr(a, "element_size"):  # a tensor
         alike = a.dtype == b.dtype and a.shape == b.shape and a.device == b.device
-        return bool(alike) and _raw(a) == _raw(b)
+        return bool(alike) and raw_bytes(a) == raw_bytes(b)
     if hasattr(a, "tobytes") and hasattr(a, "dtype"):  # a numpy array or scalar
         return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
     if is_picture(a):
@@ -175,10 +175,11 @@ def incomparable(sample: Any) -> str:
     return "" if known else type(sample).__qualname__
 
 
-def _raw(tensor: Tensor) -> bytes:
+def raw_bytes(tensor: Tensor) -> bytes:
+    """Its elements in the order of its dimensions."""
     import ctypes
 
-    plain = tensor.detach().contiguous()
+    plain = tensor.detach().cpu().contiguous()
     return ctypes.string_at(plain.data_ptr(), plain.numel() * plain.element_size()) if plain.numel() else b""
 
 

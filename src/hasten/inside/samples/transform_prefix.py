@@ -40,7 +40,7 @@ class Divided:
         self._owner = self._path[-1]
         self._compose = self._owner.transform
         self._transforms = list(self._compose.transforms)
-        self._count = count
+        self.count = count
         self._cut = self._with_first(count)
 
     def make(self, index: int) -> object:
@@ -51,7 +51,7 @@ class Divided:
         """The sample. ``made`` stays as it is."""
         if isinstance(made, Marked):
             value = duplicate(made.value)
-            for transform in self._compose.transforms[self._count :]:
+            for transform in self._compose.transforms[self.count :]:
                 value = transform(value)
             return value
         if type(made) in (tuple, list):
@@ -61,7 +61,7 @@ class Divided:
         return made
 
     def __str__(self) -> str:
-        return f"the last {len(self._transforms) - self._count} transforms are called anew for each"
+        return f"the last {len(self._transforms) - self.count} transforms are called anew for each"
 
     @property
     def is_intact(self) -> bool:
@@ -72,7 +72,7 @@ class Divided:
     @property
     def parts(self) -> list[object]:
         """What the first part of every sample is made from."""
-        return [*chain(self._path[0]), self._compose, *self._transforms[: self._count]]
+        return [*chain(self._path[0]), self._compose, *self._transforms[: self.count]]
 
     def state(self) -> object:
         """A fingerprint of what the first part of every sample is made from."""
@@ -81,7 +81,7 @@ class Divided:
             for part in chain(self._path[0])
             if hasattr(part, "__dict__")
         ]
-        return [*map(state_of, held), *map(state_of, self._transforms[: self._count]), self.is_intact]
+        return [*map(state_of, held), *map(state_of, self._transforms[: self.count]), self.is_intact]
 
     def _with_first(self, count: int) -> Any:
         """A shallow copy of the dataset that calls the first transforms only, and marks their result."""

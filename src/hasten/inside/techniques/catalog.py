@@ -36,6 +36,7 @@ from .persistent_workers import PersistentWorkers
 from .pin_memory import PinMemory
 from .processes import Processes
 from .prune import Prune
+from .sample_store import SampleStore
 from .tf32 import Tf32
 from .threads import Threads
 from .zero_grad_to_none import ZeroGradToNone
@@ -43,6 +44,7 @@ from .zero_grad_to_none import ZeroGradToNone
 _ALL: tuple[type[Technique], ...] = (
     DatasetInRam,
     BatchedFetch,
+    SampleStore,
     LoaderWorkers,
     PersistentWorkers,
     EvaluationInRam,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -31,13 +32,14 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
     from ..distributed.this_rank import ThisRank
+    from .source_files import SourceFiles
 
 _LOOK_AFTER = 1  # steps; later twice as many each time
 
 
 class Instruments:
     """Made as soon as the script has imported torch. ``on_root`` is called when a root was found, before its
-    first forward pass runs; ``on_step`` at the end of each step.
+    first forward pass runs; ``on_step`` at the end of each step. ``sources``: the script's files.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Instruments:
         on_step: Callable[[RawStep], None],
         on_root: Callable[[], None],
         began: float,
+        sources: SourceFiles | None = None,
     ) -> None:
         """``began``: when the script did, by ``observer.clock``."""
         self.training = training = Training(torch, seams, job.machine.available_bytes)
@@ -57,6 +60,8 @@ class Instruments:
         self.observer = Observer(on_step, self.timeline)
         if job.seed is not None:
             torch.manual_seed(job.seed)
+        if sources is not None:
+            training.sample_folder, training.made_of = job.samples, partial(sources.made_of, job)
         self.switchboard = Switchboard(training)
         self.hooks = Hooks(training, self.observer, on_root, job.timed, job.closely)
         self.hooks.install()

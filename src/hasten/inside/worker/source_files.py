@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sys
 import sysconfig
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ..package import PACKAGE
+
+if TYPE_CHECKING:
+    from ..job import Job
 
 _INSTALLED = {"site-packages", "dist-packages"}
 
@@ -25,6 +31,16 @@ class SourceFiles:
         self._folders = {os.getcwd(), *own, *(path for path in told if not self._is_installed(path))}
         self._looked_at = 0  # modules, when we looked last
         self._known: set[str] = set()
+
+    def made_of(self, job: Job) -> str:
+        """What the job runs: the script, its arguments and the files that are known until now, as they are
+        on disk; equal where a later run is of the same.
+        """
+        imported = {path for path in map(_file_of, list(sys.modules.values())) if path is not None}
+        own = {path for path in imported if self._is_local(path)}
+        own |= set() if job.module else {os.path.abspath(job.argv[0])}
+        digests = [(path, _digest_of(path)) for path in sorted(own) if os.path.isfile(path)]
+        return json.dumps([job.argv, job.module, digests])
 
     def new(self) -> list[str]:
         """Files that were not reported yet."""
@@ -51,6 +67,14 @@ def _file_of(module: object) -> str | None:
         return None
     path = object.__getattribute__(module, "__dict__").get("__file__")
     return os.path.abspath(path) if isinstance(path, str) else None
+
+
+def _digest_of(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.blake2b(file.read(), digest_size=16).hexdigest()
+    except OSError:
+        return ""
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -60,10 +60,9 @@ class Worker:
         self._forking = 0  # the process that forked last
         self._clocks = Clocks()
         self._trainer: threading.Thread | None = None  # whose steps are followed
+        self._sources = SourceFiles(job.argv[0], job.module)
         wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
-        self._conversation = None
-        if wire is not None:
-            self._conversation = Conversation(wire, self._answer, SourceFiles(job.argv[0], job.module).new)
+        self._conversation = Conversation(wire, self._answer, self._sources.new) if wire is not None else None
         self._wire = wire
 
     # ---- life
@@ -163,9 +162,8 @@ class Worker:
 
     def _watch(self, torch: ModuleType) -> None:
         check(torch.__version__)
-        self._instruments = Instruments(
-            torch, self._job, self._seams, self._step_ended, self._root_found, self._script_began
-        )
+        how = (self._step_ended, self._root_found, self._script_began, self._sources)
+        self._instruments = Instruments(torch, self._job, self._seams, *how)
 
     def _watching_failed(self, error: BaseException) -> None:
         """Our own watching failed, and everything in torch is restored: the script runs on without us."""

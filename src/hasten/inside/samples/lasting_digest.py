@@ -1,0 +1,251 @@
+"""A digest of what a data set is made of, the same in every process that makes the same data set.
+
+Taken into it are the attributes, down to the last: numbers, strings, arrays and tensors by their values,
+functions by their code, other objects by their class and attributes, or by what pickle would write of them.
+What cannot be told that way is named, and such a data set gets no digest.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import hashlib
+import io
+import logging
+import marshal
+import pathlib
+import pickle
+import random
+import re
+import sys
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+from .sampling_proof import raw_bytes
+
+_MOST_DEPTH = 200
+_BY_REPR = (complex, range, slice, re.Pattern, enum.Enum, pathlib.PurePath)
+_BY_NAME = (
+    logging.Logger,
+    logging.Handler,
+    types.ModuleType,
+    type(threading.Lock()),
+    type(threading.RLock()),
+)
+
+
+class NoDigest(Exception):
+    """The message names what cannot be told by value."""
+
+
+def lasting_digest(value: object) -> str:
+    """Raises NoDigest."""
+    digest = _Digest()
+    digest.add(value, 0)
+    return digest.hexdigest()
+
+
+class _Digest:
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=20)
+        self._seen: dict[int, int] = {}  # id -> number, of what can hold itself
+        self._held: list[object] = []  # so that ids stay theirs
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()
+
+    def add(self, value: Any, depth: int) -> None:
+        kind = type(value)
+        if depth > _MOST_DEPTH:
+            raise NoDigest(f"{kind.__qualname__} objects that are nested too deeply")
+        if value is None or kind in (bool, int, float, str, bytes):
+            self._put(kind.__name__, repr(value))
+            return
+        if id(value) in self._seen:
+            self._put("again", str(self._seen[id(value)]))
+            return
+        self._seen[id(value)] = len(self._seen)
+        self._held.append(value)
+        self._put(f"{kind.__module__}.{kind.__qualname__}")
+        find(kind, value)(self, value, depth + 1)
+
+    def _put(self, *parts: str | bytes) -> None:
+        for part in parts:
+            data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+            self._hash.update(len(data).to_bytes(8, "little"))
+            self._hash.update(data)
+
+    # ---- kinds of values
+    def sequence(self, value: Any, depth: int) -> None:
+        self._put(str(len(value)))
+        if type(value) in (list, tuple) and _is_plain(value):
+            self._put("plain", marshal.dumps(value, 0))
+            return
+        for part in value:
+            self.add(part, depth)
+
+    def mapping(self, value: Any, depth: int) -> None:
+        self._put(str(len(value)))
+        for key, item in value.items():
+            self.add(key, depth)
+            self.add(item, depth)
+
+    def unordered(self, value: Any, depth: int) -> None:
+        self._put(*sorted(lasting_digest(part) for part in value))
+
+    def tensor(self, value: Any, depth: int) -> None:
+        self._put(str(value.dtype), str(tuple(value.shape)), str(value.device), raw_bytes(value))
+
+    def array(self, value: Any, depth: int) -> None:
+        self._put(value.dtype.str, str(value.shape))
+        if value.dtype.hasobject:
+            for part in value.ravel().tolist():
+                self.add(part, depth)
+        else:
+            self._put(value.tobytes())
+
+    def function(self, value: Any, depth: int) -> None:
+        self._put(value.__module__ or "", value.__qualname__)
+        self.add(value.__code__, depth)
+        cells = tuple(_content_of(cell) for cell in value.__closure__ or ())
+        for part in (value.__defaults__, value.__kwdefaults__, cells, vars(value)):
+            self.add(part, depth)
+
+    def code(self, value: Any, depth: int) -> None:
+        self._put(value.co_code)
+        for part in (value.co_names, value.co_varnames, value.co_consts):
+            self.add(part, depth)
+
+    def method(self, value: Any, depth: int) -> None:
+        self.add(value.__func__, depth)
+        self.add(value.__self__, depth)
+
+    def builtin(self, value: Any, depth: int) -> None:
+        self._put(str(getattr(value, "__module__", "")), value.__qualname__)
+
+    def partial(self, value: Any, depth: int) -> None:
+        for part in (value.func, value.args, value.keywords):
+            self.add(part, depth)
+
+    def by_repr(self, value: Any, depth: int) -> None:
+        self._put(repr(value))
+
+    def by_name(self, value: Any, depth: int) -> None:
+        self._put(str(getattr(value, "name", None) or getattr(value, "__name__", "")))
+
+    def file(self, value: Any, depth: int) -> None:
+        """Its name; that it is as it was is seen to elsewhere."""
+        self._put(str(getattr(value, "name", "")), str(getattr(value, "mode", "")))
+
+    def attributes(self, value: Any, depth: int) -> None:
+        held = dict(vars(value)) if hasattr(value, "__dict__") else {}
+        for kind in type(value).__mro__:
+            names = vars(kind).get("__slots__", ())
+            for name in (names,) if isinstance(names, str) else names:
+                if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                    held[name] = getattr(value, name)
+        self.mapping(held, depth)
+        if isinstance(value, (list, tuple)):
+            self.sequence(list(value), depth)
+        elif isinstance(value, dict):
+            self.mapping(value, depth)
+
+    def pickled(self, value: Any, depth: int) -> None:
+        """Written, and never read."""
+        try:
+            self._put(pickle.dumps(value, 4))
+        except Exception:
+            raise NoDigest(f"{type(value).__qualname__} objects") from None
+
+
+Add = Callable[[_Digest, Any, int], None]
+
+
+def find(kind: type, value: Any) -> Add:
+    """How values of a kind are taken in."""
+    if kind in (list, tuple):
+        return _Digest.sequence
+    if kind in (dict, types.MappingProxyType):
+        return _Digest.mapping
+    if kind in (set, frozenset):
+        return _Digest.unordered
+    if hasattr(value, "element_size") and hasattr(value, "untyped_storage"):
+        return _Digest.tensor
+    if kind.__module__ == "numpy" and hasattr(value, "dtype") and hasattr(value, "tobytes"):
+        return _Digest.array
+    if isinstance(value, types.FunctionType):
+        return _Digest.function
+    if isinstance(value, types.CodeType):
+        return _Digest.code
+    if isinstance(value, types.MethodType):
+        return _Digest.method
+    if isinstance(value, (type, types.BuiltinFunctionType, types.WrapperDescriptorType)):
+        return _Digest.builtin
+    if isinstance(value, functools.partial):
+        return _Digest.partial
+    if isinstance(value, _BY_REPR) or (kind.__module__ == "torch" and kind.__name__ in ("dtype", "device")):
+        return _Digest.by_repr
+    if isinstance(value, _BY_NAME):
+        return _Digest.by_name
+    if isinstance(value, io.IOBase):
+        return _Digest.file
+    return _of_an_object(kind, value)
+
+
+def _of_an_object(kind: type, value: Any) -> Add:
+    if isinstance(value, random.Random) or kind.__name__ in ("Generator", "RandomState"):
+        return _Digest.pickled if _can_be_pickled(value) else _stream
+    slots = any("__slots__" in vars(one) for one in kind.__mro__[:-1])
+    ordinary = kind.__flags__ & (1 << 9) != 0  # made by a class statement (Py_TPFLAGS_HEAPTYPE)
+    if ordinary and (hasattr(value, "__dict__") or slots):
+        return _Digest.attributes
+    return _Digest.pickled
+
+
+def _stream(digest: _Digest, value: Any, depth: int) -> None:
+    state = getattr(value, "get_state", None)
+    if state is None:
+        raise NoDigest(f"{type(value).__qualname__} objects")
+    digest.add(state(), depth)
+
+
+def _can_be_pickled(value: object) -> bool:
+    try:
+        pickle.dumps(value, 4)
+    except Exception:
+        return False
+    return True
+
+
+def _content_of(cell: Any) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # empty
+        return None
+
+
+def _is_plain(value: Any, depth: int = 4) -> bool:
+    """Whether it holds Python's own numbers and strings alone, in lists and tuples."""
+    if depth == 0:
+        return False
+    for part in value:
+        kind = type(part)
+        if kind in (str, int, float, bool, bytes) or part is None:
+            continue
+        if kind not in (list, tuple) or not _is_plain(part, depth - 1):
+            return False
+    return True
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the libraries that are imported, by module."""
+    found = {"python": sys.version.split()[0]}
+    for name, module in list(sys.modules.items()):
+        if "." not in name and isinstance(module, types.ModuleType):
+            version = module.__dict__.get("__version__")
+            if isinstance(version, str):
+                found[name] = version
+    found.pop("hasten", None)
+    return dict(sorted(found.items()))

@@ -1,0 +1,72 @@
+"""What the processes that read samples from a store have counted, in memory that they share with the one that
+started them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from contextlib import suppress
+
+_HEAD = 512  # bytes: why the store was given up
+_SLOT = struct.Struct("<QQQ")
+_SLOTS = 16384
+_EACH = 64  # slots that are taken at once: worker processes of one loader
+_SIZE = _HEAD + _SLOTS * _SLOT.size
+
+
+class Counts:
+    """Samples that came from a store, that were made, and that were compared with one made anew. Linux only.
+
+    It can be handed to processes that are started anew while this one lives.
+    """
+
+    def __init__(self) -> None:
+        self._file = os.memfd_create("hasten-samples")
+        self._path = f"/proc/{os.getpid()}/fd/{self._file}"
+        os.ftruncate(self._file, _SIZE)
+        self._memory = mmap.mmap(self._file, _SIZE)
+        self._taken = 0
+
+    def __getstate__(self) -> str:
+        return self._path
+
+    def __setstate__(self, path: str) -> None:
+        """Raises OSError where the process that it was made in has gone."""
+        self._path, self._taken = path, 0
+        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._memory = mmap.mmap(self._file, _SIZE)
+
+    def take(self) -> int:
+        """The first of some slots that no living process writes to."""
+        first = self._taken
+        self._taken = (first + _EACH) % _SLOTS
+        return first
+
+    def add(self, slot: int, hits: int, made: int, checked: int) -> None:
+        """To be called by one process for each slot."""
+        at = _HEAD + slot % _SLOTS * _SLOT.size
+        before = _SLOT.unpack_from(self._memory, at)
+        _SLOT.pack_into(self._memory, at, before[0] + hits, before[1] + made, before[2] + checked)
+
+    def total(self) -> tuple[int, int, int]:
+        """Samples that came from the store, that were made, that were compared."""
+        numbers = list(_SLOT.iter_unpack(self._memory[_HEAD:]))
+        return sum(n[0] for n in numbers), sum(n[1] for n in numbers), sum(n[2] for n in numbers)
+
+    def give_up(self, why: str) -> None:
+        """All who read the store make their samples themselves from now on."""
+        if not self._memory[0]:
+            told = why.encode()[: _HEAD - 2]
+            self._memory[1 : 1 + len(told)] = told
+            self._memory[0] = 1
+
+    @property
+    def given_up(self) -> str:
+        """Why the store is read no longer; "" while it is."""
+        if not self._memory[0]:
+            return ""
+        with suppress(UnicodeDecodeError):
+            return bytes(self._memory[1:_HEAD]).rstrip(b"\0").decode()
+        return "samples changed"

@@ -1,0 +1,117 @@
+"""The folders that stores of samples lie in: locks, room for new ones, files that are this user's alone.
+
+Files are opened as ``safe_files`` opens those of the coordinator: no link is followed, and only plain files
+of this user's that nobody else may write are used.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+HEADER = "header.json"  # of a store
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class NotOurs(OSError):
+    """A file or folder is a link, somebody else's, or open to others; the message names it."""
+
+
+@contextmanager
+def locked(path: str) -> Iterator[bool]:
+    """Whether this process alone may write the store at ``path``; it waits for nobody. Children that are
+    forked within hold the lock, too, until they end.
+    """
+    file = -1
+    try:
+        file = _locked_file(f"{path}.lock")
+        yield file >= 0
+    finally:
+        if file >= 0:
+            os.close(file)
+
+
+def _locked_file(path: str) -> int:
+    """A descriptor; -1 where another process has the lock, or there are no locks."""
+    while True:
+        folder = open_folder(os.path.dirname(path))
+        try:
+            file = open_ours(folder, os.path.basename(path), os.O_RDWR | os.O_CREAT)
+        finally:
+            os.close(folder)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(file)):
+                    return file
+        except OSError:
+            os.close(file)
+            return -1
+        os.close(file)  # it was removed before we had the lock
+
+
+def make_room(folder: str, path: str, most_bytes: int) -> None:
+    """Remove stores in ``folder``, the longest unused first, until at most ``most_bytes`` are left, without
+    the one at ``path`` and those that are being written. Whoever reads them goes on doing so.
+    """
+    found = []
+    for name in os.listdir(folder):
+        other = os.path.join(folder, name)
+        if other != path and os.path.isdir(other) and not os.path.islink(other):
+            with suppress(OSError):
+                found.append((os.stat(other).st_mtime, size_of(other), other))
+    left = sum(size for _, size, _ in found)
+    for _, size, other in sorted(found):
+        if left <= most_bytes:
+            return
+        with suppress(OSError), locked(other) as alone:
+            if alone:
+                remove(other)
+                os.unlink(f"{other}.lock")
+                left -= size
+
+
+def size_of(path: str) -> int:
+    """Bytes on disk of the files in a store's folder."""
+    return sum(entry.stat(follow_symlinks=False).st_blocks * 512 for entry in os.scandir(path))
+
+
+def remove(path: str) -> None:
+    """The folder and all files in it, its header first."""
+    try:
+        names = os.listdir(path)
+    except FileNotFoundError:
+        return
+    for name in sorted(names, key=lambda name: name != HEADER):
+        os.unlink(os.path.join(path, name))
+    os.rmdir(path)
+
+
+def is_full(error: OSError) -> bool:
+    return error.errno in _FULL
+
+
+def open_ours(folder: int, name: str, flags: int) -> int:
+    """A plain file of this user's, in a folder of ours; made closed to others. Raises NotOurs."""
+    how = flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    file = os.open(name, how, 0o600, dir_fd=folder)
+    found = os.fstat(file)
+    plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+    if not plain or found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
+        os.close(file)
+        raise NotOurs(errno.EPERM, "it is no plain file that this user alone can write", name)
+    return file
+
+
+def open_folder(path: str) -> int:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    found = os.fstat(folder)
+    if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
+        os.close(folder)
+        raise NotOurs(errno.EPERM, "it is no folder that this user alone can write", path)
+    return folder

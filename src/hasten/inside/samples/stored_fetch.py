@@ -1,0 +1,173 @@
+"""Reads samples from a store where a loader would make them, in the training process and in its workers.
+
+Whoever reads compares some samples of each pass with the data set's own, chosen at random: a sample that is
+another now ends the use of the store in all processes, and the store.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+from ..internals.loaders import CREATE_FETCHER, fetchers, is_indexed, resolving_worker_loop, worker_loop
+from ..seams import Call, Seams
+from .columns import whole_numbers
+from .fetching import Fetcher
+from .files_read import has_changed
+from .sampling_proof import same_sample, states_of
+from .store_counts import Counts
+from .store_files import Store
+from .stored_form import decode
+from .transform_prefix import Divided
+
+SPOT_CHECKS = 4  # samples compared with the data set's own in every pass, by all readers together
+_DATASET, _WORKER = 1, 10  # of the arguments of torch's worker processes
+
+
+class Reader:
+    """Samples of ``dataset`` in one process. ``slot``: where it counts."""
+
+    def __init__(
+        self,
+        torch: ModuleType,
+        dataset: Any,
+        store: Store,
+        divided: Divided | None,
+        counts: Counts,
+        slot: int,
+    ) -> None:
+        self._torch = torch
+        self._dataset = dataset
+        self._store = store
+        self._divided = divided
+        self._counts = counts
+        self._slot = slot
+        self._random = random.Random()  # not one of the script's streams
+        self._until_check = self._random.randrange(self._between_checks)
+
+    @property
+    def _between_checks(self) -> int:
+        return max(1, self._store.header.samples // SPOT_CHECKS)
+
+    @property
+    def in_use(self) -> bool:
+        return not self._counts.given_up
+
+    def samples(self, indices: Sequence[int], copied: bool) -> list[object]:
+        """Unless ``copied`` they are for somebody who does not write into them."""
+        found, hits, made, checked = [], 0, 0, 0
+        for index in indices:
+            kept = self._kept(index, copied)
+            if kept is _NONE:
+                made += 1
+                found.append(self._dataset[index])
+                continue
+            self._until_check -= 1
+            if self._until_check < 0:
+                self._until_check = self._random.randrange(2 * self._between_checks)
+                checked += 1
+                kept = self._checked(index, kept)
+            hits += 1
+            found.append(kept if self._divided is None else self._divided.finish(kept))
+        self._counts.add(self._slot, hits, made, checked)
+        return found
+
+    def _kept(self, index: int, copied: bool) -> object:
+        """``_NONE`` where the sample is not there, or what it was made from is not as it was."""
+        with suppress(Exception):  # whatever is wrong with the file: the data set can make it
+            kept = self._store.read(index)
+            if kept is not None and not has_changed(kept.files):
+                return decode(self._torch, kept.layout, kept.body, copied)
+        return _NONE
+
+    def _checked(self, index: int, kept: object) -> object:
+        fresh = self._dataset[index] if self._divided is None else self._divided.make(index)
+        if not same_sample(fresh, kept):
+            self._counts.give_up(f"sample {index} changed: the store was given up")
+            self._store.spoil()
+        return fresh
+
+
+_NONE = object()
+
+
+class Handed:
+    """What a worker process needs to read a store."""
+
+    def __init__(self, path: str, prefix: int | None, counts: Counts) -> None:
+        self.path, self.prefix, self.counts = path, prefix, counts
+        self.first_slot = counts.take()
+
+
+class WorkerEntry:
+    """Runs in place of torch's own code of a loader's worker process, and calls it: where ``handed`` is set
+    when the process is started, its samples come from the store.
+    """
+
+    def __init__(self, original: Call | None = None) -> None:
+        self._original = original
+        self.handed: Handed | None = None
+
+    def __reduce__(self) -> Any:
+        if self.handed is None:
+            return resolving_worker_loop()
+        return _started_anew, (self.handed,)
+
+    def __call__(self, *arguments: Any) -> None:
+        if self.handed is not None:
+            with suppress(Exception):  # without us it makes samples as ever
+                _serve(self.handed, arguments[_DATASET], int(arguments[_WORKER]))
+        (self._original or worker_loop())(*arguments)
+
+
+def _started_anew(handed: Handed) -> WorkerEntry:
+    entry = WorkerEntry()
+    entry.handed = handed
+    return entry
+
+
+def _serve(handed: Handed, dataset: Any, worker: int) -> None:
+    """In a worker process, before torch's code runs: put the store's samples in the place of the data set's.
+    A data set that the loader's ``worker_init_fn`` changes makes its samples itself.
+    """
+    import torch
+
+    store = Store.open(handed.path)
+    if store is None:
+        return
+    divided = None if handed.prefix is None else Divided(dataset, handed.prefix)
+    before = states_of(dataset)
+    reader = Reader(torch, dataset, store, divided, handed.counts, handed.first_slot + worker)
+
+    def creating(original: Any) -> Any:
+        def create_fetcher(
+            kind: int, asked: object, auto_collation: bool, collate: Call, drop_last: bool
+        ) -> Fetcher:
+            fetcher: Fetcher = original(kind, asked, auto_collation, collate, drop_last)
+            ours = asked is dataset and is_indexed(kind) and auto_collation and states_of(dataset) == before
+            return StoredFetch(fetcher, reader, collate, torch) if ours else fetcher
+
+        return create_fetcher
+
+    Seams().replace(fetchers(), CREATE_FETCHER, creating)
+
+
+class StoredFetch:
+    """A worker's fetcher that takes samples from a store while that is in use."""
+
+    def __init__(self, fetcher: Fetcher, reader: Reader, collate: Call, torch: ModuleType) -> None:
+        self._fetcher = fetcher
+        self._reader = reader
+        self._collate = collate
+        self._copied = collate is not torch.utils.data.default_collate
+
+    def fetch(self, indices: Any) -> object:
+        wanted = (
+            whole_numbers(indices) if self._reader.in_use and isinstance(indices, (list, tuple)) else None
+        )
+        if wanted is None:
+            return self._fetcher.fetch(indices)
+        return self._collate(self._reader.samples(wanted, self._copied))

@@ -1,0 +1,231 @@
+"""A sample as bytes: a plain header (JSON) that says what it is made of, and the raw bytes of its parts.
+
+Known are tensors, numpy's arrays and numbers, Python's numbers and strings, None, loaded Pillow images, and
+tuples, lists and dicts of these. Anything else is refused by name: nothing is pickled, so nothing that is
+read back can run code.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from functools import lru_cache
+from math import prod
+from types import ModuleType
+from typing import Any
+
+from .sampling_proof import Marked, is_picture, raw_bytes
+
+_ALIGNED = 64  # bytes; tensors and arrays begin at a multiple
+_DTYPES = {
+    *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+}
+_KINDS = "biufcmMSU"  # of numpy's dtypes: no objects, no records
+# of pictures
+_MODES = {"1", "L", "LA", "La", "RGB", "RGBA", "RGBa", "CMYK", "YCbCr", "HSV", "I", "F", "I;16"}
+_NUMBER = struct.Struct("<q")
+_REAL = struct.Struct("<d")
+_MOST_DEPTH = 32
+
+Layout = list[Any]
+"""[kind, what belongs to it ...], as JSON has it."""
+
+
+class Unstorable(Exception):
+    """A sample holds what cannot be kept as plain bytes; the message names it."""
+
+
+def encode(sample: object) -> tuple[bytes, bytes]:
+    """(layout, body). Raises Unstorable."""
+    body = _Body()
+    layout = body.lay(sample, 0)
+    return json.dumps(layout, separators=(",", ":")).encode(), bytes(body.content)
+
+
+def decode(torch: ModuleType, layout: bytes, body: memoryview, copied: bool) -> object:
+    """The sample. ``body`` begins at a multiple of 16 bytes in memory and can be written to. Unless
+    ``copied``, tensors and arrays are views of it.
+    """
+    return _Reading(torch, body, copied).take(_parsed(layout))
+
+
+@lru_cache(maxsize=1024)
+def _parsed(layout: bytes) -> Layout:
+    found: Layout = json.loads(layout)
+    return found
+
+
+class _Body:
+    """Collects the parts' bytes."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+
+    def lay(self, value: Any, depth: int) -> Layout:
+        kind = type(value)
+        if depth > _MOST_DEPTH:
+            raise Unstorable("parts that are nested too deeply")
+        if kind in (tuple, list):
+            return ["T" if kind is tuple else "L", [self.lay(part, depth + 1) for part in value]]
+        if kind is dict:
+            if not all(type(key) in (str, int) for key in value):
+                raise Unstorable("a dict whose keys are no strings or whole numbers")
+            return ["D", list(value), [self.lay(part, depth + 1) for part in value.values()]]
+        if kind is Marked:
+            return ["M", self.lay(value.value, depth + 1)]
+        if is_picture(value):
+            return self._picture(value, depth)
+        if hasattr(value, "element_size"):
+            return self._tensor(value)
+        if kind.__module__ == "numpy" and hasattr(value, "dtype"):
+            return self._array(value)
+        return self._plain(value)
+
+    def _plain(self, value: Any) -> Layout:
+        kind = type(value)
+        if value is None:
+            return ["N"]
+        if kind is bool:
+            return ["B", int(value)]
+        if kind is int:
+            if -(2**63) <= value < 2**63:
+                return ["I", self._add(_NUMBER.pack(value))]
+            return ["J", self._add(hex(value).encode())]
+        if kind is float:
+            return ["F", self._add(_REAL.pack(value))]
+        if kind is str:
+            return ["S", self._add(value.encode("utf-8", "surrogatepass"))]
+        if kind is bytes:
+            return ["Y", self._add(value)]
+        raise Unstorable(f"{kind.__qualname__} objects")
+
+    def _tensor(self, tensor: Any) -> Layout:
+        torch = sys.modules["torch"]
+        name = str(tensor.dtype).removeprefix("torch.")
+        plain = type(tensor) is torch.Tensor and tensor.layout is torch.strided and not tensor.is_nested
+        if not plain or tensor.is_quantized or name not in _DTYPES:
+            raise Unstorable(f"{type(tensor).__qualname__} objects of {name} that are no plain tensors")
+        if tensor.device.type != "cpu" or tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
+            raise Unstorable("tensors of a device, with a gradient or with a lazy sign")
+        order = _order(tensor.stride(), tensor.shape)
+        if not tensor.permute(order).is_contiguous():
+            tensor = tensor.clone()  # without the gaps; torch keeps the order of its dimensions
+            order = _order(tensor.stride(), tensor.shape)
+        inner = tensor.permute(order)
+        if not inner.is_contiguous():
+            raise Unstorable("tensors whose memory overlaps")
+        return ["t", name, list(inner.shape), _inverse(order), self._add(raw_bytes(inner), aligned=True)]
+
+    def _array(self, array: Any) -> Layout:
+        numpy = sys.modules["numpy"]
+        if array.dtype.kind not in _KINDS:
+            raise Unstorable(f"arrays of {array.dtype}")
+        if type(array) is not numpy.ndarray:
+            return ["g", array.dtype.str, self._add(array.tobytes(), aligned=True)]
+        order = _order(array.strides, array.shape)
+        if not array.transpose(order).flags.c_contiguous:
+            array = array.copy(order="K")
+            order = _order(array.strides, array.shape)
+        inner = array.transpose(order)
+        kept = self._add(inner.tobytes(), aligned=True)
+        return ["a", array.dtype.str, list(inner.shape), _inverse(order), kept]
+
+    def _picture(self, picture: Any, depth: int) -> Layout:
+        if picture.mode not in _MODES:
+            raise Unstorable(f"pictures of mode {picture.mode}")
+        info = self.lay(dict(picture.info), depth + 1)
+        return ["P", picture.mode, list(picture.size), info, self._add(picture.tobytes())]
+
+    def _add(self, part: bytes, aligned: bool = False) -> int:
+        """Returns how many bytes it is."""
+        if aligned:
+            self.content += bytes(-len(self.content) % _ALIGNED)
+        self.content += part
+        return len(part)
+
+
+class _Reading:
+    """Takes parts out of a body in the order in which they were laid."""
+
+    def __init__(self, torch: ModuleType, body: memoryview, copied: bool) -> None:
+        self._torch = torch
+        self._body = body
+        self._copied = copied
+        self._at = 0
+
+    def take(self, layout: Layout) -> Any:
+        kind = layout[0]
+        if kind == "t":
+            return self._tensor(*layout[1:])
+        if kind == "I":
+            return _NUMBER.unpack(self._next(layout[1]))[0]
+        if kind in ("T", "L"):
+            parts = [self.take(part) for part in layout[1]]
+            return tuple(parts) if kind == "T" else parts
+        if kind == "D":
+            return {key: self.take(part) for key, part in zip(layout[1], layout[2], strict=True)}
+        if kind == "M":
+            return Marked(self.take(layout[1]))
+        if kind in ("a", "g"):
+            return self._array(kind, *layout[1:])
+        if kind == "P":
+            return self._picture(*layout[1:])
+        return self._plain(kind, layout)
+
+    def _plain(self, kind: str, layout: Layout) -> object:
+        if kind == "N":
+            return None
+        if kind == "B":
+            return bool(layout[1])
+        part = bytes(self._next(layout[1]))
+        if kind == "J":
+            return int(part, 16)
+        if kind == "F":
+            return _REAL.unpack(part)[0]
+        return part.decode("utf-8", "surrogatepass") if kind == "S" else part
+
+    def _tensor(self, name: str, shape: list[int], order: list[int], size: int) -> object:
+        dtype = getattr(self._torch, name)
+        part = self._next(size, aligned=True)
+        inner = self._torch.frombuffer(part, dtype=dtype) if size else self._torch.empty(0, dtype=dtype)
+        tensor = inner.reshape(shape).permute(order)
+        return tensor.clone() if self._copied else tensor
+
+    def _array(self, kind: str, dtype: str, *rest: Any) -> object:
+        import numpy
+
+        if kind == "g":
+            return numpy.frombuffer(self._next(rest[0], aligned=True), dtype=dtype)[0]
+        shape, order, size = rest
+        part = self._next(size, aligned=True)
+        inner = numpy.frombuffer(part, dtype=dtype) if prod(shape) else numpy.empty(0, dtype=dtype)
+        array = inner.reshape(shape).transpose(order)
+        return array.copy(order="K") if self._copied else array
+
+    def _picture(self, mode: str, size: list[int], info: Layout, length: int) -> object:
+        from PIL import Image
+
+        told = self.take(info)
+        picture = Image.frombytes(mode, (size[0], size[1]), bytes(self._next(length)))
+        picture.info = told
+        return picture
+
+    def _next(self, size: int, aligned: bool = False) -> memoryview:
+        if aligned:
+            self._at += -self._at % _ALIGNED
+        part = self._body[self._at : self._at + size]
+        if len(part) != size:
+            raise ValueError("the sample is cut short")
+        self._at += size
+        return part
+
+
+def _order(strides: Any, shape: Any) -> list[int]:
+    """The dimensions from the one that changes slowest in memory to the fastest."""
+    return sorted(range(len(shape)), key=lambda n: -abs(strides[n]))
+
+
+def _inverse(order: list[int]) -> list[int]:
+    return sorted(range(len(order)), key=order.__getitem__)

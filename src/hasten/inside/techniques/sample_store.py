@@ -1,0 +1,241 @@
+"""Keep samples in a file once they were made, for all of a loader's workers, all ranks and later runs.
+
+What it does: before the first step, or where the data set was not seen by then before its second pass, forked
+processes make all samples of the training's data set, and write them to a store in the script's folder below
+``.hasten`` as plain bytes. From then on loaders read them from there, in worker processes and without; the
+kernel's page cache is their common memory. It is done on the same proof as for dataset_in_ram, whole or up to
+the first random transform. What was kept is proven again as it is used: some samples before each run, some in
+each pass, and the size and time of every file that a sample was made from whenever it is read. Another
+script, module, argument, version or data set has another store. In a trial the store lies with the trials'
+own files, is shared by all of them, and goes with them: what is kept for later runs comes from `hasten run`.
+
+When it helps: making samples takes long, and there is more than one pass, process or run. When it hurts: the
+disk is slower than making samples; the first run has the samples made before it trains, which takes up to one
+pass, or 300 seconds: what is missing then is made as ever, and later runs go on with it. A store has at most
+a fifth of what is free on its disk (setting ``disk_share``), and four fifths of the memory that is free.
+
+Not kept are samples of loaders whose workers are not forked, unless hasten can be imported there. Changes of
+files that a library reads past Python are looked for in those samples alone that are made anew.
+
+Sources: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets, flock(2), proc(5)
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.machinery import PathFinder
+from typing import TYPE_CHECKING, Any
+
+from ...records.facts import Facts
+from ...records.machine import Machine
+from ...records.observation import Loader
+from ...records.phases import phase_share
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..internals.loaders import WORKER_LOOP, makes_batches, reads_indices, worker_code
+from ..package import PACKAGE
+from ..samples.columns import whole_numbers
+from ..samples.loader_override import context_of
+from ..samples.sample_stores import MEMORY_SHARE, SampleStores, Served
+from ..samples.stored_fetch import WorkerEntry
+from ..seams import Call
+from ..training import NotApplicable, Training
+from .base import Technique, conflicting
+
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader
+
+    from ..internals.loaders import LoaderIterator
+
+_DISK_SHARE = 0.2  # of what is free
+_LEAST_WAITING = 0.02  # of a step
+
+
+class SampleStore(Technique):
+    name = "sample_store"
+    summary = "samples are kept in a file that all processes and later runs read"
+    layer = "data"
+    risk = "exact"
+    scope = "process"
+    conflicts = conflicting(
+        dataset_in_ram="each of them takes the place of the data set",
+        batched_fetch="each of them takes the place of the data set",
+    )
+
+    def __init__(self) -> None:
+        self._stores: SampleStores | None = None
+        self._home = os.getpid()
+        self._before: dict[int, tuple[int, int, int]] = {}
+        self._left_alone: dict[str, None] = {}
+
+    @classmethod
+    def refuse_machine(cls, machine: Machine) -> list[str]:
+        return [] if machine.system == "Linux" else [f"it is not made for {machine.system}"]
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        reasons, seen = cls.refuse_machine(facts.machine), facts.observation
+        loaders = [loader for loader in seen.loaders if loader.training]
+        if not loaders:
+            return [*reasons, "the training reads from no DataLoader"]
+        waiting = phase_share(seen, "data")
+        if seen.steps and waiting < _LEAST_WAITING:
+            reasons.append(f"{waiting:.1%} of a step is waiting for data: no more could be gained")
+        available = facts.machine.available_bytes
+        return [*reasons, *(reason for loader in loaders if (reason := _why_not(loader, available)))]
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        share = settings.get("disk_share", _DISK_SHARE)
+        number = isinstance(share, (int, float)) and not isinstance(share, bool)
+        if not set(settings) <= {"disk_share"} or not number or not 0 < float(share) <= 1:
+            raise ValueError(
+                "sample_store may have disk_share, a number above 0 and up to 1, and nothing else"
+            )
+
+    def start(self, training: Training, settings: Settings) -> None:
+        if not training.sample_folder:
+            raise NotApplicable("there is no folder of the script's that samples can be kept in")
+        with suppress(FileExistsError):
+            os.mkdir(training.sample_folder, 0o700)
+        stores = self._stores = SampleStores(training, float(settings.get("disk_share", _DISK_SHARE)))
+        torch = training.torch
+        entries: list[WorkerEntry] = []
+
+        def entering(original: Call) -> WorkerEntry:
+            entries.append(WorkerEntry(original))
+            return entries[0]
+
+        def around_iter(original: Callable[..., LoaderIterator]) -> Call:
+            def __iter__(loader: DataLoader[object]) -> LoaderIterator:
+                if os.getpid() != self._home or not torch.is_grad_enabled():
+                    return original(loader)
+                served = self._opened(stores, loader, training)
+                entries[0].handed = served.handed() if served is not None else None
+                try:
+                    return original(loader)
+                finally:
+                    entries[0].handed = None
+
+            return __iter__
+
+        from torch.utils.data import DataLoader
+
+        training.seams.replace(worker_code(), WORKER_LOOP, entering)
+        training.seams.replace(DataLoader, "__iter__", around_iter)
+        default_collate = torch.utils.data.default_collate
+
+        def provide(dataset: object, indices: Sequence[Any], collate: Call) -> list[object] | None:
+            served = stores.known(dataset) if os.getpid() == self._home else None
+            wanted = whole_numbers(indices) if served is not None else None
+            if served is None or wanted is None:
+                return None
+            # default_collate copies samples into the batch; another function may write into what it gets
+            return served.reader.samples(wanted, copied=collate is not default_collate)
+
+        training.fetch_providers[self.name] = provide
+
+    def _opened(self, stores: SampleStores, loader: DataLoader[object], training: Training) -> Served | None:
+        """The store to read a loader's samples from in the pass that begins."""
+        try:
+            reason = _why_left_alone(loader)
+            served = None if reason else stores.opened(loader.dataset)
+            if served is not None and id(loader.dataset) in training.training_datasets:
+                stores.fill(served)
+                served = stores.known(loader.dataset)
+        except Exception as error:  # what the script's own objects raise when they are looked at
+            reason, served = f"{type(error).__name__}: {error}", None
+        if reason:
+            self._left_alone[reason] = None
+        return served
+
+    def install(self, training: Training, settings: Settings) -> None:
+        assert self._stores is not None
+        served = self._stores.served
+        if not served and (reasons := [*self._stores.reasons, *self._left_alone]):
+            raise NotApplicable("; ".join(reasons))
+        self._before = {id(one): one.counts.total() for one in served}
+
+    def prepare(self, training: Training) -> None:
+        assert self._stores is not None
+        for served in self._stores.served:
+            if id(served.dataset) in training.training_datasets:
+                self._stores.fill(served)
+
+    def proof(self, training: Training) -> Proof:
+        """Counts the samples that came from a store, in all processes; those that were made; and those of the
+        first that were made all the same and compared. A store that was given up does not count.
+        """
+        served = self._stores.served if self._stores is not None else []
+        counted = [(one.counts.total(), self._before.get(id(one), (0, 0, 0))) for one in served]
+        hits, made, checked = (sum(now[n] - then[n] for now, then in counted) for n in range(3))
+        given_up = [why for one in served if (why := one.stale or one.counts.given_up)]
+        evidence = [
+            f"{hits} samples came from a store, {made} were made; {checked} were compared with new ones"
+        ]
+        evidence += [f"it lies in {one.store.path}" for one in served]
+        evidence += [*given_up, *filter(None, (one.remark for one in served)), *self._left_alone]
+        return Proof(self.name, hits > 0 and not given_up, "; ".join(evidence))
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        return (
+            "shape = (len(dataset), 3, 224, 224)\n"
+            "kept = numpy.lib.format.open_memmap('samples.npy', 'w+', numpy.float32, shape)\n"
+            "for i in range(len(dataset)):  # once\n"
+            "    kept[i] = dataset[i][0]\n"
+            "\n"
+            "class Kept(torch.utils.data.Dataset):  # in all processes and later runs\n"
+            "    def __getitem__(self, i):\n"
+            "        return torch.from_numpy(numpy.load('samples.npy', mmap_mode='r')[i].copy()), labels[i]"
+        )
+
+
+def _why_not(loader: Loader, available_bytes: int) -> str:
+    if loader.iterable or loader.samples is None:
+        return f"{loader.dataset} is read as a stream, without indices"
+    if not loader.default_fetch:
+        return f"{loader.dataset} is not read sample by sample"
+    if loader.in_memory:
+        return f"{loader.dataset} holds its samples in memory already"
+    if loader.random and not loader.transforms:
+        return loader.random
+    needed = loader.samples * (loader.sample_bytes or 0)
+    if needed > MEMORY_SHARE * available_bytes:
+        return (
+            f"all samples of {loader.dataset} need {needed / 2**30:.1f} GiB, more than {MEMORY_SHARE:.0%} of "
+            f"the {available_bytes / 2**30:.1f} GiB of memory that are free"
+        )
+    return ""
+
+
+def _why_left_alone(loader: DataLoader[Any]) -> str:
+    """Why this loader's samples are not to be kept, whatever its data set is; "" where they may be."""
+    name = type(loader.dataset).__name__
+    if not reads_indices(loader):
+        return f"{name} is read as a stream"
+    if not makes_batches(loader):
+        return f"{name} is not read sample by sample"
+    context = context_of(loader)
+    if loader.num_workers and _method(context) != "fork" and not _importable():
+        return f"{name} is read by processes that are started anew, which cannot import hasten"
+    return ""
+
+
+def _method(context: Any) -> str:
+    """How a loader's worker processes are started."""
+    import torch
+
+    method = context if isinstance(context, str) or context is None else context.get_start_method()
+    return str(method or torch.multiprocessing.get_start_method())
+
+
+def _importable() -> bool:
+    """Whether a process that is started anew would import this hasten."""
+    found = PathFinder.find_spec("hasten", sys.path)
+    if found is None or found.origin is None:
+        return False
+    return os.path.realpath(os.path.dirname(found.origin)) == os.path.realpath(PACKAGE)

@@ -1,0 +1,727 @@
+"""Samples from a store are those that the data set would make, in every process that reads it and later."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, default_collate
+
+from hasten.inside.samples import filling, sample_stores, stored_fetch
+from hasten.inside.samples.columns import same_batch
+from hasten.inside.samples.store_files import Store, Writer
+from hasten.inside.samples.store_folders import locked
+from hasten.inside.seams import Seams
+from hasten.inside.techniques.sample_store import SampleStore
+from hasten.inside.training import NotApplicable
+from hasten.records.observation import Step
+from hasten.records.plan import Plan
+
+from ..patience import PATIENCE_SECONDS
+from .made_up import facts, loader, machine
+from .reading import Reading
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="refused on other systems")
+SIZE = 24
+PLAN = Plan({"sample_store": {}})
+
+
+class Rows(Dataset[Any]):
+    """Samples made of an array; each process notes in a file which it was asked for."""
+
+    def __init__(self, notes: Path | None = None) -> None:
+        self.rows = np.random.default_rng(5).random((SIZE, 3))
+        self.notes = notes
+        self.factor = 2.0
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> Any:
+        if self.notes is not None:
+            with open(os.open(self.notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "w") as file:
+                file.write(f"{os.getpid()} {index}\n")
+            os.utime(self.notes, (0, 0))
+        return torch.from_numpy(self.rows[index] * self.factor), index, {"name": f"row {index}"}
+
+
+class Files(Dataset[Any]):
+    """Samples made of files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.paths = [str(folder / f"{n}.txt") for n in range(SIZE)]
+        for n, path in enumerate(self.paths):
+            Path(path).write_text(str(n))
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        with open(self.paths[index]) as file:
+            return torch.tensor(int(file.read()))
+
+
+class Process:
+    """What one process under the technique is: seams, and a training that reads."""
+
+    def __init__(self, folder: Path, available_bytes: int = 2**32, **settings: Any) -> None:
+        self.seams = Seams()
+        self.reading = Reading(self.seams, available_bytes)
+        self.reading.training.sample_folder = str(folder)
+        self.plan = Plan({"sample_store": settings})
+        self.reading.board.start(self.plan)
+
+    def epoch(self, dataset: Any, **options: Any) -> list[Any]:
+        return self.reading.epoch(dataset, **options)
+
+    def switch_on(self, dataset: Any, **options: Any) -> None:
+        """The first batch was seen, and the store is filled before its step."""
+        self.begin(dataset, **options)
+        self.reading.board.switch(self.plan, prepare=True)
+
+    def begin(self, dataset: Any, **options: Any) -> None:
+        made = iter(DataLoader(dataset, **{"batch_size": 5, **options}))
+        next(made)
+        self.reading.hooks.loaders.batch_trained()
+
+    def refusal(self, dataset: Any, **options: Any) -> str:
+        with pytest.raises(NotApplicable) as refused:
+            self.switch_on(dataset, **options)
+        return str(refused.value)
+
+    @property
+    def evidence(self) -> str:
+        return self.reading.proof().evidence
+
+    @property
+    def effective(self) -> bool:
+        return self.reading.proof().effective
+
+    @property
+    def store(self) -> Store:
+        (path,) = [path for path in Path(self.reading.training.sample_folder).iterdir() if path.is_dir()]
+        found = Store.open(str(path))
+        assert found is not None
+        return found
+
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "samples"
+
+
+@pytest.fixture
+def process(folder: Path) -> Iterator[Start]:
+    made: list[Process] = []
+
+    def start(**settings: Any) -> Process:
+        for one in made:  # there is one at a time here
+            one.seams.undo_all()
+        made.append(Process(folder, **settings))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.seams.undo_all()
+
+
+@pytest.fixture
+def no_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No sample of a pass is made anew to be compared."""
+    monkeypatch.setattr(stored_fetch.Reader, "_between_checks", 10**9)
+
+
+def plain(dataset: Any, collate: Any = default_collate) -> list[Any]:
+    """An epoch as a loader makes it, without a loader and so without our seams."""
+    size = len(dataset)
+    return [collate([dataset[i] for i in range(k, min(k + 5, size))]) for k in range(0, size, 5)]
+
+
+def asked_for(notes: Path) -> int:
+    return len(notes.read_text().splitlines()) if notes.exists() else 0
+
+
+# ---- the same batches, by everybody
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_and_random_streams_are_the_plain_loaders(process: Start, workers: int) -> None:
+    def drawn() -> list[Any]:
+        torch.manual_seed(11)
+        random.seed(11)
+        told: list[Any] = []
+        for _ in range(2):
+            told += list(DataLoader(Rows(), batch_size=5, shuffle=True, num_workers=workers))
+            told += [torch.get_rng_state(), list(random.getstate()[1])]
+        return told
+
+    theirs = drawn()
+    now = process()
+    now.switch_on(Rows())
+    assert same_batch(drawn(), theirs)
+    assert now.effective
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_samples_come_from_the_store(process: Start, no_checks: None, workers: int, tmp_path: Path) -> None:
+    notes, now = tmp_path / "notes", process()
+    dataset = Rows(notes)
+    now.switch_on(dataset, num_workers=workers)
+    before = asked_for(notes)
+    assert same_batch(now.epoch(dataset, num_workers=workers), plain(Rows()))
+    assert asked_for(notes) == before
+    assert now.evidence.startswith(f"{SIZE} samples came from a store, 0 were made; 0 were compared")
+    assert now.effective
+
+
+def test_kept_workers_read_the_store(process: Start, no_checks: None) -> None:
+    now, dataset = process(), Rows()
+    made = DataLoader(dataset, batch_size=5, num_workers=1, persistent_workers=True)
+    for _ in made:
+        now.reading.hooks.loaders.batch_trained()
+    now.reading.board.switch(PLAN, prepare=True)
+    assert same_batch([*made, *made], [*plain(dataset), *plain(dataset)])
+    assert now.evidence.startswith(f"{2 * SIZE} samples came from a store, 0 were made")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_later_run_makes_no_sample_but_those_that_prove_it(
+    process: Start, no_checks: None, workers: int, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes"
+    process().switch_on(Rows(notes))
+    notes.unlink()
+    later, dataset = process(), Rows(notes)
+    later.switch_on(dataset, num_workers=workers)
+    assert same_batch(later.epoch(dataset, num_workers=workers), plain(Rows()))
+    assert asked_for(notes) == sample_stores.AFRESH
+    assert ", 0 were made" in later.evidence
+
+
+def test_other_loaders_and_evaluations_of_the_data_set_get_its_samples(process: Start) -> None:
+    now, dataset = process(), Rows()
+    now.switch_on(dataset)
+    with torch.no_grad():
+        assert same_batch(now.epoch(dataset), plain(dataset))
+    assert same_batch(tuple(now.epoch(dataset, batch_size=None)[7]), dataset[7])
+    other = Subset(dataset, range(5))
+    assert same_batch(now.epoch(other), plain(dataset)[:1])
+
+
+def test_loader_workers_goes_with_it(folder: Path, no_checks: None) -> None:
+    plan = Plan({"loader_workers": {"count": 2}, "sample_store": {}})
+    seams = Seams()
+    try:
+        reading = Reading(seams)
+        reading.training.sample_folder = str(folder)
+        reading.board.start(plan)
+        dataset = Rows()
+        reading.epoch(dataset)
+        reading.board.switch(plan, prepare=True)
+        assert same_batch(reading.epoch(dataset), plain(dataset))
+        assert reading.proof("sample_store").evidence.startswith(f"{SIZE} samples came from a store, 0 were")
+        assert reading.proof("loader_workers").effective
+    finally:
+        seams.undo_all()
+
+
+def test_a_process_started_anew_is_served_where_it_can_import_hasten(process: Start, no_checks: None) -> None:
+    now, dataset = process(), Rows()
+    options = {"num_workers": 1, "multiprocessing_context": "spawn"}
+    now.switch_on(dataset)
+    assert same_batch(now.epoch(dataset, **options), plain(dataset))
+    assert now.evidence.startswith(f"{SIZE} samples came from a store, 0 were made")
+
+
+# ---- what scripts do to their samples and data sets
+def test_a_collate_function_may_write_into_its_samples(process: Start) -> None:
+    def collate(samples: list[Any]) -> Any:
+        for row, _, _ in samples:
+            row.mul_(3)
+        return default_collate(samples)
+
+    now, dataset = process(), Rows()
+    now.switch_on(dataset)
+    for workers in (0, 0, 2):
+        ours = now.epoch(dataset, collate_fn=collate, num_workers=workers)
+        assert same_batch(ours, plain(dataset, collate))
+    assert now.effective
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("wrapped", [0, 1])
+def test_an_attribute_set_on_the_data_set_ends_its_use(process: Start, workers: int, wrapped: int) -> None:
+    inner = Rows()
+    dataset: Any = Subset(inner, range(SIZE)) if wrapped else inner
+    now = process()
+    now.switch_on(dataset, num_workers=workers)
+    inner.factor = 7.0
+    assert same_batch(now.epoch(dataset, num_workers=workers), plain(dataset))
+    assert not now.effective
+    assert "was changed while training" in now.evidence
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_change_that_sets_no_attribute_is_found_in_one_of_the_passes(
+    process: Start, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, dataset = process(), Hiding()
+    now.switch_on(dataset, num_workers=workers)
+    monkeypatch.setitem(_HIDDEN, "offset", 5.0)
+    for _ in range(8):  # one sample in six is compared, on the average
+        now.epoch(dataset, num_workers=workers)
+    assert not now.effective
+    assert "changed: the store was given up" in now.evidence
+    assert same_batch(now.epoch(dataset, num_workers=workers), plain(dataset))
+    assert not list(Path(now.reading.training.sample_folder).glob("*/header.json"))
+
+
+def _doubling(worker: int) -> None:
+    torch.utils.data.get_worker_info().dataset.factor = 4.0  # type: ignore[union-attr]
+
+
+def test_a_worker_that_changes_its_data_set_makes_its_samples(process: Start) -> None:
+    now, dataset = process(), Rows()
+    now.switch_on(dataset)
+    ours = now.epoch(dataset, num_workers=1, worker_init_fn=_doubling)
+    changed = Rows()
+    changed.factor = 4.0
+    assert same_batch(ours, plain(changed))
+
+
+# ---- another store, or none
+def test_another_attribute_argument_or_class_has_another_store(process: Start, folder: Path) -> None:
+    process().switch_on(Rows())
+    other = Rows()
+    other.factor = 3.0
+    now = process()
+    now.switch_on(other)
+    assert same_batch(now.epoch(other), plain(other))
+    now = process()
+    now.reading.training.made_of = lambda: "train.py --augment"
+    now.switch_on(Rows())
+    assert len([path for path in folder.iterdir() if path.is_dir()]) == 3
+
+
+def test_a_sample_whose_file_changed_is_made_anew(process: Start, tmp_path: Path, no_checks: None) -> None:
+    (tmp_path / "data").mkdir()
+    now, dataset = process(), Files(tmp_path / "data")
+    now.switch_on(dataset)
+    Path(dataset.paths[9]).write_text("1234")
+    assert torch.cat(now.epoch(dataset)).tolist() == [1234 if n == 9 else n for n in range(SIZE)]
+    assert now.evidence.startswith(f"{SIZE - 1} samples came from a store, 1 were made")
+    later = process()
+    later.switch_on(dataset)  # which makes it again for the store
+    assert torch.cat(later.epoch(dataset)).tolist() == [1234 if n == 9 else n for n in range(SIZE)]
+    assert later.evidence.startswith(f"{SIZE} samples came from a store, 0 were made")
+
+
+def test_a_store_whose_samples_are_others_now_is_begun_anew(
+    process: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its samples depend on is seen nowhere but in them."""
+    monkeypatch.setitem(_HIDDEN, "offset", 0.0)
+    process().switch_on(Hiding())
+    monkeypatch.setitem(_HIDDEN, "offset", 5.0)
+    now, dataset = process(), Hiding()
+    now.switch_on(dataset)
+    assert same_batch(now.epoch(dataset), plain(dataset))
+    assert now.evidence.startswith(f"{SIZE} samples came from a store")
+
+
+_HIDDEN = {"offset": 0.0}
+
+
+class Hiding(Dataset[Any]):
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.tensor(index + _HIDDEN["offset"])
+
+
+class Compose:
+    """As torchvision's."""
+
+    def __init__(self, transforms: list[Any]) -> None:
+        self.transforms = transforms
+
+    def __call__(self, value: Any) -> Any:
+        for transform in self.transforms:
+            value = transform(value)
+        return value
+
+
+def halved(value: Any) -> Any:
+    return value / 2
+
+
+def noisy(value: Any) -> Any:
+    return value + torch.rand(3)
+
+
+class Transformed(Dataset[Any]):
+    def __init__(self, notes: Path | None = None, transforms: list[Any] | None = None) -> None:
+        self.transform = Compose(transforms or [torch.from_numpy, halved, noisy])
+        self.rows = Rows(notes)
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> Any:
+        row, label, _ = self.rows[index]
+        return self.transform(row.numpy()), label
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_comes_before_a_random_transform_is_kept(
+    process: Start, no_checks: None, workers: int, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes"
+    torch.manual_seed(3)
+    options = {"num_workers": workers, "shuffle": True}
+    theirs = list(DataLoader(Transformed(), batch_size=5, **options))
+    now, dataset = process(), Transformed(notes)
+    now.switch_on(dataset, num_workers=workers)
+    before = asked_for(notes)
+    torch.manual_seed(3)
+    assert same_batch(now.epoch(dataset, **options), theirs)
+    assert asked_for(notes) == before
+    assert now.effective
+    later = process()
+    again = Transformed(notes)
+    later.switch_on(again, num_workers=workers)
+    torch.manual_seed(3)
+    assert same_batch(later.epoch(again, **options), theirs)
+
+
+# ---- two processes
+class Slow(Rows):
+    """Making a sample after the first takes as long as a file says."""
+
+    def __init__(self, go: Path) -> None:
+        super().__init__()
+        self.go = go
+        self.slow = False
+
+    def __getitem__(self, index: int) -> Any:
+        if _HIDDEN.get("slow") and index >= 6:
+            until = time.monotonic() + PATIENCE_SECONDS
+            while not self.go.exists() and time.monotonic() < until:
+                time.sleep(0.005)
+        return super().__getitem__(index)
+
+
+def begun(folder: Path, go: Path) -> tuple[int, str]:
+    """A process of its own that has begun to fill a store, and waits for ``go``; its number and the store."""
+    child = os.fork()
+    if not child:
+        try:
+            now, dataset = Process(folder), Slow(go)
+            next(iter(DataLoader(dataset, batch_size=5)))
+            now.reading.hooks.loaders.batch_trained()
+            _HIDDEN["slow"] = 1.0
+            now.reading.board.switch(PLAN, prepare=True)
+        finally:
+            os._exit(0)
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        for path in folder.glob("*/header.json"):
+            store = Store.open(str(path.parent))
+            if store is not None and len(store.missing()) < SIZE:
+                return child, store.path
+        time.sleep(0.01)
+    raise AssertionError("it did not begin")
+
+
+def test_a_second_process_reads_what_is_there_and_does_not_wait(
+    process: Start, folder: Path, tmp_path: Path, no_checks: None
+) -> None:
+    go = tmp_path / "go"
+    child, path = begun(folder, go)
+    try:
+        now, dataset = process(), Slow(go)
+        now.switch_on(dataset)
+        store = now.store
+        assert store.missing()
+        assert same_batch(now.epoch(dataset), plain(dataset))
+        assert now.effective
+        with locked(path) as alone:
+            assert not alone
+    finally:
+        go.touch()
+        os.waitpid(child, 0)
+    assert not store.missing()
+    assert same_batch(now.epoch(dataset), plain(dataset))
+
+
+def test_a_process_killed_while_it_fills_leaves_whole_samples(
+    process: Start, folder: Path, tmp_path: Path, no_checks: None
+) -> None:
+    child, path = begun(folder, tmp_path / "go")
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    (tmp_path / "go").touch()
+    until = time.monotonic() + PATIENCE_SECONDS
+    alone = False
+    while not alone and time.monotonic() < until:  # its children end as they see that it has gone
+        with locked(path) as alone:
+            pass
+    left = Store.open(path)
+    assert left is not None
+    assert left.missing()
+    later, dataset = process(), Slow(tmp_path / "go")
+    later.switch_on(dataset)
+    assert later.store.path == path
+    assert not later.store.missing()
+    assert same_batch(later.epoch(dataset), plain(dataset))
+    assert later.evidence.startswith(f"{SIZE} samples came from a store, 0 were made")
+
+
+@pytest.mark.parametrize("name", ["index", "data-0", "data-1"])
+def test_bytes_that_are_not_as_they_were_written_are_no_samples(process: Start, name: str) -> None:
+    process().switch_on(Rows())
+    now, dataset = process(), Rows()
+    path = Path(now.store.path, name)
+    if not path.exists():
+        pytest.skip("one CPU fills it alone")
+    content = bytearray(path.read_bytes())
+    for at in range(0, len(content), 7):
+        content[at] ^= 0x55
+    path.write_bytes(content)
+    now.switch_on(dataset)
+    assert same_batch(now.epoch(dataset), plain(dataset))
+
+
+def test_a_file_that_is_cut_short_while_it_is_read_ends_nothing(process: Start) -> None:
+    now, dataset = process(), Rows()
+    now.switch_on(dataset)
+    for path in Path(now.store.path).iterdir():
+        os.truncate(path, 10)
+    for workers in (0, 2):
+        assert same_batch(now.epoch(dataset, num_workers=workers), plain(dataset))
+
+
+def test_a_store_that_is_removed_is_read_no_longer(process: Start) -> None:
+    now, dataset = process(), Rows()
+    now.switch_on(dataset)
+    now.store.drop()
+    assert same_batch(now.epoch(dataset), plain(dataset))
+    assert "the store was removed" in now.evidence
+
+
+# ---- room
+def test_a_full_disk_drops_the_store_and_the_training_goes_on(
+    process: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Writer, index: int, *args: Any) -> bool:
+        if index > 6:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(self, index, *args)
+
+    write = Writer.write
+    monkeypatch.setattr(Writer, "write", full)
+    now, dataset = process(), Rows()
+    now.switch_on(dataset)
+    assert same_batch(now.epoch(dataset), plain(dataset))
+    assert not now.effective
+    assert "the store was dropped: the disk is full" in now.evidence
+    assert not [path for path in folder.iterdir() if path.is_dir()]
+
+
+def test_a_disk_that_really_is_full(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=64k,mode=0700", "none", str(small)]
+    if os.geteuid() or subprocess.run(mounted, capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    now = None
+    try:
+        (small / "samples").mkdir(mode=0o700)
+        now = Process(small / "samples", disk_share=1.0)
+        dataset = Rows()
+        now.begin(dataset)
+        with suppress(OSError), open(small / "others", "wb", buffering=0) as others:
+            while others.write(bytes(1024)):
+                pass
+        now.reading.board.switch(PLAN, prepare=True)
+        assert same_batch(now.epoch(dataset), plain(dataset))
+        assert not now.effective
+        assert "the store was dropped: the disk is full" in now.evidence
+    finally:
+        if now is not None:
+            now.seams.undo_all()
+        subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+def test_what_is_too_large_is_told_with_its_numbers(process: Start) -> None:
+    assert "more than 0% of what is free on the disk" in process(disk_share=1e-9).refusal(Rows())
+    assert "GiB of memory that are free" in process(available_bytes=1000).refusal(Rows())
+
+
+def test_older_stores_make_room(process: Start, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    process().switch_on(Rows())
+    other = Rows()
+    other.factor = 3.0
+    monkeypatch.setattr(sample_stores.SampleStores, "_limit", lambda self: 20_000)
+    now = process()
+    now.switch_on(other)
+    assert now.effective is False  # nothing was read yet
+    assert len([path for path in folder.iterdir() if path.is_dir()]) == 1
+
+
+# ---- whose files
+def test_links_and_files_that_others_may_write_are_not_used(process: Start, tmp_path: Path) -> None:
+    process().switch_on(Rows())
+    now, dataset = process(), Rows()
+    index = Path(now.store.path, "index")
+    kept = index.rename(tmp_path / "elsewhere")
+    index.symlink_to(kept)
+    assert Store.open(str(index.parent)) is None
+    index.unlink()
+    kept.rename(index)
+    assert Store.open(str(index.parent)) is not None
+    index.chmod(0o622)
+    assert Store.open(str(index.parent)) is None
+    now.switch_on(dataset)
+    assert same_batch(now.epoch(dataset), plain(dataset))
+
+
+def test_files_are_for_this_user_alone(process: Start, folder: Path) -> None:
+    process().switch_on(Rows())
+    for path in [folder, *folder.rglob("*")]:
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+# ---- what is refused as it is met
+@pytest.mark.parametrize(
+    ("sample", "reason"),
+    [
+        (lambda n: {1, n}, "set"),
+        (lambda n: torch.ones(2, requires_grad=True), "with a gradient"),
+        (lambda n: np.array([None]), "arrays of object"),
+        (lambda n: torch.nn.Parameter(torch.ones(2), False), "no plain tensors"),
+    ],
+)
+def test_other_kinds_of_samples_are_refused_by_name(process: Start, sample: Any, reason: str) -> None:
+    assert reason in process().refusal(Made(sample), collate_fn=list)
+
+
+class Made(Dataset[Any]):
+    def __init__(self, make: Callable[[int], Any]) -> None:
+        self.make = make
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> Any:
+        return self.make(index)
+
+
+class Stream(IterableDataset[int]):
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(10))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "reason"),
+    [
+        (Made(lambda n: torch.rand(1)), "differs when it is drawn twice"),
+        (Stream(), "as a stream"),
+        (TensorDataset(torch.zeros(8, 2)), "in memory already"),
+        (Made(lambda n: n // 0), "ZeroDivisionError"),
+    ],
+)
+def test_what_cannot_be_kept_is_told(process: Start, dataset: Any, reason: str) -> None:
+    now = process()
+    with pytest.raises((NotApplicable, ZeroDivisionError)) as refused:
+        now.switch_on(dataset)
+    assert reason in f"{type(refused.value).__name__} {refused.value}"
+
+
+def test_what_cannot_be_known_again_is_told(process: Start) -> None:
+    class Holding(Rows):
+        def __init__(self) -> None:
+            super().__init__()
+            self.generator = (n for n in range(3))
+
+    assert "holds generator objects" in process().refusal(Holding())
+
+
+def test_without_a_folder_it_does_not_apply() -> None:
+    seams = Seams()
+    try:
+        reading = Reading(seams)
+        reading.board.start(PLAN)
+        with pytest.raises(NotApplicable, match="no folder"):
+            reading.board.switch(PLAN)
+    finally:
+        seams.undo_all()
+
+
+def test_children_that_fill_are_not_waited_for_without_end(
+    process: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sample_stores, "FILL_SECONDS", 0.0)
+    now, dataset = process(), Rows()
+    now.switch_on(dataset)
+    assert same_batch(now.epoch(dataset), plain(dataset))
+    assert now.store.missing()
+    assert "there was no more time" in now.evidence
+    assert filling.MOST_CHILDREN
+
+
+# ---- refusals on paper
+def step(waiting: float) -> Step:
+    phases = dict.fromkeys(("loss", "backward", "optimizer", "other"), 0.0)
+    return Step(1.0, 32, 0, 0, {**phases, "data": waiting, "forward": 1.0 - waiting}, (0.0,), (0, 1, 1))
+
+
+def test_it_applies_to_a_loader_whose_samples_are_waited_for() -> None:
+    assert SampleStore.refuse(facts(steps=(step(0.5),))) == []
+    assert SampleStore.refuse(facts(loaders=(loader(workers=4),), steps=(step(0.5),))) == []
+    assert SampleStore.refuse(facts(loaders=(loader(random="differs", transforms=True),))) == []
+
+
+@pytest.mark.parametrize(
+    ("loaders", "reason"),
+    [
+        ((), "no DataLoader"),
+        ((loader(training=False),), "no DataLoader"),
+        ((loader(iterable=True, samples=None),), "as a stream"),
+        ((loader(default_fetch=False),), "sample by sample"),
+        ((loader(in_memory=True),), "in memory already"),
+        ((loader(random="sample 3 of Pictures differs"),), "sample 3 of Pictures differs"),
+        ((loader(sample_bytes=40 * 2**20),), "39.1 GiB, more than 80% of the 32.0 GiB of memory"),
+    ],
+)
+def test_what_it_refuses(loaders: tuple[Any, ...], reason: str) -> None:
+    (found,) = SampleStore.refuse(facts(loaders=loaders))
+    assert reason in found
+
+
+def test_a_training_that_does_not_wait_is_refused_with_the_share() -> None:
+    (found,) = SampleStore.refuse(facts(steps=(step(0.015),)))
+    assert "1.5% of a step" in found
+    assert "macOS" in SampleStore.refuse_machine(machine(system="macOS"))[0]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"disk_share": 0}, {"disk_share": 1.5}, {"disk_share": True}, {"gib": 3}]
+)
+def test_settings_that_make_no_sense(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="disk_share"):
+        SampleStore.check(settings)
