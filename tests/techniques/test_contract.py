@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.inside.techniques.exclusion import within
 from hasten.machine import this_machine
-from hasten.records.plan import BASELINE, Plan
+from hasten.records.plan import BASELINE
 from hasten.records.whole_run import PARTS
 from hasten.testing.technique_contract import (
     BENCHES,
-    CATALOG_SETTINGS,
     LIVE,
     PAIRS,
     STARTED,
@@ -117,7 +116,7 @@ def test_a_process_that_starts_under_it_trains_the_same(name: str) -> None:
     with workbench() as bench:
         expected = trained_from_the_start(bench, BASELINE)
     with workbench() as bench:
-        assert trained_from_the_start(bench, Plan({name: CATALOG_SETTINGS[name]})) == expected
+        assert trained_from_the_start(bench, plan_of(name)) == expected
 
 
 @pytest.mark.parametrize("name", list(CATALOG))

@@ -392,7 +392,7 @@ def test_what_comes_before_a_random_transform_is_kept(
 ) -> None:
     notes = tmp_path / "notes"
     torch.manual_seed(3)
-    options = {"num_workers": workers, "shuffle": True}
+    options: dict[str, Any] = {"num_workers": workers, "shuffle": True}
     theirs = list(DataLoader(Transformed(), batch_size=5, **options))
     now, dataset = process(), Transformed(notes)
     now.switch_on(dataset, num_workers=workers)
