@@ -38,6 +38,17 @@ VIEWS = """
         train_step(model, optimizer, pictures, labels)
 """
 
+WITH_WORKERS = """
+    from ground import *
+
+    model = Cnn()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    loader = DataLoader(Pictures(), batch_size=8, shuffle=True, num_workers=1)
+    while True:
+        for pictures, labels in loader:
+            train_step(model, optimizer, pictures, labels)
+"""
+
 FAILS_AT_STEP_70 = """
     import os, signal, sys
     from ground import *
@@ -168,6 +179,18 @@ def test_pairs_get_their_ratio_and_proofs(tmp_path: Path, monkeypatch: pytest.Mo
         "dataset_in_ram": True,
     }
     assert workers_started(tmp_path) == 4
+
+
+def test_a_store_of_samples_is_shared_by_trials_and_goes_with_them(tmp_path: Path) -> None:
+    with trials_for(tmp_path, WITH_WORKERS) as trials:
+        trial = PairsBench(trials, RHYTHM).compare(BASELINE, Plan({"sample_store": {}}), 2)
+        (store,) = Path(trials.samples).glob("*/header.json")
+    assert trial.failure is None
+    (proof,) = trial.proofs
+    assert proof.effective
+    assert str(store.parent) in proof.evidence
+    assert not store.exists()
+    assert not list(tmp_path.rglob(store.parent.name))
 
 
 @pytest.mark.parametrize(
