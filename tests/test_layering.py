@@ -58,6 +58,8 @@ EXCEPTIONS = {  # module: a library besides; refused with the extra to install w
     # which layers must be cut together is a graph of every operator there is: not to be written again
     "hasten.inside.techniques.support.cutting": {"torch_pruning"},
     "hasten.inside.distributed.backends.mpi": {"mpi4py"},
+    # pictures that are read back were made by the script's own
+    "hasten.inside.samples.stored_form": {"PIL"},
 }
 # imported by nobody before torch is: their classes are torch's, or every line speaks of its dtypes
 AFTER_TORCH = (

@@ -19,7 +19,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, default_collate
 
-from hasten.inside.samples import filling, sample_stores, stored_fetch
+from hasten.inside.samples import sample_stores, stored_fetch
 from hasten.inside.samples.columns import same_batch
 from hasten.inside.samples.store_files import Store, Writer
 from hasten.inside.samples.store_folders import locked
@@ -672,16 +672,13 @@ def test_without_a_folder_it_does_not_apply() -> None:
         seams.undo_all()
 
 
-def test_children_that_fill_are_not_waited_for_without_end(
-    process: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sample_stores, "FILL_SECONDS", 0.0)
+def test_children_that_fill_are_not_waited_for_without_end(process: Start) -> None:
     now, dataset = process(), Rows()
+    now.reading.training.sample_seconds = 0.0
     now.switch_on(dataset)
     assert same_batch(now.epoch(dataset), plain(dataset))
     assert now.store.missing()
     assert "there was no more time" in now.evidence
-    assert filling.MOST_CHILDREN
 
 
 # ---- refusals on paper

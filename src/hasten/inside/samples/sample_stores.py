@@ -33,7 +33,6 @@ from .stored_fetch import Handed, Reader
 from .transform_prefix import Divided
 
 MEMORY_SHARE = 0.8  # of what is available: a larger store would be read from the disk in each pass
-FILL_SECONDS = 300.0  # after which the training goes on, and later runs fill the rest
 _OVERHEAD_BYTES = 256  # of a sample's headers, at most, files not counted
 AFRESH = 8  # samples of a store that are made anew before it is used
 _BEGINNING_SECONDS = 5.0  # that another process which has just begun the same store is waited for
@@ -120,7 +119,7 @@ class SampleStores:
         if served.filled or served.stale:
             return
         served.filled = True
-        until = time.monotonic() + FILL_SECONDS
+        until = time.monotonic() + self._training.sample_seconds
         while True:
             with locked(served.store.path) as alone:
                 if alone:
@@ -272,7 +271,7 @@ class SampleStores:
         store = served.store
         make = partial(sample_of, served.dataset, served.divided)
         children = min(MOST_CHILDREN, len(os.sched_getaffinity(0)))
-        filled = fill(self._torch, store, make, children, FILL_SECONDS, self._limit())
+        filled = fill(self._torch, store, make, children, self._training.sample_seconds, self._limit())
         if filled.fatal:
             store.drop()
             served.stale = f"the store was dropped: {filled.why}"

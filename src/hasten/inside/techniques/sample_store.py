@@ -11,8 +11,9 @@ own files, is shared by all of them, and goes with them: what is kept for later 
 
 When it helps: making samples takes long, and there is more than one pass, process or run. When it hurts: the
 disk is slower than making samples; the first run has the samples made before it trains, which takes up to one
-pass, or 300 seconds: what is missing then is made as ever, and later runs go on with it. A store has at most
-a fifth of what is free on its disk (setting ``disk_share``), and four fifths of the memory that is free.
+pass, or 300 seconds (60 in a trial): what is missing then is made as ever, and later runs go on with it. A
+store has at most a fifth of what is free on its disk (setting ``disk_share``), and four fifths of the memory
+that is free.
 
 Not kept are samples of loaders whose workers are not forked, unless hasten can be imported there. Changes of
 files that a library reads past Python are looked for in those samples alone that are made anew.

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..distributed.this_rank import ThisRank
     from .source_files import SourceFiles
 
+_SAMPLE_SECONDS_IN_TRIALS = 60.0  # the workers of later trials go on with it
 _LOOK_AFTER = 1  # steps; later twice as many each time
 
 
@@ -62,6 +63,8 @@ class Instruments:
             torch.manual_seed(job.seed)
         if sources is not None:
             training.sample_folder, training.made_of = job.samples, partial(sources.made_of, job)
+        if job.timed:
+            training.sample_seconds = _SAMPLE_SECONDS_IN_TRIALS
         self.switchboard = Switchboard(training)
         self.hooks = Hooks(training, self.observer, on_root, job.timed, job.closely)
         self.hooks.install()
