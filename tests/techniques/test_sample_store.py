@@ -238,6 +238,32 @@ def test_loader_workers_goes_with_it(folder: Path, no_checks: None) -> None:
         seams.undo_all()
 
 
+@pytest.mark.parametrize(
+    "names", [("sample_store", "persistent_workers"), ("persistent_workers", "sample_store")]
+)
+def test_workers_that_are_kept_by_hasten_read_it(
+    folder: Path, no_checks: None, names: tuple[str, ...]
+) -> None:
+    plan = Plan({name: {} for name in names})
+    seams = Seams()
+    try:
+        reading = Reading(seams)
+        reading.training.sample_folder = str(folder)
+        reading.board.start(plan)
+        dataset = Rows()
+        made = DataLoader(dataset, batch_size=5, num_workers=1)
+        for _ in made:
+            reading.hooks.loaders.batch_trained()
+        reading.board.switch(plan, prepare=True)
+        for _ in range(3):
+            assert same_batch(list(made), plain(dataset))
+        for name in names:
+            assert reading.proof(name).effective, reading.proof(name).evidence
+        assert ", 0 were made" in reading.proof("sample_store").evidence
+    finally:
+        seams.undo_all()
+
+
 def test_a_process_started_anew_is_served_where_it_can_import_hasten(process: Start, no_checks: None) -> None:
     now, dataset = process(), Rows()
     options = {"num_workers": 1, "multiprocessing_context": "spawn"}

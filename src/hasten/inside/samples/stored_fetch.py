@@ -6,6 +6,7 @@ another now ends the use of the store in all processes, and the store.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Sequence
 from contextlib import suppress
@@ -108,6 +109,8 @@ class WorkerEntry:
     """
 
     def __init__(self, original: Call | None = None) -> None:
+        if original is not None:
+            functools.update_wrapper(self, original)  # others look at its signature
         self._original = original
         self.handed: Handed | None = None
 

@@ -28,6 +28,7 @@ from pathlib import PurePath
 from statistics import fmean
 from typing import Any
 
+from ..package import PACKAGE
 from .sampling_proof import stream_of
 
 _DEEPEST = 10
@@ -247,7 +248,10 @@ def _is_librarys(name: str | None) -> bool:
     return not path or any(part in path for part in _INSTALLED)
 
 
-_INSTALLED = (f"site-packages{os.sep}", f"dist-packages{os.sep}", os.path.dirname(os.__file__) + os.sep)
+_INSTALLED = (
+    *(f"site-packages{os.sep}", f"dist-packages{os.sep}", os.path.dirname(os.__file__) + os.sep),
+    PACKAGE + os.sep,  # what techniques put in the place of a class's methods
+)
 
 
 def _bytes(value: str | bytes) -> bytes:

@@ -36,7 +36,7 @@ from ...records.observation import Loader
 from ...records.phases import phase_share
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..internals.loaders import WORKER_LOOP, makes_batches, reads_indices, worker_code
+from ..internals.loaders import WORKER_LOOP, makes_batches, reads_indices, worker_module
 from ..package import PACKAGE
 from ..samples.columns import whole_numbers
 from ..samples.loader_override import context_of
@@ -125,7 +125,7 @@ class SampleStore(Technique):
 
         from torch.utils.data import DataLoader
 
-        training.seams.replace(worker_code(), WORKER_LOOP, entering)
+        training.seams.replace(worker_module(), WORKER_LOOP, entering)
         training.seams.replace(DataLoader, "__iter__", around_iter)
         default_collate = torch.utils.data.default_collate
 
