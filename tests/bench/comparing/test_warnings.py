@@ -99,3 +99,8 @@ def test_a_machine_that_became_slower_is_told(seconds: float, told: bool) -> Non
     warnings = found(confirmation=confirmation)
     assert [warning.code for warning in warnings] == ["became slower"] * told
     assert all(warning.times == pytest.approx(2.0, rel=0.02) for warning in warnings)
+
+
+def test_evaluations_within_stretches_are_no_slower_machine() -> None:
+    confirmation = trial((0.5,) * 4, Plan({"bf16": {}}), step_seconds_a=0.4)
+    assert found(confirmation=confirmation.over_stretches(("evaluation",), ())) == []
