@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from ..internals.loaders import LoaderIterator
 
 _QUESTION = "hasten: is all as it was when you began?"
-_ARGUMENTS = {"dataset", "index_queue", "collate_fn", "base_seed", "init_fn", "worker_id"}
+_ARGUMENTS = {"index_queue", "collate_fn", "base_seed", "init_fn", "worker_id"}
+_DATASET, _HOLDER = "dataset", "dataset_holder"  # since torch 2.15 in a list, which the worker empties
 _NAME = "kept workers"  # in Training.kept
 _LONGEST = 200  # bytes of an answer: a pipe takes them at once
 _LOOK_SECONDS = 0.1  # between two looks at whether workers live
@@ -61,7 +62,8 @@ class KeptWorkers:
         self._held: weakref.WeakKeyDictionary[LoaderIterator, _Held] = weakref.WeakKeyDictionary()
         module = worker_module()
         self._signature = inspect.signature(getattr(module, WORKER_LOOP))
-        if not set(self._signature.parameters) >= _ARGUMENTS:
+        names = set(self._signature.parameters)
+        if not names >= _ARGUMENTS or not names & {_DATASET, _HOLDER}:
             raise NotApplicable("this torch hands its workers other things than those it is known by")
         training.seams.replace(module, WORKER_LOOP, self._around_loop)
         training.kept[_NAME] = self
@@ -178,7 +180,8 @@ class _Listening:
         self._answers = answers
         self._number = int(given["worker_id"])
         self._begin = given["init_fn"]
-        self._watched = (given["dataset"], given["collate_fn"], given["init_fn"])
+        dataset = given[_DATASET] if _DATASET in given else given[_HOLDER][0]
+        self._watched = (dataset, given["collate_fn"], given["init_fn"])
         self._state = visible_state(*self._watched)
 
     def get(self, *args: object, **kwargs: object) -> object:
