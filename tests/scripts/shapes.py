@@ -111,6 +111,9 @@ TUNABLE = (
     shape("loader_workers_spawn", 130, 16, "Sequential", "SGD",
           note="the worker imports torch anew, which takes seconds"),
 
+    shape("million_objects", 120, 20, "Sequential", "Adam",
+          note="a million Python objects, and each step makes 20,000 more that it drops"),
+
     # ---- models
     shape("dict_output", 150, 30, "Model", "Adam"),
     shape("tuple_output", 150, 24, "VAE", "Adam"),
@@ -124,6 +127,8 @@ TUNABLE = (
     shape("ema_in_the_model", 150, 28, "SelfTeaching", "AdamW", note="a GradScaler that is not enabled"),
     shape("checkpointing", 160, 20, "Sequential Sequential", "Adam Adam",
           note="after 80 steps writes checkpoint.pt to the working directory and reads it into a new model"),
+    shape("large_checkpoints", 120, 16, "Sequential", "AdamW",
+          note="writes 18 MB to the working directory at the end of each of 6 epochs, keeps two"),
     shape("with_compile", 150, 64, "OptimizedModule", "Adam",
           note='backend="eager" needs no compiler; importing dynamo takes seconds'),
     shape("multi_task", 150, 32, "MultiTask", "Adam", note="two forward passes of the same batch in a step"),

@@ -7,7 +7,7 @@ from ..records.facts import Facts
 from .of_the_run import account, cause_in_run
 
 _LEAST_SHARE = 0.02
-_TECHNIQUES: tuple[str, ...] = ()
+_TECHNIQUES = ("gc_control",)
 
 
 def look(facts: Facts) -> Cause | None:

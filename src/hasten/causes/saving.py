@@ -7,7 +7,7 @@ from ..records.facts import Facts
 from .of_the_run import account, cause_in_run, lines
 
 _LEAST_SHARE = 0.02
-_TECHNIQUES: tuple[str, ...] = ()
+_TECHNIQUES = ("async_save",)
 
 
 def look(facts: Facts) -> Cause | None:

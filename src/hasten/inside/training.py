@@ -42,6 +42,7 @@ class Training:
         self.fetch_providers: dict[str, FetchProvider] = {}
         self.batch_providers: dict[str, BatchProvider] = {}
         self.after_steps: dict[str, Callable[[], None]] = {}  # called at the end of every step
+        self.at_end: dict[str, Callable[[], None]] = {}  # called when the script has ended: may fail it
         self.datasets: dict[int, object] = {}  # id -> dataset that a loader read from
         self.training_datasets: dict[int, object] = {}  # id -> dataset whose samples reached a training step
         self.kept: dict[str, Any] = {}  # what a technique keeps while it is off: caches, never effects
@@ -115,6 +116,13 @@ class Training:
         if self.after_steps:
             for act in list(self.after_steps.values()):
                 act()
+
+    def script_ends(self) -> None:
+        """Finish what techniques do in the background for the script. Raises what the script would have
+        raised, had it done so itself.
+        """
+        for finish in list(self.at_end.values()):
+            finish()
 
     def forward(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         """``call(*args, **kwargs)`` with every installed wrapper around it."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 Structure = TypeVar("Structure")
+ZIP_WRITER = "_open_zipfile_writer"  # of torch.serialization: what torch.save writes a file with
 PROFILER_ENABLED = "_enable_profiler"  # of torch.autograd.profiler: the profiler starts
 
 
@@ -48,6 +49,12 @@ def map_leaves(torch: ModuleType, change: Callable[[Any], object], value: Struct
 
 def leaves(torch: ModuleType, value: object) -> list[Any]:
     found: list[Any] = torch.utils._pytree.tree_leaves(value)
+    return found
+
+
+def serialization(torch: ModuleType) -> ModuleType:
+    """The module in which ``ZIP_WRITER`` is."""
+    found: ModuleType = torch.serialization
     return found
 
 

@@ -106,6 +106,7 @@ PARTS = (
     ),
     Part("torch.utils._triton", "has_triton", "compile: on a GPU", needed=False),
     Part("torch.utils._python_dispatch", "TorchDispatchMode", "ranks: their rehearsal", needed=False),
+    Part("torch.serialization", "_open_zipfile_writer", "async_save: what a file consists of", needed=False),
     Part(
         "torch.optim.optimizer", "_get_scalar_dtype", "fused_optimizer: how steps are counted", needed=False
     ),

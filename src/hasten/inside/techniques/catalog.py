@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...records.plan import Plan
 from .affinity import Affinity
+from .async_save import AsyncSave
 from .base import Technique
 from .batch_size import BatchSize
 from .batched_fetch import BatchedFetch
@@ -21,6 +22,7 @@ from .evaluation_in_ram import EvaluationInRam
 from .fp8 import Fp8
 from .fp16 import Fp16
 from .fused_optimizer import FusedOptimizer
+from .gc_control import GcControl
 from .graph_free_evaluation import GraphFreeEvaluation
 from .huge_pages import HugePages
 from .intel_extension import IntelExtension
@@ -67,6 +69,7 @@ _ALL: tuple[type[Technique], ...] = (
     ZeroGradToNone,
     OptimizerInBackward,
     Checkpointing,
+    AsyncSave,
     Malloc,
     Threads,
     OpenmpRuntime,
@@ -74,6 +77,7 @@ _ALL: tuple[type[Technique], ...] = (
     HugePages,
     InteropThreads,
     Denormals,
+    GcControl,
     IntelExtension,
     Processes,
     BatchSize,

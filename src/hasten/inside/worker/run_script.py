@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 
@@ -38,6 +38,19 @@ def run(argv: Sequence[str], module: bool = False) -> None:
         run_module(argv)
     else:
         run_script(argv)
+
+
+def run_to_the_end(argv: Sequence[str], module: bool, finish: Callable[[], None]) -> None:
+    """``run``, until all threads have ended that Python waits for. ``finish`` is called last, where the
+    script ended by itself, and may still fail it.
+    """
+    try:
+        run(argv, module)
+        wait_for_threads()
+    except SystemExit:
+        finish()
+        raise
+    finish()
 
 
 def run_module(argv: Sequence[str]) -> None:

@@ -30,7 +30,7 @@ from .clocks import Clocks
 from .control import Conversation, stop_here
 from .exits import exit_of
 from .instruments import Instruments
-from .run_script import die_as_python_does, run, show_as_python_does, wait_for_threads
+from .run_script import die_as_python_does, run_to_the_end, show_as_python_does
 from .run_summary import Summarizer
 from .source_files import SourceFiles
 from .traces import trace_of
@@ -84,8 +84,7 @@ class Worker:
         ImportSeam("torch", self._torch_came).install()
         self._script_began = clock()
         try:
-            run(self._job.argv, self._job.module)
-            wait_for_threads()
+            run_to_the_end(self._job.argv, self._job.module, self._script_ends)
         except BaseException as error:
             if self._instruments is not None and self._instruments.this_rank is not None:
                 self._instruments.this_rank.script_failed(error)
@@ -98,6 +97,10 @@ class Worker:
         self._tell_end("completed")
         if not as_asked:
             raise SystemExit(2)
+
+    def _script_ends(self) -> None:
+        if self._instruments is not None:
+            self._instruments.training.script_ends()
 
     def _tell_what_the_plan_did(self, by_itself: bool) -> bool:
         """``by_itself``: the script ended by itself. False where ``--strict`` asked for more."""
