@@ -141,6 +141,7 @@ def test_what_a_script_has_freed_at_its_end_is_told_as_it_was(
     assert [loader.random for loader in observation.loaders] == [""], "its sampling was not looked at"
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch 2.15 looks at it itself
 def test_that_a_freed_model_was_compiled_is_told(tmp_path: Path) -> None:
     freed = "import gc; del made, critic, of_made, of_critic; gc.collect()"  # what is compiled is in a cycle
     source = IN_MAIN.format(before='critic.compile(backend="eager")', after=freed)
