@@ -66,3 +66,10 @@ def never_compiled(function: Callable[..., object]) -> Callable[..., object]:
 
 def _counting() -> ModuleType:
     return importlib.import_module("torch._dynamo.utils")
+
+
+def runs_compiled() -> bool:
+    """Whether what is called now would be compiled: it is called from a function that is."""
+    frames = sys.modules.get("torch._C._dynamo.eval_frame")
+    asked = getattr(frames, "get_eval_frame_callback", None)
+    return asked is not None and bool(asked())

@@ -22,6 +22,7 @@ from ...records.facts import Facts
 from ...records.phases import phase_share
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..internals.compiler import runs_compiled
 from ..observing.parameter_groups import Group, Merging, why_not_merged
 from ..seams import Args, Kwargs
 from ..training import NotApplicable, Training
@@ -115,7 +116,8 @@ class _Merged:
 
     def before_step(self, optimizer: Optimizer, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs] | None:
         """Let the step see a likeness of the optimizer in its place, which differs in its groups alone."""
-        if self._torch.compiler.is_compiling() or not args or args[0] is not optimizer:
+        compiled = self._torch.compiler.is_compiling() or runs_compiled()
+        if compiled or not args or args[0] is not optimizer:
             return None
         likeness: Optimizer = object.__new__(type(optimizer))
         _make_like(likeness, optimizer, _AsRead(self, optimizer, likeness))
