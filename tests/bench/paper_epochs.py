@@ -37,6 +37,7 @@ class PaperRun(PaperTrials):
     between: float = 1.0
     evaluated: bool = True
     every: int = 1  # epochs from one such to the next
+    also_after: int = 0  # steps of an epoch, where the same falls into its middle, too
     shorter: Mapping[str, float] = field(default_factory=dict)
     later: Mapping[str, float] = field(default_factory=dict)
     skips: str = ""  # a technique that leaves out evaluations
@@ -78,7 +79,8 @@ class EpochWorker(PaperWorker):
             seconds += self.owed
             self.paying -= 1
         begins = self.taken > 1 and (self.taken - 1) % (run.epoch * run.every) == 0
-        if not begins:
+        within = run.also_after and (self.taken - 1) % run.epoch == run.also_after
+        if not (begins or within):
             return step(seconds, restarts=int(self.taken == 1))
         seconds += run.between * self.speed / 0.01 * math.prod(run.shorter.get(n, 1.0) for n in names)
         later = sum(run.later.get(name, 0.0) for name in names)

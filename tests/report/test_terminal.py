@@ -145,6 +145,13 @@ STEPS = SingleSteps(
 )
 
 
+def test_losses_that_count_as_equal_are_not_said_to_be_explained() -> None:
+    curve = replace(HELD.loss_curve, deviation=0.00026, tolerance=0.0001)
+    report = tune_report(replace(GAIN, guard=replace(HELD, loss_curve=curve)))
+    assert "within 0.026% of plain's, where rounding explains 0.010% (more than that by so little" in report
+    assert "counts as equal" not in tune_report(GAIN)
+
+
 def test_single_steps() -> None:
     report = tune_report(replace(GAIN, guard=replace(HELD, numerics=STEPS)))
     words = "; gradients of single steps are 0.998 times plain's at worst, where rounding explains 2.0%."

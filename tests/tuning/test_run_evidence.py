@@ -159,3 +159,14 @@ def test_a_claim_over_whole_stretches_is_none_of_the_steps() -> None:
 
 def test_without_regular_steps_in_the_stretches_nothing_is_foretold() -> None:
     assert forecast(ends_of(steps_in_all=40), over_stretches()) is None
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_loader_that_each_step_begins_anew_is_in_the_steps(ended: bool) -> None:
+    """``next(iter(loader))``: what was waited for is not told a second time, between epochs of one step."""
+    parts = (Part("steps", 0.4, 40), Part("first batches", 0.4, 40))
+    watched = observation(run=WatchedRun(0.8, ended, parts, epochs=39))
+    every_step = EpochEnds(Rhythm(0, 1, 1, 0.01, steps_in_all=40 if ended else None))
+    found = told(every_step, watched=watched)
+    assert "epoch ends" not in [part.name for part in found.parts]

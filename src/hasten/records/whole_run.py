@@ -18,7 +18,7 @@ PARTS = (
   between them.
 - saving: files written by torch.save, safetensors, numpy.save, pickle.
 - output: print, logging, tqdm, TensorBoard.
-- garbage: Python's collector.
+- garbage: Python's collector, from the first step on.
 - set-up: of techniques.
 - tail: after the last step.
 - other: what no seam accounts for.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..records.cause import Cause
-from ..records.comparison import SingleSteps
+from ..records.comparison import LossCurve, SingleSteps
 from ..records.observation import Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.result import Refused, TuneResult
@@ -178,8 +178,15 @@ def _guard_words(result: TuneResult) -> str:
     return (
         f"Accuracy held over {guard.steps} steps: same {same}; "
         f"the loss stays within {percent_words(curve.deviation or 0.0, 2)} of plain's, where rounding "
-        f"explains {percent_words(curve.tolerance or 0.0, 2)}{_single_steps(guard.numerics)}."
+        f"explains {percent_words(curve.tolerance or 0.0, 2)}{_agreed(curve)}{_single_steps(guard.numerics)}."
     )
+
+
+def _agreed(curve: LossCurve) -> str:
+    """Where the losses departed by more than that."""
+    if (curve.deviation or 0.0) <= (curve.tolerance or 0.0):
+        return ""
+    return " (more than that by so little that it counts as equal, as single steps agree)"
 
 
 def _single_steps(numerics: SingleSteps) -> str:

@@ -29,7 +29,8 @@ def forecast_of(
         ends = with_observed(ends, seen)
     length = length_of(seen, ends.script_steps, ends.every, result.nproc or 1)
     plain, planned, every = Ends.under(BASELINE, ends.seen), Ends.under(result.plan, ends.seen), ends.every
-    if every is None and (rest := rest_of(seen)) is not None and length.steps:
+    rest = None if ends.rhythm.restarts else rest_of(seen)
+    if every is None and rest is not None and length.steps:
         plain, planned, every = Ends(first=(rest,)), Ends(), length.steps
     found = forecast(
         Measured(
@@ -62,7 +63,8 @@ def with_observed(ends: EpochEnds, seen: Observation) -> EpochEnds:
     found = EpochEnds(ends.rhythm)
     found.note(BASELINE, seen.steps, seen.warmup_steps)
     run = seen.run
-    if not found.seen and run is not None and run.epochs and not run.ended:
+    every_step = ends.rhythm.restarts > 0  # begins a loader: what that takes is in the step
+    if not (found.seen or every_step) and run is not None and run.epochs and not run.ended:
         each = sum(_each(run, name) for name in _BETWEEN)
         found.note_ends(BASELINE, each, run.epochs, run.part("steps").count)
     return ends.with_these(found)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hasten.bench.comparing.course import Course, comes_by, course_of, rarest
+from hasten.bench.comparing.course import Course, _period, comes_by, course_of, rarest
 from hasten.bench.comparing.steps import Rhythm
 from hasten.records.observation import Step
 from tests.bench.made_up import step
@@ -75,8 +75,9 @@ def test_but_not_where_something_is_left_to_be_done_afterwards() -> None:
 
 
 def test_nor_where_the_first_came_by_at_another_distance() -> None:
-    """An evaluation to see that all is well, and then one every 40 steps."""
-    steps = [step(3.0, evaluations=1) if n in (14, 54) else step() for n in range(60)]
+    """An evaluation to see that all is well, and then one every 40 steps: two of these show it."""
+    steps = [step(3.0, evaluations=1) if n in (14, 54, 94) else step() for n in range(100)]
+    assert cuts(steps[:60], early=True) is None
     begin, end = cuts(steps, early=True) or (0, 0)
     assert end - begin == 40
     assert sum(one.evaluations for one in steps[begin:end]) == 1
@@ -105,3 +106,20 @@ def test_evaluations_that_every_step_has_are_none_that_come_by() -> None:
     assert comes_by(step(evaluations=3), "evaluation", usual)
     assert comes_by(step(evaluations=3), "saving", usual)
     assert not comes_by(step(evaluations=3), "epoch turns", usual)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("marks", "period"),
+    [
+        ([100, 200], 1),
+        ([101, 201, 302], 1),
+        ([101, 111], None),  # a short way: what follows is not seen yet
+        ([101, 111, 211], None),
+        ([101, 111, 211, 221], 2),
+        ([375, 500, 625], 1),  # none in the first epochs
+        ([3, 6, 9], 1),
+    ],
+)
+def test_stretches_are_whole_periods_of_what_comes_by(marks: list[int], period: int | None) -> None:
+    assert _period(marks) == period

@@ -232,3 +232,18 @@ def test_a_process_alone_is_timed_as_those_of_pairs() -> None:
     bench.seek(BASELINE, QUICK, 1e6)
     bench.compare(BASELINE, QUICK, 2)
     assert bench.singles([QUICK, QUICK]) == pytest.approx(list(bench.sample_seconds_b))
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("between", [0.3, 3.0])
+def test_a_short_and_a_long_way_between_evaluations_count_by_their_steps(between: float, early: bool) -> None:
+    """Of 110 steps an epoch, one is evaluated after 100, and one at the end."""
+    run = PaperRun(epoch=110, also_after=100, between=between, shorter={"quick_eval": 0.5})
+    true = (1.1 + between) / (1.1 + 2 * between)
+    assert compared(run, early=early).log_ratios == pytest.approx([math.log(true)] * 4)
+
+
+def test_a_script_of_three_epochs_is_looked_at_and_told() -> None:
+    bench = bench_over(PaperRun(epoch=8, between=3.0, length=20))
+    assert isinstance(bench.seek(BASELINE, QUICK, 1e6), Seen | Unseen)

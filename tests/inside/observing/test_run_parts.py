@@ -63,6 +63,8 @@ def test_output_is_seen(watched: Watched) -> None:
 
 
 def test_collections_are_counted(watched: Watched) -> None:
+    watched.timeline.step_ended()
+    watched.timeline.goes_on()
     gc.collect()
     gc.collect()
     assert watched.part("garbage").count >= 2

@@ -297,6 +297,14 @@ def test_a_collection_within_a_step(script: Script) -> None:
     assert parts(script.timeline.watched(ended=False)) == {"steps": 5.0, "garbage": 2.0}
 
 
+def test_collections_before_the_first_step_are_the_starts(script: Script) -> None:
+    script.takes(3.0)
+    script.timeline.collected(2.0)
+    script.begins(3, 0.0)
+    script.trains(2.0)
+    assert parts(script.timeline.watched(ended=False)) == {"start": 3.0, "steps": 2.0}
+
+
 def test_other_threads_take_no_part(script: Script) -> None:
     script.trains(2.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from ...records.observation import Step
 from .steps import Rhythm
@@ -18,6 +18,7 @@ _EPOCH = ("first batches", "epoch turns")
 _LEAVES_NOTHING = (_EVALUATION, *_EPOCH)  # to be done after it has come by
 _TIMED_SECONDS = 2.0  # of each process: stretches that are shorter are joined
 _WARMUP_STEPS = 10
+_ALIKE = 0.1  # by which two ways from one to the next may differ
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def course_of(
     """
     part, least = rarest(steps, parts, rhythm), max(_WARMUP_STEPS, late)
     marks = [n for n, step in enumerate(steps, 1) if n > 1 and comes_by(step, part, rhythm)]
-    if len(marks) < 2:
+    period = _period(marks)
+    if len(marks) < 2 or period is None:
         return None
     until = [0.0, *accumulate(step.seconds for step in steps)]
 
@@ -92,15 +94,30 @@ def course_of(
         return Course(tuple(cuts), until[cuts[0]] - until[1], until[cuts[-1]] - until[cuts[0]])
 
     each = (until[marks[-1]] - until[marks[0]]) / (len(marks) - 1)
-    if early and each >= _TIMED_SECONDS and all(map(is_told, parts)):
+    if early and period == 1 and each >= _TIMED_SECONDS and all(map(is_told, parts)):
         length = marks[1] - marks[0]
         begin = max(least, marks[0] - length)
         within = [mark for mark in marks if begin < mark <= begin + length]
         if begin + length <= len(steps) and len(within) == 1:
             return course((begin, begin + length))
     marks = [mark for mark in marks if mark >= least]
-    joined = max(1, math.ceil(_TIMED_SECONDS / 2 / max(1e-9, each) - 1e-6))
+    joined = period * max(1, math.ceil(_TIMED_SECONDS / 2 / max(1e-9, each * period) - 1e-6))
     count = 1 if each >= _TIMED_SECONDS else 2
-    if last and len(marks) <= count * joined:
+    if last and period == 1 and len(marks) <= count * joined:
         count, joined = (2, (len(marks) - 1) // 2) if len(marks) > 2 else (1, 1)
     return course(marks[: count * joined + 1 : joined]) if len(marks) > count * joined else None
+
+
+def _period(marks: Sequence[int]) -> int | None:
+    """After how many times the steps between two of them repeat; None where that is not seen yet.
+
+    An evaluation in mid-epoch and one at its end leave a short and a long way to the next: half of the two is
+    no piece of the run.
+    """
+    for begun in ([0, *marks], marks):  # the way to the first is one of them, or is longer
+        gaps = [b - a for a, b in pairwise(begun)]
+        for period in range(1, max(1, len(gaps) // 2) + 1):
+            pairs = list(zip(gaps, gaps[period:], strict=False))
+            if pairs and all(abs(a - b) <= _ALIKE * max(a, b) + 1 for a, b in pairs):
+                return period
+    return None

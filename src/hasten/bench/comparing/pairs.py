@@ -163,7 +163,7 @@ class PairsBench:
                 worker.pause()
                 if idle:  # it trained as the plain one does, and tells nothing of the plan
                     raise MeasureFailed(idle)
-                found.append(_median_time(blocks))
+                found.append(self._time(blocks))
         return found
 
     def _fitting_pair(self, a: Plan, b: Plan, a_first: bool) -> Pair:
@@ -199,8 +199,8 @@ class PairsBench:
             for plan, worker in workers.items():
                 self._ends.note(plan, worker.history, 0)
             return Pair(
-                log_ratio=math.log(_median_time(blocks[b]) / _median_time(blocks[a])),
-                sample_seconds_b=_median_time(blocks[b]),
+                log_ratio=math.log(self._time(blocks[b]) / self._time(blocks[a])),
+                sample_seconds_b=self._time(blocks[b]),
                 step_seconds_a=median(block.step_seconds for block in blocks[a]),
                 step_seconds_b=median(block.step_seconds for block in blocks[b]),
                 setup_seconds=max(0.0, workers[b].setup_seconds - workers[a].setup_seconds),
@@ -209,6 +209,12 @@ class PairsBench:
                 a=_seen(workers[a], blocks[a]),
                 b=_seen(workers[b], blocks[b]),
             )
+
+    def _time(self, blocks: list[Block]) -> float:
+        """Seconds a sample of one process."""
+        if not blocks:
+            raise MeasureFailed(TOO_FEW_REGULAR)
+        return median(block.sample_seconds for block in blocks)
 
     def _look(self, a: Sequence[Step], b: Sequence[Step]) -> None:
         """Raises MeasureFailed where b is so slow after its first steps that no block need be timed."""
@@ -279,11 +285,6 @@ def _beside(a: float, b: float) -> float:
 
 
 def _seen(worker: Worker, blocks: Sequence[Block]) -> SeenProcess:
-    mean = fmean(block.mean_seconds for block in blocks)
-    return SeenProcess(worker.start_seconds, mean, worker.setup_seconds)
-
-
-def _median_time(blocks: list[Block]) -> float:
-    if not blocks:
-        raise MeasureFailed(TOO_FEW_REGULAR)
-    return median(block.sample_seconds for block in blocks)
+    """Blocks with too few regular steps to tell what one takes are left out of that."""
+    means = [block.mean_seconds for block in blocks if block.mean_seconds > 0]
+    return SeenProcess(worker.start_seconds, fmean(means) if means else 0.0, worker.setup_seconds)

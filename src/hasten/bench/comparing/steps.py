@@ -83,6 +83,7 @@ class Block:
     sample_seconds: float  # a step's where steps are compared; as of batches of the usual size
     step_seconds: float
     mean_seconds: float  # of a step, over all regular cycles: a whole run takes the slow ones, too
+    samples: float = 1.0  # that it counts for where blocks of one process are unlike in length
 
 
 def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:

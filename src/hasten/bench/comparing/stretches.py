@@ -52,7 +52,7 @@ from .steps import STEPS, Block, Rhythm, measure, spoilt
 _AT_ONCE_SECONDS = 0.5  # between two looks at what came by
 _LATEST_STEPS = 5  # whose median says how slow steps are
 _PATIENCE = 20  # times what a stretch takes plainly, until a process counts as silent
-_HOPELESS = 3.0  # times the time there is to look for what comes by
+_ENDS = 2  # of epochs, that must come by in the time there is to look for them
 LEAST_PAIRS = 2  # of the search's comparisons: large gains are clear by then
 
 
@@ -87,7 +87,7 @@ class StretchBench(PairsBench):
         parts = outside_steps(a, b)
         for plan in {changing(a), changing(b)}:
             failure = ""
-            hopeless = self._start_seconds >= seconds or self._epoch_seconds > _HOPELESS * seconds
+            hopeless = self._start_seconds + _ENDS * self._epoch_seconds >= seconds
             if self._course(a, b, plan) is None and self._sought.get(plan, 0.0) < seconds and not hopeless:
                 failure = self._scout(a, b, plan, seconds)
             if failure or self._course(a, b, plan) is None:
@@ -119,7 +119,7 @@ class StretchBench(PairsBench):
         until = clock() + seconds
         try:
             self._trials.rehearse(training)
-            with self._trials.worker(training) as worker:
+            with self._trials.limit.ending(seconds), self._trials.worker(training) as worker:
                 try:
                     worker.wait_started()
                     while clock() < until:
@@ -155,8 +155,9 @@ class StretchBench(PairsBench):
         return (self._rhythm.epoch_steps or 0) * self._rhythm.cycle_seconds / self._rhythm.cycle
 
     def _seen(self, a: Plan, b: Plan) -> Seen:
-        course = self._course(a, b, changing(a), early=False)
-        assert course is not None
+        courses = (self._course(a, b, changing(a), early) for early in (False, True))
+        course = next((one for one in courses if one is not None), None)
+        assert course is not None, "it was just looked for"
         steps = self._scouts[changing(a)][course.cuts[0] : course.cuts[-1]]
         each = course.seconds / len(course.lengths)
         regular = [step.seconds for step in steps if self._rhythm.regular(step)]
@@ -266,7 +267,13 @@ class StretchBench(PairsBench):
         if not samples:
             raise MeasureFailed("no samples were seen in a whole stretch of the run")
         regular = measure(steps, self._timed)
-        return Block(seconds / samples, seconds / len(steps), regular.mean_seconds if regular else 0.0)
+        mean = regular.mean_seconds if regular else 0.0
+        return Block(seconds / samples, seconds / len(steps), mean, samples)
+
+    def _time(self, blocks: list[Block]) -> float:
+        """Of all stretches together: a short one with an evaluation in it counts for its samples alone."""
+        samples = sum(block.samples for block in blocks)
+        return sum(block.sample_seconds * block.samples for block in blocks) / samples
 
     def _timeout(self, course: Course) -> float:
         return START_SECONDS + _PATIENCE * course.process_seconds

@@ -60,13 +60,15 @@ def verdict_on(
 
 
 def _as_steps_agreed(whole: GuardVerdict) -> GuardVerdict:
-    """The verdict, where losses alone were against the plan, and by less than one unit may move them."""
+    """The verdict, where losses alone were against the plan, and by less than one unit may move them. What
+    rounding explains is told as it was measured.
+    """
     curve = whole.loss_curve
     if whole.accuracy != "not held" or whole.invariants.differing:
         return whole
     if curve.deviation is None or curve.deviation > AGREED_FLOOR:
         return whole
-    return replace(whole, accuracy="held", loss_curve=replace(curve, held=True, tolerance=AGREED_FLOOR))
+    return replace(whole, accuracy="held", loss_curve=replace(curve, held=True))
 
 
 def judge(

@@ -181,8 +181,10 @@ class Timeline:
         self._carved, self.inside = before + seconds, outside
 
     def collected(self, seconds: float) -> None:
-        """Python's collector has just ended."""
-        if not self._standing and get_ident() == self._thread:
+        """Python's collector has just ended. Before the first step it is the start's: importing torch alone
+        runs it some hundred times, and no technique is there yet.
+        """
+        if self._sums["steps"].count and not self._standing and get_ident() == self._thread:
             self._sums["garbage"].add(seconds)
             self._carved += seconds
 
