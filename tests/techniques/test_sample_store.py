@@ -708,6 +708,14 @@ def test_children_that_fill_are_not_waited_for_without_end(process: Start) -> No
 
 
 # ---- refusals on paper
+def test_a_tune_does_not_try_it_unless_it_is_named() -> None:
+    from hasten.tuning.candidates import choose
+
+    refused = {row.technique: row.reasons for row in choose(facts(steps=(step(0.5),)), [], "exact")[1]}
+    (reason,) = refused["sample_store"]
+    assert "name it by --use" in reason.text
+
+
 def step(waiting: float) -> Step:
     phases = dict.fromkeys(("loss", "backward", "optimizer", "other"), 0.0)
     return Step(1.0, 32, 0, 0, {**phases, "data": waiting, "forward": 1.0 - waiting}, (0.0,), (0, 1, 1))

@@ -39,8 +39,7 @@ def choose(
         if share is not None and share < LEAST_SHARE:
             reasons.append(WhyNot("small part", parts=technique.parts, share=share))
         if not technique.for_speed:
-            in_steps = "steps" in technique.parts
-            reasons.append(WhyNot("costs time") if in_steps else WhyNot("said", _NOT_COMPARED))
+            reasons.append(_why_not_tried(technique))
         found = (
             technique.risk_for(facts) if reasons else technique.risk_of(technique.options(facts)[0], facts)
         )
@@ -57,6 +56,13 @@ def choose(
         together_with = [Plan(technique.together_with(settings, facts)).only(names) for settings in options]
         candidates.append(Candidate(technique, options, together_with, share_of(technique, facts)))
     return candidates, refused
+
+
+def _why_not_tried(technique: type[Technique]) -> WhyNot:
+    """Of one that is there for --use alone."""
+    if technique.not_tried:
+        return WhyNot("said", technique.not_tried)
+    return WhyNot("costs time") if "steps" in technique.parts else WhyNot("said", _NOT_COMPARED)
 
 
 def share_of(technique: type[Technique], facts: Facts) -> float | None:

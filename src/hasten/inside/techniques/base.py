@@ -58,6 +58,7 @@ class Technique:
 
     devices: ClassVar[frozenset[str]] = frozenset()  # kinds of device it is for ("cuda"); empty: every kind
     for_speed: ClassVar[bool] = True  # tried by tune; otherwise it saves memory, and is there for --use
+    not_tried: ClassVar[str] = ""  # why tune does not try it, where that is another reason than memory
     steadies: ClassVar[bool] = False  # makes steps more even: on during the search, judged at its end
     slow_to_set_up: ClassVar[bool] = False  # a trial costs as much as several others': tried after them
     jointly: ClassVar[bool] = False  # costs little where it does not help: tried first, with others, as one

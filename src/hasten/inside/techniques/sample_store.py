@@ -15,6 +15,9 @@ pass, or 300 seconds (60 in a trial): what is missing then is made as ever, and 
 store has at most a fifth of what is free on its disk (setting ``disk_share``), and four fifths of the memory
 that is free.
 
+No tune tries it by itself for now: proofs over many kinds of data set are still to come. Name it by
+``--use``.
+
 Not kept are samples of loaders whose workers are not forked, unless hasten can be imported there. Changes of
 files that a library reads past Python are looked for in those samples alone that are made anew.
 
@@ -61,6 +64,8 @@ class SampleStore(Technique):
     layer = "data"
     risk = "exact"
     scope = "process"
+    for_speed = False
+    not_tried = "proofs over many kinds of data set are still to come: name it by --use"
     conflicts = conflicting(
         dataset_in_ram="each of them takes the place of the data set",
         batched_fetch="each of them takes the place of the data set",
