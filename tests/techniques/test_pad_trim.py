@@ -299,8 +299,9 @@ class Counting(TextClassifier):
     def forward(self, ids: Any) -> Any:
         self.calls += 1
         self.history.append(self.calls)
-        self.hidden = super().forward(ids)
-        return self.norm(self.hidden)
+        hidden = super().forward(ids)
+        self.hidden = hidden.detach()
+        return self.norm(hidden)
 
 
 def test_a_model_compared_with_itself_is_not_called_for_the_script() -> None:

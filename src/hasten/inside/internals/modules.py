@@ -46,6 +46,12 @@ def count_hooks(module: Module) -> tuple[int, int, int]:
     return len(module._forward_hooks), len(module._forward_pre_hooks), len(module._backward_hooks)
 
 
+def has_gradient_hook(parameter: Tensor) -> bool:
+    """Whether somebody is told of its gradient whenever one is computed."""
+    hooks: Any = parameter._backward_hooks
+    return bool(hooks)
+
+
 def own_parameters(module: Module) -> dict[str, Tensor | None]:
     """By their names, None included; those of its parts are not among them."""
     parameters: dict[str, Any] = module._parameters  # a stand-in for a parameter is put there, too

@@ -35,7 +35,7 @@ from ..seams import Args, Call, Kwargs
 from ..structures import tensors_of
 from ..training import NotApplicable, Training
 from .base import NO_MODULE, Risk, Technique, conflicting
-from .support.padded_calls import Found, cut, find, narrowed, restore
+from .support.padded_calls import Found, cut, find, kinds_of, narrowed, restore
 from .support.trim_proofs import MOST_MODES, Mode, Proven, mode_of
 from .support.trimmed_rehearsal import rehearse
 
@@ -175,6 +175,8 @@ class PadTrim(Technique):
         try:
             fewer, named = cut(torch, (args, kwargs), found.cuts)
             output = call(*fewer, **named)
+            if kinds_of(tensors_of(torch, output)) != proven.kinds:
+                raise ValueError("what it returns is not what was compared")
             if proven.restored:
                 output = restore(torch, output, proven.restored, found)
                 self._watch(proven, output, found)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from ...observing.loaders import tensors_in
 from ...seams import Seams
 
 if TYPE_CHECKING:
@@ -60,11 +61,14 @@ def _kept_as_it_is(root: Module) -> Iterator[None]:
             buffer.data.copy_(value)
 
 
-def scalars_of(torch: ModuleType, root: Module) -> Mapping[str, Tensor]:
-    """The single numbers with a gradient that modules keep as attributes, such as terms of a loss."""
-    return {
-        f"{type(module).__name__}.{name}": value
+def graphs_of(torch: ModuleType, root: Module) -> list[tuple[str, Tensor]]:
+    """The tensors with a graph that modules keep, in containers too, such as terms of a loss, each
+    with its attribute's name.
+    """
+    return [
+        (f"{type(module).__name__}.{name}", tensor)
         for module in root.modules()
         for name, value in vars(module).items()
-        if torch.is_tensor(value) and value.grad_fn is not None and value.numel() == 1
-    }
+        for tensor in tensors_in(list(value) if isinstance(value, (deque, set)) else value)
+        if tensor.grad_fn is not None
+    ]

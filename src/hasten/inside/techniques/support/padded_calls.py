@@ -199,6 +199,15 @@ def cut(torch: ModuleType, call: Structure, cuts: Cuts) -> Structure:
     return map_tensors(torch, call, without_padding)
 
 
+Kinds = tuple[tuple[int, object], ...]
+"""Of what a model returns: each tensor's number of dimensions and its dtype, None for floating point."""
+
+
+def kinds_of(tensors: Sequence[Tensor]) -> Kinds:
+    """Autocast may choose among floating dtypes."""
+    return tuple((t.dim(), None if t.is_floating_point() else t.dtype) for t in tensors)
+
+
 Restored = frozenset[tuple[int, int, int]]
 """Of what a model returns, by number: a dimension that is a sequence, and the lead that is as wide."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...seams import Args, Kwargs
-from .padded_calls import Found, Known, Restored
+from .padded_calls import Found, Kinds, Known, Restored
 from .trimmed_rehearsal import Agreement, Rounding
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _SHARE = 0.005  # of the time that comparing may take after the first
 _UNUSED = 2  # steps after which what no gradient came back to is not used by a loss
 
 MOST_MODES = 12  # of a model
-_SAID = (bool, str, type(None))  # what a script says to a model in so many words
+_SAID = (bool, int, str, type(None))  # what a script says to a model in so many words
 
 Mode = tuple[object, ...]
 """In which way a model is called: another way may be another computation."""
@@ -43,6 +43,7 @@ class Proven:
     why_not: str = ""
     known: Known = field(default_factory=Known)
     restored: Restored = frozenset()
+    kinds: Kinds = ()
     calls: int = 0  # that could be cut
     cut: int = 0
     compared: int = 0
@@ -83,6 +84,9 @@ class Proven:
         before = {one for one in self.restored if one[2] in found.cut}
         if outcome.restored != before and found.cut <= self._cut:
             self.why_not = self.why_not or "what the model returns has not always the same dimensions"
+        if outcome.kinds != self.kinds and self.compared:
+            self.why_not = self.why_not or "what the model returns is not always of the same kind"
+        self.kinds = outcome.kinds
         self._confirmed = self._confirmed and outcome.restored <= self.restored
         self.restored |= outcome.restored
         self._cut |= found.cut

@@ -19,13 +19,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...guarding.noisy_weights import NoisyWeights
-from ...internals.modules import batch_norm_kind, count_hooks, plain_call
+from ...internals.modules import batch_norm_kind, count_hooks, has_gradient_hook, plain_call
 from ...observing.padding import rows_of
 from ...random_state import set_streams, state_of_streams
 from ...seams import Args, Kwargs
 from ...structures import map_tensors, tensors_of
-from .harmless_calls import harmless, scalars_of
-from .padded_calls import Cuts, Found, Restored, dims_to_restore, narrowed, of_shortest
+from .harmless_calls import graphs_of, harmless
+from .padded_calls import Cuts, Found, Kinds, Restored, dims_to_restore, kinds_of, narrowed, of_shortest
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -51,13 +51,15 @@ class Rounding:
 @dataclass(frozen=True)
 class Agreement:
     """``why_not``: why the call must not be cut, "" where it may. ``off``: by how much what the model returns
-    differs at the most, relative; ``rounding``: by how much it may, None where that was not come to.
+    differs at the most, relative; ``rounding``: by how much it may, None where that was not come to;
+    ``kinds``: of the tensors that it returns.
     """
 
     why_not: str = ""
     restored: Restored = frozenset()
     off: float = 0.0
     rounding: Rounding | None = None
+    kinds: Kinds = ()
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ def rehearse(
     """Compare the call with its cut self. ``rounding``: as it was measured before. Raises nothing."""
     if any(count_hooks(module)[0] for module in root.modules()):
         return Agreement("the script has a hook on a module's outputs, which would be narrower")
+    if any(map(has_gradient_hook, root.parameters())) or any(count_hooks(m)[2] for m in root.modules()):
+        return Agreement("the script has a hook on a gradient, which comparing would call")
     streams = state_of_streams(torch)
     try:
         with harmless(torch, root):
@@ -103,6 +107,10 @@ class _Rehearsal:
         restored = dims_to_restore(whole.outputs, cut.outputs, self._found)
         if restored is None:
             return Agreement("without its padding the model returns something of another shape")
+        if self._torch.is_grad_enabled() and not all(whole.outputs[n].requires_grad for n, _, _ in restored):
+            return Agreement(
+                "the model returns a value for each position that no gradient goes to, as a mask"
+            )
         kept = [self._kept(tensor, restored, n) for n, tensor in enumerate(whole.outputs)]
         off = max(map(_apart, cut.outputs, kept), default=0.0)
         cotangents = [self._cotangent(tensor) for tensor in cut.outputs]
@@ -113,6 +121,7 @@ class _Rehearsal:
         if any(gradient is not None and gradient.is_sparse for gradient in gradients):
             return Agreement("gradients are sparse, and fewer rows would be updated without padding")
         turned = _apart_together(self._gradients(cut, cotangents), gradients)
+        kinds = kinds_of(cut.outputs)
         del cut
         rounding = rounding or self._rounding(whole, wide, gradients)
         shortest = self._shortest() if off <= rounding.returned else 0.0
@@ -123,7 +132,7 @@ class _Rehearsal:
             why_not = f"what the model returns of its shortest sequence depends on padding: by {shortest:.1e}"
         elif turned > rounding.gradient:
             why_not = f"the model's gradient depends on padding: it differs by {turned:.1e} of its size"
-        return Agreement(why_not, restored, max(off, shortest), rounding)
+        return Agreement(why_not, restored, max(off, shortest), rounding, kinds)
 
     def _rounding(
         self, whole: _Pass, cotangents: Sequence[Tensor], gradients: Sequence[Tensor | None]
@@ -156,10 +165,11 @@ class _Rehearsal:
     def _passed(self, cuts: Cuts) -> _Pass:
         """The model on copies of the call's tensors, from the same random streams each time."""
         set_streams(self._torch, self._streams)
-        numbers, inputs = count(), list[Any]()
+        numbers, inputs, copies = count(), list[Any](), list[tuple[Any, Any]]()
 
         def copied(tensor: Tensor) -> Tensor:
             own = tensor.detach().clone()
+            copies.append((own, tensor))
             if tensor.requires_grad:
                 inputs.append(own.requires_grad_())
             where = cuts.get(next(numbers), ())
@@ -168,10 +178,12 @@ class _Rehearsal:
             return own.contiguous() if where else own
 
         args, kwargs = map_tensors(self._torch, self._call, copied)
-        before = scalars_of(self._torch, self._root)
+        before = graphs_of(self._torch, self._root)
         output = plain_call(self._root)(*args, **kwargs)
-        after = scalars_of(self._torch, self._root)
-        new = next((name for name in after if after[name] is not before.get(name)), "")
+        if not cuts and any(_was_written(self._torch, own, given) for own, given in copies):
+            raise WritesIntoInput("the model writes into what it is given")
+        known = {id(tensor) for _, tensor in before}
+        new = next((name for name, t in graphs_of(self._torch, self._root) if id(t) not in known), "")
         if new:
             raise KeepsLoss(f"{new} is a term of a loss, perhaps, that the model keeps and does not return")
         return _Pass(tensors_of(self._torch, output), inputs)
@@ -228,6 +240,15 @@ class _Rehearsal:
 
 class KeepsLoss(Exception):
     """A model computes something that it does not return."""
+
+
+class WritesIntoInput(Exception):
+    """A model changes what the script goes on with: copies would take it."""
+
+
+def _was_written(torch: ModuleType, own: Tensor, given: Tensor) -> bool:
+    """Whether a copy of ``given`` was written into; tensors of inference mode do not count that."""
+    return not bool(torch.equal(own, given)) if own.is_inference() else own._version != 0
 
 
 def rounding_of(torch: ModuleType, root: Module) -> float:
