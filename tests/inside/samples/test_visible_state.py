@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+from array import array
+from collections import deque
 from collections.abc import Callable
-from functools import partial
+from functools import cache, lru_cache, partial
+from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -134,3 +137,97 @@ def test_a_file_that_was_opened_on_first_use_counts_as_nothing(tmp_path: Path) -
     before = visible_state(data)
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as data.file:
         assert difference(before, visible_state(data)) == ""
+
+
+@cache
+def remembered(number: int) -> int:
+    return number
+
+
+def by_cache(number: int) -> int:
+    return remembered(number)
+
+
+class Remembering:
+    @cache  # noqa: B019 - as scripts do
+    def __getitem__(self, number: int) -> int:
+        return number
+
+
+class Tags(set[int]):
+    pass
+
+
+class Counting:
+    def __init__(self) -> None:
+        self.at = 0
+
+    def __next__(self) -> int:
+        return self.at
+
+
+CONTAINERS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "deque": (lambda: deque([1, 2], maxlen=2), lambda held: held.append(3)),
+    "deque of many": (lambda: deque(range(300), maxlen=300), lambda held: held.append(3)),
+    "bytearray": (lambda: bytearray(10), lambda held: held.__setitem__(3, 1)),
+    "array.array": (lambda: array("d", [0.0] * 10), lambda held: held.__setitem__(3, 1.0)),
+    "a set's subclass": (lambda: Tags([1]), lambda held: held.add(2)),
+    "its attribute": (lambda: Tags([1]), lambda held: setattr(held, "more", 1)),
+    "an iterator's attribute": (Counting, lambda held: setattr(held, "at", 1)),
+    "a function's attribute": (lambda: lambda: 0, lambda held: setattr(held, "at", 1)),
+    "a cache": (lambda: by_cache, lambda held: held(len("abc"))),
+    "a method's cache": (Remembering, lambda held: held[0]),
+    "a cache of its own": (lambda: lru_cache(abs), lambda held: held(-1)),
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_what_changes_in_it_is_seen(name: str) -> None:
+    make, change = CONTAINERS[name]
+    data = SimpleNamespace(held=make())
+    before = visible_state(data)
+    assert visible_state(data) == before
+    change(data.held)
+    assert difference(before, visible_state(data)) == "SimpleNamespace.held"
+
+
+@pytest.mark.parametrize("held", [cycle([1, 2]), (n for n in range(3)), iter([1])])
+def test_an_iterator_that_cannot_be_looked_at_is_never_as_it_was(held: object) -> None:
+    data = SimpleNamespace(held=held)
+    assert difference(visible_state(data), visible_state(data)) == "SimpleNamespace.held"
+
+
+def test_an_open_file_is_known_by_its_identity(tmp_path: Path) -> None:
+    with (tmp_path / "x").open("w") as file:
+        data = SimpleNamespace(file=file)
+        assert visible_state(data) == visible_state(data)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_what_is_small_is_not_hidden_by_what_is_large(wrapped: bool) -> None:
+    held = SimpleNamespace(all=[(Path("a"), {}) for _ in range(20_000)], transform=Transform())
+    data = SimpleNamespace(dataset=held) if wrapped else held
+    before = visible_state(data)
+    assert visible_state(data) == before
+    held.transform.size = 448
+    assert (
+        difference(before, visible_state(data)) == f"SimpleNamespace.{'dataset' if wrapped else 'transform'}"
+    )
+    before = visible_state(data)
+    held.all[700] = (Path("b"), {})
+    assert difference(before, visible_state(data)) == f"SimpleNamespace.{'dataset' if wrapped else 'all'}"
+
+
+def test_where_not_all_can_be_looked_at_nothing_is_as_it_was() -> None:
+    tree = [[[Transform() for _ in range(60)] for _ in range(60)] for _ in range(6)]
+    data = SimpleNamespace(tree=tree)
+    assert "too much to be looked at" in difference(visible_state(data), visible_state(data))
+
+
+def test_a_tensor_over_an_arrays_memory_counts_by_its_bytes() -> None:
+    labels = numpy.zeros(300)
+    data = SimpleNamespace(labels=torch.from_numpy(labels), turned=torch.zeros(3, 4).t(), none=torch.empty(0))
+    before = visible_state(data)
+    assert visible_state(data) == before
+    labels[7] = 1
+    assert difference(before, visible_state(data)) == "SimpleNamespace.labels"

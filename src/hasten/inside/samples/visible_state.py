@@ -2,11 +2,16 @@
 
 A worker is a copy of the training process as it was when the worker was started. It may stay for another
 epoch only if a new one would find the same. So all is looked at that samples can be made from: attributes by
-value, tensors by their version, arrays by their bytes, random generators by their state, closures, and the
-globals that the script's own functions name.
+value, tensors by their version and bytes, arrays by their bytes, random generators by their state, closures,
+what ``functools.lru_cache`` counted, and the globals that the script's own functions name. Iterators without
+attributes (generators, itertools) are never as they were, since they cannot be looked at.
 
-What is not seen: single elements of arrays of more than 16 MB (some are looked at), what lies deeper than
-``_DEEPEST`` or beyond the first ``_MOST`` objects, objects of compiled libraries, which are known by their
+Containers of more than ``_FEW`` objects come last, each with a share of its own of what is looked into; where
+the rest is more than ``_MOST`` objects, nothing counts as unchanged.
+
+What is not seen: what changes within an object of such a container that was not among the ``_MOST`` looked
+into, single elements of arrays of more than 16 MB (some are looked at), the bytes of tensors of more than 16
+MB or of a GPU, what lies deeper than ``_DEEPEST``, objects of compiled libraries, which are known by their
 identity, and generators that an installed library keeps for itself. Files that a worker opened on first use
 (h5py, lmdb, zip) count as nothing.
 """
@@ -14,6 +19,7 @@ identity, and generators that an installed library keeps for itself. Files that 
 from __future__ import annotations
 
 import dis
+import io
 import marshal
 import os
 import sys
@@ -21,22 +27,23 @@ import time
 import types
 import zlib
 from array import array
+from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache, partial
-from itertools import islice
 from pathlib import PurePath
-from statistics import fmean
 from typing import Any
 
 from ..package import PACKAGE
+from .contents import PLAIN, WHOLE_BYTES, array_state, buffer_state, plain_bytes, tensor_state
 from .sampling_proof import stream_of
 
 _DEEPEST = 10
-_MOST = 20_000  # objects that are looked into
-_WHOLE_BYTES = 2**24  # of an array or list whose elements all count by value; of larger ones, some
-_SOME = 2**20
+_MOST = 20_000  # objects that are looked into, and again for each container that has many
+_MOST_LARGE = 5  # such containers
+_FEW = 64  # objects in a container that is looked into at once
+_MOST_BYTES = 2**26  # of all tensors
 _FILES = ("h5py", "lmdb", "zipfile")  # by the module of their type
-_PLAIN = (int, float, complex, str, bytes, type(None))  # bool, too
+_CONTAINERS = (list, tuple, set, frozenset, deque)
 _FUNCTIONS = (types.FunctionType, types.MethodType, partial)
 
 State = dict[str, int]
@@ -55,14 +62,16 @@ def visible_state(dataset: object, *functions: object) -> State:
 
 def _state(dataset: object, functions: tuple[object, ...]) -> State:
     look = _Look()
-    told: State = {}
     kind = type(dataset).__name__
     for name, value in sorted(_attributes(dataset), key=_name):
-        told[f"{kind}.{name}"] = look.digest(value)
+        look.look_at(f"{kind}.{name}", value)
     for number, function in enumerate(functions):
-        told[f"{getattr(function, '__name__', type(function).__name__)} ({number})"] = look.digest(function)
-    told[kind] = look.digest(dataset)
-    return told
+        look.look_at(f"{getattr(function, '__name__', type(function).__name__)} ({number})", function)
+    look.look_at(kind, dataset)
+    look.look_at_large()
+    if look.left_out:
+        look.told[f"what {kind} holds, too much to be looked at,"] = time.monotonic_ns()
+    return look.told
 
 
 def difference(then: State, now: State) -> str:
@@ -73,23 +82,43 @@ def difference(then: State, now: State) -> str:
 
 
 class _Look:
-    """One walk over objects; what was met before counts by its number alone."""
+    """One walk over objects; what was met before counts by its number alone. ``left_out``: something was
+    not looked at.
+    """
 
     def __init__(self) -> None:
+        self.told: State = {}
+        self.left_out = False
         self._met: dict[int, int] = {}
         self._held: list[object] = []  # so that no id is used twice
+        self._name = ""
+        self._large: list[tuple[str, list[object], int]] = []  # with the name and the depth
+        self._most = _MOST
+        self._bytes_left = _MOST_BYTES
 
-    def digest(self, value: object) -> int:
-        return zlib.crc32(repr(self._tell(value, _DEEPEST)).encode("utf-8", "surrogatepass"))
+    def look_at(self, name: str, value: object) -> None:
+        self._name = name
+        self.told[name] = _digest(self._tell(value, _DEEPEST))
+
+    def look_at_large(self) -> None:
+        """Containers that were left for the end; those in them come after them."""
+        for number, (name, values, depth) in enumerate(self._large):
+            if number == _MOST_LARGE:
+                self.left_out = True
+                return
+            self._name, self._most = name, len(self._met) + _MOST
+            told = [self._tell(one, depth) for one in _some(values)]
+            self.told[name] = _digest((self.told[name], told))
 
     def _tell(self, value: Any, depth: int) -> object:
-        if isinstance(value, _PLAIN) and type(value) in (*_PLAIN, bool):
+        if isinstance(value, PLAIN) and type(value) in (*PLAIN, bool):
             return value if not isinstance(value, (str, bytes)) else (len(value), zlib.crc32(_bytes(value)))
         if type(value).__module__.partition(".")[0] in _FILES:
             return None
         if id(value) in self._met:
             return ("met", self._met[id(value)])
-        if not depth or len(self._met) >= _MOST:
+        if not depth or len(self._met) >= self._most:
+            self.left_out |= bool(depth) and self._most == _MOST
             return ("not looked into", id(value))
         self._met[id(value)] = len(self._met)
         self._held.append(value)
@@ -99,12 +128,18 @@ class _Look:
         stream = stream_of(value)
         if stream is not None:
             return stream
-        if isinstance(value, (list, tuple, set, frozenset, dict)):
+        if isinstance(value, (*_CONTAINERS, dict)):
             return self._elements(value, depth)
         if hasattr(value, "element_size"):
-            return _tensor(value)
+            told, read = tensor_state(value, self._bytes_left)
+            self._bytes_left -= read
+            return told
         if hasattr(value, "tobytes") and hasattr(value, "dtype"):
-            return _array(value)
+            return array_state(value)
+        if isinstance(value, (bytearray, array, memoryview)):
+            return buffer_state(value)
+        if _is_iterator(value):
+            return ("iterator", time.monotonic_ns())
         if isinstance(value, PurePath):
             return str(value)
         if isinstance(value, types.ModuleType):
@@ -116,16 +151,25 @@ class _Look:
         return self._object(value, depth)
 
     def _elements(self, value: Any, depth: int) -> object:
-        size = _plain_bytes(value)
-        if size is not None and size <= _WHOLE_BYTES:
+        size = plain_bytes(value)
+        if size is not None and size <= WHOLE_BYTES:
             try:
                 return (len(value), zlib.crc32(marshal.dumps(value, 2)))  # 2: by value, not by reference
             except ValueError:  # something in it is not plain after all
                 pass
-        parts = dict.items(value) if isinstance(value, dict) else value
-        listed = [one for pair in parts for one in pair] if isinstance(value, dict) else list(parts)
-        identities = zlib.crc32(array("Q", map(id, listed)).tobytes())
-        return (len(listed), identities, [self._tell(one, depth) for one in _some(listed)])
+        if isinstance(value, dict):
+            listed = [one for pair in dict.items(value) for one in pair]
+        else:
+            kind = next(kind for kind in _CONTAINERS if isinstance(value, kind))
+            listed = list(kind.__iter__(value))
+        told: list[object] = [len(listed), zlib.crc32(array("Q", map(id, listed)).tobytes())]
+        if type(value) not in (*_CONTAINERS, dict):
+            told.append(self._object(value, depth))
+        if len(listed) > _FEW:
+            self._large.append((self._name, listed, depth))
+        else:
+            told += [self._tell(one, depth) for one in listed]
+        return told
 
     def _function(self, value: Any, depth: int) -> object:
         if isinstance(value, types.MethodType):
@@ -134,7 +178,8 @@ class _Look:
             return [self._tell(part, depth) for part in (value.func, value.args, value.keywords)]
         if _is_librarys(value.__module__):
             return id(value)
-        told = [self._tell(part, depth) for part in (value.__defaults__, value.__kwdefaults__)]
+        parts = (value.__defaults__, value.__kwdefaults__, *vars(value).values())
+        told = [_counted(value), *(self._tell(part, depth) for part in parts)]
         for cell in value.__closure__ or ():
             try:
                 told.append(self._tell(cell.cell_contents, depth))
@@ -161,6 +206,7 @@ class _Look:
 
     def _object(self, value: Any, depth: int) -> object:
         told: list[object] = [self._tell(kind, depth) for kind in type(value).__mro__[:-1]]
+        told.append(_counted(value))
         attributes = sorted(_attributes(value), key=_name)
         frames = getattr(getattr(value, "_mgr", None), "blocks", ())  # of a pandas DataFrame or Series
         if type(value).__module__.startswith("pandas.") and frames:
@@ -180,49 +226,35 @@ def _attributes(value: Any) -> Iterator[tuple[str, object]]:
                 yield name, getattr(value, name)
 
 
+def _counted(function: object) -> object:
+    """What the cache of a function has counted, of ``functools.lru_cache`` or like it; None without one, and
+    where a library keeps it for functions of its own.
+    """
+    counts = getattr(function, "cache_info", None)
+    if not callable(counts) or isinstance(function, type):
+        return None
+    module, name = getattr(function, "__module__", None), getattr(function, "__name__", "")
+    if _is_librarys(module) and getattr(sys.modules.get(module or ""), name, None) is function:
+        return None
+    return repr(counts())
+
+
+def _is_iterator(value: object) -> bool:
+    """One that is no Python class's, whose attributes would tell; and no file."""
+    step = getattr(type(value), "__next__", None)
+    return step is not None and not isinstance(step, types.FunctionType) and not isinstance(value, io.IOBase)
+
+
+def _digest(told: object) -> int:
+    return zlib.crc32(repr(told).encode("utf-8", "surrogatepass"))
+
+
 def _name(pair: tuple[str, object]) -> str:
     return pair[0]
 
 
-def _tensor(value: Any) -> object:
-    try:
-        version = value._version
-    except RuntimeError:  # of inference mode
-        version = None
-    return ("tensor", id(value), version, tuple(value.shape))
-
-
-def _array(value: Any) -> object:
-    flags = getattr(value, "flags", None)
-    if not value.ndim:
-        return value.tobytes()
-    if flags is not None and not flags.writeable:
-        return ("array", id(value), value.shape)
-    if value.nbytes > _WHOLE_BYTES:
-        value = value[:: max(1, len(value) // max(1, _SOME * len(value) // value.size))]
-        value = value if value.nbytes <= _WHOLE_BYTES else value[:1].reshape(-1)[:_SOME]
-    return ("array", value.shape, str(value.dtype), zlib.crc32(value.tobytes()))
-
-
 def _some(values: list[Any]) -> list[Any]:
     return values if len(values) <= _MOST else values[:: len(values) // _MOST + 1]
-
-
-def _plain_bytes(value: Any, depth: int = 4) -> float | None:
-    """About how many bytes plain values take, in containers too, by the first of each; None where something
-    is not plain.
-    """
-    if type(value) in (*_PLAIN, bool):
-        return sys.getsizeof(value)
-    if type(value) not in (list, tuple, set, frozenset, dict) or not depth:
-        return None
-    sizes = [
-        _plain_bytes(one, depth - 1) for one in islice(value.items() if type(value) is dict else value, 32)
-    ]
-    if not sizes:
-        return 0.0
-    known = [size for size in sizes if size is not None]
-    return fmean(known) * len(value) if len(known) == len(sizes) else None
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,72 @@
+"""What memory holds, in a number: of tensors, arrays and buffers; and how much plain values take."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import zlib
+from itertools import islice
+from statistics import fmean
+from typing import Any
+
+WHOLE_BYTES = 2**24  # of an array or list whose elements all count by value; of larger ones, some
+_SOME = 2**20
+PLAIN = (int, float, complex, str, bytes, type(None))  # bool, too
+
+
+def tensor_state(value: Any, most: int) -> tuple[object, int]:
+    """Of a tensor; and how many of its bytes were read: all of them up to ``most``, since what shares its
+    memory (``torch.from_numpy``) changes it without its version. Memory that processes share is the same
+    for all, and that of a GPU is not read.
+    """
+    try:
+        version = value._version
+    except RuntimeError:  # of inference mode
+        version = None
+    told = ("tensor", id(value), version, tuple(value.shape))
+    torch = sys.modules["torch"]
+    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.device.type != "cpu":
+        return told, 0
+    nbytes = value.numel() * value.element_size()
+    if value.layout != torch.strided or not 0 < nbytes <= min(WHOLE_BYTES, most) or value.is_shared():
+        return told, 0
+    held = value.detach().contiguous()
+    read = (ctypes.c_char * nbytes).from_address(held.data_ptr())
+    return (*told, zlib.crc32(read)), nbytes
+
+
+def array_state(value: Any) -> object:
+    """Of a numpy array or number."""
+    flags = getattr(value, "flags", None)
+    if not value.ndim:
+        return value.tobytes()
+    if flags is not None and not flags.writeable:
+        return ("array", id(value), value.shape)
+    if value.nbytes > WHOLE_BYTES:
+        value = value[:: max(1, len(value) // max(1, _SOME * len(value) // value.size))]
+        value = value if value.nbytes <= WHOLE_BYTES else value[:1].reshape(-1)[:_SOME]
+    return ("array", value.shape, str(value.dtype), zlib.crc32(value.tobytes()))
+
+
+def buffer_state(value: Any) -> object:
+    """Of a bytearray, ``array.array`` or memoryview."""
+    with memoryview(value) as view:
+        held = view.tobytes() if view.nbytes <= WHOLE_BYTES else view[: max(1, len(view) // 64)].tobytes()
+        return ("buffer", view.nbytes, zlib.crc32(held))
+
+
+def plain_bytes(value: Any, depth: int = 4) -> float | None:
+    """About how many bytes plain values take, in containers too, by the first of each; None where something
+    is not plain.
+    """
+    if type(value) in (*PLAIN, bool):
+        return sys.getsizeof(value)
+    if type(value) not in (list, tuple, set, frozenset, dict) or not depth:
+        return None
+    sizes = [
+        plain_bytes(one, depth - 1) for one in islice(value.items() if type(value) is dict else value, 32)
+    ]
+    if not sizes:
+        return 0.0
+    known = [size for size in sizes if size is not None]
+    return fmean(known) * len(value) if len(known) == len(sizes) else None
