@@ -27,6 +27,8 @@ class ForwardSlot:
         self._observer = observer
         self._loaders = loaders
         self._padding = padding
+        torch = training.torch
+        self._tracing, self._exporting = torch.jit.is_tracing, torch.compiler.is_exporting  # 0.1 us together
         self.compiled_by_script = compiled_call(root)
         self._time_first = any(getattr(module, "batch_first", True) is False for module in root.modules())
 
@@ -35,7 +37,7 @@ class ForwardSlot:
         assert root is not None
         call = self.compiled_by_script or plain_call(root)
         training, observer = self._training, self._observer
-        if observer.in_forward or training.seams.given_up:
+        if observer.in_forward or training.seams.given_up or self._tracing() or self._exporting():
             return call(*args, **kwargs)
         began, recording, output = 0.0, training.torch.is_grad_enabled(), None
         try:
