@@ -170,7 +170,104 @@ def test_a_pass_under_the_scripts_autocast_is_run_again_under_it() -> None:
     assert all(map(torch.equal, ours, theirs))
 
 
+def test_a_pass_is_run_again_in_the_mode_it_was_run_in() -> None:
+    inputs = torch.rand(4, 3, 8, 8)
+    with workbench(make_model=normed_cnn) as bench:
+        watched(bench)
+
+        def act() -> None:
+            bench.model.eval()
+            loss = bench.model(inputs).square().sum()
+            bench.model.train()
+            loss.backward()
+            assert all(module.training for module in bench.model.modules())
+
+        ours = gradients(bench.model, act)
+        assert counted(bench) == (1, 1)
+        theirs = gradients(bench.model, act)
+    assert all(map(torch.equal, ours, theirs))
+
+
+def test_weights_lowered_without_a_graph_are_not_taken_for_a_training_pass() -> None:
+    """Autocast keeps them until the script leaves it."""
+    model = nn.Linear(8, 8)
+    inputs = torch.rand(4, 8)
+
+    def act() -> None:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            Recomputed(torch)(lambda: model(inputs), [inputs, *model.parameters()], lambda: None)
+            output = model(inputs)
+        output.float().square().sum().backward()
+
+    gradients(model, act)
+
+
+class Turned(nn.Module):
+    """Returns a view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = normed_cnn()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        output: Tensor = self.inner(inputs)
+        return output.t()
+
+
+def loss_of_turned(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(model(inputs).t(), labels)
+
+
+def test_the_script_may_write_into_a_view_that_comes_back() -> None:
+    with workbench(make_model=Turned, loss_of=loss_of_turned) as bench:
+        watched(bench)
+        output = bench.model(torch.rand(4, 3, 8, 8))
+        assert counted(bench) == (1, 0)
+        expected = output.detach() * 2.0
+        assert torch.equal(output.mul_(2.0), expected)
+
+
+class Asking(nn.Module):
+    """What it does to its own graph cannot be done without one."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.inner, self.how = normed_cnn(), how
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        inputs = inputs + 0.01 * torch.rand(len(inputs), 1, 1, 1)
+        output: Any = self.inner(inputs)
+        if self.how == "register_hook":
+            output.register_hook(lambda gradient: None)
+        elif self.how == "retain_grad":
+            output.retain_grad()
+        else:
+            given = inputs.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(self.inner(given).sum(), given, create_graph=True)
+            output = output + slope.mean()
+        return output  # type: ignore[no-any-return]
+
+
 # ---- what is left alone
+@pytest.mark.parametrize(
+    "how",
+    ["register_hook", *(pytest.param(h, marks=pytest.mark.thorough) for h in ("retain_grad", "grad"))],
+)
+def test_a_pass_that_fails_without_a_graph_is_run_with_one(how: str) -> None:
+    inputs = torch.rand(4, 3, 8, 8)
+    with workbench(make_model=lambda: Asking(how)) as bench:
+        watched(bench)
+        torch.manual_seed(3)
+        ours = bench.model(inputs)
+        after = torch.rand(1)
+        assert counted(bench) == (0, 0)
+        assert "without a graph a pass fails by RuntimeError" in bench.switchboard.proofs()[0].evidence
+        torch.manual_seed(3)
+        theirs = bench.model(inputs)
+        assert torch.equal(after, torch.rand(1))
+    assert torch.equal(ours, theirs)
+
+
 def test_the_first_evaluation_is_only_watched() -> None:
     with workbench(make_model=normed_cnn) as bench:
         bench.train(1)

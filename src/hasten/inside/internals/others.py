@@ -41,6 +41,10 @@ def stored_values(sparse: Tensor) -> Tensor:
     return sparse._values()
 
 
+def is_view(tensor: Tensor) -> bool:
+    return bool(tensor._is_view())
+
+
 def map_leaves(torch: ModuleType, change: Callable[[Any], object], value: Structure) -> Structure:
     """``value`` with each leaf changed, in lists, tuples, dicts and registered containers."""
     changed: Structure = torch.utils._pytree.tree_map(change, value)

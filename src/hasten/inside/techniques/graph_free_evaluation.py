@@ -34,7 +34,7 @@ from ..seams import Args, Call, Kwargs
 from ..structures import tensors_of
 from ..training import Training
 from .base import NO_MODULE, Technique, conflicting, saw_evaluation
-from .support.recomputed import Recomputed
+from .support.recomputed import NeedsGraph, Recomputed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -91,7 +91,16 @@ class GraphFreeEvaluation(Technique):
         given = _given(torch, root, (args, kwargs))
         if not any(tensor.requires_grad for tensor in given):
             return call(*args, **kwargs)
-        return self._passes(lambda: call(*args, **kwargs), given, seen.gradient_came)
+        try:
+            return self._passes(
+                lambda: call(*args, **kwargs),
+                given,
+                seen.gradient_came,
+                lambda: _in_eval_mode(root, call, args, kwargs),
+            )
+        except NeedsGraph as error:  # where it is the script's own, the call raises it again
+            seen.why_not = f"without a graph a pass fails by {error}"
+        return call(*args, **kwargs)
 
     def proof(self, training: Training) -> Proof:
         """Counts the passes that were run without a graph, and those that had to be run again."""
@@ -136,6 +145,18 @@ def _given(torch: ModuleType, root: Module, given: object) -> list[Tensor]:
     """The tensors that a pass's gradients may go to, each once."""
     every = [*tensors_of(torch, given), *(p for p in root.parameters() if p.requires_grad)]
     return list({id(tensor): tensor for tensor in every}.values())
+
+
+def _in_eval_mode(root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
+    """The call with all modules in the mode in which passes are run; then they are as they were."""
+    trained = [module for module in root.modules() if module.training]
+    for module in trained:
+        module.training = False
+    try:
+        return call(*args, **kwargs)
+    finally:
+        for module in trained:
+            module.training = True
 
 
 def _leaves_behind(root: Module) -> str:

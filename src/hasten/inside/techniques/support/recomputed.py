@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ...internals.others import is_view
 from ...random_state import State, set_streams, state_of_streams
 from ...structures import map_tensors, tensors_of
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Run = Callable[[], object]
+
+
+class NeedsGraph(Exception):
+    """A pass failed that was run without a graph."""
 
 
 class Recomputed:
@@ -32,25 +37,35 @@ class Recomputed:
         self.torch = torch
         self._node = _node_of(torch)
 
-    def __call__(self, run: Run, leaves: list[Tensor], on_gradient: Callable[[], None]) -> object:
-        """What ``run`` returns. ``leaves``: the tensors that gradients of it go to, each once."""
+    def __call__(
+        self, run: Run, leaves: list[Tensor], on_gradient: Callable[[], None], again: Run | None = None
+    ) -> object:
+        """What ``run`` returns. ``leaves``: the tensors that gradients of it go to, each once; ``again``: how
+        it is run a second time. Raises NeedsGraph, with the random streams put back, where ``run`` fails.
+        """
         torch = self.torch
         streams, lowered = state_of_streams(torch), _autocast(torch, leaves)
-        self.passes += 1
 
         def record() -> list[Tensor]:
             self.again += 1
             on_gradient()
             with torch.enable_grad(), lowered():
-                return _differentiable(torch, self._as_then(streams, run))
+                return _differentiable(torch, self._as_then(streams, again or run))
 
         kept: list[object] = []
 
         def first() -> tuple[Tensor, ...]:
             kept.append(run())
-            return tuple(_differentiable(torch, kept[0]))
+            return tuple(t.detach() if is_view(t) else t for t in _differentiable(torch, kept[0]))
 
-        made = self._node.apply(first, record, *leaves)
+        try:
+            made = self._node.apply(first, record, *leaves)
+        except Exception as error:
+            set_streams(torch, streams)
+            raise NeedsGraph(f"{type(error).__name__}: {error}") from error
+        finally:
+            torch.clear_autocast_cache()  # weights that it lowered have no graph
+        self.passes += 1
         following: Iterator[Any] = iter(made)
         found: dict[int, Any] = {id(t): next(following) for t in _differentiable(torch, kept[0])}
         return map_tensors(torch, kept[0], lambda tensor: found.get(id(tensor), tensor))
