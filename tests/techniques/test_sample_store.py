@@ -159,18 +159,20 @@ def asked_for(notes: Path) -> int:
 # ---- the same batches, by everybody
 @pytest.mark.parametrize("workers", [0, 2])
 def test_batches_and_random_streams_are_the_plain_loaders(process: Start, workers: int) -> None:
+    dataset = Rows()
+
     def drawn() -> list[Any]:
         torch.manual_seed(11)
         random.seed(11)
         told: list[Any] = []
         for _ in range(2):
-            told += list(DataLoader(Rows(), batch_size=5, shuffle=True, num_workers=workers))
+            told += list(DataLoader(dataset, batch_size=5, shuffle=True, num_workers=workers))
             told += [torch.get_rng_state(), list(random.getstate()[1])]
         return told
 
     theirs = drawn()
     now = process()
-    now.switch_on(Rows())
+    now.switch_on(dataset)
     assert same_batch(drawn(), theirs)
     assert now.effective
 
@@ -328,6 +330,42 @@ def test_a_worker_that_changes_its_data_set_makes_its_samples(process: Start) ->
     assert same_batch(ours, plain(changed))
 
 
+# ---- what forked processes share
+class OneFile(Dataset[Any]):
+    """Samples in one file, which is opened once: who reads one moves its offset for all forks."""
+
+    def __init__(self, path: Path) -> None:
+        path.write_bytes(b"".join(bytes([n]) * 4 for n in range(200)))
+        self.file = open(path, "rb", buffering=0)  # noqa: SIM115
+
+    def __len__(self) -> int:
+        return 200
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        self.file.seek(index * 4)
+        time.sleep(0.0002)
+        return torch.tensor(list(self.file.read(4)))
+
+
+def test_a_file_that_is_open_is_read_by_each_process_at_its_own_offset(
+    process: Start, tmp_path: Path, no_checks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    now, dataset = process(), OneFile(tmp_path / "rows")
+    now.begin(dataset)
+    dataset.file.seek(7)
+    now.reading.board.switch(now.plan, prepare=True)
+    assert dataset.file.tell() == 7
+    assert same_batch(now.epoch(dataset), plain(dataset))
+    assert now.evidence.startswith("200 samples came from a store")
+
+
+def test_a_worker_takes_its_data_set_from_a_list_too() -> None:
+    """As torch 2.15 hands it over."""
+    dataset = Rows()
+    assert stored_fetch._data_set_of([dataset]) is stored_fetch._data_set_of(dataset) is dataset
+
+
 # ---- another store, or none
 def test_another_attribute_argument_or_class_has_another_store(process: Start, folder: Path) -> None:
     process().switch_on(Rows())
@@ -340,6 +378,17 @@ def test_another_attribute_argument_or_class_has_another_store(process: Start, f
     now.reading.training.made_of = lambda: "train.py --augment"
     now.switch_on(Rows())
     assert len([path for path in folder.iterdir() if path.is_dir()]) == 3
+
+
+def test_two_data_sets_that_cannot_be_told_apart_do_not_share_a_store(
+    process: Start, no_checks: None
+) -> None:
+    now, one, other = process(), Rows(), Rows()
+    now.switch_on(one)
+    vars(other)["rows"] = one.rows
+    for dataset in (one, other):
+        assert same_batch(now.epoch(dataset), plain(dataset))
+    assert now.evidence.startswith(f"{SIZE} samples came from a store")
 
 
 def test_a_sample_whose_file_changed_is_made_anew(process: Start, tmp_path: Path, no_checks: None) -> None:

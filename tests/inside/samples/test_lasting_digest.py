@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
 import threading
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
-from hasten.inside.samples.lasting_digest import lasting_digest
+from hasten.inside.samples.lasting_digest import NoDigest, lasting_digest
 
 
 class Thing:
@@ -46,6 +49,56 @@ def test_a_digest_is_of_values_and_not_of_places() -> None:
         "inner": Thing(a=2),
     }.items():
         assert lasting_digest(made(**{name: value})) != usual, name
+
+
+class Text(str):
+    pass
+
+
+class Rows(np.ndarray):
+    pass
+
+
+class Seen(set[int]):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Text("a"), Text("b")),
+        (np.arange(3).view(Rows), np.ones(3, int).view(Rows)),
+        (Seen({1}), Seen({2})),
+        (OrderedDict(a=1), OrderedDict(a=2)),
+    ],
+)
+def test_what_a_compiled_base_holds_counts(one: Any, other: Any) -> None:
+    one.kept, other.kept = 1, 1
+    assert lasting_digest(Thing(labels=one)) != lasting_digest(Thing(labels=other))
+    assert lasting_digest(Thing(labels=one)) == lasting_digest(Thing(labels=copy.copy(one)))
+
+
+def test_what_cannot_be_seen_in_a_compiled_base_is_refused_by_name() -> None:
+    class Local(str):
+        pass
+
+    with pytest.raises(NoDigest, match="Local"):
+        lasting_digest(Thing(labels=Local("a")))
+
+
+def test_parts_of_a_mapped_file_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    path.write_bytes(bytes(range(200)) * 100)
+    rows = np.memmap(path, np.uint8, "r", shape=(100, 200))
+    later = np.memmap(path, np.uint8, "r", offset=5000, shape=(50,))
+    parts = [rows[:50], rows[50:], rows[::2], rows[:, :200][1:51], later, later[1:]]
+    digests = [lasting_digest(part) for part in parts]
+    assert len(set(digests)) == len(parts)
+    assert lasting_digest(np.memmap(path, np.uint8, "r", shape=(100, 200))[50:]) == digests[1]
+    changed = np.memmap(path, np.uint8, "c", shape=(100, 200))
+    before = lasting_digest(changed)
+    changed[3, 4] = 77
+    assert lasting_digest(changed) != before
 
 
 def test_a_digest_is_the_same_in_another_process() -> None:

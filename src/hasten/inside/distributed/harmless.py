@@ -8,7 +8,6 @@ Sources: fork(2), open(2), proc(5); PEP 578 for audit events.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import stat
@@ -16,6 +15,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
+from ..own_offsets import open_anew, reads_only
 from ..sandbox import landlock
 from ..sandbox.containment import die_with_parent
 
@@ -64,22 +64,12 @@ def _let_go_of_descriptors(kept: int) -> None:
             if number <= 2 or not _reads_only(number):
                 os.dup2(nothing, number)
             elif stat.S_ISREG(os.fstat(number).st_mode):
-                _open_anew(number)
+                open_anew(number)
 
 
 def _reads_only(number: int) -> bool:
     kind = os.fstat(number).st_mode
-    reads = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
-    return reads and (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISCHR(kind))
-
-
-def _open_anew(number: int) -> None:
-    """At the same offset, which is this process's own from now on."""
-    place = os.lseek(number, 0, os.SEEK_CUR)
-    opened = os.open(f"/proc/self/fd/{number}", os.O_RDONLY)
-    os.lseek(opened, place, os.SEEK_SET)
-    os.dup2(opened, number)
-    os.close(opened)
+    return reads_only(number) and (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISCHR(kind))
 
 
 class _Guard:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib.util import source_from_cache
+from sysconfig import get_paths
 
 FileMark = tuple[str, int, int]
 """A file or folder that samples are made from: its path, size in bytes and time of change in ns (-1, -1 for
@@ -22,7 +23,12 @@ none).
 """
 
 _OPENING = ("open", "os.listdir", "os.scandir", "sqlite3.connect")
-_SYSTEMS = ("/proc/", "/sys/", "/dev/", "/usr/", "/lib", "/etc/", "/memfd:")
+_SYSTEMS = (
+    *("/proc/", "/sys/", "/etc/", "/memfd:", "/lib/", "/lib64/"),
+    *("/usr/lib/", "/usr/lib64/", "/usr/share/"),
+)
+_DEVICES, _SHARED = "/dev/", "/dev/shm/"
+_MADE_BY_LIBRARIES = tuple(_SHARED + name for name in ("torch_", "sem.", "nccl-"))  # other names each time
 _OVERHEAD_BYTES = 1024  # that asking the kernel reads itself
 _MOST_DESCRIPTORS = 256
 
@@ -49,7 +55,7 @@ class FilesRead:
                 found = os.path.abspath(os.fsdecode(path))
                 if found.endswith(".pyc"):
                     found = source_from_cache(found)
-                if not found.startswith(_SYSTEMS) and not found.startswith(_python()):
+                if not _is_of_no_sample(found):
                     self._heard[found] = None
 
 
@@ -57,7 +63,7 @@ def files_open(but_in: str) -> list[FileMark]:
     """Files that this process has open to be read, or mapped into memory, which are neither the system's nor
     Python's, nor in the folder ``but_in``.
     """
-    left_out = (*_SYSTEMS, *_python(), os.path.join(os.path.realpath(but_in), ""))
+    left_out = os.path.join(os.path.realpath(but_in), "")
     found: dict[str, None] = {}
     with suppress(OSError):
         for name in os.listdir("/proc/self/fd")[:_MOST_DESCRIPTORS]:
@@ -66,7 +72,8 @@ def files_open(but_in: str) -> list[FileMark]:
                 if int(name) > 2 and os.path.isfile(path) and _is_read_only(name):
                     found[path] = None
         found.update(dict.fromkeys(_mapped()))
-    return [mark_of(path) for path in sorted(found) if not path.startswith(left_out)]
+    marked = (path for path in sorted(found) if not _is_of_no_sample(path))
+    return [mark_of(path) for path in marked if not path.startswith(left_out)]
 
 
 def bytes_read() -> int:
@@ -116,6 +123,16 @@ def _mapped() -> list[str]:
     return [path for path, runs in found.items() if not runs and os.path.isfile(path)]
 
 
+def _is_of_no_sample(path: str) -> bool:
+    """Whether a file is the system's, or came with Python or its libraries, whose versions are looked at."""
+    if path.startswith(_DEVICES):
+        return not path.startswith(_SHARED) or path.startswith(_MADE_BY_LIBRARIES)
+    return path.startswith((*_SYSTEMS, *_libraries()))
+
+
 @lru_cache(maxsize=1)
-def _python() -> tuple[str, ...]:
-    return tuple({os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix), sys.prefix})
+def _libraries() -> tuple[str, ...]:
+    told = get_paths()
+    folders = [told[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    folders += [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
+    return tuple({os.path.join(one, "") for path in folders for one in (path, os.path.realpath(path))})

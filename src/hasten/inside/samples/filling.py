@@ -1,7 +1,8 @@
 """Fills a store: forked children make the samples that are missing, each in a data file of its own.
 
 A child makes samples as a loader's worker process does: with one thread, and apart from the training. It
-notes which files it opened for each sample. Its random streams must not move.
+notes which files it opened for each sample, and reads those that were open at offsets of its own. Its
+random streams must not move.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import NoReturn
 
+from ..own_offsets import open_files_anew
 from ..random_state import fingerprint
 from .files_read import FilesRead, bytes_read, has_changed, reads_unseen
 from .store_files import Store, Writer
@@ -112,6 +114,7 @@ def _work_and_exit(work: _Work, parent: int, write_end: int) -> NoReturn:
         sys.stdout = sys.stderr = os.fdopen(silence, "w")
         work.torch.set_num_threads(1)
         try:
+            open_files_anew()
             filled = _work(work, parent)
         except OSError as error:
             full = is_full(error)

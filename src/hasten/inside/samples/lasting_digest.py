@@ -14,6 +14,8 @@ import hashlib
 import io
 import logging
 import marshal
+import mmap
+import os
 import pathlib
 import pickle
 import random
@@ -22,6 +24,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable
+from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
 
 _MOST_DEPTH = 200
@@ -104,8 +107,12 @@ class _Digest:
     def array(self, value: Any, depth: int) -> None:
         numpy = sys.modules["numpy"]
         self._put(value.dtype.str, str(value.shape))
-        if isinstance(value, numpy.memmap) and value.filename is not None:
-            self._put(str(value.filename), str(value.offset))  # that it is as it was is seen to elsewhere
+        if _is_in_a_file(numpy, value):
+            begin = numpy.frombuffer(value._mmap, numpy.uint8).ctypes.data  # views keep the whole's offset
+            place = value.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+            place += value.ctypes.data - begin
+            # that the file is as it was is seen to elsewhere
+            self._put(os.path.abspath(value.filename), str(place), str(value.strides))
         elif value.dtype.hasobject:
             for part in value.ravel().tolist():
                 self.add(part, depth)
@@ -203,11 +210,21 @@ def find(kind: type, value: Any) -> Add:
 def _of_an_object(kind: type, value: Any) -> Add:
     if isinstance(value, random.Random) or kind.__name__ in ("Generator", "RandomState"):
         return _Digest.pickled if _can_be_pickled(value) else _stream
+    if kind.__module__.partition(".")[0] == "pandas" or not all(map(_shows_all, kind.__mro__)):
+        return _Digest.pickled
     slots = any("__slots__" in vars(one) for one in kind.__mro__[:-1])
-    ordinary = kind.__flags__ & (1 << 9) != 0  # made by a class statement (Py_TPFLAGS_HEAPTYPE)
-    if ordinary and (hasattr(value, "__dict__") or slots):
-        return _Digest.attributes
-    return _Digest.pickled
+    return _Digest.attributes if hasattr(value, "__dict__") or slots else _Digest.pickled
+
+
+def _shows_all(kind: type) -> bool:
+    """Whether what objects of a class hold is seen in their attributes and elements. A compiled class keeps
+    more where nobody sees it.
+    """
+    if kind in (object, list, tuple, dict):
+        return True
+    module = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    made_by_class_statement = kind.__flags__ & (1 << 9) != 0  # Py_TPFLAGS_HEAPTYPE, of some compiled ones too
+    return made_by_class_statement and not module.endswith(tuple(EXTENSION_SUFFIXES))
 
 
 def _stream(digest: _Digest, value: Any, depth: int) -> None:
@@ -223,6 +240,12 @@ def _can_be_pickled(value: object) -> bool:
     except Exception:
         return False
     return True
+
+
+def _is_in_a_file(numpy: Any, value: Any) -> bool:
+    """Whether an array's values are those of a file, as it lies on the disk."""
+    mapped = isinstance(value, numpy.memmap) and value.filename is not None and value.mode != "c"
+    return mapped and getattr(value, "_mmap", None) is not None
 
 
 def _content_of(cell: Any) -> object:

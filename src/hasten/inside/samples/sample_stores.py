@@ -142,6 +142,8 @@ class SampleStores:
         if not told.startswith(_KEY):
             return told
         path = os.path.join(self._folder, told.removeprefix(_KEY))
+        if any(served.store.path == path for served in self._served.values()):
+            return f"another data set of this run cannot be told from this {name}, and has the store of both"
         store = Store.open(path)
         if store is None:
             return self._begin(dataset, length, path)

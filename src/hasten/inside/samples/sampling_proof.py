@@ -17,6 +17,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ..own_offsets import open_files_anew
 from ..random_state import fingerprint
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def _examine_and_exit(
 
 def _answer(name: str, examine: Callable[[], tuple[str, int]]) -> tuple[str, int]:
     try:
+        open_files_anew()
         return examine()
     except BaseException as error:
         what = f"{type(error).__name__}: {error}"[:_REASON_CHARACTERS]

@@ -122,8 +122,13 @@ class WorkerEntry:
     def __call__(self, *arguments: Any) -> None:
         if self.handed is not None:
             with suppress(Exception):  # without us it makes samples as ever
-                _serve(self.handed, arguments[_DATASET], int(arguments[_WORKER]))
+                _serve(self.handed, _data_set_of(arguments[_DATASET]), int(arguments[_WORKER]))
         (self._original or worker_loop())(*arguments)
+
+
+def _data_set_of(argument: Any) -> Any:
+    """Since torch 2.15 a worker gets its data set in a list, which it empties."""
+    return argument[0] if type(argument) is list and len(argument) == 1 else argument
 
 
 def _started_anew(handed: Handed) -> WorkerEntry:
