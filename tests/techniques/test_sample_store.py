@@ -358,6 +358,7 @@ def test_a_file_that_is_open_is_read_by_each_process_at_its_own_offset(
     assert dataset.file.tell() == 7
     assert same_batch(now.epoch(dataset), plain(dataset))
     assert now.evidence.startswith("200 samples came from a store")
+    dataset.file.close()
 
 
 def test_a_worker_takes_its_data_set_from_a_list_too() -> None:
