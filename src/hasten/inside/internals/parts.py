@@ -42,6 +42,13 @@ PARTS = (
     Part(_MODULE, "_forward_hooks", "whether somebody else looks on", made=True),
     Part(_MODULE, "_forward_pre_hooks", "whether somebody else looks on", made=True),
     Part(_MODULE, "_backward_hooks", "whether somebody else looks on", made=True),
+    Part(
+        "torch:Tensor",
+        "_backward_hooks",
+        "whether somebody else looks at a parameter's gradient",
+        needed=False,
+    ),
+    Part("torch:Tensor", "_is_view", "which outputs can be written to in place", needed=False),
     Part(_MODULE, "_backward_pre_hooks", "whether somebody else looks on", made=True),
     Part(_MODULE, "_save_to_state_dict", "checkpoints of a pruned model in full size", needed=False),
     Part(_MODULE, "_load_from_state_dict", "checkpoints of a pruned model in full size", needed=False),
