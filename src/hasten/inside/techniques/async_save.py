@@ -5,6 +5,7 @@ that does not keep up. The copy is taken at once: tensors are copied (from a GPU
 objects are pickled; what the script changes later is not in the file, which is the same to the byte. It gains
 nothing where a file goes into the system's cache of a local disk: that takes about as long as the copy. Nor
 does it where a script looks into the folder right after each save, as those do that delete old checkpoints.
+So no tune tries it by itself: name it by ``--use``.
 
 The copy takes as much memory as the file. A save is as ever where that is more than a quarter of what is
 free or the disk has no room for both files, to anything but a plain file of the user's own, and where
@@ -59,6 +60,11 @@ class AsyncSave(Technique):
     risk = "exact"
     scope = "process"
     parts = ("saving",)
+    for_speed = False
+    not_tried = (
+        "on a local disk the copy takes as long as the save: where files go to a slow file system, name it by "
+        "--use"
+    )
 
     def __init__(self) -> None:
         self._saves = BackgroundSaves(self._was_written)
