@@ -62,8 +62,8 @@ class AsyncSave(Technique):
     parts = ("saving",)
     for_speed = False
     not_tried = (
-        "on a local disk the copy takes as long as the save: where files go to a slow file system, name it by "
-        "--use"
+        "on a local disk the copy takes as long as the save: where files go to a slow file system, "
+        "name it by --use"
     )
 
     def __init__(self) -> None:
