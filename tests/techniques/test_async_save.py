@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import signal
 import stat
 import subprocess
 import threading
@@ -24,6 +25,7 @@ from hasten.inside.techniques.support.background_saves import BackgroundSaves, S
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.whole_run import Part, WatchedRun
 from hasten.testing.workbench import Workbench, workbench
+from hasten.tuning.candidates import choose
 
 from ..cli.conftest import Project
 from .made_up import facts
@@ -211,6 +213,20 @@ def test_a_forked_process_waits_for_its_parents_thread(bench: Workbench, gate: G
     os.close(into)
 
 
+def test_seams_are_undone_in_a_forked_child_without_waiting(
+    bench: Workbench, gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BackgroundSaves, "forked_child", lambda saves: None)  # it has not been called yet
+    torch.save(STATE, tmp_path / "state.pt")
+    child = os.fork()
+    if child == 0:
+        signal.alarm(_PATIENCE_SECONDS // 3)
+        bench.training.seams.undo_all()
+        os.kill(os.getpid(), signal.SIGUSR1)  # ends it: nothing of ours runs at its end
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGUSR1
+    assert not is_there(tmp_path / "state.pt")
+
+
 # ---- what fails
 def test_what_could_not_be_written_is_raised_by_the_next_save(
     bench: Workbench, gate: Gate, tmp_path: Path
@@ -220,9 +236,25 @@ def test_what_could_not_be_written_is_raised_by_the_next_save(
     gate.before = lambda save: shutil.rmtree(folder)
     torch.save(STATE, folder / "state.pt")
     bench.switchboard.switch(BASELINE)  # waits
+    with pytest.raises(RuntimeError, match="nowhere does not exist"):
+        torch.save(STATE, tmp_path / "nowhere" / "state.pt")
     with pytest.raises(RuntimeError, match=r"run/state\.pt could not be written"):
         torch.save(STATE, tmp_path / "next.pt")
+    assert torch.load(tmp_path / "next.pt")["step"] == 7
     torch.save(STATE, tmp_path / "next.pt")
+
+
+def test_where_files_cannot_be_renamed_it_is_written_in_place(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(*paths: object) -> None:
+        raise PermissionError("Operation not permitted")
+
+    monkeypatch.setattr(os, "replace", cannot)
+    torch.save(STATE, tmp_path / "state.pt")
+    assert torch.load(tmp_path / "state.pt")["step"] == 7
+    assert os.listdir(tmp_path) == ["state.pt"]
+    bench.training.script_ends()
 
 
 def test_or_at_the_end_of_the_script(bench: Workbench, gate: Gate, tmp_path: Path) -> None:
@@ -277,10 +309,13 @@ def test_other_targets_than_plain_files_are_saved_as_ever(bench: Workbench, tmp_
     assert not proof.effective
 
 
+@pytest.mark.parametrize("daemon", [False, True])
 def test_where_another_process_may_be_told_of_a_file_it_is_there(
-    bench: Workbench, gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Workbench, gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, daemon: bool
 ) -> None:
-    child = multiprocessing.get_context("fork").Process(target=gate.opened.wait, args=(_PATIENCE_SECONDS,))
+    child = multiprocessing.get_context("fork").Process(
+        target=gate.opened.wait, args=(_PATIENCE_SECONDS,), daemon=daemon
+    )
     child.start()
     torch.save(STATE, tmp_path / "beside a child.pt")
     assert is_there(tmp_path / "beside a child.pt")
@@ -292,6 +327,20 @@ def test_where_another_process_may_be_told_of_a_file_it_is_there(
     monkeypatch.delenv("WORLD_SIZE")
     torch.save(STATE, tmp_path / "alone.pt")
     assert not is_there(tmp_path / "alone.pt")
+
+
+def test_a_loaders_workers_are_told_of_no_file(bench: Workbench, gate: Gate, tmp_path: Path) -> None:
+    loader: torch.utils.data.DataLoader[Any] = torch.utils.data.DataLoader(
+        list(range(8)),  # type: ignore[arg-type]
+        num_workers=1,
+        persistent_workers=True,
+        multiprocessing_context="fork",
+    )
+    passing = iter(loader)
+    next(passing)
+    assert multiprocessing.active_children()
+    torch.save(STATE, tmp_path / "state.pt")
+    assert not is_there(tmp_path / "state.pt")
 
 
 def test_without_memory_for_a_copy_it_is_as_ever(tmp_path: Path) -> None:
@@ -413,3 +462,12 @@ def test_its_settings() -> None:
     for wrong in ({"sync": 1}, {"fsync": True}):
         with pytest.raises(ValueError, match="async_save takes sync"):
             AsyncSave.check(wrong)
+
+
+def test_no_tune_tries_it() -> None:
+    seen = facts(run=WatchedRun(100.0, True, (Part("saving", 50.0, 2), Part("steps", 50.0, 30))))
+    assert AsyncSave.refuse(seen) == []
+    (refused,) = [one for one in choose(seen, [], "exact")[1] if one.technique == "async_save"]
+    assert [why.text.split(":")[0] for why in refused.reasons] == [
+        "on a local disk the copy takes as long as the save"
+    ]

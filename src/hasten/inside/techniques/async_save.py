@@ -2,21 +2,23 @@
 
 It helps scripts that save large checkpoints to file systems slower than memory: over a network, or to a disk
 that does not keep up. The copy is taken at once: tensors are copied (from a GPU to main memory), other
-objects are pickled; what the script changes later is not in the file, which is the same to the byte. It gains
-nothing where a file goes into the system's cache of a local disk: that takes about as long as the copy. Nor
-does it where a script looks into the folder right after each save, as those do that delete old checkpoints.
-So no tune tries it by itself: name it by ``--use``.
+objects are pickled; what the script changes later is not in the file, which is the same to the byte. On a
+local disk it was measured to gain nothing, since a file goes into the system's cache in about the time of the
+copy: no tune tries it, and it is there for ``--use`` where files are saved to a slow file system. Nor does it
+gain where a script looks into the folder right after each save, as those do that delete old checkpoints.
 
 The copy takes as much memory as the file. A save is as ever where that is more than a quarter of what is
 free or the disk has no room for both files, to anything but a plain file of the user's own, and where
-another process may be told of the file: among ranks, and beside child processes of the script's that are no
-daemons.
+another process may be told of the file: among ranks, and while child processes live that are no DataLoader's
+workers.
 
 A file appears whole, under its name, when it is finished; until then an older one stays. Whoever opens,
 lists, moves or asks for it in this process waits, and so does the start of any other program; the script's
-end waits for all files. What a save could not write is raised by the next, or at the script's end, which
-then fails. A process that is killed, by SIGTERM as well, leaves the older file and a folder ``.hasten-*``
-beside it. ``sync`` writes through to the disk before a file takes its name, which ``torch.save`` does not.
+end waits for all files. What a save could not write is raised by the next, which writes its own file first,
+or at the script's end, which then fails. Where a file system cannot rename, the file is written a second
+time, under its name. A process that is killed, by SIGTERM as well, leaves the older file and a folder
+``.hasten-*`` beside it. ``sync`` writes through to the disk before a file takes its name, which
+``torch.save`` does not.
 
 It belongs to the process: a file written in the background takes time of the steps that follow.
 
@@ -26,7 +28,6 @@ Source: https://github.com/NVIDIA-NeMo/Automodel/pull/635
 from __future__ import annotations
 
 import atexit
-import multiprocessing
 import os
 import shutil
 import time
@@ -42,7 +43,9 @@ from ..internals.others import ZIP_WRITER, serialization
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique
-from .support.background_saves import BackgroundSaves, Place, Save, place_for
+from .support.background_saves import BackgroundSaves, Place, Save, free_bytes, place_for
+from .support.child_processes import ChildProcesses
+from .support.late_failures import ThenRaises
 from .support.waiting_for_saves import let_others_wait
 
 if TYPE_CHECKING:
@@ -59,15 +62,16 @@ class AsyncSave(Technique):
     layer = "application"
     risk = "exact"
     scope = "process"
-    parts = ("saving",)
     for_speed = False
     not_tried = (
-        "on a local disk the copy takes as long as the save: where files go to a slow file system, "
-        "name it by --use"
+        "on a local disk the copy takes as long as the save: "
+        "name it by --use where files are saved to a slow file system"
     )
+    parts = ("saving",)
 
     def __init__(self) -> None:
         self._saves = BackgroundSaves(self._was_written)
+        self._children = ChildProcesses()
         self._on = False
         self._synchronous = False
         self._home = os.getpid()
@@ -103,6 +107,7 @@ class AsyncSave(Technique):
         saves, seams = self._saves, training.seams
         seams.replace(module, ZIP_WRITER, self._around_writer)
         let_others_wait(saves, seams)
+        self._children.watch(seams)
         seams.replace(os, "_exit", self._around_exit)
         os.register_at_fork(
             before=saves.about_to_fork, after_in_parent=saves.forked, after_in_child=saves.forked_child
@@ -120,8 +125,9 @@ class AsyncSave(Technique):
     # ---- saves
     def _around_writer(self, original: Any) -> Call:
         def open_writer(name_or_buffer: object) -> object:
-            if os.getpid() == self._home:
-                self._raise_what_failed()
+            if os.getpid() == self._home and self._saves.any_failed:
+                self._saves.wait()
+                return ThenRaises(original(name_or_buffer), self._raise_what_failed)
             if not isinstance(name_or_buffer, str):
                 return original(name_or_buffer)
             place = place_for(name_or_buffer) if self._on and self._alone() else None
@@ -136,7 +142,7 @@ class AsyncSave(Technique):
         """Whether no other process waits for files of this one's: what it waits for is not seen."""
         if os.getpid() != self._home or self._ranks():
             return False
-        return all(child.daemon for child in multiprocessing.active_children())
+        return self._children.only_workers()
 
     def _ranks(self) -> bool:
         distributed = self._distributed
@@ -146,7 +152,7 @@ class AsyncSave(Technique):
 
     def _memory_left(self) -> int:
         """Bytes that copies may take now."""
-        return min(self._memory, _free_bytes(self._memory)) // _MEMORY_SHARE - self._saves.bytes_under_way
+        return min(self._memory, free_bytes(self._memory)) // _MEMORY_SHARE - self._saves.bytes_under_way
 
     def taken(self, place: Place, records: list[_Record], original: Any, size: int, seconds: float) -> None:
         """A copy is complete."""
@@ -288,13 +294,3 @@ def _room_at(place: Place) -> float:
         return shutil.disk_usage(place.folder).free
     except OSError:
         return 0.0
-
-
-def _free_bytes(unknown: int) -> int:
-    """Of main memory, now."""
-    try:
-        with open("/proc/meminfo") as lines:
-            found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-        return int(found[0]) * 1024
-    except (OSError, ValueError, IndexError):
-        return unknown

@@ -81,6 +81,7 @@ class BackgroundSaves:
     _writer: threading.Thread | None = None
     _parents: list[Place] = field(default_factory=list)  # in a child: what was under way when it was forked
     _parent: int = 0
+    _home: int = field(default_factory=os.getpid)
 
     def submit(self, save: Save) -> None:
         """Write it soon; now, where no thread can be started any more."""
@@ -110,12 +111,23 @@ class BackgroundSaves:
         return any(path == place.path for place in places)
 
     def wait(self) -> None:
-        """Until all are written. The thread that writes does not wait for itself."""
+        """Until all are written. The thread that writes does not wait for itself, and a forked child has no
+        such thread: it waits for its parent's alone.
+        """
         self._wait_for_parent()
-        if threading.current_thread() is self._writer:
+        if threading.current_thread() is self._writer or not self.at_home:
             return
         with self._changed:
             self._changed.wait_for(lambda: not self._under_way)
+
+    @property
+    def at_home(self) -> bool:
+        """Whether this is the process that saves, and no forked child of it."""
+        return os.getpid() == self._home
+
+    @property
+    def any_failed(self) -> bool:
+        return bool(self._failed)
 
     def take_failures(self) -> list[str]:
         """What could not be written since it was last asked, in words."""
@@ -174,7 +186,7 @@ def _written(save: Save) -> str:
             _to_disk(place.written_first)
         if place.mode is not None:
             os.chmod(place.written_first, place.mode)
-        os.replace(place.written_first, place.path)
+        _put_in_place(save)
         if save.synchronous:
             _to_disk(os.path.dirname(place.path))
     except Exception as error:
@@ -183,6 +195,16 @@ def _written(save: Save) -> str:
         with suppress(OSError):
             shutil.rmtree(place.folder)
     return ""
+
+
+def _put_in_place(save: Save) -> None:
+    """Once more from the copies, under its own name, where the file system cannot rename."""
+    try:
+        os.replace(save.place.written_first, save.place.path)
+    except OSError:
+        save.write(save.place.path)
+        if save.synchronous:
+            _to_disk(save.place.path)
 
 
 def _to_disk(path: str) -> None:
@@ -199,3 +221,13 @@ def _exists(path: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def free_bytes(unknown: int) -> int:
+    """Of main memory, now; ``unknown`` where the system does not tell."""
+    try:
+        with open("/proc/meminfo") as lines:
+            found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+        return int(found[0]) * 1024
+    except (OSError, ValueError, IndexError):
+        return unknown

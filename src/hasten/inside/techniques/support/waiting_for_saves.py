@@ -86,7 +86,8 @@ def let_others_wait(saves: BackgroundSaves, seams: Seams) -> None:
     _HOOK.serve(saves)
 
     def undo() -> None:
-        saves.wait()
+        if saves.at_home:
+            saves.wait()
         _HOOK.saves = None
 
     seams.on_undo(undo)
