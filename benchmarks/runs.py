@@ -71,6 +71,7 @@ CASES = {
     for case in (
         Case("fashion_cnn", example_path("fashion_cnn"), 5, bar=2.8, above=2.6),
         Case("augmented_resnet", example_path("augmented_resnet"), 3, bar=1.9),
+        Case("padded_text", WORKLOADS / "padded_text.py", 5, bar=2.0),
         Case("cifar_cnn", WORKLOADS / "cifar_cnn.py", 2, bar=2.3, needs_data=True),
     )
 }
