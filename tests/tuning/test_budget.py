@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hasten.bench.comparing.decisions import Effort
+from hasten.bench.comparing.decisions import CLAIM_LEAST_PROCESSES, Effort
 from hasten.records.plan import BASELINE, Plan
 from hasten.tuning.budget import Budget, SearchTime
 from hasten.tuning.costs import Costs
@@ -22,6 +22,7 @@ class Known:
     pair_seconds: float | None = None
     setups: dict[str, float] = field(default_factory=dict)
     disturbed_share: float = 0.0
+    waited_seconds: float = 0.0
     stretches: float | None = None  # of a pair that confirms over whole stretches
 
     def stretch_pair(self, plan: Plan) -> float | None:
@@ -177,11 +178,23 @@ def test_the_budget_that_would_do_lets_it_be_checked_and_confirmed(spent: float)
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize(
     ("share", "search"),
-    [(0.0, 150 - 10 - 50 - 1.5), (0.15, 150 - 1.45 * 60 - 1.5), (0.9, 150 - 2 * 60 - 1.5)],
+    [
+        (0.0, 150 - 10 - 50 - 1.5),
+        (0.15, 150 - 1.45 * 10 - 50 - 1.5),  # ten pairs, or fewer slow ones
+        (0.9, 150 - 2 * 10 - 2 * CLAIM_LEAST_PROCESSES * 5 - 1.5),
+    ],
 )
 def test_beside_other_programs_the_end_is_left_more_time(share: float, search: float) -> None:
     seen = budget_after(known=Known(5.0, disturbed_share=share))
     assert seen.search_left(PLAN) == pytest.approx(search)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(("waited", "more"), [(0.0, 0.0), (9.0, 9.0), (40.0, 15.0)])
+def test_the_search_is_given_back_what_others_took_of_it(waited: float, more: float) -> None:
+    """Up to a tenth of the budget: then it tries as much as on a quiet machine."""
+    seen = budget_after(known=Known(5.0, waited_seconds=waited))
+    assert seen.search_left(PLAN) == pytest.approx(budget_after(known=Known(5.0)).search_left(PLAN) + more)
 
 
 @pytest.mark.attack("truth")

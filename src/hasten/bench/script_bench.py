@@ -125,6 +125,11 @@ class ScriptBench:
         return self._quiet.disturbed_share
 
     @property
+    def waited_seconds(self) -> float:
+        """That went into waiting for other programs, and into what was measured again."""
+        return self._quiet.spent_seconds
+
+    @property
     def _pair_seconds(self) -> float:
         if self.pairs.pair_seconds is not None:
             return self.pairs.pair_seconds

@@ -49,6 +49,11 @@ class Known(Protocol):
         """Of the blocks so far, 0 to 1: those in which other programs took the processors."""
         ...
 
+    @property
+    def waited_seconds(self) -> float:
+        """That went into waiting for other programs, and into what was measured again."""
+        ...
+
     def stretch_pair(self, plan: Plan) -> float | None:
         """Of a pair that confirms ``plan``, without set-ups, where it is confirmed over whole stretches of
         the run; else None.
@@ -177,8 +182,17 @@ class Budget(Deadline):
 
     # ---- what may still be spent
     def search_left(self, plan: Plan) -> float:
-        """What the search may begin with, where ``plan`` is what it has found so far."""
-        return self.left - self.strain * (self.guard(plan) + self._confirmation(plan)) - self._closing
+        """What the search may begin with, where ``plan`` is what it has found so far. What other programs took
+        of it comes in addition, so that as much is tried as on a quiet machine.
+        """
+        waited = min(self.patience, self._known.waited_seconds)
+        return self.left + waited - self.strain * self.guard(plan) - self._set_aside(plan) - self._closing
+
+    def _set_aside(self, plan: Plan) -> float:
+        """For the confirmation: where other programs make it take longer, fewer pairs rather than less of a
+        search.
+        """
+        return max(self._confirmation(plan), self.strain * CLAIM_LEAST_PROCESSES * self.pair(plan))
 
     def search_most(self, plan: Plan) -> float:
         """When a comparison that is under way is stopped: a claim's least needs what is left."""
