@@ -181,12 +181,21 @@ def test_the_budget_that_would_do_lets_it_be_checked_and_confirmed(spent: float)
     [
         (0.0, 150 - 10 - 50 - 1.5),
         (0.15, 150 - 1.45 * 10 - 50 - 1.5),  # ten pairs, or fewer slow ones
-        (0.9, 150 - 2 * 10 - 2 * CLAIM_LEAST_PROCESSES * 5 - 1.5),
+        (0.9, 150 - 2 * 10 - 50 - 1.5),
     ],
 )
 def test_beside_other_programs_the_end_is_left_more_time(share: float, search: float) -> None:
     seen = budget_after(known=Known(5.0, disturbed_share=share))
     assert seen.search_left(PLAN) == pytest.approx(search)
+
+
+@pytest.mark.attack("truth")
+def test_a_claims_least_is_set_aside_as_slow_as_it_will_be() -> None:
+    quiet, busy = (budget_after(known=Known(20.0, disturbed_share=share)) for share in (0.0, 0.9))
+    guards = quiet.guard(PLAN), 2 * busy.guard(PLAN)
+    pairs = CLAIM_LEAST_PROCESSES * 20, 2 * CLAIM_LEAST_PROCESSES * 20
+    assert quiet.search_left(PLAN) == pytest.approx(150 - guards[0] - pairs[0] - 1.5)
+    assert busy.search_left(PLAN) == pytest.approx(150 - guards[1] - pairs[1] - 1.5)
 
 
 @pytest.mark.attack("truth")

@@ -182,8 +182,8 @@ class Budget(Deadline):
 
     # ---- what may still be spent
     def search_left(self, plan: Plan) -> float:
-        """What the search may begin with, where ``plan`` is what it has found so far. What other programs took
-        of it comes in addition, so that as much is tried as on a quiet machine.
+        """What the search may begin with, where ``plan`` is what it has found so far. What other programs
+        took of it comes in addition, so that as much is tried as on a quiet machine.
         """
         waited = min(self.patience, self._known.waited_seconds)
         return self.left + waited - self.strain * self.guard(plan) - self._set_aside(plan) - self._closing
