@@ -17,7 +17,7 @@ BURST_SECONDS = (0.5, 6.0)
 def disturber(seed: int) -> Iterator[None]:
     """Other programs at work, now and then."""
     cores = [
-        multiprocessing.get_context("spawn").Process(target=work_now_and_then, args=(seed,), daemon=True)
+        multiprocessing.get_context("spawn").Process(target=work_now_and_then, args=(seed, os.getpid()), daemon=True)
         for _ in range(os.cpu_count() or 1)
     ]
     for core in cores:
@@ -30,10 +30,10 @@ def disturber(seed: int) -> Iterator[None]:
             core.join()
 
 
-def work_now_and_then(seed: int) -> None:
-    """All with one seed begin and end at about the same time."""
+def work_now_and_then(seed: int, parent: int) -> None:
+    """All with one seed begin and end at about the same time. They end where ``parent`` was killed."""
     source = random.Random(seed)
-    while True:
+    while os.getppid() == parent:
         burst = source.uniform(*BURST_SECONDS)
         time.sleep(source.expovariate(SHARE / (1 - SHARE) / (sum(BURST_SECONDS) / 2)))
         until = time.monotonic() + burst

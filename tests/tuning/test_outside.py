@@ -248,3 +248,28 @@ def test_refused_rows_are_told_with_the_rest() -> None:
     assert why_not_words(Refused("x", (why,)).reasons[0]) == (
         "first batches and epoch turns take 0.4% of a run at most, and it cannot gain more"
     )
+
+
+# ---- the start
+def test_what_shortens_the_start_comes_last_and_in_combination() -> None:
+    bench = ScriptedBench({"early": 0.6, "quick": 0.6, "fast": 0.7}, outside=EVALUATION, share=0.1)
+    search = search_over(bench)
+    found = search.run([of("early", "start"), of("quick", "evaluation"), candidate("fast")])
+    assert found == plan_of("fast", "quick", "early")
+    assert bench.asked[-1] == (plan_of("fast", "quick"), plan_of("fast", "quick", "early"))
+    assert [one for one, _ in bench.sought] == [plan_of("quick")]  # it comes by once: nobody looks for more
+
+
+def test_a_shorter_start_alone_is_no_plan() -> None:
+    bench = ScriptedBench({"early": 0.6, "slow": 1.2})
+    search = search_over(bench)
+    assert search.run([of("early", "start"), candidate("slow")]) == BASELINE
+    assert why_not(search) == {
+        "early": "it makes nothing shorter but the start, and nothing else was found: name it by --use"
+    }
+
+
+def test_a_start_that_takes_longer_is_not_kept() -> None:
+    bench = ScriptedBench({"early": 1.1, "fast": 0.7})
+    search = search_over(bench)
+    assert search.run([of("early", "start"), candidate("fast")]) == plan_of("fast")

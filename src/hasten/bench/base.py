@@ -36,13 +36,23 @@ def process_part(plan: Plan) -> Plan:
 
 
 def outside_steps(a: Plan, b: Plan) -> tuple[str, ...]:
-    """Parts of a run, besides steps, that techniques make shorter in which the two differ; () where these are
-    for steps alone.
+    """Parts of a run between its first step and its last, besides steps, that techniques make shorter in
+    which the two differ; () where there are none.
     """
+    return tuple(part for part in _parts(a, b) if part not in ("steps", "start"))
+
+
+def at_start(a: Plan, b: Plan) -> bool:
+    """Whether the two differ in nothing but how a process starts."""
+    return _parts(a, b) == ("start",)
+
+
+def _parts(a: Plan, b: Plan) -> tuple[str, ...]:
+    """Of a run, that techniques make shorter in which the two differ."""
     names = [
         name for name in {**a.techniques, **b.techniques} if a.techniques.get(name) != b.techniques.get(name)
     ]
-    return tuple(dict.fromkeys(part for name in names for part in CATALOG[name].parts if part != "steps"))
+    return tuple(dict.fromkeys(part for name in names for part in CATALOG[name].parts))
 
 
 def from_second(a: Plan, b: Plan) -> bool:

@@ -7,13 +7,14 @@ from __future__ import annotations
 from ..inside.techniques.catalog import CATALOG
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Seen, Trial, Unseen
-from .base import outside_steps, process_part
+from .base import at_start, outside_steps, process_part
 from .comparing.confirmation import confirm
 from .comparing.decisions import Effort, all_much_slower, is_clear
 from .comparing.epoch_ends import EpochEnds
 from .comparing.live import LiveBench
 from .comparing.pairs import PairsBench
 from .comparing.quiet import Quiet
+from .comparing.starts import StartBench
 from .comparing.statistics import interval
 from .comparing.steps import Rhythm
 from .comparing.stretches import LEAST_PAIRS as LEAST_STRETCH_PAIRS
@@ -42,6 +43,7 @@ class ScriptBench:
         self.live = LiveBench(trials, rhythm, self._quiet, self.ends)
         self.pairs = PairsBench(trials, rhythm, self._quiet, self.ends)
         self.stretches = StretchBench(trials, rhythm, self._quiet, self.ends, start_seconds)
+        self.starts = StartBench(trials, rhythm, self._quiet, self.ends)
         self._trials = trials
         self._step_seconds = rhythm.cycle_seconds / rhythm.cycle
         self._start_seconds = start_seconds
@@ -74,6 +76,8 @@ class ScriptBench:
             out_of_time = (clock() - began) * (1 + 1 / len(log_ratios)) > seconds
             return _clear(log_ratios) or (len(log_ratios) >= least and out_of_time)
 
+        if at_start(a, b):
+            return self.starts.compare(a, b, SEARCH_PAIRS, enough)
         if outside:
             self.stretches.early = True
             return self.stretches.compare(a, b, SEARCH_PAIRS, enough)
@@ -86,6 +90,8 @@ class ScriptBench:
         if outside_steps(a, b):
             pair = self.stretches.seconds_of_pair(a, b, early=True) or START_OVERLAP * self._start_seconds
             return first + LEAST_STRETCH_PAIRS * (pair + setup)
+        if at_start(a, b):
+            return LEAST_PAIRS * START_OVERLAP * self._start_seconds
         if process_part(a) != process_part(b):
             return first + LEAST_PAIRS * (self._pair_seconds + setup)
         if self.live.has_worker_for(a):

@@ -51,6 +51,8 @@ def _found_words(reason: Reason) -> str:
         said = _FOUND[reason.found]
     set_up = [_set_up_words(reason.set_up)] if reason.set_up is not None else []
     over = f" over whole stretches of the run, {parts_words(reason.parts)} included" if reason.parts else ""
+    if reason.parts == ("start",):
+        over = " of the time to the first step"
     return "; ".join([f"{said}{over}", *set_up, *reason.remarks])
 
 

@@ -11,10 +11,11 @@ from ..records.catalogue import Entry, Listing
 from ..records.cause import Cause
 from ..records.facts import Facts
 from ..records.machine import Machine
+from ..records.observation import Observation
 from ..records.plan import Plan, Settings
 from ..records.reasons import WhyNot
 from ..records.result import Refused
-from ..records.whole_run import account_of
+from ..records.whole_run import Account, account_of
 from .candidate import Candidate
 
 _LARGE_SHARE = 0.3  # of a step
@@ -74,10 +75,21 @@ def share_of(technique: type[Technique], facts: Facts) -> float | None:
     if "steps" in technique.parts or run is None:
         return None
     account = account_of(run)
+    if technique.parts == ("start",):
+        return _share_of_start(facts.observation, account)
     share, unclear = account.share(*technique.parts), account.share(*_UNCLEAR)
     if account.basis == "steps" or (share < LEAST_SHARE <= unclear and not _SURE.issuperset(technique.parts)):
         return None
     return share
+
+
+def _share_of_start(seen: Observation, account: Account) -> float | None:
+    """At most: a run has an epoch at least. None where not so much was seen."""
+    if account.basis == "steps":
+        return None
+    if account.basis == "run":
+        return account.share("start")
+    return seen.start_seconds / (seen.start_seconds + account.seconds)
 
 
 def _within(risk: Risk, technique: type[Technique], facts: Facts) -> list[Settings]:

@@ -27,6 +27,7 @@ from .outside import large, too_long, weighed
 from .paying import ScriptLength
 from .reasons import reason_of
 
+_ALONE = "it makes nothing shorter but the start, and nothing else was found: name it by --use"
 _EXPENSIVE = 4  # times what is switched within one process
 
 
@@ -67,7 +68,8 @@ class Search:
         """
         self._catalog |= {candidate.technique.name: candidate.technique for candidate in candidates}
         outside = [candidate for candidate in candidates if candidate.outside_steps]
-        candidates = [candidate for candidate in candidates if not candidate.outside_steps]
+        starting = [candidate for candidate in candidates if candidate.at_start]
+        candidates = [c for c in candidates if not c.outside_steps and not c.at_start]
         steadying = [candidate for candidate in candidates if candidate.technique.steadies]
         joint = [c for c in candidates if c.technique.jointly and not c.technique.steadies]
         climbing = [c for c in candidates if not c.technique.steadies and c not in joint]
@@ -85,6 +87,7 @@ class Search:
         for candidate in (*steadying, *(c for c in joint if c.technique.name in self.found.techniques)):
             self._try_others(candidate)
         self._join(outside)
+        self._try_at_start(starting)
         return self.found
 
     @property
@@ -125,6 +128,14 @@ class Search:
         else:
             why = too_long(self._comparisons, self.found, fitted)
             self._comparisons.leave_out(candidate.technique.name, why)
+
+    def _try_at_start(self, starting: Sequence[Candidate]) -> None:
+        """Last, and only beside something that is confirmed: a start is no reason for a plan."""
+        for candidate in starting:
+            if self.found:
+                self._try_if_affordable(candidate)
+            else:
+                self._comparisons.leave_out(candidate.technique.name, WhyNot("said", _ALONE))
 
     # ---- steps
     def _climb(self, climbing: Sequence[Candidate], then: int) -> list[list[str]]:

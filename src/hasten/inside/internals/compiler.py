@@ -10,10 +10,12 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from . import lazy_dynamo
+
 
 def is_imported() -> bool:
     """Whether anything may have been compiled in this process."""
-    return "torch._dynamo" in sys.modules
+    return lazy_dynamo.NAME in sys.modules and not lazy_dynamo.is_lazy()
 
 
 def graphs() -> int:

@@ -27,6 +27,7 @@ from .graph_free_evaluation import GraphFreeEvaluation
 from .huge_pages import HugePages
 from .intel_extension import IntelExtension
 from .interop_threads import InteropThreads
+from .lazy_dynamo import LazyDynamo
 from .loader_workers import LoaderWorkers
 from .malloc import Malloc
 from .matmul_precision import MatmulPrecision
@@ -78,6 +79,7 @@ _ALL: tuple[type[Technique], ...] = (
     InteropThreads,
     Denormals,
     GcControl,
+    LazyDynamo,
     IntelExtension,
     Processes,
     BatchSize,

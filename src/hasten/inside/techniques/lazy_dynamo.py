@@ -1,0 +1,64 @@
+"""torch's compiler is imported only once something uses it.
+
+What it does: every optimizer of torch imports ``torch._dynamo`` when it is made, which takes about a second,
+to mark what a compiler is to leave alone. A training that compiles nothing never reads these marks. Until
+something asks for the compiler itself, a small module stands in its place; then the real one is imported, and
+the marks are made.
+
+When it helps: runs are short, a minute or two: tutorials, tests, searches for hyperparameters, one process a
+trial. It saves the same time of every run, and nothing of a step. When it hurts: never, as far as is known;
+where the script or a library imports the compiler by itself, it has no effect.
+
+Source: https://github.com/pytorch/pytorch/blob/main/torch/_compile.py
+"""
+
+from __future__ import annotations
+
+from ...records.facts import Facts
+from ...records.plan import Settings
+from ...records.trial import Proof
+from ..internals import lazy_dynamo
+from ..training import NotApplicable, Training
+from .base import Technique, conflicting
+
+
+class LazyDynamo(Technique):
+    name = "lazy_dynamo"
+    summary = "torch's compiler is imported only once something uses it"
+    layer = "environment"
+    risk = "exact"
+    scope = "process"
+    parts = ("start",)
+    conflicts = conflicting(compile="it uses the compiler")
+
+    def __init__(self) -> None:
+        self._kept_out: bool | None = None  # until the first step
+
+    @classmethod
+    def refuse(cls, facts: Facts) -> list[str]:
+        seen = facts.observation
+        if "compile" in seen.uses or any(root.compiled for root in seen.roots):
+            return ["the script compiles its model"]
+        return []
+
+    def start(self, training: Training, settings: Settings) -> None:
+        if not lazy_dynamo.put_in_place():
+            raise NotApplicable(f"{lazy_dynamo.NAME} was imported before torch had been")
+        training.seams.on_undo(lazy_dynamo.take_away)
+
+    def install(self, training: Training, settings: Settings) -> None:
+        if self._kept_out is None:
+            self._kept_out = lazy_dynamo.is_lazy()
+
+    def proof(self, training: Training) -> Proof:
+        """Says whether the compiler had been imported by the first step: what comes later is no start."""
+        if self._kept_out:
+            return Proof(self.name, True, f"{lazy_dynamo.NAME} was not imported before the first step")
+        return Proof(self.name, False, f"something imported {lazy_dynamo.NAME} before the first step")
+
+    @classmethod
+    def by_hand(cls, settings: Settings) -> str:
+        return (
+            "# torch has no switch for it. An optimizer of your own, without torch.optim.Optimizer,\n"
+            "# imports no compiler."
+        )

@@ -1,0 +1,55 @@
+"""Starts of processes compared, over paper workers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from hasten.bench.comparing.starts import StartBench
+from hasten.bench.comparing.steps import Rhythm
+from hasten.records.plan import BASELINE, Plan
+from tests.bench.paper_workers import PaperTrials, PaperWorker
+
+RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
+QUICK = Plan({"lazy_dynamo": {}})
+
+
+def bench_over(trials: PaperTrials) -> StartBench:
+    return StartBench(trials.as_trials(), RHYTHM)
+
+
+def starting(factor: float) -> PaperTrials:
+    """Processes under the plan take so many times a start's usual seconds."""
+
+    def start(worker: PaperWorker) -> None:
+        worker.start_seconds *= factor if worker.plan == QUICK else 1.0
+
+    return PaperTrials(on_start=start)
+
+
+def test_the_ratio_is_of_starts() -> None:
+    trials = starting(0.5)
+    trial = bench_over(trials).compare(BASELINE, QUICK, 3)
+    assert trial.failure is None
+    assert (trial.method, trial.parts) == ("starts", ("start",))
+    assert trial.log_ratios == pytest.approx([math.log(0.5)] * 3)
+    assert trial.step_seconds_a is None and trial.breakeven_steps is None
+
+
+def test_no_step_is_trained_but_the_first() -> None:
+    trials = PaperTrials()
+    bench_over(trials).compare(BASELINE, QUICK, 2)
+    assert len(trials.workers) == 4
+    assert all(worker.stopped and not any(" x " in line for line in worker.log) for worker in trials.workers)
+
+
+def test_where_a_start_is_not_known_nothing_is_found() -> None:
+    trial = bench_over(starting(0.0)).compare(BASELINE, QUICK, 3)
+    assert trial.failure == "it is not known what the start of a process took"
+    assert trial.ratio is None
+
+
+def test_a_technique_without_effect_fails() -> None:
+    trial = bench_over(PaperTrials(effective=False)).compare(BASELINE, QUICK, 3)
+    assert trial.failure is not None and "had no effect" in trial.failure
