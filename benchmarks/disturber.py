@@ -16,10 +16,8 @@ BURST_SECONDS = (0.5, 6.0)
 @contextmanager
 def disturber(seed: int) -> Iterator[None]:
     """Other programs at work, now and then."""
-    cores = [
-        multiprocessing.get_context("spawn").Process(target=work_now_and_then, args=(seed, os.getpid()), daemon=True)
-        for _ in range(os.cpu_count() or 1)
-    ]
+    start, arguments = multiprocessing.get_context("spawn").Process, (seed, os.getpid())
+    cores = [start(target=work_now_and_then, args=arguments, daemon=True) for _ in range(os.cpu_count() or 1)]
     for core in cores:
         core.start()
     try:
