@@ -51,11 +51,13 @@ TRIED_WITH: dict[str, dict[str, Any]] = {
 """Settings for the lines by hand, where a technique needs some."""
 _TWO_CORES = "Unproven: no workload is known to gain from it on the machine we have, one socket of two cores."
 _MEMORY = "It saves memory and no time, so it is not timed; its tests count what is kept."
+_START = "It shortens the start of a run and no step, so it is not timed here; a tune compares starts."
 _OUTSIDE = "Unproven: what it gains lies outside training steps, which is all that the workloads time."
 UNPROVEN = {
     **dict.fromkeys(("affinity", "interop_threads", "huge_pages"), _TWO_CORES),
     **dict.fromkeys(("checkpointing", "optimizer_in_backward"), _MEMORY),
     **dict.fromkeys(("persistent_workers", "evaluation_in_ram", "graph_free_evaluation"), _OUTSIDE),
+    "lazy_dynamo": _START,
     "intel_extension": "Unproven: the extension ended with torch 2.8, older than any we support.",
     "openmp_runtime": "Unproven: no workload is known to gain from it on two cores.",
 }

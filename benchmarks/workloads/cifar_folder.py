@@ -42,7 +42,7 @@ def main():
             raise SystemExit(f"{arguments.package}: {len(images)} {part} images have {len(labels)} labels")
         for name in CLASSES:
             (arguments.folder / part / name).mkdir(parents=True, exist_ok=True)
-        for number, (image, label) in enumerate(zip(images, labels)):
+        for number, (image, label) in enumerate(zip(images, labels, strict=True)):
             Image.fromarray(image).save(arguments.folder / part / CLASSES[label] / f"{number:05}.png")
 
 
