@@ -90,8 +90,8 @@ def run_of(ended_epochs: int, **seconds: float) -> WatchedRun:
         (run_of(1, steps=2.0, epoch_turns=8.0), "garbage", "0.0%"),
         (run_of(1, steps=2.0, epoch_turns=8.0), "epoch turns", 0.8),
         (None, "evaluation", None),
-        (run_of(1, steps=9.0), "start", 0.1),  # of a second, and a run has one epoch at least
-        (run_of(1, steps=199.0), "start", "0.5%"),
+        (run_of(1, steps=18.0), "start", 0.1),  # of two seconds, and a run has one epoch at least
+        (run_of(1, steps=398.0), "start", "0.5%"),
         (run_of(0, steps=9.0), "start", None),
     ],
 )
