@@ -214,7 +214,7 @@ def test_the_search_is_given_back_what_others_took_of_it(waited: float, more: fl
         (124.0, 0.0, 120),  # 28.5 s are left beside a claim's least, and it takes ten
         (138.0, 0.0, 120),
         (146.0, 0.0, 60),
-        (138.0, 0.5, 75),
+        (128.0, 0.5, 45),  # 49 s, of which a claim's least takes 41.5, and all is twice as slow
         (149.5, 0.5, 20),  # never fewer
     ],
 )
@@ -223,3 +223,22 @@ def test_a_guard_is_shorter_where_there_is_no_time_for_the_whole(
 ) -> None:
     seen = budget_after(spent, Known(5.0, disturbed_share=share))
     assert abs(seen.guard_steps(PLAN) - steps) <= 6
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_a_search_that_takes_all_it_may_leaves_enough_for_a_claim(share: float) -> None:
+    """However slow all becomes: a guard, and the fewest pairs."""
+    known = Known(5.0, disturbed_share=share)
+    most = budget_after(known=known).search_most(PLAN)
+    seen = budget_after(most + seen_guard(known), known)
+    effort = seen.effort(PLAN)
+    assert effort is not None
+    assert effort.pairs >= CLAIM_LEAST_PROCESSES
+    assert seen.confirmation_most() >= seen.strain * CLAIM_LEAST_PROCESSES * seen.pair(PLAN)
+
+
+def seen_guard(known: Known) -> float:
+    """What it takes beside those programs."""
+    seen = budget_after(known=known)
+    return seen.strain * seen.guard(PLAN)

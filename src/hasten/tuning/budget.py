@@ -26,12 +26,11 @@ _CLOSING_SECONDS = 1.0  # until the last worker has gone and the plan is written
 _CLOSING_SHARE = 0.01  # of the budget, the same for long ones
 _ALLOWED = 1.04  # times the budget: what cannot be predicted better than so
 _PATIENT = 1.1  # times the budget: until then what others disturb is measured again
-_DISTURBED_TIMES = (
-    3.0  # of the share of disturbed blocks: so much longer all takes that does not wait for quiet
-)
+_DISTURBED_TIMES = 3.0  # of the share of disturbed blocks: so much longer takes what does not wait
 _LONGEST_TIMES = 2.0
 _MARGIN = 1.1  # times a budget that is named: no two tunes take the same time
 _STOPPED = 1.15  # times the budget: what is under way then is stopped, and that takes its time, too
+_STOPPED_BESIDE_OTHERS = 1.18  # the same, where other programs are at work
 
 Clock = Callable[[], float]
 
@@ -163,9 +162,14 @@ class Budget(Deadline):
     def _closing(self) -> float:
         return max(_CLOSING_SECONDS, _CLOSING_SHARE * self.seconds)
 
-    def _least_end(self, plan: Plan) -> float:
-        """The fewest pairs that a claim needs, and what follows."""
-        return CLAIM_LEAST_PROCESSES * self.pair(plan) + self._closing
+    def _least_end(self, plan: Plan, times: float = 1.0) -> float:
+        """The fewest pairs that a claim needs, ``times`` as slow, and what follows."""
+        return times * CLAIM_LEAST_PROCESSES * self.pair(plan) + self._closing
+
+    @property
+    def _stopped(self) -> float:
+        """Seconds until what is under way is stopped."""
+        return self._beyond(_STOPPED if self.strain <= 1 else _STOPPED_BESIDE_OTHERS)
 
     def _beyond(self, share: float) -> float:
         """Seconds that are left of ``share`` times the budget."""
@@ -196,7 +200,7 @@ class Budget(Deadline):
 
     def search_most(self, plan: Plan) -> float:
         """When a comparison that is under way is stopped: a claim's least needs what is left."""
-        return max(0.0, self.left - self.strain * self.guard(plan) - self._least_end(plan))
+        return max(0.0, self.left - self.strain * self.guard(plan) - self._least_end(plan, self.strain))
 
     def guard_steps(self, plan: Plan) -> int:
         """Steps over which ``plan`` is checked: as estimated, or fewer where there is no longer time."""
@@ -209,11 +213,12 @@ class Budget(Deadline):
 
     def guard_most(self, plan: Plan, checks: int = 1) -> float:
         """When a check that is under way is stopped: the first of so many."""
-        return max(0.0, self._beyond(_STOPPED) - (checks - 1) * self.guard(plan) - self._least_end(plan))
+        others = (checks - 1) * self.guard(plan)
+        return max(0.0, self._stopped - others - self._least_end(plan, self.strain))
 
     def effort(self, plan: Plan) -> Effort | None:
         """To confirm ``plan`` with, fixed before the first pair is run; None where the least does not fit."""
-        if self._least_end(plan) > self._beyond(_STOPPED):
+        if self._least_end(plan) > self._stopped:
             return None
         left = self.left - self._closing
         found = effort_within(left, self.pair(plan))
@@ -227,7 +232,7 @@ class Budget(Deadline):
 
     def confirmation_most(self) -> float:
         """When a confirmation that is under way is stopped."""
-        return max(0.0, self._beyond(_STOPPED))
+        return max(0.0, self._stopped)
 
     def rest(self) -> Deadline:
         """For what follows the confirmation."""
