@@ -34,7 +34,8 @@ def test_the_ratio_is_of_starts() -> None:
     assert trial.failure is None
     assert (trial.method, trial.parts) == ("starts", ("start",))
     assert trial.log_ratios == pytest.approx([math.log(0.5)] * 3)
-    assert trial.step_seconds_a is None and trial.breakeven_steps is None
+    assert trial.step_seconds_a is None
+    assert trial.breakeven_steps is None
 
 
 def test_no_step_is_trained_but_the_first() -> None:
@@ -52,4 +53,5 @@ def test_where_a_start_is_not_known_nothing_is_found() -> None:
 
 def test_a_technique_without_effect_fails() -> None:
     trial = bench_over(PaperTrials(effective=False)).compare(BASELINE, QUICK, 3)
-    assert trial.failure is not None and "had no effect" in trial.failure
+    assert trial.failure is not None
+    assert "had no effect" in trial.failure
