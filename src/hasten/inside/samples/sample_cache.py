@@ -15,6 +15,7 @@ from ..observing.identify import length_of, takes_items_one_by_one
 from ..training import NotApplicable, Training
 from .attribute_watch import AttributeWatch
 from .columns import Columns, Uneven
+from .forked_filling import made_in_parallel
 from .sampling_proof import chain, prove_deterministic, same_sample, states_of
 from .transform_prefix import Divided, divide, has_transforms
 
@@ -91,7 +92,7 @@ class SampleCaches:
         """Make all samples of the datasets that the training reads."""
         for key in self._training.training_datasets:
             if key in self._caches:
-                self._caches[key].fill()
+                self._caches[key].fill(self._training.torch)
 
     def _prove(self, dataset: object) -> Cache | str:
         length = length_of(dataset)
@@ -215,17 +216,18 @@ class Cache:
     def state(self) -> object:
         return states_of(self.dataset) if self._divided is None else self._divided.state()
 
-    def fill(self) -> None:
+    def fill(self, torch: ModuleType) -> None:
         """Raises NotApplicable where the dataset cannot make one of its samples."""
-        for index in range(len(self.dataset)):
-            if index not in self._samples:
-                try:
-                    self._samples[index] = self._make(index)
-                except Exception as error:
-                    name = type(self.dataset).__name__
-                    raise NotApplicable(
-                        f"sample {index} of {name} raised {type(error).__name__}: {error}"
-                    ) from error
+        missing = [index for index in range(len(self.dataset)) if index not in self._samples]
+        for index, sample in made_in_parallel(torch, self._surely_made, missing):
+            self._samples[index] = sample
+
+    def _surely_made(self, index: int) -> object:
+        try:
+            return self._make(index)
+        except Exception as error:
+            name = type(self.dataset).__name__
+            raise NotApplicable(f"sample {index} of {name} raised {type(error).__name__}: {error}") from error
 
     def invalidate_if_made_from(self, part: object) -> None:
         if not any(part is known for known in self.parts):

@@ -1,0 +1,179 @@
+"""Makes the samples of a cache in several processes at once: forked children make a part each, while the
+training process makes its own.
+
+A child makes samples as a loader's worker process does: with one thread, and apart from the training. It
+writes them as plain bytes (``stored_form``) into memory that both see, where the samples then stay. Whatever
+goes wrong in a child costs time alone: what it did not make is made here.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from types import ModuleType
+from typing import NoReturn
+
+from ..own_offsets import open_files_anew
+from ..random_state import fingerprint
+from .stored_form import decode, encode
+
+MOST_PROCESSES = 8
+_WORTH_SECONDS = 0.5  # that one process would take for what is left
+_TIMED = 32  # samples, which tell how long one takes
+_PATIENCE_SECONDS = 2.0  # for children, besides what we took for our own part
+_SLOWER = 1.5  # times as long as we took
+_RECORD = struct.Struct("<QQQ")  # index, bytes of the layout, bytes of the body
+_ALIGNED = 64
+_BUFFER = 2**20  # bytes
+
+Make = Callable[[int], object]
+
+
+def made_in_parallel(torch: ModuleType, make: Make, wanted: Sequence[int]) -> Iterator[tuple[int, object]]:
+    """(index, sample) of all that are ``wanted``, in any order. What making one raises here is raised."""
+    began = time.monotonic()
+    for index in wanted[:_TIMED]:
+        yield index, make(index)
+    each, rest = (time.monotonic() - began) / _TIMED, wanted[_TIMED:]
+    processes = min(MOST_PROCESSES, _cores()) if each * len(rest) > _WORTH_SECONDS else 1
+    shares = [rest[number::processes] for number in range(processes)]
+    children = [_Child(torch, make, share) for share in shares[1:]]
+    try:
+        began = time.monotonic()
+        for index in shares[0]:
+            yield index, make(index)
+        until = time.monotonic() + _PATIENCE_SECONDS + (_SLOWER - 1) * (time.monotonic() - began)
+        for child, share in zip(children, shares[1:], strict=True):
+            found = child.samples(until)
+            yield from found.items()
+            for index in share:
+                if index not in found:
+                    yield index, make(index)
+    finally:
+        for child in children:
+            child.stop()
+
+
+def _cores() -> int:
+    """That may work at once; 1 where a child could not be trusted with what the process has open."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "memfd_create") and not _is_connected() else 1
+
+
+def _is_connected() -> bool:
+    """Whether the process talks to another over a socket: samples may come from there, and two processes
+    would mix up what they are told. Pairs of sockets without a name, as to a child, do not count.
+    """
+    return any(_has_named_peer(int(name)) for name in os.listdir("/proc/self/fd"))
+
+
+def _has_named_peer(number: int) -> bool:
+    try:
+        with socket.socket(fileno=os.dup(number)) as found:
+            return bool(found.getpeername())
+    except OSError:  # no socket, or not connected
+        return False
+
+
+class _Child:
+    """One forked process with its share of the samples."""
+
+    def __init__(self, torch: ModuleType, make: Make, share: Sequence[int]) -> None:
+        self._torch = torch
+        self._memory = os.memfd_create("samples", os.MFD_CLOEXEC)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        parent, self._process = os.getpid(), os.fork()
+        if self._process == 0:
+            _make_and_exit(torch, make, share, self._memory, parent)
+
+    def samples(self, until: float) -> dict[int, object]:
+        """What it made, by index; nothing where it does not end in time, or not well."""
+        ended, status = 0, 1
+        with suppress(ChildProcessError):  # reaped already where SIGCHLD is ignored
+            while not ended and time.monotonic() < until:
+                ended, status = os.waitpid(self._process, os.WNOHANG)
+                if not ended:
+                    time.sleep(0.005)
+        if not ended or status:
+            return {}
+        self._process = 0
+        size = os.fstat(self._memory).st_size
+        return (
+            dict(_read(self._torch, mmap.mmap(self._memory, size, access=mmap.ACCESS_COPY))) if size else {}
+        )
+
+    def stop(self) -> None:
+        if self._process:
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(self._process, signal.SIGKILL)
+                os.waitpid(self._process, 0)
+            self._process = 0
+        if self._memory >= 0:
+            os.close(self._memory)
+            self._memory = -1
+
+
+def _read(torch: ModuleType, memory: mmap.mmap) -> Iterator[tuple[int, object]]:
+    whole, at = memoryview(memory), 0
+    while at < len(whole):
+        index, layout_bytes, body_bytes = _RECORD.unpack_from(whole, at)
+        layout = bytes(whole[at + _RECORD.size : at + _RECORD.size + layout_bytes])
+        at = _aligned(at + _RECORD.size + layout_bytes)
+        yield index, decode(torch, layout, whole[at : at + body_bytes], copied=False)
+        at = _aligned(at + body_bytes)
+
+
+def _aligned(at: int) -> int:
+    return at + -at % _ALIGNED
+
+
+# ---- in a child
+def _make_and_exit(torch: ModuleType, make: Make, share: Sequence[int], memory: int, parent: int) -> NoReturn:
+    """Exits with 0 only if nothing was drawn: samples whose making draws are not kept."""
+    code = 1
+    try:
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 1)
+        os.dup2(silence, 2)
+        sys.stdout = sys.stderr = os.fdopen(silence, "w")
+        torch.set_num_threads(1)
+        open_files_anew()
+        before = fingerprint(torch)
+        _write(memory, make, share, parent)
+        code = 0 if fingerprint(torch) == before else 1
+    finally:
+        os._exit(code)
+
+
+def _write(memory: int, make: Make, share: Sequence[int], parent: int) -> None:
+    """Up to the first that cannot be made, or kept as plain bytes."""
+    buffer = bytearray()
+    for index in share:
+        if os.getppid() != parent:
+            os._exit(1)
+        try:
+            layout, body = encode(make(index))
+        except Exception:
+            break
+        buffer += _RECORD.pack(index, len(layout), len(body)) + layout
+        buffer += bytes(-len(buffer) % _ALIGNED)
+        buffer += body
+        buffer += bytes(-len(buffer) % _ALIGNED)
+        if len(buffer) > _BUFFER:
+            _flush(memory, buffer)
+    _flush(memory, buffer)
+
+
+def _flush(memory: int, buffer: bytearray) -> None:
+    """The buffer's length is a multiple of ``_ALIGNED`` here, so that the next record begins at one."""
+    rest = memoryview(bytes(buffer))
+    while rest:
+        rest = rest[os.write(memory, rest) :]
+    buffer.clear()

@@ -1,0 +1,161 @@
+"""Samples made by several processes at once are those that one would make."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+from hasten.inside.samples import forked_filling
+from hasten.inside.samples.forked_filling import made_in_parallel
+
+HERE = os.getpid()
+
+
+@pytest.fixture(autouse=True)
+def _worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little there is to do, by three processes."""
+    monkeypatch.setattr(forked_filling, "_WORTH_SECONDS", -1.0)
+    monkeypatch.setattr(forked_filling, "_cores", lambda: 3)
+    monkeypatch.setattr(forked_filling, "_PATIENCE_SECONDS", 60.0)
+
+
+def mixed(index: int) -> dict[str, Any]:
+    return {
+        "image": torch.arange(index % 7 * 3, dtype=torch.float32).reshape(3, -1),
+        "array": numpy.full((index % 5, 2), index, dtype=numpy.int16),
+        "label": index,
+        "name": f"no. {index}",
+    }
+
+
+def made_where(make: Callable[[int], object], count: int = 200) -> tuple[dict[int, Any], list[int]]:
+    """All samples, and the indices that were made in this process."""
+    here: list[int] = []
+
+    def noting(index: int) -> object:
+        if os.getpid() == HERE:
+            here.append(index)
+        return make(index)
+
+    return dict(made_in_parallel(torch, noting, range(count))), here
+
+
+def equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return (
+        torch.equal(one["image"], other["image"])
+        and one["image"].dtype == other["image"].dtype
+        and numpy.array_equal(one["array"], other["array"])
+        and (one["label"], one["name"]) == (other["label"], other["name"])
+    )
+
+
+def test_they_are_the_same_and_children_make_their_part() -> None:
+    found, here = made_where(mixed)
+    assert sorted(found) == list(range(200))
+    assert all(equal(sample, mixed(index)) for index, sample in found.items())
+    assert len(here) == 32 + 56  # those that are timed, and a third of the rest
+
+
+def test_what_children_made_can_be_written_to() -> None:
+    found, _ = made_where(lambda index: torch.full((4,), float(index)))
+    for sample in found.values():
+        sample += 1
+    assert found[100].tolist() == [101.0] * 4
+
+
+def test_many_large_ones_come_through() -> None:
+    """More than fits into a buffer at once."""
+    found, _ = made_where(lambda index: torch.full((50_000,), float(index)), 100)
+    assert all(sample.unique().tolist() == [float(index)] for index, sample in found.items())
+
+
+class Own:
+    """No plain bytes."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def test_what_is_no_plain_bytes_is_made_here() -> None:
+    found, here = made_where(Own)
+    assert [found[index].index for index in range(200)] == list(range(200))
+    assert sorted(here) == list(range(200))
+
+
+@pytest.mark.parametrize("draw", [random.random, numpy.random.rand, lambda: torch.rand(1)])
+def test_where_making_one_draws_none_of_a_child_is_taken(draw: Callable[[], object]) -> None:
+    def drawing(index: int) -> int:
+        if index == 150:
+            draw()
+        return index
+
+    found, here = made_where(drawing)
+    assert found == {index: index for index in range(200)}
+    assert len(here) > 32 + 56
+
+
+def in_a_child(act: Callable[[], object]) -> Callable[[int], int]:
+    """Makes a sample, but a child does this at the hundredth."""
+
+    def make(index: int) -> int:
+        if os.getpid() != HERE and index >= 100:
+            act()
+        return index
+
+    return make
+
+
+def fail() -> None:
+    raise ValueError("not in a child")
+
+
+@pytest.mark.parametrize("act", [fail, lambda: os._exit(3), lambda: os.kill(os.getpid(), 9)])
+def test_a_child_that_ends_early_loses_nothing(act: Callable[[], object]) -> None:
+    found, _ = made_where(in_a_child(act))
+    assert found == {index: index for index in range(200)}
+
+
+def test_a_child_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked_filling, "_PATIENCE_SECONDS", 0.3)
+    found, here = made_where(in_a_child(lambda: time.sleep(1e6)))
+    assert found == {index: index for index in range(200)}
+    assert len(here) == 200
+
+
+def test_what_raises_here_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(index: int) -> int:
+        if index == 150:
+            raise KeyError(index)
+        return index
+
+    with pytest.raises(KeyError):
+        made_where(broken)
+    with pytest.raises(ChildProcessError):  # none is left behind
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_few_samples_are_made_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked_filling, "_WORTH_SECONDS", 1e6)
+    _, here = made_where(mixed)
+    assert here == list(range(200))
+
+
+def test_a_process_that_talks_to_another_forks_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert not forked_filling._is_connected()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert not forked_filling._is_connected()
+        with socket.create_connection(server.getsockname()):
+            assert forked_filling._is_connected()
+            assert forked_filling._cores() == 1
+    one, other = socket.socketpair()
+    with one, other:  # as between hasten and its worker
+        assert not forked_filling._is_connected()
