@@ -189,11 +189,12 @@ class _Tune:
         """Raises Refusal where it does not suffice for an honest answer."""
         self.budget.divide(facts.observation, bench.pairs.steps_needed, bench)
         if self.budget.least > self.budget.seconds:
+            start = facts.observation.start_seconds
             raise Refusal(
-                f"a step of {self.request.script.label} takes "
-                f"{seconds_words(rhythm.cycle_seconds / rhythm.cycle)}, so an honest answer takes at least "
-                f"{self.budget.least:.0f} s, and the budget is {self.budget.seconds:.0f} s: try "
-                f"--budget {1.5 * self.budget.least:.0f}"
+                f"{self.request.script.label} takes {seconds_words(start)} to its first step and "
+                f"{seconds_words(rhythm.cycle_seconds / rhythm.cycle)} a step, so an honest answer, by fresh "
+                f"processes, takes at least {self.budget.least:.0f} s, and the budget is "
+                f"{self.budget.seconds:.0f} s: try --budget {1.5 * self.budget.least:.0f}"
             )
 
     def _searched(

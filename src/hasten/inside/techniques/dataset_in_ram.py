@@ -4,9 +4,10 @@ What it does: samples stay in the training process after they were made once, on
 deterministic (``sampling_proof``). Where a dataset's transforms are random from some point on, as with
 torchvision's, the outcome of those before it is kept and the rest is called anew for each sample, with the
 same random draws (``transform_prefix``). All are made before the first step; where that takes long, forked
-processes make a part each (``forked_filling``). When it helps: reading, decoding or transforming takes long. When it
-hurts: memory is short. Loaders with worker processes are left alone: forked workers would share the
-pages of samples made before they start, but those of the first epoch start before the first training step.
+processes make a part each (``forked_filling``). When it helps: reading, decoding or transforming takes
+long. When it hurts: memory is short. Loaders with worker processes are left alone: forked workers would share
+the pages of samples made before they start, but those of the first epoch start before the first training
+step.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
 """
