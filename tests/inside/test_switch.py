@@ -27,6 +27,7 @@ class Noting(Technique):
     layer, risk, scope = "application", "exact", "live"
     log: list[str]
     refusing = ""  # "install" or "prepare"
+    in_steps = 0.0  # seconds that it says to have taken in steps
 
     def install(self, training: Training, settings: Settings) -> None:
         self.log.append(f"install {self.name} {dict(settings)}" if settings else f"install {self.name}")
@@ -37,6 +38,9 @@ class Noting(Technique):
         self.log.append(f"prepare {self.name}")
         if self.refusing == "prepare":
             raise NotApplicable("not enough memory")
+
+    def seconds_in_steps(self) -> float:
+        return self.in_steps
 
     def remove(self, training: Training) -> None:
         self.log.append(f"remove {self.name}")
@@ -108,6 +112,20 @@ def test_a_technique_that_is_not_applicable_leaves_nothing_on(desk: Desk, when: 
     assert desk.board.plan == BASELINE
     assert desk.board.proofs() == []
     assert desk.switch("a") == ["install a"]
+
+
+def test_set_up_in_steps_is_told_once(desk: Desk) -> None:
+    """To the step that it fell into; what was set up under an earlier plan fell into none of this one's."""
+    desk.switch("a")
+    desk.kinds["a"].in_steps = 2.0
+    assert [desk.board.latest_seconds_in_steps() for _ in range(2)] == [2.0, 0.0]
+    desk.kinds["b"].in_steps = 5.0
+    desk.switch("a", "b")
+    assert desk.board.latest_seconds_in_steps() == 0.0
+    desk.kinds["b"].in_steps = 6.0
+    assert desk.board.latest_seconds_in_steps() == 1.0
+    desk.switch("a")
+    assert desk.board.latest_seconds_in_steps() == 0.0
 
 
 def test_there_is_one_proof_for_each_technique_that_is_on(desk: Desk) -> None:

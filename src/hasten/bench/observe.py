@@ -69,7 +69,7 @@ def observe(
                 raise too_short(over.ended, worker.child, script, trials.folder) from None
             warmup_steps = min(warmup_steps, in_all // 4)
             watched = [*worker.history, *over.ended.steps][1 + warmup_steps :]
-            seen = over.ended.observation
+            seen = replace(over.ended.observation, rest=over.ended.rest)
     rhythm = rhythm_of(watched, in_all)
     if seen.run is not None:
         rhythm = replace(rhythm, epoch_steps=seen.run.epoch_steps)

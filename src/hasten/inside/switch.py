@@ -26,6 +26,7 @@ class Switchboard:
         self._not_started: dict[str, str] = {}  # technique of process scope: why it could not be started
         self.plan = BASELINE
         self.failed = ""  # the technique that was not applicable at the last switch
+        self._told_in_steps = 0.0  # of what set-up has taken in steps
 
     def start(self, plan: Plan) -> None:
         """Start the plan's techniques of process scope, before the script goes on.
@@ -74,6 +75,7 @@ class Switchboard:
         except NotApplicable:
             self.switch(BASELINE)
             raise
+        self._told_in_steps = self.seconds_in_steps()
         return time.perf_counter() - began
 
     def refresh(self) -> None:
@@ -102,6 +104,11 @@ class Switchboard:
     def seconds_in_steps(self) -> float:
         """Set-up that the techniques in force could only pay while steps were taken."""
         return sum(technique.seconds_in_steps() for technique in self._on.values())
+
+    def latest_seconds_in_steps(self) -> float:
+        """Of these, what came since this was last asked, or since another plan was put in force."""
+        before, self._told_in_steps = self._told_in_steps, self.seconds_in_steps()
+        return max(0.0, self._told_in_steps - before)
 
     def _prepare(self, name: str) -> None:
         """Raises NotApplicable, also where it, or what it asks of the script, fails otherwise."""

@@ -88,7 +88,7 @@ class WatchingFailed(Message):
 class Ended(Message):
     """At the script's end, also in place of any answer. ``how`` and ``detail`` as in ``inside.exits``, or
     "raised" with a traceback; ``steps`` that were not told of before; ``observation`` None where it never
-    trained; ``summary`` of a whole training alone.
+    trained; ``summary`` of a whole training alone; ``rest``: what came after the last step, told as a step.
     """
 
     how: str
@@ -98,6 +98,7 @@ class Ended(Message):
     trace: tuple[StepTrace, ...] = ()
     observation: Observation | None = None
     summary: RunSummary | None = None
+    rest: Step | None = None
 
 
 # ---- to train

@@ -86,6 +86,7 @@ class Step:
         None  # samples that went through the modules, where no loader gave any and it is clear
     )
     elements: int | None = None  # numbers in the tensors that a loader gave, padding included
+    setup_seconds: float = 0.0  # of ``seconds``: techniques' set-up that can only be done in steps
 
 
 @dataclass(frozen=True)
@@ -153,3 +154,4 @@ class Observation:
     run: WatchedRun | None = None  # where the wall clock went, as far as the run was watched
     padding: float | None = None  # share of the columns of sequences that are padding; None: nobody looked
     growth: float = 0.0  # a step's time grows as this power of a batch's elements; 0: batches are alike
+    rest: Step | None = None  # what came after the last step, as in ``ScriptEnded``; None: it went on

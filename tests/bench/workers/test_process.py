@@ -80,6 +80,21 @@ def test_steps_are_told_and_so_is_where_the_script_ended(tmp_path: Path) -> None
     assert all(taken.samples == 8 for taken in worker.history)
 
 
+def test_what_comes_after_the_last_step_is_told_up_to_the_end_of_the_process(tmp_path: Path) -> None:
+    later = "    import atexit\n    time.sleep(0.2)\n    atexit.register(time.sleep, 0.3)\n"
+    with (
+        trials_for(tmp_path, PLAIN.replace("Pictures()", "Pictures(), steps=7") + later) as trials,
+        trials.worker() as worker,
+    ):
+        worker.wait_started()
+        with pytest.raises(ScriptOver) as over:
+            worker.steps(20)
+    rest = over.value.ended.rest
+    assert rest is not None
+    assert rest.seconds >= 0.5
+    assert (rest.evaluations, rest.restarts) == (0, 0)
+
+
 def test_a_worker_killed_between_two_requests_is_an_error_with_a_message(tmp_path: Path) -> None:
     before = children()
     with trials_for(tmp_path, PLAIN) as trials, trials.worker() as worker:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...errors import Refusal, ScriptError, WorkerError
 from ...records.observation import Observation, Step
+from ...records.plan import BASELINE, Plan
 from ...records.quality import RunSummary
 from ...records.trace import StepTrace
 from .denied import ADVICE, denied_words, is_denied_write
@@ -40,7 +41,8 @@ WATCHING_FAILED = (
 @dataclass(frozen=True)
 class ScriptEnded:
     """The script was over before all steps asked for were done. ``how``: "completed", "exit" (with a code),
-    "said" (by sys.exit with a text) or "raised".
+    "said" (by sys.exit with a text) or "raised". ``rest``: what came after the last step, told as a step, up
+    to the process's end where the script came to its own; None where it never trained.
     """
 
     how: str
@@ -52,6 +54,8 @@ class ScriptEnded:
     denied: str = ""  # its writes were denied: why they could not be led elsewhere instead
     stands_in: str = ""  # what it had in place of the user's standard input; "" where it was the same
     summary: RunSummary | None = None  # of a whole training
+    rest: Step | None = None
+    plan: Plan = BASELINE  # that was in force
 
 
 class ScriptOver(Exception):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 
+from ...records.messages import Ended
+from ...records.observation import Step
 from .ending import BudgetOver
 
 _LEAST_SECONDS = 0.01  # to wait for: a socket with no time at all does not wait but fails
+_EXIT_SECONDS = 10.0  # for Python's own end, once the script has come to its
 
 
 class Limit:
@@ -51,3 +56,15 @@ class Limit:
         if left is None:
             return timeout
         return max(_LEAST_SECONDS, left if timeout is None else min(timeout, left))
+
+
+def rest_of(ended: Ended, process: subprocess.Popen[bytes], limit: Limit) -> Step | None:
+    """What came after the last step of a worker that has told its end. Python's own end is part of it, and is
+    waited for; not that of a whole training, for which ``finish`` waits.
+    """
+    if ended.rest is None or ended.how != "completed" or ended.summary is not None:
+        return ended.rest
+    began = time.monotonic()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(limit.within(_EXIT_SECONDS))
+    return replace(ended.rest, seconds=ended.rest.seconds + time.monotonic() - began)

@@ -23,7 +23,7 @@ from ...records.ranks import Findings
 from ...records.trace import StepTrace
 from ...records.trial import Proof
 from .ending import WATCHING_FAILED, Killed, PlanRefused, ScriptEnded, ScriptOver, Silence, trains_elsewhere
-from .limit import Limit
+from .limit import Limit, rest_of
 from .listening import Tee
 from .output import Output, keep_ends
 from .starting import START_SECONDS, start_process
@@ -265,6 +265,8 @@ class WorkerProcess:
             denied=self._denied,
             stands_in=self._stands_in,
             summary=message.summary,
+            rest=rest_of(message, self._process, self.limit),
+            plan=self.plan,
         )
 
     def _take(self, steps: Sequence[Step]) -> list[Step]:

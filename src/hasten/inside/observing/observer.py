@@ -36,6 +36,7 @@ class RawStep:
     backwards: int = 0
     evaluations: int = 0
     restarts: int = 0
+    set_up: float = 0.0  # of ``seconds``: techniques' set-up
     losses: list[Tensor | float] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)  # where its phases begin and end on a GPU
 
@@ -197,6 +198,11 @@ class Observer:
     def step_ends(self, optimizer: int) -> None:
         if not self.said:
             self._end_step(optimizer)
+
+    def rest(self) -> RawStep:
+        """What came since the last step's end, told as a step."""
+        self._step.seconds = clock() - self._began
+        return self._step
 
     def _end_step(self, optimizer: int) -> None:
         if self.keep_pace is not None:

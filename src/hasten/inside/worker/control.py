@@ -71,13 +71,15 @@ class Conversation:
         trace: tuple[StepTrace, ...],
         observation: Observation | None = None,
         summary: RunSummary | None = None,
+        rest: RawStep | None = None,
     ) -> None:
         """The script has ended. The message carries steps that were not reported yet, what was recorded and
-        what was seen.
+        what was seen, and the ``rest``: what came after the last step.
         """
         steps, sources = _step_records(self._batch), tuple(self._sources())
+        last = _step_records([rest])[0] if rest is not None else None
         with contextlib.suppress(Hangup):
-            self._wire.send(Ended(how, detail, steps, sources, trace, observation, summary))
+            self._wire.send(Ended(how, detail, steps, sources, trace, observation, summary, last))
 
     def child_came(self, name: str) -> None:
         """Report, before the first step, that the script started a process of its own."""
@@ -114,6 +116,7 @@ def _step_records(steps: Sequence[RawStep]) -> tuple[Step, ...]:
             signature=(step.optimizer, step.forwards, step.backwards),
             inputs=step.inputs or None,
             elements=step.elements or None,
+            setup_seconds=step.set_up,
         )
         for step in steps
     )

@@ -135,9 +135,10 @@ class Instruments:
         if self._waits is not None:
             self._waits.training_begins()
 
-    def step_ended(self) -> None:
+    def step_ended(self, step: RawStep) -> None:
         """Keep what is seen of roots and optimizers: after its last step a script may free them."""
         self._steps += 1
+        step.set_up = min(step.seconds, self.switchboard.latest_seconds_in_steps())
         stale = self._roots.stale or self._optimizers.stale
         if stale or self._steps >= self._look_at or self.training.parts_added != self._looked_at_parts:
             self._look_at, self._looked_at_parts = 2 * self._steps, self.training.parts_added

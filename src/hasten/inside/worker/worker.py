@@ -135,13 +135,14 @@ class Worker:
             sys.stdout.flush()
             self._instruments.this_rank.training_ends()
         if self._conversation is not None:
+            rest = self._seen().observer.rest() if self._steps else None
             with suppress(Exception):  # the script may have closed it
                 sys.stdout.flush()  # the coordinator does not wait for the interpreter to do so
             seen = None
             with suppress(Exception):  # the script may have left nothing to look at
                 seen = self._observe(how) if self._steps else None
             summary = self._summarizer.summary() if self._summarizer is not None else None
-            self._conversation.ended(how, detail, self._trace(), seen, summary)
+            self._conversation.ended(how, detail, self._trace(), seen, summary, rest)
 
     def _trace(self) -> tuple[StepTrace, ...]:
         recorder = self._instruments.recorder if self._instruments is not None else None
@@ -249,7 +250,7 @@ class Worker:
         if instruments.training.changed:
             instruments.switchboard.refresh()
         instruments.training.step_ended()
-        instruments.step_ended()
+        instruments.step_ended(step)
         if self._summarizer is not None:
             self._summarizer.step_ended(step)
         if self._conversation is not None and self._summarizer is None:
