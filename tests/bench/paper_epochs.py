@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from unittest import mock
 
-from hasten.bench.workers.ending import ScriptEnded, ScriptOver
+from hasten.bench.workers.ending import ScriptOver
 from hasten.bench.workers.limit import Limit
 from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
@@ -67,7 +67,7 @@ class EpochWorker(PaperWorker):
         steps = [self._step() for _ in range(done)]
         self.run.now += sum(one.seconds for one in steps)
         if done < count:
-            raise ScriptOver(ScriptEnded(self.run.how, self.run.detail, tuple(steps), (), self.taken))
+            raise ScriptOver(self._ended(steps))
         self.history += steps
         return steps
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -28,6 +28,7 @@ class PaperTrials:
     length: int = 10**9  # steps of the script
     how: str = "completed"  # the script's end
     detail: str = ""
+    rest: Step | None = None  # what came after the script's last step
     refused: Mapping[str, str] = field(default_factory=dict)  # technique: why it cannot be switched on
     effective: bool = True  # what proofs say
     evaluating: bool = False  # an evaluation falls into every second step
@@ -125,5 +126,11 @@ class PaperWorker:
         self.taken += done
         self.history += steps
         if done < count:
-            raise ScriptOver(ScriptEnded(self.trials.how, self.trials.detail, tuple(steps), (), self.taken))
+            raise ScriptOver(self._ended(steps))
         return steps
+
+    def _ended(self, steps: Sequence[Step]) -> ScriptEnded:
+        trials = self.trials
+        return ScriptEnded(
+            trials.how, trials.detail, tuple(steps), (), self.taken, rest=trials.rest, plan=self.plan
+        )

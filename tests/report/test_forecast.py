@@ -29,7 +29,8 @@ RUN = RunForecast(
     parts=(
         ForecastPart("start", Span(3.0, 2.9, 3.1), Span(3.1, 3.0, 3.2)),
         ForecastPart("steps", Span(15.7, 15.0, 16.4), Span(3.2, 2.9, 3.5)),
-        ForecastPart("epoch ends", Span(1.5, 1.4, 1.6), Span(0.75, 0.7, 0.8)),
+        ForecastPart("epoch ends", Span(1.2, 1.1, 1.3), Span(0.6, 0.5, 0.7)),
+        ForecastPart("tail", Span(0.3, 0.2, 0.4), Span(0.15, 0.1, 0.2)),
         ForecastPart("set-up", NOTHING, Span(0.35, 0.2, 0.35)),
     ),
     epochs=5,
@@ -47,7 +48,8 @@ def test_a_run() -> None:
     assert said(RUN).splitlines() == [
         "A run of these arguments (625 steps, 5 epochs): 20.2 s before, about 7.4 s (7.0 to 7.9) under the "
         "plan.",
-        "  (start 3.0 s -> 3.1 s; steps 15.7 s -> 3.2 s; between epochs 1.5 s -> 750 ms; set-up 350 ms)",
+        "  (start 3.0 s -> 3.1 s; steps 15.7 s -> 3.2 s; evaluations and new epochs 1.2 s -> 600 ms; after "
+        "the last step 300 ms -> 150 ms; set-up 350 ms)",
         "This tune (2.3 min) pays after 11 runs, or in a single run from 57 epochs on.",
     ]
 
@@ -58,6 +60,14 @@ def test_an_epoch_where_nobody_knows_how_many_there_are() -> None:
         "An epoch (125 steps): 20.2 s before, about 7.4 s (7.0 to 7.9) under the plan."
     )
     assert said(epoch).endswith("This tune (2.3 min) pays in a single run from 57 epochs on.")
+
+
+def test_what_comes_once_is_told_besides_an_epoch() -> None:
+    """A run of few epochs may spend most on it."""
+    start, *_, set_up = RUN.parts
+    epoch = replace(RUN, of="epoch", steps=125, epochs=None, once=(start, set_up))
+    assert "\n  Once in a run, besides: start 3.0 s -> 3.1 s; set-up 350 ms.\n" in said(epoch)
+    assert "besides" not in said(RUN)
 
 
 def test_steps_where_nothing_is_known_of_the_length() -> None:

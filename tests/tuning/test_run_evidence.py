@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from hasten.bench.comparing.epoch_ends import EpochEnd, EpochEnds
+from hasten.bench.comparing.epoch_ends import EpochEnds
 from hasten.bench.comparing.steps import Rhythm
-from hasten.records.observation import Observation
+from hasten.records.observation import Observation, Step
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.result import TuneResult
-from hasten.records.run_forecast import RunForecast, SeenProcess
+from hasten.records.run_forecast import ForecastPart, RunForecast, SeenProcess
 from hasten.records.trial import Trial
 from hasten.records.whole_run import Part, WatchedRun
 from hasten.tuning.conclusion import Found, conclude
@@ -29,8 +30,27 @@ def confirmation(plan: Plan = PLAN, **changes: Any) -> Trial:
     return trial(RATIOS, plan, processes_a=plain, processes_b=planned, **changes)
 
 
-def ends_of(*seen: EpochEnd, steps_in_all: int | None = None) -> EpochEnds:
-    return EpochEnds(Rhythm(0, 0, 1, 0.01, steps_in_all=steps_in_all), seen=list(seen))
+def ends_of(*processes: tuple[Plan, Sequence[Step]], steps_in_all: int | None = None) -> EpochEnds:
+    """Of processes that took these steps from the script's first one on."""
+    found = EpochEnds(Rhythm(0, 0, 1, 0.01, steps_in_all=steps_in_all))
+    for plan, steps in processes:
+        found.note(plan, steps, 0)
+    return found
+
+
+def course(steps: int, epoch: int, end: float, evaluate: int = 0, evaluation: float = 0.0) -> list[Step]:
+    """A new epoch after each ``epoch`` steps, an evaluation by a loader after each ``evaluate``."""
+    taken = [step(restarts=1)]
+    for position in range(1, steps):
+        turn, evaluated = not position % epoch, bool(evaluate) and not position % evaluate
+        seconds = 0.01 + turn * end + evaluated * evaluation
+        taken.append(step(seconds, restarts=turn + evaluated, evaluations=3 * evaluated))
+    return taken
+
+
+def between(found: RunForecast) -> ForecastPart:
+    (one,) = (part for part in found.parts if part.name == "epoch ends")
+    return one
 
 
 def forecast(
@@ -73,12 +93,33 @@ def test_an_epoch_by_its_loader() -> None:
 
 
 def test_each_arm_has_what_came_between_its_own_epochs() -> None:
-    ends = ends_of(*[EpochEnd(BASELINE, 0.6)] * 2, *[EpochEnd(PLAN, 0.2)] * 2, steps_in_all=40)
-    ends.note(PLAN, [step(), *[step()] * 7, step(0.21, restarts=1)], 0)
-    found = told(ends)
-    (one,) = (part for part in found.parts if part.name == "epoch ends")
-    assert (one.before.value, one.after.value) == pytest.approx((5 * 0.6, 5 * 0.2))
+    plans = [(BASELINE, course(25, 8, 0.6))] * 2 + [(PLAN, course(25, 8, 0.2))] * 2
+    found = told(ends_of(*plans, steps_in_all=40))
+    assert (between(found).before.value, between(found).after.value) == pytest.approx((5 * 0.6, 5 * 0.2))
     assert found.assumed == ()
+
+
+@pytest.mark.attack("truth")
+def test_evaluations_in_mid_epoch_are_no_ends_of_epochs() -> None:
+    """Both come, and the longer ends are the rarer ones: a mean of all would be neither."""
+    steps = course(100, 40, end=2.0, evaluate=15, evaluation=0.3)
+    found = told(ends_of((BASELINE, steps), (PLAN, steps), steps_in_all=400), watched=EPOCH)
+    turns, evaluations = 9, 26  # between the steps of the run
+    assert between(found).before.value == pytest.approx((turns + 1) * 2.0 + (evaluations + 1) * 0.3, rel=0.05)
+    alone = told(ends_of((BASELINE, steps), (PLAN, steps)), watched=EPOCH)
+    assert (alone.of, alone.steps) == ("epoch", 40)
+    assert between(alone).before.value == pytest.approx(2.0 + 40 / 15 * 0.3, rel=0.05)
+
+
+@pytest.mark.attack("truth")
+def test_evaluations_in_mid_epoch_do_not_hide_that_no_end_of_one_was_seen() -> None:
+    steps = course(35, 40, end=2.0, evaluate=15, evaluation=0.3)
+    found = told(ends_of((BASELINE, steps), (PLAN, steps)), watched=EPOCH)
+    assert "ends unseen" in found.assumed
+    assert between(found).before.value == pytest.approx(40 / 15 * 0.3)
+
+
+EPOCH = observation(run=WatchedRun(2.0, False, (), epoch_steps=40))
 
 
 def test_ends_that_fell_into_the_steps_observed_count() -> None:
@@ -86,21 +127,96 @@ def test_ends_that_fell_into_the_steps_observed_count() -> None:
     watched = observation(steps=steps, warmup_steps=4)
     found = told(ends_of(steps_in_all=48), watched=watched)
     assert "ends unseen" not in found.assumed
-    (one,) = (part for part in found.parts if part.name == "epoch ends")
-    assert one.before.value == pytest.approx(2 * 0.49)
+    assert between(found).before.value == pytest.approx(2 * 0.49)
     alone = told(ends_of(steps_in_all=48), watched=watched, nproc=2)
     assert "ends unseen" in alone.assumed
 
 
-def test_a_plain_run_watched_to_its_end_tells_what_comes_besides_its_steps() -> None:
-    parts = (Part("start", 2.0, 1), Part("steps", 0.4, 40), Part("evaluation", 0.7, 1), Part("tail", 0.1, 1))
-    watched = observation(run=WatchedRun(3.2, True, parts))
-    found = told(ends_of(steps_in_all=40), watched=watched)
-    (one,) = (part for part in found.parts if part.name == "epoch ends")
-    assert one.before.value == one.after.value == pytest.approx(0.8)
-    assert found.assumed == ("ends seen once", "ends as plain")
-    going_on = observation(run=WatchedRun(3.2, False, parts))
-    assert told(ends_of(steps_in_all=40), watched=going_on).assumed == ("ends unseen",)
+# ---- the script's end
+def tail(found: RunForecast) -> ForecastPart:
+    (one,) = (part for part in found.parts if part.name == "tail")
+    return one
+
+
+def ended(plan: Plan, steps: Sequence[Step], rest: Step) -> EpochEnds:
+    found = ends_of((plan, steps), steps_in_all=len(steps))
+    found.note_tail(plan, rest)
+    return found
+
+
+@pytest.mark.attack("truth")
+def test_what_comes_after_the_last_step_is_told() -> None:
+    """A last evaluation, saving and the process's own end, as often as they come: once."""
+    found = told(ended(BASELINE, course(40, 8, 0.6), step(3.0, evaluations=3, restarts=1)))
+    assert tail(found).before.value == pytest.approx(3.0)
+    assert between(found).before.value == pytest.approx(4 * 0.6)
+    assert "ends unseen" not in found.assumed
+
+
+def test_the_last_evaluation_gains_what_others_do() -> None:
+    plain, planned = (course(40, 8, 0.0, evaluate=10, evaluation=seconds) for seconds in (0.6, 0.2))
+    ends = ended(BASELINE, plain, step(3.0, evaluations=3, restarts=1))
+    ends.note(PLAN, planned, 0)
+    assert tail(told(ends)).after.value == pytest.approx(3.0 - 0.4)
+    saves = ended(BASELINE, plain, step(3.0))
+    saves.note(PLAN, planned, 0)
+    assert tail(told(saves)).after.value == pytest.approx(3.0)
+
+
+def test_one_epoch_alone_has_nothing_between_and_that_is_known() -> None:
+    watched = observation(run=WatchedRun(3.0, True, (), epoch_steps=40))
+    found = told(ended(BASELINE, course(40, 40, 0.6), step(0.7, evaluations=3, restarts=1)), watched=watched)
+    assert (found.epochs, found.assumed) == (1, ())
+    assert [part.name for part in found.parts if part.name in ("epoch ends", "tail")] == ["tail"]
+
+
+def test_a_script_that_was_watched_to_its_end_tells_what_came_after_its_last_step() -> None:
+    steps = tuple(course(41, 50, 0.0)[11:])
+    watched = observation(steps=steps, warmup_steps=11, rest=step(0.8, evaluations=3, restarts=1))
+    found = told(ends_of(steps_in_all=41), watched=watched)
+    assert tail(found).before.value == tail(found).after.value == pytest.approx(0.8)
+
+
+@pytest.mark.attack("truth")
+def test_a_script_that_stops_early_has_no_length() -> None:
+    """Each process ended where its loss or its clock said so: a run is none of these."""
+    ends = ended(BASELINE, course(60, 40, 0.6), step(1.0))
+    ends.script_ended(90)
+    assert told(ends, watched=EPOCH).of == "epoch"
+    ends = ended(BASELINE, course(60, 40, 0.6), step(1.0))
+    ends.script_ended(60)
+    assert told(ends, watched=EPOCH).of == "run"
+
+
+@pytest.mark.attack("truth")
+def test_a_slow_first_epoch_is_not_taken_for_all_of_them() -> None:
+    """The script keeps what it has decoded. Pairs train the first steps of a run, and see none of that."""
+    steps = [
+        replace(one, seconds=one.seconds / (4 if position > 40 else 1))
+        for position, one in enumerate(course(120, 40, 0.0))
+    ]
+    found = told(ended(BASELINE, steps, step(0.1)), watched=EPOCH)
+    (of_steps,) = (part for part in found.parts if part.name == "steps")
+    assert of_steps.before.value == pytest.approx(0.4 + 0.8 / 4, rel=0.05)
+    assert of_steps.after.value == pytest.approx(0.2 + 0.8 / 4, rel=0.05)
+    assert of_steps.after.low < 0.2 + 0.1
+
+
+def test_a_schedule_by_steps_is_no_number_of_epochs() -> None:
+    """``while step < max_iters``: nothing begins anew, and evaluations come by their count."""
+    watched = observation(loaders=(), run=WatchedRun(2.0, False, ()))
+    steps = [
+        step(0.01 + (0.5 if n and not n % 25 else 0.0), evaluations=4 * bool(n and not n % 25))
+        for n in range(110)
+    ]
+    found = told(ends_of((BASELINE, steps), (PLAN, steps)), watched=watched)
+    assert (found.of, found.steps, found.pays_epochs) == ("steps", 1000, None)
+    assert between(found).before.value == pytest.approx(40 * 0.5)
+    whole = ended(BASELINE, steps, step(0.5, evaluations=4))
+    whole.note(PLAN, steps, 0)
+    found = told(whole, watched=watched)
+    assert (found.of, found.steps, found.epochs, found.assumed) == ("run", 110, None, ())
+    assert between(found).before.value == pytest.approx(4 * 0.5)
 
 
 def test_an_epoch_that_was_watched_to_its_end_tells_what_comes_between() -> None:
@@ -114,8 +230,7 @@ def test_an_epoch_that_was_watched_to_its_end_tells_what_comes_between() -> None
     watched = observation(run=WatchedRun(3.0, False, parts, epochs=2, epoch_steps=9))
     found = told(ends_of(), watched=watched)
     assert (found.of, found.steps) == ("epoch", 9)
-    (one,) = (part for part in found.parts if part.name == "epoch ends")
-    assert one.before.value == pytest.approx(0.1 + 0.01 + 0.4)
+    assert between(found).before.value == pytest.approx(0.1 + 0.01 + 0.4)
     assert found.assumed == ("length by loader", "ends seen once", "ends of other plans")
 
 
@@ -144,16 +259,13 @@ def over_stretches(*step_logs: float) -> Trial:
 
 @pytest.mark.attack("truth")
 def test_a_claim_over_whole_stretches_is_none_of_the_steps() -> None:
-    ends = ends_of(
-        *(EpochEnd(BASELINE, 0.8 + 0.01 * number) for number in range(4)),
-        *(EpochEnd(PLAN, 0.2 + 0.01 * number) for number in range(4)),
-        steps_in_all=40,
-    )
-    ends._now = (8, 64)
+    plans = [(BASELINE, course(25, 8, 0.8 + 0.01 * number)) for number in range(4)]
+    plans += [(PLAN, course(25, 8, 0.2 + 0.01 * number)) for number in range(4)]
+    ends = ends_of(*plans, steps_in_all=40)
     found = told(ends, over_stretches(-0.01, 0.01, -0.005, 0.005))
-    steps, between = ({one.name: one for one in found.parts}[name] for name in ("steps", "epoch ends"))
+    (steps,) = (one for one in found.parts if one.name == "steps")
     assert steps.after.value == pytest.approx(steps.before.value, rel=0.01)
-    assert between.after.value < 0.5 * between.before.value
+    assert between(found).after.value < 0.5 * between(found).before.value
     assert found.is_faster
 
 

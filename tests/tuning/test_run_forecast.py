@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hasten.bench.comparing.epoch_ends import EpochEnd
-from hasten.records.plan import BASELINE, Plan
 from hasten.records.run_forecast import RunForecast, RunLength, SeenProcess, Span
 from hasten.records.trial import Ratio
-from hasten.tuning.run_forecast import STEPS, Ends, Measured, forecast
+from hasten.tuning.run_ends import Between, Ends, Tail
+from hasten.tuning.run_forecast import STEPS, Measured, forecast
 
 RATIO = Ratio(0.5, 0.45, 0.55, 4, "pairs")
 PLAIN = tuple(SeenProcess(start, step) for start, step in ((4.0, 0.02), (4.2, 0.0201), (4.1, 0.0199)))
 PLANNED = tuple(replace(one, step_seconds=one.step_seconds / 2, setup_seconds=1.0) for one in PLAIN)
 RUN = RunLength(1000, 200, "seen")
+ENDS = Between(Ends(later=((0.6, 0.6), (0.6,))), Ends(later=((0.4, 0.4), (0.4,))), every=200.0)
 SEEN = Measured(
     ratio=RATIO,
     plain=PLAIN,
@@ -26,9 +26,7 @@ SEEN = Measured(
     start_seconds=3.0,
     setup_seconds=1.0,
     length=RUN,
-    ends_plain=Ends(later=(0.6, 0.6, 0.6)),
-    ends_planned=Ends(later=(0.4, 0.4, 0.4)),
-    ends_every=200.0,
+    between=(ENDS,),
 )
 
 
@@ -78,6 +76,8 @@ def test_of_an_epoch_and_of_steps_neither_start_nor_set_up_is_told() -> None:
     assert (epoch.of, epoch.steps, epoch.epochs, epoch.pays_runs) == ("epoch", 200, None, None)
     assert epoch.before.value == pytest.approx(200 * 0.02 + 0.6, rel=1e-4)
     assert epoch.assumed == ("length by loader",)
+    assert [one.name for one in epoch.once] == ["start", "set-up"]
+    assert told(SEEN).once == ()
     steps = told(replace(SEEN, length=RunLength()))
     assert (steps.of, steps.steps, steps.pays_epochs) == ("steps", STEPS, None)
     assert [one.name for one in steps.parts] == ["steps", "epoch ends"]
@@ -110,6 +110,7 @@ def test_the_start_of_our_own_command_counts() -> None:
     assert part(found, "hasten")[1].value == 0.4
     epoch = told(replace(SEEN, command_seconds=0.4, length=RunLength(None, 200, "loader")))
     assert "hasten" not in [one.name for one in epoch.parts]
+    assert epoch.once[0].name == "hasten"
 
 
 def test_a_set_up_that_a_short_run_does_not_earn_back_is_no_gain() -> None:
@@ -119,56 +120,96 @@ def test_a_set_up_that_a_short_run_does_not_earn_back_is_no_gain() -> None:
 
 
 def test_what_was_not_seen_is_named_and_makes_it_less_sure() -> None:
-    unseen = told(replace(SEEN, ends_plain=Ends(), ends_planned=Ends(), ends_every=None))
+    unseen = told(replace(SEEN, between=(), turns_seen=False))
     assert unseen.assumed == ("ends unseen",)
-    assert width(unseen.before) > width(told(SEEN).before)
-    assert width(unseen.after) > width(told(SEEN).after)
-    once = told(replace(SEEN, ends_plain=Ends(later=(0.6,))))
+    assert unseen.before.high > unseen.before.value * 1.1
+    missing = told(replace(SEEN, turns_seen=False))  # evaluations in mid-epoch were seen, and no end of one
+    assert missing.assumed == ("ends unseen",)
+    assert missing.before.value == told(SEEN).before.value
+    assert width(missing.before) > width(told(SEEN).before)
+    assert width(missing.after) > width(told(SEEN).after)
+    once = told(replace(SEEN, between=(replace(ENDS, plain=Ends(later=((0.6,),))),)))
     assert once.assumed == ("ends seen once",)
     assert width(once.before) > width(told(SEEN).before)
 
 
-def test_ends_seen_under_other_plans_alone_may_take_anything_up_to_the_longest() -> None:
-    others = Ends(later=(0.5, 0.5), others=(0.5, 0.5, 1.5))
-    found = told(replace(SEEN, ends_planned=others))
-    assert found.assumed == ("ends of other plans",)
-    after = part(found, "epoch ends")[1]
-    assert (after.value, after.low, after.high) == pytest.approx((5 * 0.5, 0.0, 5 * 1.5))
+def test_where_it_is_known_that_nothing_comes_between_nothing_is_taken_for_granted() -> None:
+    """One epoch alone, watched to its end."""
+    alone = told(replace(SEEN, length=RunLength(200, 200, "seen"), between=(replace(ENDS, in_run=0),)))
+    assert alone.assumed == ()
+    assert "epoch ends" not in [one.name for one in alone.parts]
 
 
-def test_the_ends_nearest_to_a_plan_are_taken() -> None:
-    whole, half, other = (
-        Plan({"bf16": {}, "malloc": {}}),
-        Plan({"malloc": {}}),
-        Plan({"threads": {"count": 1}}),
-    )
-    seen = [EpochEnd(half, 1.0, first=True), EpochEnd(other, 9.0), EpochEnd(half, 2.0)]
-    assert Ends.under(whole, seen) == Ends((1.0,), (2.0,), (1.0, 9.0, 2.0))
-    assert Ends.under(half, seen) == Ends((1.0,), (2.0,))
-    assert Ends.under(BASELINE, seen) == Ends((1.0,), (9.0, 2.0), (1.0, 9.0, 2.0))
-    assert Ends.under(whole, []) == Ends()
-    settings = [EpochEnd(Plan({"threads": {"count": 2}}), 1.0), EpochEnd(other, 2.0)]
-    assert Ends.under(other, settings) == Ends(later=(2.0,))
+def test_ends_of_other_plans_and_those_taken_as_plain_are_named() -> None:
+    others = replace(ENDS, planned=Ends(later=((0.5,), (0.5,)), others=(0.5, 0.5, 1.5)))
+    assert told(replace(SEEN, between=(others,))).assumed == ("ends of other plans",)
+    first = replace(ENDS, planned=Ends(first=((0.5,), (0.5,))))
+    assert told(replace(SEEN, between=(first,))).assumed == ("ends as plain",)
 
 
-def test_the_first_end_of_a_process_counts_once() -> None:
-    """Under a plan that keeps samples, the first evaluation makes those of the test set."""
-    found = told(replace(SEEN, ends_planned=Ends((2.0, 2.2), (0.1, 0.1, 0.1))))
-    assert part(found, "epoch ends")[1].value == pytest.approx(2.1 + 4 * 0.1)
-    epoch = told(
-        replace(SEEN, ends_planned=Ends((2.0, 2.2), (0.1, 0.1)), length=RunLength(None, 200, "loader"))
-    )
-    assert part(epoch, "epoch ends")[1].value == pytest.approx(0.1)
+# ---- after the last step
+TAIL = Tail(Ends(later=((2.0,),)), Ends(later=((0.5,),)))
 
 
-def test_where_only_first_ends_were_seen_under_the_plan_later_ones_may_take_anything_less() -> None:
-    found = told(replace(SEEN, ends_planned=Ends((2.0, 2.2))))
-    assert found.assumed == ("ends as plain",)
-    after = part(found, "epoch ends")[1]
-    more = 2.1 - 0.6
-    assert (after.value, after.low, after.high) == pytest.approx((5 * 0.6 + more, more, 5 * 2.2 + more))
-    epoch = told(replace(SEEN, ends_planned=Ends((2.0, 2.2)), length=RunLength(None, 200, "loader")))
-    assert part(epoch, "epoch ends")[1] == Span(pytest.approx(0.6), 0.0, pytest.approx(2.2))  # type: ignore[arg-type]
+def test_what_comes_after_the_last_step_is_in_a_run() -> None:
+    found, without = told(replace(SEEN, tail=TAIL)), told(SEEN)
+    assert part(found, "tail")[0].value == pytest.approx(2.0)
+    assert found.before.value == pytest.approx(without.before.value + 2.0)
+    assert found.after.value == pytest.approx(without.after.value + 0.5)
+    assert found.saved.value == pytest.approx(without.saved.value + 1.5)
+
+
+def test_an_epoch_has_no_tail_and_a_longer_run_no_longer_one() -> None:
+    epoch = told(replace(SEEN, tail=TAIL, length=RunLength(None, 200, "loader")))
+    assert "tail" not in [one.name for one in epoch.parts]
+    found, without = told(replace(SEEN, tail=TAIL)), told(SEEN)
+    assert found.pays_steps is not None
+    assert without.pays_steps is not None
+    each = (999 * 0.02 * (1 - RATIO.value) + 5 * 0.2) / 999
+    assert without.pays_steps - found.pays_steps == pytest.approx(1.5 / each, rel=0.02)
+
+
+# ---- steps
+def test_a_process_that_is_slow_is_slow_in_all_that_it_does() -> None:
+    """Were steps and ends slow by themselves, their half-widths would be added as squares."""
+    ends = Between(Ends(later=((1.0,), (3.0,))), Ends(later=((1.0,), (3.0,))), every=200.0)
+    found = told(replace(SEEN, between=(ends,)))
+    steps, between = (width(part(found, name)[0]) for name in ("steps", "epoch ends"))
+    assert width(found.before) > 1.02 * math.hypot(steps, between, width(part(found, "start")[0]))
+
+
+def test_the_steps_before_those_that_were_timed_count_as_they_were() -> None:
+    """Caches fill, kernels are chosen: the first epoch of a script may take longer."""
+    cold = tuple(replace(one, lead_seconds=4.0) for one in PLAIN)
+    found, usual = told(replace(SEEN, plain=cold)), told(SEEN)
+    assert part(found, "start")[0].value == pytest.approx(part(usual, "start")[0].value + 4.0)
+    assert found.before.value == pytest.approx(usual.before.value + 4.0)
+    assert found.after == usual.after
+    assert found.saved.value == pytest.approx(usual.saved.value + 4.0)
+    epoch = RunLength(None, 200, "loader")
+    assert told(replace(SEEN, plain=cold, length=epoch)).before == told(replace(SEEN, length=epoch)).before
+
+
+def test_a_run_takes_the_slow_steps_too() -> None:
+    """The claim is of the median step. Where a plan leaves the slow ones as they are, a run gains less."""
+    uneven = tuple(replace(one, uneven=1.5) for one in PLANNED)
+    found = told(replace(SEEN, planned=uneven))
+    before, after = part(found, "steps")
+    assert after.value / before.value == pytest.approx(1.5 * RATIO.value)
+    both = told(replace(SEEN, plain=tuple(replace(one, uneven=1.5) for one in PLAIN), planned=uneven))
+    assert both.after == told(SEEN).after
+
+
+def test_set_ups_differ_from_run_to_run() -> None:
+    uneven = [
+        replace(one, setup_seconds=seconds) for one, seconds in zip(PLANNED, (5.0, 10.0, 15.0), strict=True)
+    ]
+    even = [replace(one, setup_seconds=10.0) for one in PLANNED]
+    spans = [
+        part(told(replace(SEEN, planned=one, setup_seconds=10.0)), "set-up")[1] for one in (uneven, even)
+    ]
+    assert spans[0].value == spans[1].value == 10.0
+    assert spans[0].high > spans[1].high > 10.0
 
 
 @pytest.mark.parametrize("processes", [(), PLAIN[:1]], ids=["none", "one"])
@@ -192,8 +233,15 @@ lengths = st.one_of(
         lambda steps, epoch: RunLength(steps, epoch, "seen"), st.integers(1, 10**6), st.integers(1, 10**5)
     ),
 )
-times = st.lists(st.floats(0.0, 100.0), max_size=6).map(tuple)
-endings = st.builds(Ends, times, times)
+draws = st.lists(st.lists(st.floats(0.0, 100.0), min_size=1, max_size=4).map(tuple), max_size=4).map(tuple)
+some = st.lists(st.lists(st.floats(0.0, 100.0), min_size=1, max_size=4).map(tuple), min_size=1, max_size=4)
+endings = st.builds(Ends, draws, some.map(tuple))
+kinds = st.builds(
+    Between, endings, st.builds(Ends, draws, draws), st.floats(1.0, 1e5), st.none() | st.integers(0, 1000)
+)
+processes = st.builds(
+    SeenProcess, seconds, seconds, st.floats(0.0, 10.0), st.floats(-1.0, 100.0), st.floats(1.0, 3.0)
+)
 
 
 @st.composite
@@ -205,8 +253,7 @@ def ratios(draw: st.DrawFn) -> Ratio:
 
 @st.composite
 def measured(draw: st.DrawFn) -> Measured:
-    pairs = draw(st.lists(st.tuples(*[st.builds(SeenProcess, seconds, seconds)] * 2), min_size=2, max_size=8))
-    ends, planned = draw(endings), draw(endings)
+    pairs = draw(st.lists(st.tuples(processes, processes), min_size=2, max_size=8))
     return Measured(
         ratio=draw(ratios()),
         plain=tuple(a for a, _ in pairs),
@@ -214,9 +261,11 @@ def measured(draw: st.DrawFn) -> Measured:
         start_seconds=draw(seconds),
         setup_seconds=draw(st.floats(0.0, 1e3)),
         length=draw(lengths),
-        ends_plain=ends,
-        ends_planned=planned,
-        ends_every=draw(st.floats(1.0, 1e5)) if ends.seconds else None,
+        between=draw(st.lists(kinds, max_size=3)),
+        turns_seen=draw(st.booleans()),
+        tail=draw(
+            st.none() | st.builds(Tail, endings, st.builds(Ends, draws, draws), st.floats(-10.0, 10.0))
+        ),
         command_seconds=draw(st.floats(0.0, 10.0)),
     )
 
@@ -260,14 +309,10 @@ def test_a_tune_pays_only_where_a_run_is_surely_faster(seen: Measured, tune_seco
 
 @given(measured())
 def test_what_is_unseen_never_makes_a_run_more_certain(seen: Measured) -> None:
-    """As against the same run whose ends were seen to take nothing."""
-    none = Ends(later=(0.0, 0.0))
-    nothing = replace(seen, ends_plain=none, ends_planned=none, ends_every=100.0)
-    unseen = replace(seen, ends_plain=Ends(), ends_planned=Ends(), ends_every=None)
-    known, open_ended = forecast(nothing, 100.0), forecast(unseen, 100.0)
-    assert (known is None) is (open_ended is None)
-    if known is not None and open_ended is not None:
-        for wider, narrower in ((open_ended.after, known.after), (open_ended.before, known.before)):
+    known, unseen = (forecast(replace(seen, turns_seen=told), 100.0) for told in (True, False))
+    assert (known is None) is (unseen is None)
+    if known is not None and unseen is not None:
+        for wider, narrower in ((unseen.after, known.after), (unseen.before, known.before)):
             assert wider.high >= narrower.high + 0.09 * narrower.value or narrower.high > 1e9 * narrower.value
             assert wider.low == narrower.low
-        assert "ends unseen" in open_ended.assumed
+        assert "ends unseen" in unseen.assumed

@@ -18,12 +18,17 @@ class Span:
 @dataclass(frozen=True)
 class SeenProcess:
     """What one process of a confirmation has told. ``start_seconds``: from its beginning to its first step's
-    end, set-up of techniques left out; ``step_seconds``: the mean of its timed steps.
+    end, set-up of techniques left out; ``step_seconds``: the mean of its timed steps, ``uneven`` times their
+    median. ``lead_seconds``: by which the steps after the first one and before those took longer, set-up left
+    out: caches fill, kernels are chosen. Below 0 where they were faster. ``steps``: that it took in all.
     """
 
     start_seconds: float
     step_seconds: float
     setup_seconds: float = 0.0
+    lead_seconds: float = 0.0
+    uneven: float = 1.0
+    steps: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,9 +49,10 @@ class RunLength:
         return self.steps // self.epoch_steps
 
 
-PartName = Literal["hasten", "start", "steps", "epoch ends", "set-up"]
-"""Parts of a run. "hasten": its own command, before the script starts. "epoch ends": what comes between two
-epochs and after the last: evaluation, saving, the wait for a first batch.
+PartName = Literal["hasten", "start", "steps", "epoch ends", "tail", "set-up"]
+"""Parts of a run. "hasten": its own command, before the script starts. "start": to steady steps. "epoch
+ends": what comes between steps, in mid-epoch or between two epochs: evaluation, saving, the wait for a first
+batch. "tail": what comes after the last step: a last evaluation, saving, the end of the process.
 """
 
 Assumed = Literal[
@@ -75,7 +81,8 @@ class ForecastPart:
 class RunForecast:
     """What a run takes plain (``before``) and under the plan (``after``), with what that ``saved``. ``of``: a
     whole "run", an "epoch" where the number of epochs is not known, or "steps" where that of an epoch is not
-    either; it has ``steps`` of them. An epoch and steps have no start and no set-up.
+    either; it has ``steps`` of them. An epoch and steps have no start and no set-up: these come ``once`` in a
+    run, and are told besides.
 
     ``pays_runs``: the runs after which the tune has paid; ``pays_epochs``, ``pays_steps``: how long a single
     run must be for that. None where it never does, or where that is not known.
@@ -87,6 +94,7 @@ class RunForecast:
     after: Span
     saved: Span
     parts: tuple[ForecastPart, ...]
+    once: tuple[ForecastPart, ...] = ()
     epochs: int | None = None
     pays_runs: int | None = None
     pays_epochs: int | None = None

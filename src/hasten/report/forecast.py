@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..records.run_forecast import Assumed, ForecastPart, PartName, RunForecast, Span
 
@@ -10,8 +10,8 @@ _START_WORTH_A_WORD = 0.5  # seconds
 _MINUTES, _HOURS = 120.0, 7200.0  # seconds from which these are told
 _ASSUMED: Mapping[Assumed, str] = {
     "length by loader": "that an epoch is what its loader holds",
-    "ends unseen": "that nothing comes between epochs: evaluation, saving and the like were not seen, and "
-    "are not in these numbers",
+    "ends unseen": "that nothing comes between epochs but what is told above: no end of one was seen, and "
+    "evaluation, saving and the like at it are not in these numbers",
     "ends seen once": "that evaluation and what else comes between epochs takes as long each time: it was "
     "seen once",
     "ends as plain": "that evaluation and what else comes between epochs takes as long under the plan as "
@@ -24,14 +24,17 @@ _PARTS: Mapping[PartName, str] = {
     "hasten": "hasten itself",
     "start": "start",
     "steps": "steps",
-    "epoch ends": "between epochs",
+    "epoch ends": "evaluations and new epochs",
+    "tail": "after the last step",
     "set-up": "set-up",
 }
 
 
 def forecast_lines(found: RunForecast, tune_seconds: float) -> list[str]:
     """What a run takes before and under the plan, when the tune has paid, and what that takes for granted."""
-    lines = [f"{_before_and_after(found)}{_saved(found)}.", f"  ({_parts_words(found)})"]
+    lines = [f"{_before_and_after(found)}{_saved(found)}.", f"  ({_parts_words(found.parts)})"]
+    if found.once:
+        lines.append(f"  Once in a run, besides: {_parts_words(found.once)}.")
     if found.slower_start >= _START_WORTH_A_WORD:
         later = span_words(found.slower_start)
         lines.append(f"  Processes under the plan take {later} longer to start; that is in it.")
@@ -67,9 +70,9 @@ def _of(found: RunForecast) -> str:
     return f"A run of these arguments ({counted(found.steps, 'step')}{epochs})"
 
 
-def _parts_words(found: RunForecast) -> str:
+def _parts_words(parts: Sequence[ForecastPart]) -> str:
     """Each part by its seconds before and after."""
-    return "; ".join(f"{_PARTS[part.name]} {_seconds_of(part)}" for part in found.parts)
+    return "; ".join(f"{_PARTS[part.name]} {_seconds_of(part)}" for part in parts)
 
 
 def _seconds_of(part: ForecastPart) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from ..bench.comparing.epoch_ends import EpochEnds
+from ..bench.comparing.epoch_ends import EpochEnds, Kind
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
 from ..records.result import TuneResult
-from ..records.run_forecast import RunForecast
-from ..records.trial import Trial
+from ..records.run_forecast import RunForecast, RunLength
+from ..records.trial import Ratio, Trial
 from ..records.whole_run import WatchedRun
-from .run_forecast import Ends, Measured, forecast
+from .run_ends import Between, Ends, Tail
+from .run_forecast import Measured, forecast
 from .run_length import length_of
+from .run_paces import EVEN, Paces, paces_of
 
 
 def forecast_of(
@@ -27,11 +30,8 @@ def forecast_of(
         return None
     if not result.nproc:  # of ranks that the script starts by itself, one was watched
         ends = with_observed(ends, seen)
-    length = length_of(seen, ends.script_steps, ends.every, result.nproc or 1)
-    plain, planned, every = Ends.under(BASELINE, ends.seen), Ends.under(result.plan, ends.seen), ends.every
-    rest = None if ends.rhythm.restarts else rest_of(seen)
-    if every is None and rest is not None and length.steps:
-        plain, planned, every = Ends(first=(rest,)), Ends(), length.steps
+    length = length_of(seen, None if ends.varies else ends.script_steps, ends.turns_every, result.nproc or 1)
+    between = between_of(ends, result.plan, length.steps)
     found = forecast(
         Measured(
             ratio=ratio,
@@ -41,9 +41,10 @@ def forecast_of(
             start_seconds=seen.start_seconds,
             setup_seconds=result.setup_seconds,
             length=length,
-            ends_plain=plain,
-            ends_planned=planned,
-            ends_every=every,
+            between=tuple(between.values()),
+            turns_seen=turns_seen(ends, length),
+            tail=tail_of(ends, result.plan, between) if length.steps else None,
+            paces=later_paces(ends, result.plan, trial, ratio),
             command_seconds=command_seconds,
         ),
         result.tune_seconds,
@@ -51,6 +52,51 @@ def forecast_of(
     if found is not None and rehearses(result.plan):
         return replace(found, assumed=(*found.assumed, "rehearsed"))
     return found
+
+
+def between_of(ends: EpochEnds, plan: Plan, steps: int | None) -> dict[Kind, Between]:
+    """By kind. Where nobody has told what comes after the last step, it is taken for one more of each that
+    came at all.
+    """
+    found = {}
+    for kind in ends.kinds:
+        seen = [one for one in ends.seen if one.kind == kind]
+        plain, planned = Ends.under(BASELINE, seen), Ends.under(plan, seen)
+        times = ends.times(kind, steps) if steps is not None else None
+        if times and not ends.tails:
+            times += 1
+        if plain.draws:
+            found[kind] = Between(plain, planned, ends.every(kind), times)
+    return found
+
+
+def turns_seen(ends: EpochEnds, length: RunLength) -> bool:
+    """Whether nothing comes between steps that nobody saw: an evaluation in mid-epoch is no end of one."""
+    if length.steps is not None and ends.reach >= length.steps:
+        return True
+    if length.epoch_steps is not None:
+        return ends.reach > length.epoch_steps
+    return bool(ends.kinds)
+
+
+def tail_of(ends: EpochEnds, plan: Plan, between: Mapping[Kind, Between]) -> Tail | None:
+    """What comes after the last step; None where nobody came there. An evaluation that it has gains what
+    others do.
+    """
+    if not ends.tails:
+        return None
+    evaluated = any(tail.kind.evaluated for tail in ends.tails)
+    evaluations = [one for kind, one in between.items() if evaluated and kind.evaluated and one.planned.later]
+    saved = max((one.plain.each - one.planned.each for one in evaluations), default=0.0)
+    return Tail(Ends.under(BASELINE, ends.tails), Ends.under(plan, ends.tails), saved)
+
+
+def later_paces(ends: EpochEnds, plan: Plan, trial: Trial, ratio: Ratio) -> Paces:
+    """Of later epochs, where what was confirmed trained in the first."""
+    first = ends.rhythm.epoch_steps or ends.turns_every
+    if first is None or any(one.steps > first for one in (*trial.processes_a, *trial.processes_b)):
+        return EVEN
+    return paces_of(round(first), ends.paces(BASELINE), ends.paces(plan), ratio.value)
 
 
 def rehearses(plan: Plan) -> bool:
@@ -67,6 +113,7 @@ def with_observed(ends: EpochEnds, seen: Observation) -> EpochEnds:
     if not (found.seen or every_step) and run is not None and run.epochs and not run.ended:
         each = sum(_each(run, name) for name in _BETWEEN)
         found.note_ends(BASELINE, each, run.epochs, run.part("steps").count)
+    found.note_tail(BASELINE, seen.rest)
     return ends.with_these(found)
 
 
@@ -77,12 +124,3 @@ def _each(run: WatchedRun, name: str) -> float:
     """Seconds of it in an epoch. Of first batches, that of the epoch that goes on is one more."""
     part = run.part(name)
     return part.seconds / max(run.epochs, part.count if name == "first batches" else 0)
-
-
-def rest_of(seen: Observation) -> float | None:
-    """Seconds of a plain run besides its start and steps; None where none was watched to its end."""
-    run = seen.run
-    if run is None or not run.ended:
-        return None
-    rest = run.seconds - sum(run.part(name).seconds for name in ("start", "steps", "set-up"))
-    return max(0.0, rest)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from hasten.bench.comparing.epoch_ends import EpochEnd, EpochEnds
+from hasten.bench.comparing.epoch_ends import TURN, EpochEnd, EpochEnds, Kind
 from hasten.bench.comparing.live import LiveBench
 from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.comparing.steps import Rhythm
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
 from tests.bench.made_up import step
-from tests.bench.paper_workers import PaperTrials
+from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
 FAST = Plan({"bf16": {}})
 STEADY = Plan({"malloc": {}})
+EVALUATED = Kind(evaluated=True, restarts=2)
 
 
 def epochs(count: int, steps: int, end: float = 0.5) -> list[Step]:
@@ -31,14 +34,23 @@ def test_an_end_is_what_its_step_took_longer() -> None:
     assert [end.plan for end in ends.seen] == [FAST, FAST]
     assert [end.seconds for end in ends.seen] == pytest.approx([0.5, 0.5])
     assert [end.first for end in ends.seen] == [True, False]
-    assert ends.every == 10
+    assert ends.kinds == (EVALUATED,)
+    assert ends.every(EVALUATED) == 10
+
+
+def test_set_up_of_techniques_is_no_part_of_an_end() -> None:
+    """A first evaluation may compile; what that took is told with the set-up."""
+    ends = EpochEnds(RHYTHM)
+    ends.note(FAST, [step(), step(), replace(step(2.5, evaluations=1), setup_seconds=2.0)], 0)
+    assert ends.seen[0].seconds == pytest.approx(0.49)
 
 
 def test_the_first_epoch_has_no_end_before_it() -> None:
     ends = EpochEnds(RHYTHM)
     ends.note(BASELINE, epochs(1, 20), 0)
     assert ends.seen == []
-    assert ends.every is None
+    assert ends.kinds == ()
+    assert ends.turns_every is None
 
 
 def test_steps_are_noted_piece_by_piece_under_the_plan_in_force() -> None:
@@ -46,7 +58,7 @@ def test_steps_are_noted_piece_by_piece_under_the_plan_in_force() -> None:
     for before in range(0, 30, 5):
         ends.note(FAST if before >= 15 else BASELINE, steps[before : before + 5], before)
     assert [end.plan for end in ends.seen] == [BASELINE, FAST]
-    assert ends.every == 10
+    assert ends.every(EVALUATED) == 10
 
 
 def test_ends_of_all_processes_count() -> None:
@@ -55,16 +67,93 @@ def test_ends_of_all_processes_count() -> None:
     ends.note(FAST, epochs(3, 10), 0)
     ends.note(FAST, epochs(1, 9), 0)
     assert len(ends.seen) == 3
-    assert ends.every == 10
+    assert [end.process for end in ends.seen] == [1, 2, 2]
+    assert ends.every(EVALUATED) == 10
+
+
+# ---- how often they come
+def mixed(steps: int, epoch: int = 40, evaluate: int = 15) -> list[Step]:
+    """Evaluations by a loader in mid-epoch, and turns of epochs."""
+    found = [step(restarts=1)]
+    for position in range(1, steps):
+        turn, evaluated = not position % epoch, not position % evaluate
+        found.append(step(restarts=turn + evaluated, evaluations=3 * evaluated))
+    return found
+
+
+def test_an_evaluation_in_mid_epoch_is_another_kind_than_the_end_of_one() -> None:
+    ends = EpochEnds(RHYTHM)
+    ends.note(BASELINE, mixed(130), 0)
+    assert ends.kinds == (Kind(True, 1), TURN, EVALUATED)  # 120: both at once
+    assert ends.every(TURN) == 40
+    assert ends.turns_every == pytest.approx((105 - 15) / 6)
+
+
+@pytest.mark.parametrize("steps", [130, 119, 81])
+def test_they_come_as_often_as_was_seen_and_go_on_so(steps: int) -> None:
+    ends = EpochEnds(RHYTHM)
+    ends.note(BASELINE, mixed(steps), 0)
+    assert ends.times(TURN, 120) == 2
+    assert ends.times(Kind(True, 1), 120) == 7
+
+
+def test_none_comes_after_the_last_step() -> None:
+    ends = EpochEnds(RHYTHM)
+    ends.note(BASELINE, epochs(2, 10), 0)
+    assert [ends.times(EVALUATED, steps) for steps in (10, 11, 20, 21, 40)] == [0, 1, 1, 2, 3]
+
+
+def test_a_plan_that_trains_otherwise_does_not_say_how_often() -> None:
+    ends, larger = EpochEnds(RHYTHM), Plan({"batch_size": {"factor": 2}})
+    ends.note(larger, epochs(9, 5), 0)
+    assert ends.every(EVALUATED) == 5
+    ends.note(BASELINE, epochs(2, 10), 0)
+    assert ends.every(EVALUATED) == 10
+    assert {end.plan for end in ends.seen} == {larger, BASELINE}
+
+
+def test_runs_of_other_lengths_are_told_apart_from_one_that_is_cut_a_little() -> None:
+    ends = EpochEnds(RHYTHM)
+    ends.script_ended(200)
+    ends.script_ended(201)
+    assert not ends.varies
+    ends.script_ended(260)
+    assert ends.varies
+    known = EpochEnds(Rhythm(0, 0, 1, 0.01, steps_in_all=40))
+    known.script_ended(90)
+    assert known.varies
+
+
+# ---- after the last step
+def test_what_comes_after_the_last_step_is_told_with_its_plan() -> None:
+    ends = EpochEnds(RHYTHM)
+    ends.note(FAST, epochs(2, 10), 0)
+    ends.note_tail(FAST, step(3.0, evaluations=3, restarts=1))
+    ends.note_tail(FAST, None)
+    assert ends.tails == [EpochEnd(FAST, 3.0, kind=Kind(True, 1), process=1)]
+
+
+def test_an_evaluation_there_may_be_the_first_of_its_process() -> None:
+    ends = EpochEnds(RHYTHM)
+    ends.note(FAST, epochs(1, 10), 0)
+    ends.note_tail(FAST, step(3.0, evaluations=3, restarts=1))
+    ends.note_tail(STEADY, step(3.0, evaluations=3, restarts=1), noted=False)
+    assert [(tail.first, tail.process) for tail in ends.tails] == [(True, 1), (False, 2)]
+
+
+# ---- those of several
 
 
 def test_those_that_were_observed_are_added() -> None:
     ends, observed = EpochEnds(RHYTHM), EpochEnds(RHYTHM)
     ends.note(FAST, epochs(2, 10), 0)
     observed.note(BASELINE, epochs(2, 14)[4:], 4)
+    observed.note_tail(BASELINE, step(1.0))
     both = ends.with_these(observed)
-    assert [end.plan for end in both.seen] == [BASELINE, FAST]
-    assert both.every == 12
+    assert [(end.plan, end.process) for end in both.seen] == [(BASELINE, -1), (FAST, 1)]
+    assert len(both.tails) == 1
+    assert both.every(EVALUATED) == 10, "of the process that was followed from its first step on"
+    assert EpochEnds(RHYTHM).with_these(observed).every(EVALUATED) == 14
     assert len(ends.seen) == 1
 
 
@@ -77,7 +166,7 @@ def test_where_evaluation_belongs_to_each_step_it_is_no_end() -> None:
 def test_no_end_takes_less_than_nothing() -> None:
     ends = EpochEnds(RHYTHM)
     ends.note(BASELINE, [step(), step(), step(0.001, restarts=1)], 0)
-    assert ends.seen == [EpochEnd(BASELINE, 0.0, first=True)]
+    assert ends.seen == [EpochEnd(BASELINE, 0.0, first=True, process=1)]
 
 
 def test_the_first_end_under_all_of_a_plan_is_told_apart() -> None:
@@ -109,7 +198,7 @@ def test_live_comparisons_tell_of_them_under_each_plan() -> None:
     (worker,) = trials.workers
     assert {end.plan for end in ends.seen} == {BASELINE, FAST}
     assert len(ends.seen) == sum(one.evaluations > 0 for one in worker.history[1:])
-    assert ends.every == pytest.approx(2.0, abs=0.1)
+    assert ends.every(Kind(evaluated=True)) == pytest.approx(2.0, abs=0.1)
 
 
 def test_pairs_tell_of_them_and_of_each_process() -> None:
@@ -133,3 +222,31 @@ def test_the_length_is_that_of_a_training_which_is_the_scripts_own(changed: bool
     live = LiveBench(trials.as_trials(), RHYTHM, ends=ends)
     live.compare(BASELINE, FAST, 0.0)
     assert ends.script_steps == 200
+
+
+def test_a_live_comparison_follows_the_script_to_its_end() -> None:
+    ends = EpochEnds(RHYTHM)
+    trials = PaperTrials(length=230, evaluating=True, rest=step(2.0))
+    LiveBench(trials.as_trials(), RHYTHM, ends=ends).compare(BASELINE, FAST, 0.0)
+    assert ends.times(Kind(evaluated=True), 230) == 115
+    assert ends.reach == 230
+    assert {tail.seconds for tail in ends.tails} == {2.0}
+    assert {tail.plan for tail in ends.tails} <= {BASELINE, FAST}
+
+
+def test_pairs_tell_what_came_after_the_last_step() -> None:
+    ends = EpochEnds(RHYTHM)
+    trials = PaperTrials(length=70, rest=step(2.0))
+    PairsBench(trials.as_trials(), RHYTHM, ends=ends).compare(BASELINE, STEADY, 1)
+    assert [(tail.seconds, tail.first) for tail in ends.tails] == [(2.0, False)]
+
+
+def test_pairs_tell_what_the_steps_before_the_timed_ones_took_longer() -> None:
+    def cold(worker: PaperWorker) -> None:
+        worker.speed = 0.01 if worker.taken > 10 else 0.03
+
+    trials = PaperTrials(on_steps=cold)
+    bench = PairsBench(trials.as_trials(), RHYTHM)
+    found = bench.compare(BASELINE, STEADY, 2)
+    leads = [one.lead_seconds for one in (*found.processes_a, *found.processes_b)]
+    assert leads == pytest.approx([0.02 * (bench._warmup_steps)] * 4)

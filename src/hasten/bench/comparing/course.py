@@ -108,6 +108,13 @@ def course_of(
     return course(marks[: count * joined + 1 : joined]) if len(marks) > count * joined else None
 
 
+def seconds_to_see(each: float) -> float:
+    """What a process trains until a course is known, where the part comes by every ``each`` seconds, > 0."""
+    if each >= _TIMED_SECONDS:
+        return 2 * each
+    return (2 * math.ceil(_TIMED_SECONDS / 2 / each) + 1) * each
+
+
 def _period(marks: Sequence[int]) -> int | None:
     """After how many times the steps between two of them repeat; None where that is not seen yet.
 

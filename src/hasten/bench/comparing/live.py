@@ -20,7 +20,7 @@ from ...records.plan import Plan
 from ...records.trial import Proof, Trial
 from ..base import process_part, without_effect
 from ..trials import Trials
-from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
+from ..workers.ending import BudgetOver, PlanRefused, ScriptEnded, ScriptOver
 from ..workers.starting import START_SECONDS
 from ..workers.worker import Worker
 from .decisions import is_clear, known_well
@@ -80,6 +80,7 @@ class LiveBench:
                 except _Disturbed:
                     continue
                 except ScriptOver as over:
+                    self._note_end(over.ended)
                     self.close()
                     if over.ended.how != "completed":
                         raise TrialFailed(str(over)) from None
@@ -189,6 +190,15 @@ class LiveBench:
         if steps:
             self._ends.note(worker.plan, steps, self._noted)
             self._noted += len(steps)
+
+    def _note_end(self, ended: ScriptEnded) -> None:
+        """The steps that the script took after those, and what came after its last one."""
+        worker = self._worker
+        if worker is None or ended.how != "completed":
+            return
+        steps = [*worker.history[self._noted : ended.steps_in_all - len(ended.steps)], *ended.steps]
+        self._ends.note(worker.plan, steps, self._noted)
+        self._ends.note_tail(worker.plan, ended.rest)
 
     def _fastest_cycle(self, steps: Sequence[Step]) -> float:
         """Seconds a step."""

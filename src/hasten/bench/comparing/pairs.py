@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from statistics import fmean, median
+from statistics import median
 
 from ...errors import WorkerError
 from ...inside.techniques.catalog import changing, starts_after
@@ -27,6 +27,7 @@ from ..workers.worker import Worker
 from .epoch_ends import EpochEnds
 from .live import HOPELESS
 from .quiet import Quiet
+from .seen_process import seen_process
 from .statistics import interval
 from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
 
@@ -176,6 +177,7 @@ class PairsBench:
             self._take(replace(self._rhythm, steps_in_all=over.ended.steps_in_all))
             if not (changing(a) or changing(b)):
                 self._ends.script_ended(over.ended.steps_in_all)
+                self._ends.note_tail(over.ended.plan, over.ended.rest, noted=False)
             return self._pair(a, b, a_first)
 
     def _pair(self, a: Plan, b: Plan, a_first: bool) -> Pair:
@@ -187,6 +189,7 @@ class PairsBench:
             wait_all_started(list(workers.values()))
             for plan in order:
                 self._settle(workers[plan])
+            settled = {plan: len(worker.history) for plan, worker in workers.items()}
             blocks: dict[Plan, list[Block]] = {a: [], b: []}
             self._look(workers[a].history[_LOOKED_AT:], workers[b].history[_LOOKED_AT:])
             for plan, block in self._blocks(workers, first, second):
@@ -206,8 +209,8 @@ class PairsBench:
                 setup_seconds=max(0.0, workers[b].setup_seconds - workers[a].setup_seconds),
                 proofs=proofs,
                 setups_seconds=_beside(workers[a].setup_seconds, workers[b].setup_seconds),
-                a=_seen(workers[a], blocks[a]),
-                b=_seen(workers[b], blocks[b]),
+                a=seen_process(workers[a], blocks[a], settled[a], self._rhythm),
+                b=seen_process(workers[b], blocks[b], settled[b], self._rhythm),
             )
 
     def _time(self, blocks: list[Block]) -> float:
@@ -282,9 +285,3 @@ class MeasureFailed(Exception):
 def _beside(a: float, b: float) -> float:
     """What two set-ups take that are made at the same time."""
     return max(a, b, START_OVERLAP / 2 * (a + b))
-
-
-def _seen(worker: Worker, blocks: Sequence[Block]) -> SeenProcess:
-    """Blocks with too few regular steps to tell what one takes are left out of that."""
-    means = [block.mean_seconds for block in blocks if block.mean_seconds > 0]
-    return SeenProcess(worker.start_seconds, fmean(means) if means else 0.0, worker.setup_seconds)

@@ -84,6 +84,7 @@ class Block:
     step_seconds: float
     mean_seconds: float  # of a step, over all regular cycles: a whole run takes the slow ones, too
     samples: float = 1.0  # that it counts for where blocks of one process are unlike in length
+    uneven: float = 1.0  # times the median that the mean of regular cycles takes
 
 
 def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:
@@ -144,7 +145,7 @@ def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | 
         return None
     sample_seconds = median(per_unit)
     each = [fmean(step.seconds for step in cycle) for cycle in whole]
-    return Block(sample_seconds, median(each), fmean(each))
+    return Block(sample_seconds, median(each), fmean(each), uneven=fmean(each) / max(1e-9, median(each)))
 
 
 def spoilt(steps: Sequence[Step], rhythm: Rhythm) -> str:

@@ -36,14 +36,14 @@ from statistics import median
 from ...errors import WorkerError
 from ...inside.techniques.catalog import changing, starts_after
 from ...records.observation import Step
-from ...records.plan import Plan
+from ...records.plan import BASELINE, Plan
 from ...records.trial import Seen, Trial, Unseen
 from ..base import from_second, outside_steps
 from ..trials import Trials
-from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
+from ..workers.ending import BudgetOver, PlanRefused, ScriptEnded, ScriptOver
 from ..workers.starting import START_OVERLAP, START_SECONDS
 from ..workers.worker import Worker
-from .course import Course, Parts, comes_by, course_of, is_told, rarest, times_in
+from .course import Course, Parts, comes_by, course_of, is_told, rarest, seconds_to_see, times_in
 from .epoch_ends import EpochEnds
 from .pairs import Enough, MeasureFailed, Pair, PairsBench
 from .quiet import Quiet
@@ -73,6 +73,7 @@ class StretchBench(PairsBench):
         self._start_seconds = start_seconds
         self._scouts: dict[Plan, list[Step]] = {}  # steps of a process, by what changes its training
         self._sought: dict[Plan, float] = {}  # for how many seconds at most, where that was too short
+        self._foreseen: dict[str, float] = {}  # seconds of a process that would see this part
         self._compared: tuple[Plan, Plan] | None = None
         self._parts: Parts = ()
         self._courses: dict[Plan, Course] = {}  # of the plans that are compared
@@ -96,11 +97,13 @@ class StretchBench(PairsBench):
 
     def seconds_of_pair(self, a: Plan, b: Plan, early: bool) -> float | None:
         """What a pair takes, without set-ups; None where it is not known where to compare the two. Where one
-        of them trains otherwise, and only the other was watched, as that.
+        of them trains otherwise, and only the other was watched, as that; where neither was seen for long
+        enough, as long as that would have taken.
         """
         courses = [self._course(a, b, changing(plan), early) for plan in (a, b)]
         known = [course.process_seconds for course in courses if course is not None]
-        return START_OVERLAP * self._start_seconds + 2 * sum(known) / len(known) if known else None
+        known = known or [max(self._foreseen.get(part, 0.0) for part in outside_steps(a, b))]
+        return START_OVERLAP * self._start_seconds + 2 * sum(known) / len(known) if any(known) else None
 
     def _course(self, a: Plan, b: Plan, training: Plan, early: bool | None = None) -> Course | None:
         """For comparing the two, in such a ``training``."""
@@ -117,6 +120,7 @@ class StretchBench(PairsBench):
         """Train until a course is known. Returns why it failed, "" where it did not."""
         clock = self._trials.limit.clock
         until = clock() + seconds
+        ended: ScriptEnded | None = None
         try:
             self._trials.rehearse(training)
             with self._trials.limit.ending(seconds), self._trials.worker(training) as worker:
@@ -132,17 +136,23 @@ class StretchBench(PairsBench):
                         return str(over)
                     self._scouts[training] = [*worker.history, *over.ended.steps]
                     seconds = math.inf  # more of them would show no more
-                    if not training:
-                        self._ends.script_ended(over.ended.steps_in_all)
+                    ended = over.ended
                 finally:
                     if not training:
-                        self._ends.note(training, worker.history, 0)
+                        self._note(self._scouts[training] if ended else worker.history, ended)
         except BudgetOver:
             pass
         except (PlanRefused, WorkerError) as error:
             return str(error)
         self._sought[training] = seconds
         return ""
+
+    def _note(self, steps: Sequence[Step], ended: ScriptEnded | None) -> None:
+        """``ended``: where the script came to its end."""
+        self._ends.note(BASELINE, steps, 0)
+        if ended is not None:
+            self._ends.script_ended(ended.steps_in_all)
+            self._ends.note_tail(BASELINE, ended.rest)
 
     def _few(self, worker: Worker) -> int:
         """Steps to the next look."""
@@ -171,14 +181,12 @@ class StretchBench(PairsBench):
         ended = self._sought.get(training) == math.inf
         first = next((n for n, step in enumerate(steps) if n and comes_by(step, part, self._rhythm)), 0)
         each = max(self._epoch_seconds, sum(step.seconds for step in steps[: first + 1] if first))
-        return Unseen(
-            part=part,
-            seconds=seconds,
-            times=times_in(steps[1:], part, self._rhythm),
-            ended=ended,
-            needed=self._start_seconds + 2 * each if each and not (ended or failure) else None,
-            failure=failure,
-        )
+        times, needed = times_in(steps[1:], part, self._rhythm), None
+        if each and not (ended or failure):
+            again = 2 * sum(step.seconds for step in steps) if times > 1 else 0.0  # they come unevenly
+            self._foreseen[part] = max(again, seconds_to_see(each))
+            needed = self._start_seconds + self._foreseen[part]
+        return Unseen(part, seconds, times, ended, needed, failure)
 
     # ---- comparing
     def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
@@ -267,8 +275,8 @@ class StretchBench(PairsBench):
         if not samples:
             raise MeasureFailed("no samples were seen in a whole stretch of the run")
         regular = measure(steps, self._timed)
-        mean = regular.mean_seconds if regular else 0.0
-        return Block(seconds / samples, seconds / len(steps), mean, samples)
+        mean, uneven = (regular.mean_seconds, regular.uneven) if regular else (0.0, 1.0)
+        return Block(seconds / samples, seconds / len(steps), mean, samples, uneven)
 
     def _time(self, blocks: list[Block]) -> float:
         """Of all stretches together: a short one with an evaluation in it counts for its samples alone."""

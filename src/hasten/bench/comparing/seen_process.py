@@ -1,0 +1,27 @@
+"""What one process of a pair tells of a whole run, besides the pair's ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from ...records.run_forecast import SeenProcess
+from ..workers.worker import Worker
+from .steps import Block, Rhythm, regular_steps
+
+
+def seen_process(worker: Worker, blocks: Sequence[Block], settled: int, rhythm: Rhythm) -> SeenProcess:
+    """``settled``: its steps before the first that was timed. Blocks with too few regular steps to tell what
+    one takes are left out of that.
+    """
+    means = [block.mean_seconds for block in blocks if block.mean_seconds > 0]
+    mean = fmean(means) if means else 0.0
+    lead = regular_steps(worker.history[1:settled], rhythm)  # the very first belongs to the start
+    return SeenProcess(
+        start_seconds=worker.start_seconds,
+        step_seconds=mean,
+        setup_seconds=worker.setup_seconds,
+        lead_seconds=sum(step.seconds - step.setup_seconds - mean for step in lead),
+        uneven=fmean(block.uneven for block in blocks) if blocks else 1.0,
+        steps=len(worker.history),
+    )

@@ -1,0 +1,61 @@
+"""Steps of a first epoch that take longer than later ones: the script fills a cache of its own, decodes or
+downloads what it then keeps. Pairs of processes train the first steps of a run, and know of no later epoch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from ..records.run_forecast import Span
+
+_APART = 0.2  # as a logarithm: paces that differ by less are one
+_ONE = Span(1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Paces:
+    """What a step of a later epoch takes, times one of the first, which has so many ``steps``. Under the plan
+    with what it may be where nobody saw it.
+    """
+
+    steps: int
+    plain: float
+    planned: Span
+
+    def over(self, steps: int, whole: bool) -> tuple[float, Span]:
+        """Times the first epoch's pace, plain and under the plan: of so many steps of a ``whole`` run, or of
+        later ones.
+        """
+        first = min(1.0, self.steps / steps) if whole else 0.0
+        seen = self.planned.value, self.planned.low, self.planned.high
+        planned = Span(*(first + (1 - first) * one for one in seen))
+        return first + (1 - first) * self.plain, planned
+
+
+EVEN = Paces(1, 1.0, _ONE)
+
+
+def paces_of(steps: int, plain: Sequence[float], planned: Sequence[float], ratio: float) -> Paces:
+    """``plain`` and ``planned``: of each process that was seen to have both, what a later step took, times a
+    first one. ``ratio``: the plan's time over plain's, in the first epoch.
+
+    Under a plan that was not seen in a later epoch, what it gains there may be as much, or nothing: it may
+    spare the first epoch what the script spares the others.
+    """
+    mean = _mean(plain)
+    if abs(math.log(mean)) < _APART:
+        return EVEN
+    if planned:
+        seen = _mean(planned)
+        return Paces(steps, mean, Span(seen, seen, seen))
+    if mean > 1:
+        return Paces(steps, mean, Span(mean, 1.0, mean))
+    most = min(1.0, mean / ratio)
+    return Paces(steps, mean, Span(most, min(mean, most), most))
+
+
+def _mean(times: Sequence[float]) -> float:
+    return math.exp(fmean(map(math.log, times))) if times else 1.0
