@@ -100,7 +100,7 @@ def why_not_words(why: WhyNot) -> str:
         takes = "take" if len(why.parts) > 1 else "takes"
         return f"{parts_words(why.parts)} {takes} {why.share:.1%} of a run at most, and it cannot gain more"
     if why.code == "not seen" and why.unseen is not None:
-        return f"{_unseen_words(why.unseen)}{_budget_words(why.budget)}"
+        return f"{_unseen_words(why.unseen)}{_budget_words(why.budget, never_seen=not why.unseen.times)}"
     if why.code == "no time for stretches":
         stretches = f"whole stretches of the run, {parts_words(why.parts)} included"
         return f"comparing {stretches}, takes longer than there was time{_budget_words(why.budget)}"
@@ -127,8 +127,10 @@ def _unseen_words(unseen: Unseen) -> str:
     return f"{seen} seen within {seconds_words(unseen.seconds)}{needed}"
 
 
-def _budget_words(budget: float | None) -> str:
-    return f"; --budget {budget:.0f} would leave time for it" if budget is not None else ""
+def _budget_words(budget: float | None, never_seen: bool = False) -> str:
+    """Nobody knows how long takes what was never seen."""
+    more = " or more" if never_seen else ""
+    return f"; --budget {budget:.0f}{more} would leave time for it" if budget is not None else ""
 
 
 def missing_words(point: ThreadPoint) -> str:

@@ -92,6 +92,10 @@ class Deadline:
         """A budget under which ``seconds`` would be left as well; None where none can be named."""
         return None
 
+    def enough_to_have(self, seconds: float) -> float | None:
+        """A budget under which there are ``seconds`` at first; None where none can be named."""
+        return None
+
 
 @dataclass
 class Budget(Deadline):
@@ -286,6 +290,10 @@ class SearchTime:
     def enough_for(self, plan: Plan, seconds: float) -> int | None:
         """The budget under which the search could find ``plan`` in ``seconds`` from now on."""
         return self.budget.enough_for(plan, seconds)
+
+    def enough_to_have(self, seconds: float) -> float:
+        """The budget under which the search has so many when it begins."""
+        return self.budget.for_search(seconds)
 
     def most(self) -> float:
         """When a comparison that begins now is stopped."""

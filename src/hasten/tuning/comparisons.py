@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..bench.base import Bench
@@ -14,6 +15,7 @@ from .paying import ScriptLength
 from .reasons import reason_together
 
 TOGETHER = "environment"  # how the row of what was tried together is called
+_MARGIN = 1.1  # times the seconds in which something would have been seen: no two processes take the same
 
 Notify = Callable[[Tried], None]
 Announce = Callable[[str, Plan], None]
@@ -31,11 +33,26 @@ class TimeLeft(Protocol):
         """The same, if ``plan`` were found."""
         ...
 
-    def enough_for(self, plan: Plan, seconds: float) -> int | None:
+    def enough_for(self, plan: Plan, seconds: float) -> float | None:
         """The budget under which ``plan`` could be found in ``seconds`` from now on; None where none can be
         named.
         """
         ...
+
+    def enough_to_have(self, seconds: float) -> float | None:
+        """The budget under which the search has so many seconds when it begins; None where none can be
+        named.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class _PutOff:
+    """Its place in the list of what was left out, and the ``share`` of the search's time for looking."""
+
+    at: int
+    plan: Plan
+    share: float
 
 
 class Comparisons:
@@ -58,6 +75,8 @@ class Comparisons:
         self._notify = notify
         self.tried: list[Tried] = []
         self.left_out: list[Refused] = []
+        self._put_off: list[_PutOff] = []
+        self._wanted = 0.0  # seconds more that would have let all be compared that was left out so far
 
     @property
     def seconds_left(self) -> float:
@@ -77,11 +96,12 @@ class Comparisons:
         self._announce(name, a)
         return self._bench.seek(a, b, seconds)
 
-    def budget_for(self, a: Plan, b: Plan, seconds: float | None = None) -> int | None:
-        """The budget under which the two could be compared, in ``seconds`` or what is foreseen; None where
-        none can be named.
+    def budget_for(self, a: Plan, b: Plan) -> float | None:
+        """The budget under which the two could be compared, and before them what else was left out; None
+        where none can be named.
         """
-        return self._deadline.enough_for(b, self._bench.foreseen(a, b) if seconds is None else seconds)
+        self._wanted += self._bench.foreseen(a, b)
+        return self._deadline.enough_for(b, self._wanted)
 
     def compare(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:
         self._announce(name, a)
@@ -89,6 +109,28 @@ class Comparisons:
 
     def leave_out(self, name: str, why: WhyNot) -> None:
         self.left_out.append(Refused(name, (why,)))
+
+    def put_off(self, name: str, why: WhyNot, plan: Plan, share: float) -> None:
+        """Leave out what was not seen in a ``share`` of the search's time. Only when the search is over is it
+        known what it takes besides, and under which budget there would be time for this, too.
+        """
+        self._put_off.append(_PutOff(len(self.left_out), plan, share))
+        self.leave_out(name, why)
+
+    def name_budgets(self, found: Plan) -> None:
+        """For all that was put off: under which it would be seen, compared and confirmed with ``found``."""
+        for one in self._put_off:
+            row = self.left_out[one.at]
+            (why,) = row.reasons
+            if why.unseen is not None and why.unseen.needed is not None:
+                why = replace(why, budget=self._enough_to_see(found, one, _MARGIN * why.unseen.needed))
+                self.left_out[one.at] = Refused(row.technique, (why,))
+
+    def _enough_to_see(self, found: Plan, one: _PutOff, needed: float) -> float | None:
+        self._wanted += needed
+        to_compare = self.budget_for(found, Plan({**found.techniques, **one.plan.techniques}))
+        to_look = self._deadline.enough_to_have(needed / one.share)
+        return max(to_compare, to_look) if to_compare is not None and to_look is not None else None
 
     def record(
         self, name: str, settings: Settings, trial: Trial, kept: bool, reason: Reason, ablation: bool = False

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES
 from ..records.plan import BASELINE, Plan
 from ..records.reasons import WhyNot
 from ..records.trial import Unseen
@@ -22,7 +21,6 @@ from .comparisons import Comparisons
 LARGE_SHARE = 0.3  # of a run
 _TO_LOOK = 0.1  # of the time that is left, for what may not come by at all
 _LOOKED = 1 / 3  # of a comparison's time, for what is known to
-_TO_CONFIRM = 2 * CLAIM_LEAST_PROCESSES  # processes, each of which takes as long as one that looks
 
 
 def weighed(comparisons: Comparisons, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -35,11 +33,12 @@ def weighed(comparisons: Comparisons, candidates: Sequence[Candidate]) -> list[C
             comparisons.leave_out(candidate.technique.name, WhyNot("no time"))
             continue
         share = candidate.share
-        most = comparisons.seconds_left * (_TO_LOOK if share is None else _LOOKED * share)
+        looked = _TO_LOOK if share is None else _LOOKED * share
         plan = candidate.added_to(BASELINE, 0)
-        seen = comparisons.seek(candidate.technique.name, BASELINE, plan, most)
+        seen = comparisons.seek(candidate.technique.name, BASELINE, plan, comparisons.seconds_left * looked)
         if isinstance(seen, Unseen):
-            comparisons.leave_out(candidate.technique.name, _why_unseen(comparisons, plan, seen))
+            why = WhyNot("not seen", parts=(seen.part,), unseen=seen)
+            comparisons.put_off(candidate.technique.name, why, plan, looked)
             continue
         share = seen.share if share is None else share
         if share is not None and share < LEAST_SHARE:
@@ -59,10 +58,3 @@ def too_long(comparisons: Comparisons, plan: Plan, candidate: Candidate) -> WhyN
     """Why a comparison that does not fit into what is left was not begun."""
     budget = comparisons.budget_for(plan, candidate.added_to(plan, 0))
     return WhyNot("no time for stretches", parts=candidate.technique.parts, budget=budget)
-
-
-def _why_unseen(comparisons: Comparisons, plan: Plan, seen: Unseen) -> WhyNot:
-    budget = None
-    if seen.needed is not None:
-        budget = comparisons.budget_for(BASELINE, plan, (1 / _TO_LOOK + _TO_CONFIRM) * seen.needed)
-    return WhyNot("not seen", parts=(seen.part,), unseen=seen, budget=budget)

@@ -88,6 +88,7 @@ class Search:
             self._try_others(candidate)
         self._join(outside)
         self._try_at_start(starting)
+        self._comparisons.name_budgets(self.found)
         return self.found
 
     @property
