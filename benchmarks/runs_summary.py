@@ -143,15 +143,16 @@ def forecast_table(rows: Sequence[Row]) -> str:
     for session in dict.fromkeys(row["session"] for row in rows):
         mine = [row for row in rows if row["session"] == session]
         forecast = mine[0]["forecast"]
-        if forecast is None or forecast["of"] != "run":
+        if forecast is None or not is_of_runs(forecast):
             continue
         cells = [f"{mine[0]['case']}, {mine[0]['epochs']} epochs"]
         for arm, name in FORETOLD.items():
             seconds = [row["seconds"] for row in mine if row["arm"] == arm]
-            held = [forecast[name]["low"] <= one <= forecast[name]["high"] for one in seconds]
+            foretold = of_run(forecast, name, mine[0]["epochs"])
+            held = [foretold["low"] <= one <= foretold["high"] for one in seconds]
             inside[arm] += held
             mean = f"{fmean(seconds):.1f} s" if seconds else "-"
-            cells += [span(forecast[name]), mean, f"{sum(held)} of {len(held)}"]
+            cells += [span(foretold), mean, f"{sum(held)} of {len(held)}"]
         lines.append(f"| {' | '.join(cells)} |")
     if not lines:
         return ""
@@ -161,6 +162,19 @@ def forecast_table(rows: Sequence[Row]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     return "\n".join([*head, *lines, "", forecasts_words(inside["plain"], inside["plan"])])
+
+
+def is_of_runs(forecast: Row) -> bool:
+    """Whether it says what a run takes: as a whole, or by its epochs and what comes once."""
+    return forecast["of"] == "run" or (forecast["of"] == "epoch" and bool(forecast.get("once")))
+
+
+def of_run(forecast: Row, name: str, epochs: int) -> dict[str, float]:
+    """What it says of a run of so many epochs, ``name`` being "before" or "after"."""
+    if forecast["of"] == "run":
+        return dict(forecast[name])
+    once = [part[name] for part in forecast["once"]]
+    return {end: epochs * forecast[name][end] + sum(part[end] for part in once) for end in forecast[name]}
 
 
 def forecasts_words(plain: Sequence[bool], planned: Sequence[bool]) -> str:

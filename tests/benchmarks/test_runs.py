@@ -222,6 +222,15 @@ def test_without_a_forecast_of_the_run_there_is_no_table(forecast: Any) -> None:
     assert forecast_table(rows([20.0], [7.0], forecast=forecast)) == ""
 
 
+def test_an_epoch_and_what_comes_once_foretell_a_run() -> None:
+    start = {"name": "start", "before": {"value": 2.0, "low": 1.5, "high": 3.0}, "after": FORECAST["after"]}
+    epoch = {**FORECAST, "of": "epoch", "once": [start]}
+    line = cells(forecast_table(rows([103.0] * 2, [42.0, 60.0], forecast=epoch)), "fashion_cnn")
+    assert line[1] == "102.0 s (96.5 to 108.0)"
+    assert line[3:5] == ["2 of 2", "42.0 s (39.0 to 45.0)"]
+    assert line[-1] == "1 of 2"
+
+
 def test_the_start_of_hasten_is_taken_off_what_an_empty_plan_costs() -> None:
     def of(case: str, longer: float) -> list[dict[str, Any]]:
         plain, planned = [1.0, 1.1, 1.2], [1.0 + longer, 1.1 + longer, 1.2 + longer]
