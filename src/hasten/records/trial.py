@@ -84,7 +84,7 @@ class Trial:
     setup_seconds: float = 0.0  # paid once by b before timing: filling a cache, compiling
     proofs: tuple[Proof, ...] = ()
     failure: str | None = None
-    script_steps: int | None = None  # of the whole script, where it came to its end
+    script_steps: int | None = None  # of the whole plain script, where it came to its end
     looks: tuple[float, ...] = ()  # processes of b alone: log(each one's seconds a sample / the usual one's)
     looks_most: int = 0  # how many there might have been
     cut_short: bool = False  # the budget ended in the midst of it; where that is the failure, b has none

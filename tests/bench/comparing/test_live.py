@@ -93,6 +93,20 @@ def test_blocks_shrink_until_a_short_script_has_room_for_a_abba_block() -> None:
     assert trials.log[-1] == "baseline x 8"
 
 
+def test_the_length_of_a_changed_training_is_not_taken_for_the_scripts() -> None:
+    larger = Plan({"batch_size": {"factor": 2}})
+    short = 17 + 4 * 8 + 3
+    trials = PaperTrials(effects={"bf16": 0.5}, length=short)
+    bench = bench_over(trials)
+    trial = bench.compare(larger, Plan({**larger.techniques, **FAST.techniques}), 0.0)
+    assert (trial.failure, trial.script_steps) == (None, None)
+    bench.close()
+    trials.length = 10**9
+    trial = bench.compare(BASELINE, FAST, 0.0)
+    assert trial.script_steps is None
+    assert trials.log[-1] == f"baseline x {BLOCK}", "usual blocks again"
+
+
 def test_a_script_too_short_for_the_smallest_abba_block_fails() -> None:
     trials = PaperTrials(length=26)
     trial = bench_over(trials).compare(BASELINE, FAST, 1e9)

@@ -101,6 +101,40 @@ def test_blocks_shrink_until_a_short_script_has_room_for_them() -> None:
     assert trials.log[-1] == "malloc x 7"
 
 
+LARGER = Plan({"batch_size": {"factor": 2}})
+
+
+def shorter_under_larger_batches(plain: int, larger: int) -> PaperTrials:
+    """A script of so many steps, and so many under larger batches."""
+    trials = PaperTrials(effects={"batch_size": 0.5})
+
+    def set_length(worker: PaperWorker) -> None:
+        trials.length = larger if LARGER.techniques.keys() <= worker.plan.techniques.keys() else plain
+
+    trials.on_start = trials.on_steps = set_length
+    return trials
+
+
+@pytest.mark.parametrize("a", [BASELINE, LARGER])
+def test_the_length_of_a_changed_training_is_not_taken_for_the_scripts(a: Plan) -> None:
+    trials = shorter_under_larger_batches(plain=200, larger=41)
+    bench = bench_over(trials)
+    trial = bench.compare(a, Plan({**LARGER.techniques, **FAST.techniques}), 2)
+    assert trial.failure is None
+    assert trial.script_steps is None
+    trial = bench.compare(BASELINE, FAST, 1)
+    assert (trial.failure, trial.script_steps) == (None, None)
+    assert trials.log[-1] == f"baseline x {BLOCK}", "the plain script is long enough for usual blocks"
+
+
+def test_a_changed_training_may_be_shorter_than_the_script_whose_length_is_known() -> None:
+    trials = shorter_under_larger_batches(plain=60, larger=41)
+    bench = bench_over(trials)
+    assert bench.compare(BASELINE, FAST, 1).script_steps == 60
+    trial = bench.compare(BASELINE, LARGER, 2)
+    assert (trial.failure, trial.script_steps) == (None, 60)
+
+
 def test_a_script_too_short_for_the_smallest_blocks_fails() -> None:
     trial = bench_over(PaperTrials(length=20)).compare(BASELINE, FAST, 2)
     assert trial.failure == "the script ends after 20 steps, and one comparison takes 22"

@@ -70,6 +70,7 @@ class LiveBench:
         """``b`` against ``a``; they may differ in live techniques only."""
         clock = self._trials.limit.clock
         began = clock()
+        self._take(replace(self._rhythm, steps_in_all=self._ends.script_steps))
         comparison = _Comparison(self._rhythm.between(a, b))
         failure, cut_short = None, False
         gathered = empty = 0
@@ -84,12 +85,12 @@ class LiveBench:
                     self.close()
                     if over.ended.how != "completed":
                         raise TrialFailed(str(over)) from None
-                    comparison.script_steps = over.ended.steps_in_all
+                    length = over.ended.steps_in_all
                     if not (changing(a) or changing(b)):
-                        self._ends.script_ended(over.ended.steps_in_all)
+                        self._ends.script_ended(length)
                     empty = 0 if len(comparison.log_ratios) > gathered else empty + 1
-                    if empty and self._rhythm.steps_in_all is None:  # now it is known
-                        self._take(replace(self._rhythm, steps_in_all=over.ended.steps_in_all))
+                    if empty and self._rhythm.steps_in_all != length:  # now it is known
+                        self._take(replace(self._rhythm, steps_in_all=length))
                     gathered = len(comparison.log_ratios)
                     if empty >= _EMPTY_WORKERS:
                         raise TrialFailed("the script ends before one comparison is done") from None
@@ -103,7 +104,8 @@ class LiveBench:
         except (PlanRefused, WorkerError) as error:
             self.close()
             failure = str(error)
-        return replace(comparison.trial(a, b, clock() - began, failure), cut_short=cut_short)
+        trial = comparison.trial(a, b, clock() - began, failure)
+        return replace(trial, cut_short=cut_short, script_steps=self._ends.script_steps)
 
     def has_worker_for(self, plan: Plan) -> bool:
         """Whether the worker at hand would do for a comparison with ``plan``."""
@@ -212,7 +214,6 @@ class _Comparison:
     def __init__(self, timed: Rhythm) -> None:
         """``timed``: by which its blocks are."""
         self.timed = timed
-        self.script_steps = timed.steps_in_all  # where they are known
         self.log_ratios: list[float] = []
         self.blocks_a: list[Block] = []
         self.blocks_b: list[Block] = []
@@ -276,5 +277,4 @@ class _Comparison:
             setup_seconds=max(0.0, self._setup_b - self._setup_a),
             proofs=self.proofs,
             failure=failure,
-            script_steps=self.script_steps,
         )

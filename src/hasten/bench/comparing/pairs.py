@@ -68,6 +68,7 @@ class PairsBench:
         self._quiet = quiet or Quiet()
         self._ends = ends or EpochEnds(rhythm)
         self._late = 0  # steps until both plans are in force
+        self._fitted = False  # whether blocks fit the steps that the script has under the plans at hand
         self._take(rhythm)
         self._timed = rhythm  # by which blocks are timed in the latest comparison
         self._took: deque[float] = deque(maxlen=_LATEST_PAIRS)  # seconds
@@ -96,7 +97,8 @@ class PairsBench:
         clock = self._trials.limit.clock
         began = clock()
         self._late = max(starts_after(a), starts_after(b))
-        self._take(self._rhythm)
+        self._take(replace(self._rhythm, steps_in_all=self._ends.script_steps))
+        self._fitted = self._ends.script_steps is not None and not (changing(a) or changing(b))
         self._timed = self._rhythm.between(a, b)
         done: list[Pair] = []
         failure, cut_short = None, False
@@ -137,7 +139,7 @@ class PairsBench:
             setup_seconds=median(p.setup_seconds for p in done) if done else 0.0,
             proofs=done[-1].proofs if done else (),
             failure=failure,
-            script_steps=self._rhythm.steps_in_all,
+            script_steps=self._ends.script_steps,
             cut_short=cut_short,
             processes_a=tuple(pair.a for pair in done),
             processes_b=tuple(pair.b for pair in done),
@@ -168,12 +170,15 @@ class PairsBench:
         return found
 
     def _fitting_pair(self, a: Plan, b: Plan, a_first: bool) -> Pair:
-        """A pair; where the script turns out to be too short for it, one with shorter blocks."""
+        """A pair; where the script turns out to be too short for it, one with shorter blocks. A training that
+        is changed may take fewer steps than the plain one: its length counts in this comparison only.
+        """
         try:
             return self._pair(a, b, a_first)
         except ScriptOver as over:
-            if over.ended.how != "completed" or self._rhythm.steps_in_all is not None:
+            if over.ended.how != "completed" or self._fitted:
                 raise
+            self._fitted = True
             self._take(replace(self._rhythm, steps_in_all=over.ended.steps_in_all))
             if not (changing(a) or changing(b)):
                 self._ends.script_ended(over.ended.steps_in_all)
