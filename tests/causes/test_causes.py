@@ -90,6 +90,18 @@ def test_hardly_any_padding_is_no_cause(share: float | None) -> None:
     assert padding.look(facts_with({"forward": 0.9}, padding=share)) is None
 
 
+@pytest.mark.parametrize(
+    ("share", "order"),
+    [(0.3, ["compute", "padding"]), (0.5, ["padding", "compute"]), (0.7, ["padding", "compute"])],
+)
+def test_what_is_padding_is_not_told_as_compute_too(share: float, order: list[str]) -> None:
+    """The larger of the two comes first: a model that computes padding for half of its time loses that."""
+    found = find_causes(facts_with({"forward": 0.3, "backward": 0.6, "data": 0.01}, padding=share))
+    assert [cause.name for cause in found] == order
+    shares = {cause.name: cause.share for cause in found}
+    assert shares == pytest.approx({"padding": 0.9 * share, "compute": 0.9 * (1 - share)})
+
+
 def test_an_update_that_is_not_fused() -> None:
     optimizers = (an_optimizer(name="SGD"), an_optimizer(name="Adam"), an_optimizer(name="Adam"))
     cause = optimizer.look(facts_with({"optimizer": 0.2}, optimizers=optimizers))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hasten.causes import find_causes
 from hasten.inside.techniques.base import RISKS, Risk
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.records.cause import Cause
@@ -17,7 +18,7 @@ from hasten.records.reasons import WhyNot
 from hasten.records.whole_run import Part, WatchedRun
 from hasten.report.reasons import why_not_words
 from hasten.tuning.candidates import choose, list_for_script, with_remedies_here
-from tests.bench.made_up import facts, loader, optimizer, root
+from tests.bench.made_up import facts, loader, optimizer, root, step
 from tests.bench.paper_epochs import outside
 
 INPUT = Cause("input", 0.7, "", ("dataset_in_ram",))
@@ -38,6 +39,13 @@ def test_what_the_costliest_cause_suggests_comes_first() -> None:
     assert order[:4] == ["dataset_in_ram", "fused_optimizer", "bf16", "channels_last"]
     order = names(facts(), [Cause("compute", 0.9, "", COMPUTE.techniques), INPUT])
     assert order[:4] == ["bf16", "channels_last", "malloc", "dataset_in_ram"]
+
+
+@pytest.mark.parametrize(("padding", "first"), [(0.3, "bf16"), (0.5, "pad_trim"), (0.7, "pad_trim")])
+def test_padding_comes_before_compute_where_it_is_half_of_that(padding: float, first: str) -> None:
+    steps = tuple(step(shares={"forward": 0.3, "backward": 0.6}) for _ in range(30))
+    padded = facts(steps=steps, padding=padding)
+    assert names(padded, find_causes(padded))[0] == first
 
 
 def test_without_causes_the_catalogues_order_stands() -> None:

@@ -10,8 +10,8 @@ _LEAST_SHARE = 0.05
 
 
 def look(facts: Facts) -> Cause | None:
-    padding = facts.observation.padding or 0.0
-    if padding < _LEAST_SHARE:
+    padding = padded_share(facts)
+    if not padding:
         return None
     share = padding * phase_share(facts.observation, "forward", "loss", "backward")
     evidence = (
@@ -19,3 +19,9 @@ def look(facts: Facts) -> Cause | None:
         "of its sequences"
     )
     return Cause("padding", share, evidence, ("pad_trim",))
+
+
+def padded_share(facts: Facts) -> float:
+    """Of what the model computes; 0 where there is hardly any, and where that is not known."""
+    padding = facts.observation.padding or 0.0
+    return padding if padding >= _LEAST_SHARE else 0.0
