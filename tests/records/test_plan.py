@@ -48,3 +48,12 @@ def test_a_plan_keeps_its_own_settings() -> None:
 
 def test_it_is_named_in_order_of_adoption() -> None:
     assert PLAN.adding("malloc", {}).label == "threads + bf16 + malloc"
+
+
+def test_a_plan_holds_its_parts_with_their_settings() -> None:
+    assert PLAN.holds(PLAN)
+    assert PLAN.holds(BASELINE)
+    assert PLAN.holds(Plan({"threads": {"count": 2}}))
+    assert not PLAN.holds(Plan({"threads": {"count": 1}}))
+    assert not PLAN.holds(Plan({"malloc": {}}))
+    assert not Plan({"threads": {"count": 2}}).holds(PLAN)

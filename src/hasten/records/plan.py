@@ -28,6 +28,10 @@ class Plan:
         """The part of this plan whose techniques are among ``names``."""
         return Plan({key: value for key, value in self.techniques.items() if key in names})
 
+    def holds(self, other: Plan) -> bool:
+        """Whether all of ``other`` is in it, with the same settings."""
+        return all(self.techniques.get(name) == settings for name, settings in other.techniques.items())
+
     @property
     def key(self) -> str:
         """A canonical text, equal for equal plans whatever the order of adoption."""

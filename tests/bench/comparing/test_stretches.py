@@ -147,6 +147,32 @@ def test_a_pair_is_foreseen_once_it_is_known() -> None:
     assert late == pytest.approx(1.6 * START_SECONDS + 2 * (0.39 + 4.01 + 4.4))
 
 
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("slower", [1.0, 2.0])
+@pytest.mark.parametrize("early", [False, True])
+def test_what_pairs_took_corrects_what_the_next_is_foreseen_to_take(slower: float, early: bool) -> None:
+    """Evaluation is quicker under the plan, and the machine slower than while it was watched."""
+    run = PaperRun(shorter={"quick_eval": 0.25}, speeds=(0.01, 0.01 * slower), **LONG)  # type: ignore[arg-type]
+    bench = bench_over(run)
+    bench.early = early
+    bench.seek(BASELINE, QUICK, 1e6)
+    began = run.now
+    bench.compare(BASELINE, QUICK, 2)
+    assert bench.seconds_of_pair(BASELINE, QUICK, early=early) == pytest.approx((run.now - began) / 2)
+
+
+@pytest.mark.attack("truth")
+def test_a_pair_of_quick_plans_is_not_taken_for_one_with_the_baseline() -> None:
+    run = PaperRun(shorter={"quick_eval": 0.25}, effects={"bf16": 0.5}, epoch=400, between=4.0)
+    bench, both = bench_over(run), Plan({"bf16": {}, **QUICK.techniques})
+    bench.early = False
+    bench.seek(BASELINE, QUICK, 1e6)
+    bench.compare(Plan({"bf16": {}}), both, 2)
+    foreseen, began = bench.seconds_of_pair(BASELINE, both, early=False), run.now
+    bench.compare(BASELINE, both, 1)
+    assert foreseen == pytest.approx(run.now - began, rel=1e-3)
+
+
 def test_what_did_not_come_by_in_time_is_told() -> None:
     bench = bench_over(PaperRun(epoch=10_000))
     assert bench.seek(BASELINE, QUICK, 20.0) == Unseen("evaluation", 20.0)

@@ -148,7 +148,7 @@ class EpochEnds:
     def _is_first(self, plan: Plan, kind: Kind, course: _Course) -> bool:
         """Whether none of the kind came by yet under all of ``plan``; of what is evaluated, none at all."""
         return not any(
-            _has_all_of(one, plan) and (of == kind or (of.evaluated and kind.evaluated))
+            one.holds(plan) and (of == kind or (of.evaluated and kind.evaluated))
             for one, of in course.under
         )
 
@@ -221,7 +221,3 @@ class EpochEnds:
 def _apart(end: EpochEnd) -> EpochEnd:
     """With a number that no process of one's own has."""
     return replace(end, process=-end.process)
-
-
-def _has_all_of(plan: Plan, of: Plan) -> bool:
-    return all(plan.techniques.get(name) == settings for name, settings in of.techniques.items())

@@ -110,7 +110,7 @@ class PairsBench:
                 pair_began, waited = clock(), self._quiet.spent_seconds
                 done.append(self._fitting_pair(a, b, a_first=number % 2 == 0))
                 waited = self._quiet.spent_seconds - waited
-                self._took.append(clock() - pair_began - done[-1].setups_seconds - waited)
+                self._pair_took(clock() - pair_began - done[-1].setups_seconds - waited)
                 if enough([pair.log_ratio for pair in done]):
                     break
             failure = without_effect(done[-1].proofs) or None
@@ -231,6 +231,10 @@ class PairsBench:
         times = min(step.seconds for step in b) / max(1e-9, median(step.seconds for step in a))
         if times > HOPELESS:
             raise MeasureFailed(f"about {times:.0f} times slower: its first steps were enough to see it")
+
+    def _pair_took(self, seconds: float) -> None:
+        """After each pair: what it took without set-ups, and without what was measured again."""
+        self._took.append(seconds)
 
     def _prepare(self, a: Plan, b: Plan) -> None:
         """Before the first pair of a comparison. Raises MeasureFailed."""

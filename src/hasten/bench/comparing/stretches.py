@@ -41,10 +41,11 @@ from ...records.trial import Seen, Trial, Unseen
 from ..base import from_second, outside_steps
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptEnded, ScriptOver
-from ..workers.starting import START_OVERLAP, START_SECONDS
+from ..workers.starting import START_SECONDS
 from ..workers.worker import Worker
 from .course import Course, Parts, comes_by, course_of, is_told, rarest, seconds_to_see, times_in
 from .epoch_ends import EpochEnds
+from .pair_costs import PairCosts, seconds_trained
 from .pairs import Enough, MeasureFailed, Pair, PairsBench
 from .quiet import Quiet
 from .steps import STEPS, Block, Rhythm, measure, spoilt
@@ -77,6 +78,8 @@ class StretchBench(PairsBench):
         self._compared: tuple[Plan, Plan] | None = None
         self._parts: Parts = ()
         self._courses: dict[Plan, Course] = {}  # of the plans that are compared
+        self._trained: dict[Plan, float] = {}  # seconds, in the latest pair
+        self._costs = PairCosts(start_seconds)
         self._step_logs: list[float | None] = []
         self.early = True  # whether long stretches may begin early: for what claims nothing
 
@@ -96,14 +99,18 @@ class StretchBench(PairsBench):
         return self._seen(a, b)
 
     def seconds_of_pair(self, a: Plan, b: Plan, early: bool) -> float | None:
-        """What a pair takes, without set-ups; None where it is not known where to compare the two. Where one
-        of them trains otherwise, and only the other was watched, as that; where neither was seen for long
-        enough, as long as that would have taken.
+        """What a pair takes, without set-ups, by what pairs took so far; None where it is not known where to
+        compare the two. Where one of them trains otherwise, and only the other was watched, as that; where
+        neither was seen for long enough, as long as that would have taken.
         """
-        courses = [self._course(a, b, changing(plan), early) for plan in (a, b)]
-        known = [course.process_seconds for course in courses if course is not None]
-        known = known or [max(self._foreseen.get(part, 0.0) for part in outside_steps(a, b))]
-        return START_OVERLAP * self._start_seconds + 2 * sum(known) / len(known) if any(known) else None
+        courses = {plan: self._course(a, b, changing(plan), early) for plan in (a, b)}
+        known = [course.process_seconds for course in courses.values() if course is not None]
+        usual = known[0] if known else max(self._foreseen.get(part, 0.0) for part in outside_steps(a, b))
+        if not usual:
+            return None
+        return self._costs.foreseen(
+            {plan: course.process_seconds if course else usual for plan, course in courses.items()}
+        )
 
     def _course(self, a: Plan, b: Plan, training: Plan, early: bool | None = None) -> Course | None:
         """For comparing the two, in such a ``training``."""
@@ -203,6 +210,11 @@ class StretchBench(PairsBench):
                 raise MeasureFailed(f"it is not known where in a run {', '.join(self._parts)} comes by")
             self._courses[plan] = course
 
+    def _pair_took(self, seconds: float) -> None:
+        super()._pair_took(seconds)
+        plainly = {plan: self._courses[plan].process_seconds for plan in self._trained}
+        self._costs.took(seconds, self._trained, plainly)
+
     def _take(self, rhythm: Rhythm) -> None:
         self._rhythm, self._block_steps = rhythm, 1  # as many as a course has
 
@@ -229,6 +241,7 @@ class StretchBench(PairsBench):
             steps = self._stretch(workers[plan], len(trained[plan]))
             trained[plan].append(steps)
             yield plan, self._block_of(steps)
+        self._trained = {plan: seconds_trained(worker.history[1:]) for plan, worker in workers.items()}
         assert self._compared is not None
         a, b = self._compared
         if changing(a) == changing(b):
