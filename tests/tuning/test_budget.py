@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -88,8 +88,43 @@ def test_set_ups_count_in_every_pair_and_in_the_guard() -> None:
 
 def test_the_next_guard_will_take_as_long_as_the_last() -> None:
     seen = budget_after()
-    seen.guarded(33.0)
-    assert seen.guard(PLAN) == 33.0
+    seen.guarded(PLAN, 33.0, 120)
+    assert seen.guard(PLAN) == pytest.approx(33.0)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("start", "steps", "seconds", "whole"),
+    [
+        (0.0, 20, 5.0, 30.0),
+        (4.0, 20, 5.0, 10.0),  # as estimated: 4 s until they train, and 0.05 s a step
+        (4.0, 20, 10.0, 20.0),
+        (4.0, 60, 14.0, 20.0),
+    ],
+)
+def test_what_a_shorter_guard_took_is_not_taken_for_a_longer_ones(
+    start: float, steps: int, seconds: float, whole: float
+) -> None:
+    seen = budget_after()
+    seen.costs = replace(seen.costs, guard_start=start)
+    seen.guarded(PLAN, seconds, steps)
+    assert seen.guard(PLAN) == pytest.approx(whole)
+    assert seen.guard(PLAN, steps) == pytest.approx(seconds)
+
+
+@pytest.mark.attack("truth")
+def test_after_a_shorter_guard_the_next_is_not_longer_than_fits() -> None:
+    """27 s are left beside a claim's least, and all its steps would take 60 s."""
+    seen = budget_after(124.0, Known(5.0))
+    seen.guarded(PLAN, 30.0, 60)
+    assert abs(seen.guard_steps(PLAN) - 54) <= 1
+
+
+def test_the_set_up_of_another_plan_is_not_taken_for_the_guards() -> None:
+    seen = budget_after(known=Known(5.0, {"compile": 20.0}))
+    seen.guarded(PLAN, 30.0, 120)
+    assert seen.guard(PLAN) == pytest.approx(30.0)
+    assert seen.guard(BASELINE) == pytest.approx(10.0)
 
 
 @pytest.mark.attack("truth")

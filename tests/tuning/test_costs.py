@@ -30,6 +30,13 @@ def test_the_guard_is_the_start_and_the_steps_of_three() -> None:
     assert 2.0 < estimate(step_seconds=1e-9).guard < 6.0
 
 
+def test_of_fewer_steps_it_takes_less_but_for_its_start() -> None:
+    costs = estimate()
+    assert costs.guard_of(STEPS) == pytest.approx(costs.guard)
+    assert costs.guard_of(STEPS / 2) == pytest.approx(costs.guard - 3 * STEPS / 2 * 0.01)
+    assert costs.guard_of(0) == pytest.approx(estimate(step_seconds=1e-9).guard)
+
+
 @pytest.mark.parametrize(("step_seconds", "steps"), [(0.01, STEPS), (0.25, 40), (10.0, LEAST_STEPS)])
 def test_the_guard_takes_fewer_steps_where_they_are_slow_but_never_too_few(
     step_seconds: float, steps: int

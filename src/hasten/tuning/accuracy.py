@@ -19,6 +19,9 @@ from ..records.verdict import GuardVerdict, TooLittleTime
 from .budget import Budget
 from .progress import Progress
 
+Check = Callable[[Plan, int], GuardVerdict]
+"""Of a plan, over so many steps."""
+
 _BY_CHANCE = ("killed", "ended", "script")  # why accuracy may be found checked when it is tried again
 
 
@@ -67,7 +70,7 @@ class Accuracy:
         while changing:
             found = self._checked(
                 plan,
-                lambda one: guard_change(self.trials, one, changing, self.seed, self.budget.guard_steps(one)),
+                lambda one, steps: guard_change(self.trials, one, changing, self.seed, steps),
             )
             if found.passed:
                 return Held(plan, found, tuple(stopped))
@@ -130,9 +133,7 @@ class Accuracy:
         def judged(draws: bool) -> GuardVerdict:
             return self._checked(
                 plan,
-                lambda one: guard(
-                    self.trials, one, draws, precision, self.seed, self.budget.guard_steps(one)
-                ),
+                lambda one, steps: guard(self.trials, one, draws, precision, self.seed, steps),
             )
 
         verdict = judged(draws)
@@ -141,23 +142,24 @@ class Accuracy:
             verdict = judged(True)
         return verdict
 
-    def _checked(self, plan: Plan, check: Callable[[Plan], GuardVerdict]) -> GuardVerdict:
+    def _checked(self, plan: Plan, check: Check) -> GuardVerdict:
         verdict = self._timed(plan, check)
         if verdict.why_not in _BY_CHANCE and self.budget.affords_guard(plan):
             self.progress.stage("checking once more, as accuracy could not be checked")
             verdict = self._timed(plan, check)
         return verdict
 
-    def _timed(self, plan: Plan, check: Callable[[Plan], GuardVerdict]) -> GuardVerdict:
+    def _timed(self, plan: Plan, check: Check) -> GuardVerdict:
         """What ``check`` finds in the time there is for it."""
         if not self.budget.affords_guard(plan):
             needed = TooLittleTime(self.budget.enough(plan), tuple(plan.techniques))
             return GuardVerdict("not checked", why_not="budget", budget=needed)
-        limit = self.trials.limit
+        limit, steps = self.trials.limit, self.budget.guard_steps(plan)
         began = limit.clock()
         with limit.ending(self.budget.guard_most(plan)):
-            verdict = check(plan)
-        self.budget.guarded(limit.clock() - began)
+            verdict = check(plan, steps)
+        if verdict.steps:  # one that did not come to compare any tells nothing of the next
+            self.budget.guarded(plan, limit.clock() - began, steps)
         return verdict
 
     def _stopped(

@@ -106,7 +106,7 @@ class Budget(Deadline):
     _observation: Observation = field(init=False)
     _pair_steps: int = field(init=False)
     _used: float = field(init=False)  # seconds before it was divided
-    _guards: list[float] = field(default_factory=list, init=False)  # seconds that each one took
+    _guard_times: float | None = field(default=None, init=False)  # what the last took, over its estimate
 
     def divide(self, observation: Observation, pair_steps: int, known: Known) -> None:
         """``pair_steps``: what one worker of a pair trains. ``known`` is asked for costs from now on."""
@@ -151,16 +151,21 @@ class Budget(Deadline):
         """What is set aside for it."""
         return self._takes(effort_wanted(self.seconds, self.pair(plan)), plan)
 
-    def guard(self, plan: Plan) -> float:
-        """One more check of ``plan``; as the last one, or as estimated, but slower if pairs were slower."""
-        if self._guards:
-            return self._guards[-1]
-        slower = max(1.0, (self._known.pair_seconds or 0.0) / self.costs.pair)
-        return slower * self.costs.guard + self._known.setup(plan)
+    def guard(self, plan: Plan, steps: int | None = None) -> float:
+        """One more check of ``plan``, of so many steps or of all. Slower than estimated by as much as the
+        last one was; before the first, as pairs were.
+        """
+        if self._guard_times is not None:
+            return self._guard_times * self._estimated_guard(plan, steps)
+        return self._estimated_guard(plan, steps, max(1.0, self._step_pair / self.costs.pair))
 
-    def guarded(self, seconds: float) -> None:
-        """A check took so long."""
-        self._guards.append(seconds)
+    def _estimated_guard(self, plan: Plan, steps: int | None, slower: float = 1.0) -> float:
+        steps = self.costs.guard_steps if steps is None else steps
+        return slower * self.costs.guard_of(steps) + self._known.setup(plan)
+
+    def guarded(self, plan: Plan, seconds: float, steps: int) -> None:
+        """A check of ``plan`` that was to take so many steps took so long."""
+        self._guard_times = seconds / self._estimated_guard(plan, steps)
 
     @property
     def _closing(self) -> float:
@@ -208,8 +213,10 @@ class Budget(Deadline):
 
     def guard_steps(self, plan: Plan) -> int:
         """Steps over which ``plan`` is checked: as estimated, or fewer where there is no longer time."""
-        fitting = self.guard_most(plan) / max(1e-9, self.strain * self.guard(plan))
-        return max(min(LEAST_STEPS, self.costs.guard_steps), int(min(1.0, fitting) * self.costs.guard_steps))
+        most, whole = self.costs.guard_steps, self.strain * self.guard(plan)
+        start = self.strain * self.guard(plan, steps=0)
+        fitting = (self.guard_most(plan) - start) / max(1e-9, whole - start)
+        return max(min(LEAST_STEPS, most), int(min(1.0, fitting) * most))
 
     def affords_guard(self, plan: Plan, checks: int = 1) -> bool:
         """Whether ``plan`` can be checked, so many times, and then still be confirmed."""

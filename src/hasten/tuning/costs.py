@@ -30,6 +30,7 @@ class Costs:
     pair: float
     guard_steps: int
     effort: Effort  # set aside for the confirmation
+    guard_start: float = 0.0  # of the guard: until its workers train
 
     @classmethod
     def estimate(cls, observation: Observation, pair_steps: int, budget: float) -> Costs:
@@ -39,12 +40,18 @@ class Costs:
         affordable = int(_GUARD_SHARE * budget / (_GUARD_WORKERS * step))
         guard_steps = max(LEAST_STEPS, min(STEPS, affordable))
         pair = START_OVERLAP * start + 2 * pair_steps * step
+        guard_start = 1.5 * START_OVERLAP * start
         return cls(
-            guard=1.5 * START_OVERLAP * start + _GUARD_WORKERS * guard_steps * step,
+            guard=guard_start + _GUARD_WORKERS * guard_steps * step,
             pair=pair,
             guard_steps=guard_steps,
             effort=effort_wanted(budget, pair),
+            guard_start=guard_start,
         )
+
+    def guard_of(self, steps: float) -> float:
+        """A guard of so many steps."""
+        return self.guard_start + (self.guard - self.guard_start) * steps / self.guard_steps
 
     @property
     def reserve(self) -> float:
