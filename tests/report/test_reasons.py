@@ -58,6 +58,11 @@ CRASH = Reason("failed", failure="killed by SIGSEGV")
             "no gain found together (cannot tell under 3%), so none singly: a, b",
         ),
         (
+            Reason("no gain", "left out", parts=("evaluation",)),
+            "left out: the plan with it was not confirmed over whole stretches of the run, evaluation "
+            "included",
+        ),
+        (
             Reason(decision="did not apply", guard=unchecked("refused", "malloc: not here")),
             "it did not apply where accuracy was checked: malloc: not here",
         ),

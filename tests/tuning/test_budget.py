@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from hasten.bench.comparing.decisions import CLAIM_LEAST_PROCESSES, Effort
 from hasten.records.plan import BASELINE, Plan
-from hasten.tuning.budget import Budget, SearchTime
+from hasten.tuning.budget import Budget
 from hasten.tuning.costs import Costs
+from hasten.tuning.search_time import SearchTime
 from tests.bench.made_up import observation
+from tests.bench.paper_epochs import QUICK, known
 
 PLAN = Plan({"compile": {}, "malloc": {}})
 
@@ -146,8 +149,8 @@ def test_the_set_up_of_another_plan_is_not_taken_for_the_guards() -> None:
 def test_as_many_pairs_as_fit_and_none_where_a_claim_would_come_too_late(
     spent: float, pair_seconds: float, pairs: int
 ) -> None:
-    effort = budget_after(spent, Known(pair_seconds)).effort(PLAN)
-    assert (effort.pairs if effort else 0) == pairs
+    efforts = budget_after(spent, Known(pair_seconds)).confirmations(PLAN)
+    assert [(plan, effort.pairs) for plan, effort in efforts] == ([(PLAN, pairs)] if pairs else [])
 
 
 @pytest.mark.parametrize(
@@ -163,9 +166,75 @@ def test_as_many_pairs_as_fit_and_none_where_a_claim_would_come_too_late(
 def test_what_pairs_leave_is_for_processes_of_the_plan_alone(
     spent: float, pair_seconds: float, setup: float, looks: int
 ) -> None:
-    effort = budget_after(spent, Known(pair_seconds, {"malloc": setup})).effort(PLAN)
-    assert effort is not None
+    ((_, effort),) = budget_after(spent, Known(pair_seconds, {"malloc": setup})).confirmations(PLAN)
     assert effort.looks == looks
+
+
+class LongStretches(Known):
+    """Five seconds a pair of steps, and 45 s one of whole stretches, over which a plan with ``QUICK`` is
+    confirmed.
+    """
+
+    def stretch_pair(self, plan: Plan) -> float | None:
+        return 45.0 if plan.holds(QUICK) else None
+
+
+@pytest.fixture
+def whole() -> Iterator[Plan]:
+    """A plan for steps and for evaluation."""
+    with known():
+        yield Plan({**PLAN.techniques, **QUICK.techniques})
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("left", "of_steps", "of_all"),
+    [
+        (891.0, Effort(10, 20, claims=2), Effort(10, 14, claims=2)),
+        (300.0, Effort(10, 20, claims=2), Effort(4, 0, claims=2)),
+        (260.0, Effort(10, 12, claims=2), Effort(4, 0, claims=2)),
+        (205.0, Effort(5, 0, claims=2), Effort(4, 0, claims=2)),
+        (150.0, None, Effort(4)),  # both would end too late
+        (40.0, Effort(8), None),  # the whole would
+        (-140.0, None, None),
+    ],
+)
+def test_what_a_plan_has_for_steps_is_confirmed_by_itself_too(
+    whole: Plan, left: float, of_steps: Effort | None, of_all: Effort | None
+) -> None:
+    seen = budget_after(900.0 - 9.0 - left, LongStretches(5.0), 900.0)
+    expected = [(PLAN, of_steps), (whole, of_all)]
+    assert list(seen.confirmations(whole)) == [(plan, effort) for plan, effort in expected if effort]
+
+
+def test_a_plan_for_other_parts_alone_is_one_claim(whole: Plan) -> None:
+    ((plan, effort),) = budget_after(0.0, LongStretches(5.0), 900.0).confirmations(QUICK)
+    assert (plan, effort.claims) == (QUICK, 1)
+
+
+@pytest.mark.parametrize("budget", [300.0, 900.0, 3000.0])
+def test_both_confirmations_are_set_aside(whole: Plan, budget: float) -> None:
+    seen = budget_after(0.0, LongStretches(5.0), budget)
+    less = budget_after(0.0, LongStretches(5.0), budget).search_left(QUICK) - seen.search_left(whole)
+    assert seen.search_left(whole) <= budget - 10 - 4 * 45 - 4 * 5
+    assert 0 <= less <= 101
+    named = budget_after(0.0, LongStretches(5.0)).enough_for(whole, 100.0)
+    assert budget_after(0.0, LongStretches(5.0), float(named)).search_left(whole) >= 100.0
+
+
+def test_the_last_has_what_those_before_it_left(whole: Plan) -> None:
+    """Those of steps may need no processes alone, and may take longer."""
+    for left, pairs in ((250.0, 5), (180.0, 4), (100.0, 4), (20.0, 0)):
+        seen = budget_after(900.0 - 9.0 - left, LongStretches(5.0), 900.0)
+        assert seen.refitted(whole, Effort(4, claims=2)) == (Effort(pairs, claims=2) if pairs else None)
+
+
+@pytest.mark.attack("truth")
+def test_where_the_whole_cannot_be_confirmed_it_is_checked_for_its_steps(whole: Plan) -> None:
+    seen = budget_after(800.0, LongStretches(5.0), 900.0)
+    assert seen.affords_guard(whole)
+    assert seen.guard_most(whole) >= seen.guard(whole)
+    assert not seen.affords_guard(QUICK)
 
 
 @pytest.mark.attack("truth")
@@ -267,8 +336,7 @@ def test_a_search_that_takes_all_it_may_leaves_enough_for_a_claim(share: float) 
     known = Known(5.0, disturbed_share=share)
     most = budget_after(known=known).search_most(PLAN)
     seen = budget_after(most + seen_guard(known), known)
-    effort = seen.effort(PLAN)
-    assert effort is not None
+    ((_, effort),) = seen.confirmations(PLAN)
     assert effort.pairs >= CLAIM_LEAST_PROCESSES
     assert seen.confirmation_most() >= seen.strain * CLAIM_LEAST_PROCESSES * seen.pair(PLAN)
 

@@ -69,6 +69,7 @@ class Paper:
     confirmed: list[tuple[Plan, Effort]] = field(default_factory=list)
     outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # parts that are not steps
     stretch_pair_seconds: float | None = None
+    stretches_fail: str = ""  # by which a confirmation over whole stretches fails
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
 
     def observe(self, trials: Trials, seconds: float) -> tuple[Observation, Rhythm]:
@@ -144,7 +145,10 @@ class PaperBench(ScriptedBench):
         self._paper.confirmed.append((plan, effort))
         if self._paper.late_pair_seconds is not None:
             self.pair_seconds = self._paper.late_pair_seconds
-        return super().compare(BASELINE, plan, 0.0)
+        trial = replace(super().compare(BASELINE, plan, 0.0), claims=effort.claims)
+        if trial.parts and self._paper.stretches_fail:
+            return replace(trial, ratio=None, failure=self._paper.stretches_fail)
+        return trial
 
 
 @pytest.fixture
@@ -421,6 +425,35 @@ def test_a_plan_that_only_evaluates_faster_is_checked_confirmed_and_written(pape
     saved = read_plan(PLAN_PATH)
     assert saved.plan == plan
     assert saved.measured["parts"] == ["evaluation"]
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.usefixtures("quick_eval")
+def test_what_it_has_for_steps_besides_is_confirmed_by_itself_first(paper: Paper) -> None:
+    paper.effects = {**paper.effects, "fused_optimizer": 0.93}
+    paper.stretch_pair_seconds = 20.0
+    result = tune(request(600.0), Silent())
+    steps, whole = plan_of("fused_optimizer"), plan_of("fused_optimizer", "quick_eval")
+    assert (result.outcome, result.plan, result.parts) == ("gain", whole, ("evaluation",))
+    assert [(plan, effort.claims) for plan, effort in paper.confirmed] == [(steps, 2), (whole, 2)]
+    assert paper.confirmed[0][1].pairs == 10
+    assert [guarded for guarded, *_ in paper.guarded] == [whole]
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.usefixtures("quick_eval")
+def test_a_gain_in_steps_is_claimed_where_the_whole_is_not_confirmed(paper: Paper) -> None:
+    paper.effects = {**paper.effects, "fused_optimizer": 0.93}
+    paper.stretch_pair_seconds, paper.stretches_fail = 20.0, "it evaluates less often"
+    result = tune(request(600.0), Silent())
+    steps = plan_of("fused_optimizer")
+    assert (result.outcome, result.plan, result.parts) == ("gain", steps, ())
+    assert result.speedup is not None
+    assert result.speedup.value == pytest.approx(1 / 0.93)
+    (row,) = [row for row in result.tried if row.reason.decision == "left out"]
+    assert row.technique == "quick_eval"
+    assert "it evaluates less often" in reason_words(row.reason)
+    assert read_plan(PLAN_PATH).plan == steps
 
 
 @pytest.mark.usefixtures("quick_eval")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ..inside.techniques.catalog import CATALOG, changing
-from ..records.plan import Plan
+from ..records.plan import BASELINE, Plan
 from ..records.trial import Proof, Seen, Trial, Unseen
 
 
@@ -53,6 +53,14 @@ def _parts(a: Plan, b: Plan) -> tuple[str, ...]:
         name for name in {**a.techniques, **b.techniques} if a.techniques.get(name) != b.techniques.get(name)
     ]
     return tuple(dict.fromkeys(part for name in names for part in CATALOG[name].parts))
+
+
+def for_steps(plan: Plan) -> Plan:
+    """``plan`` without what makes other parts of a run shorter between its first step and its last; the
+    baseline where nothing is left that is for steps.
+    """
+    names = {name for name in plan.techniques if not outside_steps(BASELINE, plan.only({name}))}
+    return plan.only(names) if any("steps" in CATALOG[name].parts for name in names) else BASELINE
 
 
 def from_second(a: Plan, b: Plan) -> bool:

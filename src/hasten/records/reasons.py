@@ -24,6 +24,7 @@ Decision = Literal[
     "did not apply",  # where accuracy was checked
     "not checked",
     "not held",
+    "left out",  # as the plan with it was not confirmed, and without it was
 ]
 
 

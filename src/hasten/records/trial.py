@@ -87,6 +87,7 @@ class Trial:
     script_steps: int | None = None  # of the whole plain script, where it came to its end
     looks: tuple[float, ...] = ()  # processes of b alone: log(each one's seconds a sample / the usual one's)
     looks_most: int = 0  # how many there might have been
+    claims: int = 1  # of a confirmation: how many are at stake, of which one is made
     cut_short: bool = False  # the budget ended in the midst of it; where that is the failure, b has none
     processes_a: tuple[SeenProcess, ...] = ()  # one a pair, where processes were compared
     processes_b: tuple[SeenProcess, ...] = ()

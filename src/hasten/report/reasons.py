@@ -36,6 +36,8 @@ def reason_words(reason: Reason) -> str:
         return _together_words(reason)
     if reason.decision in _INSTEAD:
         return _INSTEAD[reason.decision]
+    if reason.decision == "left out":
+        return _left_out_words(reason)
     along = [f"with {technique_words(*item)}" for item in reason.along.techniques.items()]
     return ", ".join([_found_words(reason), *along]) + _THEREFORE.get(reason.decision, "")
 
@@ -50,10 +52,26 @@ def _found_words(reason: Reason) -> str:
     else:
         said = _FOUND[reason.found]
     set_up = [_set_up_words(reason.set_up)] if reason.set_up is not None else []
-    over = f" over whole stretches of the run, {parts_words(reason.parts)} included" if reason.parts else ""
+    return "; ".join([f"{said}{_over_words(reason)}", *set_up, *reason.remarks])
+
+
+def _over_words(reason: Reason) -> str:
+    """Over what plans were compared, where that is not steps."""
     if reason.parts == ("start",):
-        over = " of the time to the first step"
-    return "; ".join([f"{said}{over}", *set_up, *reason.remarks])
+        return " of the time to the first step"
+    return f" over whole stretches of the run, {parts_words(reason.parts)} included" if reason.parts else ""
+
+
+def _left_out_words(reason: Reason) -> str:
+    """Of what the confirmation took out."""
+    if reason.found == "failed":
+        return f"left out: the plan with it failed{_over_words(reason)}: {reason.failure}"
+    not_confirmed = (
+        "the budget ended before the plan with it was confirmed"
+        if reason.found == "not measured"
+        else "the plan with it was not confirmed"
+    )
+    return f"left out: {not_confirmed}{_over_words(reason)}"
 
 
 def _resolution_words(reason: Reason) -> str:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
+from ..bench.base import for_steps
 from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, Effort
 from ..bench.guard.checked_steps import LEAST_STEPS
 from ..bench.script_bench import SEARCH_PAIRS
 from ..bench.workers.starting import START_OVERLAP
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
-from .costs import Costs, budget_for_search, effort_wanted, effort_within
+from .costs import CONFIRMATION_SHARE, Costs, Known, budget_for_search, effort_within
 
 _OBSERVATION_SHARE = 0.2  # of the budget, where steps are slow
 _PATIENCE_SHARE = 0.1  # of the budget, for what is measured again because other programs disturbed it
@@ -33,35 +33,8 @@ _STOPPED = 1.15  # times the budget: what is under way then is stopped, and that
 _STOPPED_BESIDE_OTHERS = 1.18  # the same, where other programs are at work
 
 Clock = Callable[[], float]
-
-
-class Known(Protocol):
-    """What a bench has learnt of costs, in seconds."""
-
-    @property
-    def pair_seconds(self) -> float | None:
-        """Of a pair without any set-up; None before the first."""
-        ...
-
-    @property
-    def disturbed_share(self) -> float:
-        """Of the blocks so far, 0 to 1: those in which other programs took the processors."""
-        ...
-
-    @property
-    def waited_seconds(self) -> float:
-        """That went into waiting for other programs, and into what was measured again."""
-        ...
-
-    def stretch_pair(self, plan: Plan) -> float | None:
-        """Of a pair that confirms ``plan``, without set-ups, where it is confirmed over whole stretches of
-        the run; else None.
-        """
-        ...
-
-    def setup(self, plan: Plan) -> float:
-        """Until a worker has all of ``plan`` in force, its start not counted."""
-        ...
+Efforts = Sequence[tuple[Plan, Effort]]
+"""Of confirmations, one after the other."""
 
 
 @dataclass
@@ -147,9 +120,29 @@ class Budget(Deadline):
         overlap = effort.looks / 2 * max(0.0, START_OVERLAP - 1) * self._known.setup(plan)
         return effort.in_pairs * self.pair(plan) + overlap
 
-    def _confirmation(self, plan: Plan) -> float:
-        """What is set aside for it."""
-        return self._takes(effort_wanted(self.seconds, self.pair(plan)), plan)
+    def _confirmation(self, plan: Plan, budget: float | None = None) -> float:
+        """What is set aside for it, under this budget or another."""
+        seconds = CONFIRMATION_SHARE * (self.seconds if budget is None else budget)
+        return sum(self._takes(effort, one) for one, effort in self._efforts(plan, seconds))
+
+    def _efforts(self, plan: Plan, seconds: float) -> Efforts:
+        """What fits into so many seconds, no fewer pairs than a claim needs. A plan that is confirmed over
+        whole stretches has few of these long pairs, in which a small gain in steps does not show. So what it
+        has for steps is confirmed first, as if that were all of it, in half of the time at most.
+        """
+        steps = for_steps(plan)
+        if steps in (plan, BASELINE):
+            return [(plan, self._effort_within(seconds, plan))]
+        least = CLAIM_LEAST_PROCESSES * self.pair(plan)
+        of_steps = self._effort_within(min(seconds / 2, seconds - least), steps)
+        of_all = self._effort_within(seconds - self._takes(of_steps, steps), plan)
+        return [(steps, replace(of_steps, claims=2)), (plan, replace(of_all, claims=2))]
+
+    def _effort_within(self, seconds: float, plan: Plan) -> Effort:
+        found = effort_within(seconds, self.pair(plan))
+        while found.looks and self._takes(found, plan) > seconds:
+            found = Effort(found.pairs, found.looks - 2)
+        return found
 
     def guard(self, plan: Plan, steps: int | None = None) -> float:
         """One more check of ``plan``, of so many steps or of all. Slower than estimated by as much as the
@@ -205,7 +198,8 @@ class Budget(Deadline):
         """For the confirmation: where other programs make it take longer, fewer pairs rather than less of a
         search.
         """
-        return max(self._confirmation(plan), self.strain * CLAIM_LEAST_PROCESSES * self.pair(plan))
+        least = sum(CLAIM_LEAST_PROCESSES * self.pair(one) for one, _ in self._efforts(plan, 0.0))
+        return max(self._confirmation(plan), self.strain * least)
 
     def search_most(self, plan: Plan) -> float:
         """When a comparison that is under way is stopped: a claim's least needs what is left."""
@@ -219,27 +213,46 @@ class Budget(Deadline):
         return max(min(LEAST_STEPS, most), int(min(1.0, fitting) * most))
 
     def affords_guard(self, plan: Plan, checks: int = 1) -> bool:
-        """Whether ``plan`` can be checked, so many times, and then still be confirmed."""
-        return checks * self.guard(plan) + self._least_end(plan) <= self._beyond(_ALLOWED)
+        """Whether ``plan`` can be checked, so many times, and then it or its part for steps be confirmed."""
+        return checks * self.guard(plan) + self._least_after(plan, checks) <= self._beyond(_ALLOWED)
 
     def guard_most(self, plan: Plan, checks: int = 1) -> float:
         """When a check that is under way is stopped: the first of so many."""
-        others = (checks - 1) * self.guard(plan)
-        return max(0.0, self._stopped - others - self._least_end(plan, self.strain))
+        after = (checks - 1) * self.guard(plan) + self._least_after(plan, checks, self.strain)
+        return max(0.0, self._stopped - after)
 
-    def effort(self, plan: Plan) -> Effort | None:
-        """To confirm ``plan`` with, fixed before the first pair is run; None where the least does not fit."""
+    def _least_after(self, plan: Plan, checks: int, times: float = 1.0) -> float:
+        """What must be left after so many checks: for ``plan``, or where that is too much, for its steps."""
+        steps = for_steps(plan)
+        fits = checks * self.guard(plan) + self._least_end(plan) <= self._beyond(_ALLOWED)
+        return self._least_end(plan if fits or not steps else steps, times)
+
+    def confirmations(self, plan: Plan) -> Efforts:
+        """What to confirm, one after the other, with efforts fixed before the first pair is run: ``plan``,
+        and before it what it has for steps, where that is not all. Where there is time for one of the two,
+        that; nothing where the least of neither fits.
+        """
+        left, steps = self.left - self._closing, for_steps(plan)
+        efforts = self._efforts(plan, left)
+        both = self._least_end(plan) + CLAIM_LEAST_PROCESSES * self.pair(steps)
+        if len(efforts) > 1 and both <= self._beyond(_ALLOWED):
+            return efforts
+        fitting = (one for one in (plan, steps) if one and self._least_end(one) <= self._stopped)
+        return [(one, self._effort_within(left, one)) for one in fitting][:1]
+
+    def refitted(self, plan: Plan, effort: Effort) -> Effort | None:
+        """``effort``, where others went before it, by the time that these have left; None where the least no
+        longer fits. None of its pairs has been run, and they are of other processes: so what the others
+        showed does not choose among its values.
+        """
         if self._least_end(plan) > self._stopped:
             return None
-        left = self.left - self._closing
-        found = effort_within(left, self.pair(plan))
-        while found.looks and self._takes(found, plan) > left:
-            found = Effort(found.pairs, found.looks - 2)
-        return found
+        return replace(self._effort_within(self.left - self._closing, plan), claims=effort.claims)
 
-    def spare(self, plan: Plan, effort: Effort) -> float:
-        """What that leaves, and what a tune beside other programs may take longer."""
-        return max(0.0, self._beyond(_PATIENT) - self._closing - self._takes(effort, plan))
+    def spare(self, efforts: Efforts) -> float:
+        """What these leave, and what a tune beside other programs may take longer."""
+        taken = sum(self._takes(effort, plan) for plan, effort in efforts)
+        return max(0.0, self._beyond(_PATIENT) - self._closing - taken)
 
     def confirmation_most(self) -> float:
         """When a confirmation that is under way is stopped."""
@@ -257,10 +270,10 @@ class Budget(Deadline):
 
     def enough_for(self, plan: Plan, seconds: float) -> int:
         """Under which the search has ``seconds`` more, and then ``plan`` can be checked and confirmed."""
-        budget, pair = self.seconds, self.pair(plan)
+        budget = self.seconds
 
         def left() -> float:
-            end = self.guard(plan) + self._takes(effort_wanted(budget, pair), plan)
+            end = self.guard(plan) + self._confirmation(plan, budget)
             return budget - self.spent - self.strain * end - max(_CLOSING_SECONDS, _CLOSING_SHARE * budget)
 
         while left() < seconds:
@@ -270,45 +283,3 @@ class Budget(Deadline):
     def for_search(self, seconds: float) -> float:
         """Under which the search would have had so many seconds; not under this one."""
         return budget_for_search(self._observation, self._pair_steps, self._used, seconds, self.seconds)
-
-
-@dataclass
-class SearchTime:
-    """The search's share of the budget, which shrinks as the end turns out to take longer. ``found``: the
-    search's plan so far.
-    """
-
-    budget: Budget
-    found: Callable[[], Plan]
-    _began: float = field(init=False)
-    _granted: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._began, self._granted = self.budget.spent, self.budget.search_left(BASELINE)
-
-    @property
-    def left(self) -> float:
-        return self.budget.search_left(self.found())
-
-    def left_with(self, plan: Plan) -> float:
-        """The same, if ``plan`` were what is found."""
-        return self.budget.search_left(plan)
-
-    def enough_for(self, plan: Plan, seconds: float) -> int | None:
-        """The budget under which the search could find ``plan`` in ``seconds`` from now on."""
-        return self.budget.enough_for(plan, seconds)
-
-    def enough_to_have(self, seconds: float) -> float:
-        """The budget under which the search has so many when it begins."""
-        return self.budget.for_search(seconds)
-
-    def most(self) -> float:
-        """When a comparison that begins now is stopped."""
-        return self.budget.search_most(self.found())
-
-    def longer(self) -> Callable[[float], float]:
-        """Asked when the search is over: times -> the budget under which it has so many times the seconds
-        that it had.
-        """
-        had = max(self._granted, self.budget.spent - self._began)
-        return lambda times: self.budget.for_search(times * had)

@@ -62,8 +62,7 @@ def conclude(found: Found) -> TuneResult:
     """The result of a tune."""
     trial, verdict, observation = found.trial, found.verdict, found.facts.observation
     guarded = verdict is not None and verdict.passed
-    sound = guarded and trial is not None and trial.failure is None
-    claimed = sound and trial is not None and is_gain(trial.log_ratios, trial.looks)
+    claimed = guarded and trial is not None and may_be_claimed(trial)
     unchecked = trial is None and verdict is not None and verdict.unchecked
     seconds, samples = step_seconds(observation), samples_per_step(observation)
     ratio = stated(trial) if trial is not None and claimed else None
@@ -101,6 +100,13 @@ def conclude(found: Found) -> TuneResult:
     )
 
 
+def may_be_claimed(confirmation: Trial) -> bool:
+    """Whether it shows a gain."""
+    if confirmation.failure is not None:
+        return False
+    return is_gain(confirmation.log_ratios, confirmation.looks, confirmation.claims)
+
+
 def _script_steps(found: Found) -> int | None:
     of_trial = found.trial.script_steps if found.trial is not None else None
     return of_trial or (found.ends.script_steps if found.ends is not None else None)
@@ -128,7 +134,7 @@ def _reason(found: Found, claimed: bool) -> Conclusion:
         return Conclusion("not seen")
     if is_slower(trial.ratio):
         return Conclusion("slower")
-    if margin(trial.log_ratios) > 0:
+    if margin(trial.log_ratios, trial.claims) > 0:
         return Conclusion("unsure", unsure=why_unsure(trial, found.spent))
     return Conclusion("noise", resolution=resolution_of_confirmation(trial, found.spent))
 

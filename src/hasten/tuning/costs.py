@@ -7,19 +7,50 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import median
+from typing import Protocol
 
 from ..bench.comparing.decisions import CLAIM_LEAST_PROCESSES, LOOKS_MOST, Effort
 from ..bench.guard.checked_steps import LEAST_STEPS
 from ..bench.guard.guard import STEPS
 from ..bench.workers.starting import START_OVERLAP
 from ..records.observation import Observation
+from ..records.plan import Plan
 
 _GUARD_SHARE = 0.2
 _GUARD_WORKERS = 3
 PAIRS_MOST = 10
 EFFORT_MOST = Effort(PAIRS_MOST, LOOKS_MOST)
-_CONFIRMATION_SHARE = 1 / 3  # of the budget, set aside for it; for fewer pairs than a claim needs, more
+CONFIRMATION_SHARE = 1 / 3  # of the budget, set aside for it; for fewer pairs than a claim needs, more
 _BUDGET_MARGIN = 1.1  # no two tunes take the same time
+
+
+class Known(Protocol):
+    """What a bench has learnt of costs, in seconds."""
+
+    @property
+    def pair_seconds(self) -> float | None:
+        """Of a pair without any set-up; None before the first."""
+        ...
+
+    @property
+    def disturbed_share(self) -> float:
+        """Of the blocks so far, 0 to 1: those in which other programs took the processors."""
+        ...
+
+    @property
+    def waited_seconds(self) -> float:
+        """That went into waiting for other programs, and into what was measured again."""
+        ...
+
+    def stretch_pair(self, plan: Plan) -> float | None:
+        """Of a pair that confirms ``plan``, without set-ups, where it is confirmed over whole stretches of
+        the run; else None.
+        """
+        ...
+
+    def setup(self, plan: Plan) -> float:
+        """Until a worker has all of ``plan`` in force, its start not counted."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -66,7 +97,7 @@ class Costs:
 
 def effort_wanted(budget: float, pair_seconds: float) -> Effort:
     """What is to be set aside for the confirmation."""
-    return effort_within(_CONFIRMATION_SHARE * budget, pair_seconds)
+    return effort_within(CONFIRMATION_SHARE * budget, pair_seconds)
 
 
 def effort_within(seconds: float, pair_seconds: float) -> Effort:
@@ -82,7 +113,7 @@ def budget_for(effort: Effort, done: Effort, pair_seconds: float, spent: float) 
     At most ``EFFORT_MOST``. The search may take longer then, but not what is set aside.
     """
     more = max(0.0, effort.in_pairs - done.in_pairs)
-    least = max(spent + more * pair_seconds, effort.in_pairs * pair_seconds / _CONFIRMATION_SHARE)
+    least = max(spent + more * pair_seconds, effort.in_pairs * pair_seconds / CONFIRMATION_SHARE)
     return 10 * math.ceil(_BUDGET_MARGIN * least / 10)
 
 

@@ -42,16 +42,18 @@ from ..scripts.sources import Sources
 from ..scripts.workspace import Script, Workspace
 from ..units import seconds_words
 from .accuracy import Accuracy, Held
-from .budget import Budget, Clock, SearchTime
+from .budget import Budget, Clock
 from .candidate import Candidate
 from .candidates import choose
 from .conclusion import Found, conclude, too_early, unconfirmed
+from .confirming import left_out, settled
 from .journal import Journal
 from .paying import ScriptLength
 from .progress import Progress
 from .recording import LoggedBench
 from .run_evidence import forecast_of
 from .search import Search
+from .search_time import SearchTime
 from .thread_curve import complete, curve_of
 
 
@@ -222,15 +224,30 @@ class _Tune:
 
     def _confirmed(self, held: Held, logged: LoggedBench, quiet: Quiet) -> tuple[Held, Trial | None]:
         """The trial, if there was time for one; where there was not, that is the verdict."""
-        plan, trial = held.plan, None
+        plan = held.plan
         logged.most_seconds = self.budget.confirmation_most
-        if plan and (effort := self.budget.effort(plan)):
+        efforts = self.budget.confirmations(plan) if plan else ()
+        if efforts:
             self.progress.stage("confirming in fresh processes")
-            quiet.patience = self.budget.spare(plan, effort)
-            trial = logged.confirm(plan, effort)
+            quiet.patience = self.budget.spare(efforts)
+        trials: list[Trial] = []
+        for one, effort in efforts:
+            fitting = self.budget.refitted(one, effort) if trials else effort
+            if fitting is not None:
+                trials.append(logged.confirm(one, fitting))
+        trial = settled(plan, trials)
         if plan and held.verdict is not None and (trial is None or too_early(trial)):
             return replace(held, verdict=unconfirmed(held.verdict, self.budget.enough(plan))), None
-        return held, trial
+        return self._without_rest(held, trials, trial), trial
+
+    def _without_rest(self, held: Held, trials: Sequence[Trial], trial: Trial | None) -> Held:
+        """``held`` without what was not confirmed, where the rest was."""
+        if trial is None or trial.b == held.plan:
+            return held
+        rows = left_out(held.plan, trials, trial.b)
+        for row in rows:
+            self.progress.tried(row)
+        return replace(held, plan=trial.b, stopped=(*held.stopped, *rows))
 
     def _threads(self, facts: Facts, search: Search, plan: Plan, logged: LoggedBench) -> ThreadCurve | None:
         """What a step takes by the number of threads, as far as there is time."""

@@ -37,12 +37,13 @@ def resolution_of_confirmation(trial: Trial, spent: float) -> Resolution | None:
     pairs = len(trial.log_ratios)
     if pairs < CLAIM_LEAST_PROCESSES:
         return None
-    found = least_found(trial.log_ratios, pairs, trial.looks_most)
+    logs, claims = trial.log_ratios, trial.claims
+    found = least_found(logs, pairs, trial.looks_most, claims)
     told = percent_up(found)
-    wanted = max(found / 2, least_found(trial.log_ratios, EFFORT_MOST.pairs, EFFORT_MOST.looks))
+    wanted = max(found / 2, least_found(logs, EFFORT_MOST.pairs, EFFORT_MOST.looks, claims))
     if percent_up(wanted) == told:
         return Resolution(told, pairs)
-    needed = effort_to_find(wanted, trial.log_ratios, EFFORT_MOST)
+    needed = effort_to_find(wanted, logs, EFFORT_MOST, claims)
     if needed is None or needed.in_pairs <= _possible(trial).in_pairs:
         return Resolution(told, pairs)
     return Resolution(told, pairs, percent_up(wanted), _budget(trial, needed, spent))
@@ -54,7 +55,7 @@ def why_unsure(trial: Trial, spent: float) -> Unsure:
     faster, pairs = trial.ratio.inverted().value, len(trial.log_ratios)
     slow = sum(map(is_slow, trial.looks))
     done = _possible(trial)
-    needed = effort_to_find(faster - 1, trial.log_ratios, EFFORT_MOST)
+    needed = effort_to_find(faster - 1, trial.log_ratios, EFFORT_MOST, trial.claims)
     if slow and done != EFFORT_MOST:
         needed = EFFORT_MOST
     more = needed is not None and needed.in_pairs > done.in_pairs

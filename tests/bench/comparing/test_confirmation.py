@@ -60,6 +60,11 @@ def test_processes_alone_are_started_where_they_decide(effect: float, effort: Ef
         assert is_gain(trial.log_ratios, trial.looks)
 
 
+def test_how_many_claims_are_at_stake_is_told_with_it() -> None:
+    trials = PaperTrials(effects={"malloc": 0.95})
+    assert [confirmed(trials, Effort(4, claims=claims)).claims for claims in (1, 2)] == [1, 2]
+
+
 def test_a_process_alone_is_warmed_up_and_trains_one_block() -> None:
     trials = PaperTrials(effects={"malloc": 0.95})
     confirmed(trials, Effort(4, 6))

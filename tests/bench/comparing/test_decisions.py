@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
+from statistics import stdev
 
 import pytest
 from hypothesis import given
@@ -68,6 +69,29 @@ def test_the_bound_is_at_99_percent(count: int) -> None:
     times = 5000
     met = sum(margin(log_ratios) > 0 for log_ratios in simulated(1 / 1.01, count, times))
     assert met / times == pytest.approx(0.01, abs=0.004)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("count", [4, 10])
+def test_one_of_two_claims_has_half_of_the_error(count: int) -> None:
+    times = 20000
+    claims = sum(margin(log_ratios, claims=2) > 0 for log_ratios in simulated(1 / 1.01, count, times))
+    assert claims / times == pytest.approx(0.005, abs=0.0015)
+
+
+@pytest.mark.parametrize("claims", [1, 2])
+def test_what_would_be_found_is_told_by_the_error_that_is_used(claims: int) -> None:
+    """In four of five."""
+    near, pairs, times = [-0.1, -0.09, -0.11, -0.1], 6, 4000
+    error = stdev(near)
+    gain = least_found(near, pairs, claims=claims)
+    source = random.Random(3)
+    found = sum(
+        is_gain([source.gauss(-math.log(1 + gain), error) for _ in range(pairs)], claims=claims)
+        for _ in range(times)
+    )
+    assert found / times == pytest.approx(0.8, abs=0.02)
+    assert least_found(near, pairs, claims=1) < least_found(near, pairs, claims=2)
 
 
 def test_real_gains_are_claimed() -> None:

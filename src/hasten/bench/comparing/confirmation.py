@@ -22,14 +22,14 @@ _AT_ONCE = 2  # started side by side, as in a pair
 
 def confirm(bench: PairsBench, a: Plan, b: Plan, effort: Effort, clock: Clock = time.monotonic) -> Trial:
     """``b`` against ``a``: all pairs of ``effort``, and processes of ``b`` alone where these decide."""
-    trial = replace(bench.compare(a, b, effort.pairs), looks_most=effort.looks)
+    trial = replace(bench.compare(a, b, effort.pairs), looks_most=effort.looks, claims=effort.claims)
     if trial.failure is not None or trial.cut_short:
         return trial
     began, seconds = clock(), list(bench.sample_seconds_b)
     looks: list[float] = []
     failure, cut_short = None, False
     try:
-        while worth_looking(trial.log_ratios, looks, effort.looks):
+        while worth_looking(trial.log_ratios, looks, effort.looks, effort.claims):
             seconds += bench.singles([b] * _AT_ONCE)
             looks = looks_of(seconds, effort.pairs)
     except BudgetOver:

@@ -6,6 +6,9 @@ live); it steers, and claims nothing. How often it keeps what gains nothing, and
 simulated in tests and measured by ``python -m benchmarks.known_effects``; how often a claim is false, by
 ``python -m benchmarks.coverage`` (docs/measuring.md). Ratios are b's time over a's: below 1, b is faster.
 
+Where a tune has two claims at stake, of which it makes one (``tuning/confirming.py``), the error of 1% is
+divided among them: ``claims`` is their number.
+
 For a claim, two things can be wrong with what pairs of fresh processes say: that they scatter, which the
 bound of Student's t covers, and that some processes of the plan are slow and the pairs show none of them,
 which no interval covers. So what such processes would cost, were one in ten of them slow, is taken off.
@@ -102,23 +105,29 @@ ONE_IN = 10  # processes of the plan that one slow one is reckoned with, until m
 LOOKS_MOST = 20  # processes of the plan that are started alone, at most: more find little more
 
 
-def is_gain(log_ratios: Sequence[float], looks: Sequence[float] = ()) -> bool:
+def is_gain(log_ratios: Sequence[float], looks: Sequence[float] = (), claims: int = 1) -> bool:
     """Whether a gain may be claimed: the 99% one-sided lower bound of the speedup is above 1.01, also if one
-    process in ten of the plan were slow; where more were seen, one in so many.
+    process in ten of the plan were slow; where more were seen, one in so many. 99.5% where two ``claims`` are
+    at stake.
 
     ``log_ratios``: one value a pair of fresh processes, of measurements that chose nothing. ``looks``: of
     processes of the plan that were started besides, the logarithm of each one's time over the usual one's.
     """
-    return margin(log_ratios) > allowance(log_ratios, looks)
+    return margin(log_ratios, claims) > allowance(log_ratios, looks)
 
 
-def margin(log_ratios: Sequence[float]) -> float:
+def margin(log_ratios: Sequence[float], claims: int = 1) -> float:
     """How far the 99% bound lies beyond what a claim needs, as a logarithm; below 0 where it does not."""
     count = len(log_ratios)
     if count < CLAIM_LEAST_PROCESSES:
         return -math.inf
-    half = t_quantile(2 * CLAIM_CONFIDENCE - 1, count - 1) * stdev(log_ratios) / math.sqrt(count)
+    half = t_quantile(_two_sided(claims), count - 1) * stdev(log_ratios) / math.sqrt(count)
     return -(fmean(log_ratios) + half) - math.log(CLAIM_LEAST_SPEEDUP)
+
+
+def _two_sided(claims: int) -> float:
+    """The confidence of the interval whose end is the bound of each."""
+    return 1 - 2 * (1 - CLAIM_CONFIDENCE) / claims
 
 
 def allowance(log_ratios: Sequence[float], looks: Sequence[float] = ()) -> float:
@@ -152,12 +161,12 @@ def with_slow(log_ratios: Sequence[float], looks: Sequence[float]) -> float:
     return sum(filter(is_slow, looks)) / (len(log_ratios) + len(looks)) if log_ratios else 0.0
 
 
-def looks_needed(log_ratios: Sequence[float], looks: Sequence[float] = ()) -> int | None:
+def looks_needed(log_ratios: Sequence[float], looks: Sequence[float] = (), claims: int = 1) -> int | None:
     """How many processes more of the plan make it a claim, if none of them is slow; 0 where it is one.
 
     None: however many do not.
     """
-    left = margin(log_ratios)
+    left = margin(log_ratios, claims)
     if left <= 0:
         return None
     missing = allowance(log_ratios, looks) / left  # times what may be added
@@ -165,9 +174,9 @@ def looks_needed(log_ratios: Sequence[float], looks: Sequence[float] = ()) -> in
     return 0 if missing < 1 else math.floor(reckoned(seen) * missing) - seen
 
 
-def worth_looking(log_ratios: Sequence[float], looks: Sequence[float], most: int) -> bool:
+def worth_looking(log_ratios: Sequence[float], looks: Sequence[float], most: int, claims: int = 1) -> bool:
     """Whether more processes of the plan, up to ``most`` in all, may make a claim of what is none yet."""
-    needed = looks_needed(log_ratios, looks)
+    needed = looks_needed(log_ratios, looks, claims)
     return needed is not None and 0 < needed <= most - len(looks)
 
 
@@ -179,7 +188,7 @@ def looks_of(seconds: Sequence[float], pairs: int) -> list[float]:
     return [math.log(one / usual) for one in seconds[pairs:]]
 
 
-def least_found(log_ratios: Sequence[float], pairs: int, looks: int = 0) -> float:
+def least_found(log_ratios: Sequence[float], pairs: int, looks: int = 0, claims: int = 1) -> float:
     """The smallest gain, 0.04 for 4%, that ``pairs`` pairs would find which scatter like ``log_ratios``.
 
     It is claimed in four of five such comparisons, smaller ones less often. ``pairs``: at least as many as a
@@ -188,15 +197,18 @@ def least_found(log_ratios: Sequence[float], pairs: int, looks: int = 0) -> floa
     """
     error = stdev(log_ratios) / math.sqrt(pairs)
     unseen = 0.0 if shows_slow(log_ratios) else SLOW / reckoned(pairs + looks)
-    return CLAIM_LEAST_SPEEDUP * math.exp(excess_found(pairs) * error + unseen) - 1
+    return CLAIM_LEAST_SPEEDUP * math.exp(excess_found(pairs, _two_sided(claims)) * error + unseen) - 1
 
 
 @dataclass(frozen=True)
 class Effort:
-    """Of a confirmation: its pairs, and how many processes more of the plan it may start."""
+    """Of a confirmation: its pairs, how many processes more of the plan it may start, and how many claims are
+    at stake with it.
+    """
 
     pairs: int
     looks: int = 0
+    claims: int = 1
 
     @property
     def in_pairs(self) -> float:
@@ -204,10 +216,10 @@ class Effort:
         return self.pairs + self.looks / 2
 
 
-def effort_to_find(gain: float, log_ratios: Sequence[float], most: Effort) -> Effort | None:
+def effort_to_find(gain: float, log_ratios: Sequence[float], most: Effort, claims: int = 1) -> Effort | None:
     """The least that would find ``gain`` where pairs scatter like ``log_ratios``; None where ``most`` does
     not. Pairs come first, since each shows a process of the plan, too.
     """
     steps = [Effort(pairs) for pairs in range(CLAIM_LEAST_PROCESSES, most.pairs + 1)]
     steps += [Effort(most.pairs, looks) for looks in range(1, most.looks + 1)]
-    return next((e for e in steps if least_found(log_ratios, e.pairs, e.looks) <= gain), None)
+    return next((e for e in steps if least_found(log_ratios, e.pairs, e.looks, claims) <= gain), None)

@@ -148,8 +148,7 @@ class EpochEnds:
     def _is_first(self, plan: Plan, kind: Kind, course: _Course) -> bool:
         """Whether none of the kind came by yet under all of ``plan``; of what is evaluated, none at all."""
         return not any(
-            one.holds(plan) and (of == kind or (of.evaluated and kind.evaluated))
-            for one, of in course.under
+            one.holds(plan) and (of == kind or (of.evaluated and kind.evaluated)) for one, of in course.under
         )
 
     def with_these(self, others: EpochEnds) -> EpochEnds:

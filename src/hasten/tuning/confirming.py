@@ -1,0 +1,58 @@
+"""Which of the plans that were confirmed a tune claims.
+
+A plan that makes other parts of a run shorter than its steps is confirmed over whole stretches, by few long
+pairs, and so is what it has for steps, by itself, as it would be without the rest (``Budget.confirmations``).
+Where the whole is confirmed, that is the claim, and its number that of whole stretches; else what it has for
+steps is claimed, if that is confirmed, and the rest left out.
+
+That is one claim, but two that might be made. So that it is false in 1% of all tunes, and not in 2%, each is
+held to half of the error; where the steps' is confirmed by that, the whole may use all of it.
+Source: Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6
+(1979).
+
+The guard has looked at the whole plan. What acts outside of steps changes none of them, so its verdict holds
+for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..inside.techniques.catalog import CATALOG
+from ..records.plan import Plan
+from ..records.reasons import Reason
+from ..records.result import Tried
+from ..records.trial import Trial
+from .conclusion import may_be_claimed, too_early
+
+
+def settled(plan: Plan, trials: Sequence[Trial]) -> Trial | None:
+    """The confirmation that a tune of ``plan`` is concluded from; None where there was time for none, or for
+    one that confirms nothing, of a part.
+    """
+    whole = next((trial for trial in trials if trial.b == plan), None)
+    part = next((trial for trial in trials if trial.b != plan and may_be_claimed(trial)), None)
+    if part is None:
+        return whole
+    if whole is not None and may_be_claimed(alone := replace(whole, claims=1)):
+        return alone
+    return part
+
+
+def left_out(plan: Plan, trials: Sequence[Trial], claimed: Plan) -> list[Tried]:
+    """A row for each technique of ``plan`` that is not ``claimed``, though others are."""
+    whole = next((trial for trial in trials if trial.b == plan), None)
+    rest = {name: how for name, how in plan.techniques.items() if name not in claimed.techniques}
+    return [
+        Tried(name, how, None, claimed, False, _why(name, whole), "stretches") for name, how in rest.items()
+    ]
+
+
+def _why(name: str, whole: Trial | None) -> Reason:
+    parts = CATALOG[name].parts
+    if whole is None or too_early(whole):
+        return Reason("not measured", "left out", parts=parts)
+    if whole.failure is not None:
+        return Reason("failed", "left out", failure=whole.failure, parts=parts)
+    return Reason("no gain", "left out", parts=parts)

@@ -1,0 +1,51 @@
+"""What of a tune's budget the search may spend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..records.plan import BASELINE, Plan
+from .budget import Budget
+
+
+@dataclass
+class SearchTime:
+    """The search's share of the budget, which shrinks as the end turns out to take longer. ``found``: the
+    search's plan so far.
+    """
+
+    budget: Budget
+    found: Callable[[], Plan]
+    _began: float = field(init=False)
+    _granted: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began, self._granted = self.budget.spent, self.budget.search_left(BASELINE)
+
+    @property
+    def left(self) -> float:
+        return self.budget.search_left(self.found())
+
+    def left_with(self, plan: Plan) -> float:
+        """The same, if ``plan`` were what is found."""
+        return self.budget.search_left(plan)
+
+    def enough_for(self, plan: Plan, seconds: float) -> int | None:
+        """The budget under which the search could find ``plan`` in ``seconds`` from now on."""
+        return self.budget.enough_for(plan, seconds)
+
+    def enough_to_have(self, seconds: float) -> float:
+        """The budget under which the search has so many when it begins."""
+        return self.budget.for_search(seconds)
+
+    def most(self) -> float:
+        """When a comparison that begins now is stopped."""
+        return self.budget.search_most(self.found())
+
+    def longer(self) -> Callable[[float], float]:
+        """Asked when the search is over: times -> the budget under which it has so many times the seconds
+        that it had.
+        """
+        had = max(self._granted, self.budget.spent - self._began)
+        return lambda times: self.budget.for_search(times * had)
