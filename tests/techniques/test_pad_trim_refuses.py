@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -16,8 +18,9 @@ from hasten.records.trial import Proof
 from hasten.testing.padded_texts import PaddedTexts, TextClassifier
 from hasten.testing.workbench import of_classes, workbench
 
+from ..thorough import cases
+
 PLAN = Plan({"pad_trim": {"multiple": 4}})
-THOROUGH = pytest.mark.thorough
 
 
 class WithMask(nn.Module):
@@ -77,17 +80,57 @@ def of_listed(model: Any, ids: Any, labels: Any) -> Any:
 class ByTask(TextClassifier):
     """Pools over padding where another task is asked for."""
 
-    def forward(self, ids: Any, task: int) -> Any:  # type: ignore[override]
-        return super().forward(ids) if task == 0 else self.out(self.embedding(ids).mean(1))
+    def forward(self, ids: Any, told: Any) -> Any:  # type: ignore[override]
+        is_first = task_of(told) == 0
+        return super().forward(ids) if is_first else self.out(self.embedding(ids).mean(1))
+
+
+def task_of(told: Any) -> Any:
+    if isinstance(told, list):
+        return task_of(told[0])
+    return told["task"] if isinstance(told, dict) else getattr(told, "task", told)
 
 
 class Now:
     task = 0
+    says: Callable[[int], Any] = staticmethod(int)
 
 
 def of_tasks(model: nn.Module, ids: Any, labels: Any) -> Any:
     Now.task += 1
-    return F.cross_entropy(model(ids, int(Now.task > 5)), labels)
+    return F.cross_entropy(model(ids, Now.says(int(Now.task > 5))), labels)
+
+
+WAYS_TO_SAY: dict[str, Callable[[int], Any]] = {
+    "a number": int,
+    "a fraction": float,
+    "a tensor": torch.tensor,
+    "in a list": lambda task: [task],
+    "in a dict in a list": lambda task: [{"task": task, "name": "made up"}],
+    "in an object": lambda task: SimpleNamespace(task=task),
+    "in an array": lambda task: np.array(task),
+}
+
+
+class ByMask(nn.Module):
+    """Knows of padding by nothing but the mask of what each position sees. The first position counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(50, 16)
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True)
+        self.out = nn.Linear(16, 4)
+
+    def forward(self, ids: Any, sees: Any) -> Any:
+        return self.out(self.layer(self.embedding(ids), src_mask=sees)[:, 1])
+
+
+def of_masks(model: nn.Module, ids: Any, labels: Any) -> Any:
+    """What comes later is hidden at first; from the sixth step on nothing is."""
+    Now.task += 1
+    hidden = float("-inf") if Now.task <= 5 else 0.0
+    sees = torch.full((ids.shape[1],) * 2, hidden).triu(1)
+    return F.cross_entropy(model(ids, sees), labels)
 
 
 @dataclass(frozen=True)
@@ -123,7 +166,9 @@ def test_it_is_left_alone(kind: Kind, why: str) -> None:
     assert not proof.effective
 
 
-def test_another_number_given_is_another_way_to_call_it() -> None:
+@pytest.mark.parametrize("way", cases(WAYS_TO_SAY, ("a number", "in a dict in a list")))
+def test_another_number_given_is_another_way_to_call_it(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Now, "says", WAYS_TO_SAY[way])
     kind = Kind(ByTask, of_tasks)
     expected, _ = trained(kind, BASELINE)
     losses, proof = trained(kind, PLAN)
@@ -133,14 +178,61 @@ def test_another_number_given_is_another_way_to_call_it() -> None:
     assert "5 of 8 passes were cut" in proof.evidence
 
 
+class BySwitch(TextClassifier):
+    """Pools over padding where the script has switched it so."""
+
+    masked = True
+
+    def forward(self, ids: Any) -> Any:
+        return super().forward(ids) if self.masked else self.out(self.embedding(ids).mean(1))
+
+
+def of_switched(model: Any, ids: Any, labels: Any) -> Any:
+    Now.task += 1
+    model.masked = Now.task <= 5 or Now.task > 7
+    return F.cross_entropy(model(ids), labels)
+
+
+def test_a_switch_of_the_models_own_is_another_way_to_call_it() -> None:
+    kind = Kind(BySwitch, of_switched)
+    expected, _ = trained(kind, BASELINE)
+    losses, proof = trained(kind, PLAN)
+    assert losses == pytest.approx(expected, rel=1e-4)
+    assert proof is not None
+    assert "6 of 8 passes were cut" in proof.evidence
+
+
+def test_a_mask_that_hides_nothing_any_more_is_another_one() -> None:
+    kind = Kind(ByMask, of_masks)
+    expected, _ = trained(kind, BASELINE)
+    losses, proof = trained(kind, PLAN)
+    assert losses == pytest.approx(expected, rel=1e-4)
+    assert proof is not None
+    assert "depends on padding" in proof.evidence
+    assert "5 of 8 passes were cut" in proof.evidence
+
+
+def test_masks_that_hide_by_ever_other_values_are_not_compared_for_ever() -> None:
+    def of_fading_masks(model: nn.Module, ids: Any, labels: Any) -> Any:
+        Now.task += 1
+        sees = torch.full((ids.shape[1],) * 2, -1000.0 - Now.task).triu(1)
+        return F.cross_entropy(model(ids, sees), labels)
+
+    _, proof = trained(Kind(ByMask, of_fading_masks), PLAN)
+    assert proof is not None
+    assert "a mask that the model is given is of another kind again and again" in proof.evidence
+
+
 class Returning(TextClassifier):
     """Returns more from a step on."""
 
-    more = False
+    def __init__(self) -> None:
+        super().__init__()
+        self.returns = {"ids": False}
 
     def forward(self, ids: Any) -> Any:
         output = super().forward(ids)
-        return (output, ids) if self.more else (output,)
+        return (output, ids) if self.returns["ids"] else (output,)
 
 
 def of_first(model: nn.Module, ids: Any, labels: Any) -> Any:
@@ -153,7 +245,8 @@ def test_what_returns_more_than_was_compared_is_run_whole() -> None:
     with workbench(PaddedTexts(), make_model=Returning, loss_of=of_first) as bench:
         bench.switchboard.switch(PLAN)
         bench.train(6)
-        bench.model.more = True  # type: ignore[assignment]
+        assert isinstance(bench.model, Returning)
+        bench.model.returns["ids"] = True
         bench.train(2)
         (proof,) = bench.switchboard.proofs()
     assert not proof.effective

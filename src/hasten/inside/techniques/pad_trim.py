@@ -139,7 +139,7 @@ class PadTrim(Technique):
 
     def _of(self, root: Module, tensors: Sequence[Tensor], args: Args, kwargs: Kwargs) -> Proven:
         records = self._torch.is_grad_enabled()
-        mode = mode_of(root.training, records, tensors, args, kwargs)
+        mode = mode_of(self._torch, root, records, tensors, args, kwargs)
         modes = self._proven.setdefault(root, {})
         made = Proven(evaluates=not records, trains=root.training and records)
         if mode not in modes and len(modes) >= MOST_MODES:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...observing.padding import are_positions, is_in_memory, is_matrix_of_whole_numbers, rows_of, widths_of
 from ...structures import Structure, map_tensors, tensors_of
+from .said import of_samples
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,18 +27,26 @@ Cuts = Mapping[int, Sequence[tuple[int, int]]]
 @dataclass
 class Known:
     """What was proven of a model's calls. ``padding``: by a tensor's number, the value that fills it up;
-    ``positions``: numbers of those that count on, which hold no padding.
+    ``positions``: numbers of those that count on, which hold no padding; ``hidden``: see ``_hidden_by``, all
+    values that a tensor had.
     """
 
     padding: dict[int, Any] = field(default_factory=dict)
     positions: set[int] = field(default_factory=set)
+    hidden: dict[int, set[Any]] = field(default_factory=dict)
+
+    def add(self, found: Found) -> None:
+        self.padding |= found.padding
+        self.positions |= found.positions
+        for number, value in found.hidden.items():
+            self.hidden.setdefault(number, set()).add(value)
 
 
 @dataclass(frozen=True)
 class Found:
     """A call that can be cut. ``widths``: the columns of its sequences and how many are kept; ``leads``: the
-    columns of its matrices by their number, of each width the first; ``padding`` and ``positions`` as in
-    ``Known``, of this call.
+    columns of its matrices by their number, of each width the first; ``padding``, ``positions`` and
+    ``hidden`` as in ``Known``, of this call.
     """
 
     widths: Mapping[int, int]
@@ -45,6 +54,7 @@ class Found:
     cuts: Cuts
     padding: Mapping[int, Any]
     positions: frozenset[int]
+    hidden: Mapping[int, Any] = field(default_factory=dict)
 
     @property
     def cut(self) -> frozenset[int]:
@@ -57,11 +67,15 @@ class Found:
         return sum(wide - kept for wide, kept in self.widths.items()), sum(self.widths)
 
     def is_known(self, known: Known) -> bool:
-        """Whether it is filled up with the same values as the calls that were proven."""
-        return self.positions <= known.positions and all(
+        """Whether it is filled up with the same values as the calls that were proven, and its masks hide
+        padding as theirs did.
+        """
+        is_filled_up = all(
             number in known.padding and known.padding[number] == value
             for number, value in self.padding.items()
         )
+        hides = all(value in known.hidden.get(number, ()) for number, value in self.hidden.items())
+        return is_filled_up and hides and self.positions <= known.positions
 
 
 def find(tensors: Sequence[Tensor], known: Known, multiple: int) -> Found | None:
@@ -96,9 +110,27 @@ def find(tensors: Sequence[Tensor], known: Known, multiple: int) -> Found | None
         number: [(dim, kept[size]) for dim in where if (size := tensors[number].shape[dim]) in kept]
         for number, where in dims.items()
     }
+    cuts = {number: where for number, where in cuts.items() if where}
     matrices = [(n, t.shape[1]) for n, t in enumerate(tensors) if _leads(t, rows)]
     leads = {n: width for n, width in matrices if n == min(m for m, other in matrices if other == width)}
-    return Found(kept, leads, {n: cut for n, cut in cuts.items() if cut}, padding, frozenset(positions))
+    others = cuts.keys() - padding.keys() - positions
+    hidden = {n: _hidden_by(tensors[n], cuts[n]) for n in others if tensors[n].dim() > 1}
+    return Found(kept, leads, cuts, padding, frozenset(positions), hidden)
+
+
+def _hidden_by(tensor: Tensor, where: Sequence[tuple[int, int]]) -> Any:
+    """The value that a mask over pairs of positions has where one that stays would look at one that is cut;
+    None where there is more than one value, as in distances.
+    """
+    *queries, (keys, kept) = where
+    tensor = tensor.detach()
+    for dim, width in queries:
+        tensor = tensor.narrow(dim, 0, width)
+    behind = tensor.narrow(keys, kept, tensor.shape[keys] - kept)
+    if not behind.numel():
+        return None
+    first = behind[(0,) * behind.dim()]
+    return first.item() if bool((behind == first).all()) else None
 
 
 def _dims(tensor: Tensor, rows: int, widths: frozenset[int]) -> list[int]:
@@ -174,6 +206,7 @@ def of_shortest(torch: ModuleType, call: Structure, found: Found, many: int) -> 
         has_rows = tensor.dim() and tensor.shape[0] == rows
         return tensor.index_select(0, chosen.to(tensor.device)) if has_rows else tensor
 
+    call = of_samples(call, rows, chosen.tolist())
     return map_tensors(torch, call, repeated), replace(found, widths=kept, cuts=cuts)
 
 

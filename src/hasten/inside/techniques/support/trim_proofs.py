@@ -5,14 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING
 
+from ...observing.padding import is_in_memory, rows_of
 from ...seams import Args, Kwargs
 from .padded_calls import Found, Kinds, Known, Restored
+from .said import said_in
 from .trimmed_rehearsal import Agreement, Rounding
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.nn import Module
 
 _FIRST = 3  # calls that are compared in any case
 _WIDTHS = 3  # different ones that are, too
@@ -21,17 +25,22 @@ _SHARE = 0.005  # of the time that comparing may take after the first
 _UNUSED = 2  # steps after which what no gradient came back to is not used by a loss
 
 MOST_MODES = 12  # of a model
-_SAID = (bool, int, str, type(None))  # what a script says to a model in so many words
+_MOST_HIDDEN = 4  # values of one tensor that hide what is cut
 
 Mode = tuple[object, ...]
 """In which way a model is called: another way may be another computation."""
 
 
-def mode_of(trains: bool, records: bool, tensors: Sequence[Tensor], args: Args, kwargs: Kwargs) -> Mode:
-    """``trains``: whether the model is in training mode; ``records``: whether gradients are recorded."""
-    said = [(name, value if isinstance(value, _SAID) else ...) for name, value in kwargs.items()]
-    said += [("", value if isinstance(value, _SAID) else ...) for value in args]
-    return trains, records, tuple(said), tuple((t.dtype, t.dim()) for t in tensors)
+def mode_of(
+    torch: ModuleType, root: Module, records: bool, tensors: Sequence[Tensor], args: Args, kwargs: Kwargs
+) -> Mode:
+    """``records``: whether gradients are recorded. What the model itself says in words and flags, as whether
+    it trains, belongs to it; its numbers may be counters.
+    """
+    flags = tuple((name, value) for name, value in vars(root).items() if isinstance(value, (bool, str)))
+    rows = rows_of([tensor for tensor in tensors if is_in_memory(tensor)])
+    said = said_in(torch, (args, kwargs), rows)
+    return flags, records, said, tuple((t.dtype, t.dim()) for t in tensors)
 
 
 @dataclass(eq=False)
@@ -100,8 +109,9 @@ class Proven:
         self._widths.add(tuple(found.widths.values()))
         self.watches = True
         self.off, self.rounding = max(self.off, outcome.off), outcome.rounding or self.rounding
-        self.known.padding |= found.padding
-        self.known.positions |= found.positions
+        self.known.add(found)
+        if any(len(values) > _MOST_HIDDEN for values in self.known.hidden.values()):
+            self.why_not = self.why_not or "a mask that the model is given is of another kind again and again"
 
     def gradient_came(self) -> None:
         """To what is returned for sequences, and none of it to padding."""
