@@ -59,6 +59,11 @@ CASES = (
     Case("debugging_off", "small_layers 8", REFUSED, "nothing is left on"),
     Case("pad_trim", "padded_text", GAIN, "most texts are short, and all are padded to 128 words"),
     Case("pad_trim", "convolutions", REFUSED, "there are no sequences"),
+    Case(
+        *("length_grouping", "padded_text", GAIN, "beside pad_trim, a batch is as wide as its longest text"),
+        beside=Plan({"pad_trim": {"multiple": 8}}),
+    ),
+    Case("length_grouping", "convolutions", REFUSED, "no loader reads the data"),
     Case("bf16", "convolutions", GAIN, "convolutions of a CPU with bfloat16 instructions"),
     Case("bf16", "small_layers 8", NO_GAIN, "the casts cost more than such small products"),
     Case(

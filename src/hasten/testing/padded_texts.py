@@ -12,12 +12,12 @@ _WORDS = 50
 
 
 class PaddedTexts(Dataset[tuple[torch.Tensor, int]]):
-    """Forty texts of 3 to ``longest`` words, padded with zeros. An entry is a pair of ids and a label."""
+    """Texts of 3 to ``longest`` words, padded with zeros. An entry is a pair of ids and a label."""
 
-    def __init__(self, longest: int = 13, width: int = WIDTH, pad: int = 0) -> None:
+    def __init__(self, longest: int = 13, width: int = WIDTH, pad: int = 0, count: int = 40) -> None:
         generator = torch.Generator().manual_seed(7)
-        lengths = torch.randint(3, longest + 1, (40, 1), generator=generator)
-        words = torch.randint(1, _WORDS, (40, width), generator=generator)
+        lengths = torch.randint(3, longest + 1, (count, 1), generator=generator)
+        words = torch.randint(1, _WORDS, (count, width), generator=generator)
         self.ids = words.masked_fill(torch.arange(width) >= lengths, pad)
 
     def __len__(self) -> int:

@@ -164,10 +164,10 @@ STARTED = [
     name
     for name, technique in CATALOG.items()
     if technique.layer == "data" and technique.start is not Technique.start
-    if name not in IN_EVALUATIONS
+    if name not in IN_EVALUATIONS and technique.risk != "training"
 ]
-"""Techniques that a process starts under and that end with its seams. What those of the environment start
-(thread pools, affinity) stays: their tests have processes of their own.
+"""Techniques that a process starts under, that train the same and end with its seams. What those of the
+environment start (thread pools, affinity) stays: their tests have processes of their own.
 """
 
 

@@ -47,35 +47,44 @@ def answered_apart(torch: ModuleType, name: str, examine: Callable[[], tuple[str
 
     ``name`` is the dataset's, for the reason.
     """
+    answer = told_apart(torch, lambda: _answer(name, examine), _PATIENCE_SECONDS)
+    if answer is None:
+        return f"drawing samples of {name} in a process of its own did not end", 0
+    reason, sample_bytes = answer
+    return str(reason), int(sample_bytes)
+
+
+def told_apart(torch: ModuleType, tell: Callable[[], object], seconds: float) -> Any:
+    """What ``tell`` returns in a forked process, as JSON carries it; None where it raises, or has returned
+    nothing after so many ``seconds``.
+    """
     read_end, write_end = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
-        _examine_and_exit(torch, name, examine, write_end)
+        _tell_and_exit(torch, tell, write_end)
     os.close(write_end)
-    answer = b""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    told = b""
+    deadline = time.monotonic() + seconds
     try:
         while select.select([read_end], [], [], max(0.0, deadline - time.monotonic()))[0]:
             part = os.read(read_end, 65536)
             if not part:
                 break
-            answer += part
+            told += part
     finally:
         os.close(read_end)
         with suppress(ProcessLookupError, ChildProcessError):  # reaped already where SIGCHLD is ignored
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-    if not answer:
-        return f"drawing samples of {name} in a process of its own did not end", 0
-    reason, sample_bytes = json.loads(answer)
-    return str(reason), int(sample_bytes)
+    try:
+        return json.loads(told)
+    except ValueError:  # nothing, or not all of it
+        return None
 
 
-def _examine_and_exit(
-    torch: ModuleType, name: str, examine: Callable[[], tuple[str, int]], write_end: int
-) -> None:
+def _tell_and_exit(torch: ModuleType, tell: Callable[[], object], write_end: int) -> None:
     """All that the child does. Like a loader's worker it uses one thread: OpenMP does not survive a fork."""
     try:
         silence = os.open(os.devnull, os.O_WRONLY)
@@ -83,7 +92,8 @@ def _examine_and_exit(
         os.dup2(silence, 2)
         sys.stdout = sys.stderr = os.fdopen(silence, "w")  # the script may have put a log file in their place
         torch.set_num_threads(1)
-        os.write(write_end, json.dumps(_answer(name, examine)).encode())
+        with os.fdopen(write_end, "wb") as pipe:
+            pipe.write(json.dumps(tell()).encode())
     finally:
         os._exit(0)
 

@@ -28,6 +28,7 @@ from .huge_pages import HugePages
 from .intel_extension import IntelExtension
 from .interop_threads import InteropThreads
 from .lazy_dynamo import LazyDynamo
+from .length_grouping import LengthGrouping
 from .loader_workers import LoaderWorkers
 from .malloc import Malloc
 from .matmul_precision import MatmulPrecision
@@ -49,6 +50,7 @@ _ALL: tuple[type[Technique], ...] = (
     BatchedFetch,
     SampleStore,
     LoaderWorkers,
+    LengthGrouping,
     PersistentWorkers,
     EvaluationInRam,
     PinMemory,
