@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -44,7 +44,7 @@ class Script:
     source: str
     steps: int
     between: Mapping[Kind, tuple[int, float]]
-    tail: Kind = Kind()
+    tail: Kind = field(default_factory=Kind)
     seconds: float = 0.0
 
 
