@@ -91,10 +91,6 @@ def test_every_code_has_words(found: Found, decision: Decision, names: tuple[str
     ("why", "words"),
     [
         (WhyNot("said", "needs glibc"), "needs glibc"),
-        (
-            WhyNot("costs time"),
-            "it saves memory and costs time: where memory is short, name it by --use",
-        ),
         (WhyNot("risk", risk="close", allowed="exact"), "the risk here is 'close', above --risk exact"),
         (WhyNot("no time"), "the budget ended before it could be tried"),
         (

@@ -50,7 +50,7 @@ class Outcome:
         assert self.observation is not None
         facts = Facts(this_machine(), self.observation)
         names = [name for name, (what, _) in self.techniques.items() if what == "applied"]
-        return together([name for name in names if CATALOG[name].for_speed], facts)
+        return together([name for name in names if not CATALOG[name].not_tried], facts)
 
 
 def together(names: Sequence[str], facts: Facts) -> Plan:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from hasten.inside.techniques.base import SAVES_MEMORY
 from hasten.inside.techniques.checkpointing import Checkpointing
 from hasten.inside.training import NotApplicable
 from hasten.records.plan import BASELINE, Plan
@@ -86,5 +87,5 @@ def test_where_it_would_be_wrong_or_useless(make: type[nn.Module], reason: str) 
 def test_on_paper() -> None:
     assert Checkpointing.refuse(facts(roots=(root(blocks=4),))) == []
     assert "no repeated blocks" in Checkpointing.refuse(facts())[0]
-    assert not Checkpointing.for_speed
+    assert Checkpointing.not_tried == SAVES_MEMORY
     assert "checkpoint(block" in Checkpointing.by_hand({})

@@ -316,7 +316,6 @@ def test_it_applies_to_a_loader_of_many_batches() -> None:
 def test_it_changes_the_training_and_no_tune_tries_it() -> None:
     assert LengthGrouping.risk_of({}, facts()) == "training"
     assert LengthGrouping.changes_training({})
-    assert not LengthGrouping.for_speed
     assert "--use" in LengthGrouping.not_tried
 
 

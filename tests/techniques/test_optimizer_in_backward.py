@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from hasten.inside.techniques.base import SAVES_MEMORY
 from hasten.inside.techniques.optimizer_in_backward import OptimizerInBackward
 from hasten.inside.training import NotApplicable
 from hasten.records.observation import Step
@@ -123,4 +124,4 @@ def test_it_is_for_memory_and_not_tried_for_speed() -> None:
 
     assert OptimizerInBackward.refuse(facts()) == []
     refused = {row.technique: row.reasons for row in choose(facts(), [], "close")[1]}
-    assert refused["optimizer_in_backward"] == (WhyNot("costs time"),)
+    assert refused["optimizer_in_backward"] == (WhyNot("said", SAVES_MEMORY),)

@@ -57,10 +57,10 @@ class Reason:
 class WhyNot:
     """Why a technique was not tried, or not judged. ``code``:
 
-    "said": ``text``, as the technique itself has it, or what rules it out. "costs time": it saves memory for
-    that. "risk": its ``risk`` here is above the one that is ``allowed``. "no time": the budget ended before
-    it could be tried, or those of its settings that are ``untried``. "no time in combination": it is kept,
-    and the budget ended before it could be judged with the others.
+    "said": ``text``, as the technique itself has it, or what rules it out. "risk": its ``risk`` here is above
+    the one that is ``allowed``. "no time": the budget ended before it could be tried, or those of its
+    settings that are ``untried``. "no time in combination": it is kept, and the budget ended before it could
+    be judged with the others.
 
     Of what makes other ``parts`` of a run shorter than its steps: "small part": these take no more than this
     ``share`` of it. "not seen": they did not come by often enough, as ``unseen`` says. "no time for
@@ -69,7 +69,7 @@ class WhyNot:
     """
 
     code: Literal[
-        "said", "costs time", "risk", "no time", "no time in combination",
+        "said", "risk", "no time", "no time in combination",
         "small part", "not seen", "no time for stretches",
     ]  # fmt: skip
     text: str = ""

@@ -107,8 +107,6 @@ def why_not_words(why: WhyNot) -> str:
     """Why a technique, or settings of it, were not tried."""
     if why.code == "said":
         return why.text
-    if why.code == "costs time":
-        return "it saves memory and costs time: where memory is short, name it by --use"
     if why.code == "risk":
         return f"the risk here is {why.risk!r}, above --risk {why.allowed}"
     if why.code == "no time":

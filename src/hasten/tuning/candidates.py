@@ -19,7 +19,6 @@ from ..records.whole_run import Account, account_of
 from .candidate import Candidate
 
 _LARGE_SHARE = 0.3  # of a step
-_NOT_COMPARED = "what it gains cannot be compared yet: name it by --use"
 _UNCLEAR = ("epoch turns", "other")
 _SURE = {"first batches", "garbage", *_UNCLEAR}  # of the others, some may not be seen for what they are
 LEAST_SHARE = 0.01  # of a run: what takes less cannot give more, and is not tried
@@ -39,8 +38,8 @@ def choose(
         share = share_of(technique, facts)
         if share is not None and share < LEAST_SHARE:
             reasons.append(WhyNot("small part", parts=technique.parts, share=share))
-        if not technique.for_speed:
-            reasons.append(_why_not_tried(technique))
+        if technique.not_tried:
+            reasons.append(WhyNot("said", technique.not_tried))
         found = (
             technique.risk_for(facts) if reasons else technique.risk_of(technique.options(facts)[0], facts)
         )
@@ -57,13 +56,6 @@ def choose(
         together_with = [Plan(technique.together_with(settings, facts)).only(names) for settings in options]
         candidates.append(Candidate(technique, options, together_with, share_of(technique, facts)))
     return candidates, refused
-
-
-def _why_not_tried(technique: type[Technique]) -> WhyNot:
-    """Of one that is there for --use alone."""
-    if technique.not_tried:
-        return WhyNot("said", technique.not_tried)
-    return WhyNot("costs time") if "steps" in technique.parts else WhyNot("said", _NOT_COMPARED)
 
 
 def share_of(technique: type[Technique], facts: Facts) -> float | None:

@@ -62,7 +62,6 @@ class AsyncSave(Technique):
     layer = "application"
     risk = "exact"
     scope = "process"
-    for_speed = False
     not_tried = (
         "on a local disk the copy takes as long as the save: "
         "name it by --use where files are saved to a slow file system"

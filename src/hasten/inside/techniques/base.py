@@ -20,6 +20,7 @@ RISKS: tuple[Risk, ...] = ("exact", "draws", "close", "training")
 """From harmless to consequential: a risk level allows its own and those before it."""
 
 NO_MODULE = "no module is called in its training steps"
+SAVES_MEMORY = "it saves memory and costs time: where memory is short, name it by --use"  # so: not_tried
 
 
 def conflicting(**reasons: str) -> Mapping[str, str]:
@@ -57,8 +58,7 @@ class Technique:
     precision: ClassVar[str] = "float32"  # the lowest it computes in; what the guard tolerates
 
     devices: ClassVar[frozenset[str]] = frozenset()  # kinds of device it is for ("cuda"); empty: every kind
-    for_speed: ClassVar[bool] = True  # tried by tune; otherwise it saves memory, and is there for --use
-    not_tried: ClassVar[str] = ""  # why tune does not try it, where that is another reason than memory
+    not_tried: ClassVar[str] = ""  # why tune does not try it by itself; "" where it does
     steadies: ClassVar[bool] = False  # makes steps more even: on during the search, judged at its end
     slow_to_set_up: ClassVar[bool] = False  # a trial costs as much as several others': tried after them
     jointly: ClassVar[bool] = False  # costs little where it does not help: tried first, with others, as one

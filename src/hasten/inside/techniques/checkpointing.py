@@ -21,7 +21,7 @@ from ..observing.blocks import repeated_blocks
 from ..observing.compiling import BlockSlot
 from ..seams import Args, Kwargs
 from ..training import NotApplicable, Training
-from .base import Technique
+from .base import SAVES_MEMORY, Technique
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -33,7 +33,7 @@ class Checkpointing(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
-    for_speed = False
+    not_tried = SAVES_MEMORY
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []

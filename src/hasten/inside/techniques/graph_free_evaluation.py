@@ -49,7 +49,8 @@ class GraphFreeEvaluation(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
-    for_speed = False  # steps do not tell passes in eval mode that record a graph from a training's
+    # steps do not tell passes in eval mode that record a graph from a training's
+    not_tried = "what it gains cannot be compared yet: name it by --use"
     parts = ("evaluation",)
     from_second = True
     conflicts = conflicting(processes="ranks share the passes of an evaluation among them")

@@ -63,7 +63,6 @@ class LengthGrouping(Technique):
     layer = "data"
     risk = "training"
     scope = "process"
-    for_speed = False
     not_tried = (
         "a tune compares steps as of batches of one size, and it makes other batches: "
         "name it by --use, and let hasten verify judge it"

@@ -17,7 +17,7 @@ from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import NotApplicable, Training
-from .base import Technique, conflicting
+from .base import SAVES_MEMORY, Technique, conflicting
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +31,7 @@ class OptimizerInBackward(Technique):
     risk = "exact"
     scope = "live"
     conflicts = conflicting(zero_grad_to_none="gradients are freed as soon as they are used")
-    for_speed = False
+    not_tried = SAVES_MEMORY
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
