@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
+from ...records.observation import Loader
 from ..observing.identify import length_of, takes_items_one_by_one
 from ..training import NotApplicable, Training
 from .attribute_watch import AttributeWatch
@@ -109,10 +110,11 @@ class SampleCaches:
             divided = found
         elif reason:
             return reason
+        name, available = type(dataset).__name__, self._training.available_bytes
         needed = length * (sample_bytes + PYTHON_BYTES)
-        if needed > MEMORY_SHARE * self._training.available_bytes:
-            return too_large(needed, self._training.available_bytes)
-        return Cache(dataset, 2 * needed <= MEMORY_SHARE * self._training.available_bytes, divided)
+        if reason := too_large(name, needed, available):
+            return reason
+        return Cache(dataset, not too_large(name, 2 * needed, available), divided)
 
     def _changed(self, part: object) -> None:
         """An attribute was set on what caches may be made from: it empties them."""
@@ -237,8 +239,22 @@ class Cache:
             self._give_up("the dataset was changed")
 
 
-def too_large(needed: int, available: int, share: float = MEMORY_SHARE) -> str:
+def not_read_by_index(loader: Loader) -> str:
+    """Why a loader's samples cannot be kept by their indices; "" where they may be."""
+    if loader.iterable or loader.samples is None:
+        return f"{loader.dataset} is read as a stream, without indices"
+    if not loader.default_fetch:
+        return f"{loader.dataset} is not read sample by sample"
+    return ""
+
+
+def too_large(name: str, needed: int, available: int, share: float = MEMORY_SHARE) -> str:
+    """Why a data set's samples cannot be kept, which need so many bytes, in this share of the bytes of memory
+    that are ``available``; "" where they can.
+    """
+    if needed <= share * available:
+        return ""
     return (
-        f"all samples need {needed / 2**30:.1f} GiB, more than {share:.0%} of the "
-        f"{available / 2**30:.1f} GiB that are free"
+        f"all samples of {name} need {needed / 2**30:.1f} GiB, more than {share:.0%} of the "
+        f"{available / 2**30:.1f} GiB of memory that are free"
     )

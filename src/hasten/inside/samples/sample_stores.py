@@ -24,6 +24,7 @@ from .columns import tensors_behind
 from .files_read import files_open, has_changed
 from .filling import MOST_CHILDREN, fill
 from .lasting_digest import NoDigest, lasting_digest, versions
+from .sample_cache import too_large
 from .sampling_proof import answered_apart, chain, states_of
 from .store_counts import Counts
 from .store_files import FORMAT, Header, Store
@@ -214,12 +215,8 @@ class SampleStores:
 
     def _make_room(self, path: str, name: str, needed: int) -> str:
         """Why there is none; "" where there is, for which older stores may be removed."""
-        available = self._training.available_bytes
-        if needed > MEMORY_SHARE * available:
-            return (
-                f"all samples of {name} need {needed / 2**30:.1f} GiB, more than {MEMORY_SHARE:.0%} of the "
-                f"{available / 2**30:.1f} GiB of memory that are free"
-            )
+        if reason := too_large(name, needed, self._training.available_bytes, MEMORY_SHARE):
+            return reason
         limit = self._limit()
         if needed > limit:
             return (

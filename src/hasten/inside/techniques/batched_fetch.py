@@ -28,12 +28,7 @@ from ..samples.columns import (
     tensors_behind,
     whole_numbers,
 )
-from ..samples.sample_cache import (
-    MEMORY_SHARE,
-    PYTHON_BYTES,
-    SampleCaches,
-    too_large,
-)
+from ..samples.sample_cache import PYTHON_BYTES, SampleCaches, not_read_by_index, too_large
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique
@@ -160,15 +155,13 @@ def _rows(torch: ModuleType, dataset: object, indices: Sequence[object]) -> list
 
 
 def _why_not(loader: Loader, available_bytes: int) -> str:
-    if loader.iterable or loader.samples is None:
-        return f"{loader.dataset} is read as a stream, without indices"
-    if not loader.default_fetch:
-        return f"{loader.dataset} is not read sample by sample"
+    if reason := not_read_by_index(loader):
+        return reason
     if not loader.default_collate:
         return f"{loader.dataset} is put into batches by a function of the script's own"
     if loader.workers:
         return f"{loader.dataset} is read by {loader.workers} worker processes"
-    needed = 2 * loader.samples * ((loader.sample_bytes or 0) + PYTHON_BYTES)
-    if not loader.in_memory and needed > MEMORY_SHARE * available_bytes:
-        return too_large(needed, available_bytes)
-    return ""
+    if loader.in_memory:
+        return ""
+    needed = 2 * (loader.samples or 0) * ((loader.sample_bytes or 0) + PYTHON_BYTES)
+    return too_large(loader.dataset, needed, available_bytes)

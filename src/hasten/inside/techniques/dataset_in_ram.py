@@ -23,12 +23,7 @@ from ...records.facts import Facts
 from ...records.observation import Loader
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..samples.sample_cache import (
-    MEMORY_SHARE,
-    PYTHON_BYTES,
-    SampleCaches,
-    too_large,
-)
+from ..samples.sample_cache import PYTHON_BYTES, SampleCaches, not_read_by_index, too_large
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique
@@ -110,15 +105,11 @@ class DatasetInRam(Technique):
 
 
 def _why_not(loader: Loader, available_bytes: int) -> str:
-    if loader.iterable or loader.samples is None:
-        return f"{loader.dataset} is read as a stream, without indices"
-    if not loader.default_fetch:
-        return f"{loader.dataset} is not read sample by sample"
+    if reason := not_read_by_index(loader):
+        return reason
     if loader.workers:
         return f"{loader.dataset} is read by {loader.workers} worker processes, each with memory of its own"
     if loader.in_memory:
         return f"{loader.dataset} holds its samples in memory already"
-    needed = loader.samples * ((loader.sample_bytes or 0) + PYTHON_BYTES)
-    if needed > MEMORY_SHARE * available_bytes:
-        return too_large(needed, available_bytes)
-    return ""
+    needed = (loader.samples or 0) * ((loader.sample_bytes or 0) + PYTHON_BYTES)
+    return too_large(loader.dataset, needed, available_bytes)

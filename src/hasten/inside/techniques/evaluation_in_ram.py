@@ -236,6 +236,4 @@ def _why_not(loader: Loader, available_bytes: int) -> str:
     if loader.iterable or loader.samples is None:
         return f"{loader.dataset} is read as a stream, without indices"
     needed = loader.samples * ((loader.sample_bytes or 0) + PYTHON_BYTES)
-    if needed > MEMORY_SHARE * available_bytes:
-        return too_large(needed, available_bytes, MEMORY_SHARE)
-    return ""
+    return too_large(loader.dataset, needed, available_bytes, MEMORY_SHARE)

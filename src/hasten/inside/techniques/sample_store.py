@@ -43,6 +43,7 @@ from ..internals.loaders import WORKER_LOOP, makes_batches, reads_indices, worke
 from ..package import PACKAGE
 from ..samples.columns import whole_numbers
 from ..samples.loader_override import context_of
+from ..samples.sample_cache import not_read_by_index, too_large
 from ..samples.sample_stores import MEMORY_SHARE, SampleStores, Served
 from ..samples.stored_fetch import WorkerEntry
 from ..seams import Call
@@ -64,7 +65,6 @@ class SampleStore(Technique):
     layer = "data"
     risk = "exact"
     scope = "process"
-    for_speed = False
     not_tried = "proofs over many kinds of data set are still to come: name it by --use"
     conflicts = conflicting(
         dataset_in_ram="each of them takes the place of the data set",
@@ -201,21 +201,14 @@ class SampleStore(Technique):
 
 
 def _why_not(loader: Loader, available_bytes: int) -> str:
-    if loader.iterable or loader.samples is None:
-        return f"{loader.dataset} is read as a stream, without indices"
-    if not loader.default_fetch:
-        return f"{loader.dataset} is not read sample by sample"
+    if reason := not_read_by_index(loader):
+        return reason
     if loader.in_memory:
         return f"{loader.dataset} holds its samples in memory already"
     if loader.random and not loader.transforms:
         return loader.random
-    needed = loader.samples * (loader.sample_bytes or 0)
-    if needed > MEMORY_SHARE * available_bytes:
-        return (
-            f"all samples of {loader.dataset} need {needed / 2**30:.1f} GiB, more than {MEMORY_SHARE:.0%} of "
-            f"the {available_bytes / 2**30:.1f} GiB of memory that are free"
-        )
-    return ""
+    needed = (loader.samples or 0) * (loader.sample_bytes or 0)
+    return too_large(loader.dataset, needed, available_bytes, MEMORY_SHARE)
 
 
 def _why_left_alone(loader: DataLoader[Any]) -> str:
