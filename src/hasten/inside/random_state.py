@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .internals.others import in_bad_fork, name_of_private_device
+from .seams import ImportSeam
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,10 +59,16 @@ def seed_streams(torch: ModuleType, seed: int) -> None:
     random.seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        seed_numpy(numpy, seed)
+        _seed_numpy(numpy, seed)
 
 
-def seed_numpy(numpy: ModuleType, seed: int) -> None:
+def seed_before_imports(seed: int) -> None:
+    """Seed Python's stream, and numpy's as soon as the script imports it. torch is seeded where it comes."""
+    random.seed(seed)
+    ImportSeam("numpy", lambda numpy: _seed_numpy(numpy, seed)).install()
+
+
+def _seed_numpy(numpy: ModuleType, seed: int) -> None:
     """It takes smaller seeds than torch does."""
     numpy.random.seed(seed % 2**32)
 

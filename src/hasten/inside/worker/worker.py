@@ -17,7 +17,7 @@ from ..internals.parts import TorchLacks, check
 from ..job import AHEAD, CLOCKS, Job
 from ..observing.observer import RawStep, clock
 from ..observing.obstacles import several_threads
-from ..random_state import seed_numpy
+from ..random_state import seed_before_imports
 from ..sandbox.containment import die_with_parent, dies_with_parent
 from ..sandbox.denied import naming_file
 from ..sandbox.entering import enter_sandbox
@@ -73,7 +73,8 @@ class Worker:
         enter_sandbox(self._job.sandbox, self._wire)
         if self._wire is not None or dies_with_parent():
             os.register_at_fork(before=self._about_to_fork, after_in_child=self._in_forked_child)
-        self._seed_at_import()
+        if self._job.seed is not None:
+            seed_before_imports(self._job.seed)
         script_side.listener = self
         if self._job.own_group is not None:
             bindings.stand_in()
@@ -147,15 +148,6 @@ class Worker:
     def _trace(self) -> tuple[StepTrace, ...]:
         recorder = self._instruments.recorder if self._instruments is not None else None
         return recorder.trace() if recorder is not None else ()
-
-    def _seed_at_import(self) -> None:
-        seed = self._job.seed
-        if seed is None:
-            return
-        import random
-
-        random.seed(seed)
-        ImportSeam("numpy", lambda numpy: seed_numpy(numpy, seed)).install()
 
     def _torch_came(self, torch: ModuleType) -> None:
         if self._job.own_group is not None and torch.distributed.is_available():
