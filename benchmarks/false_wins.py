@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -31,12 +31,11 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.bench import idle_catalogue, idle_technique
+from tests.bench.known_techniques import known_to_workers
 from tests.bench.real_workers import one_thread
 
 from hasten.errors import HastenError
 from hasten.inside.techniques.base import Risk
-from hasten.inside.techniques.catalog import CATALOG
-from hasten.launch import local
 from hasten.machine import this_machine
 from hasten.report.caution import caution_words
 from hasten.report.conclusion import conclusion_words
@@ -204,21 +203,11 @@ def trials(journal: Path) -> list[dict[str, Any]]:
     return [{"purpose": purpose, **{name: trial[name] for name in kept}} for purpose, trial in whole]
 
 
-@contextmanager
-def nothing_in_force(kind: str) -> Iterator[None]:
+def nothing_in_force(kind: str) -> AbstractContextManager[None]:
     """Techniques that do nothing are the only ones there are, here and in workers."""
-    catalogue, bootstrap = dict(CATALOG), local.BOOTSTRAP
-    whole = kind == "catalogue"
-    idle = idle_catalogue.idle_catalogue() if whole else {"idle": idle_technique.Idle}
-    CATALOG.clear()
-    CATALOG.update(idle)
-    local.BOOTSTRAP = Path(idle_catalogue.__file__ if whole else idle_technique.__file__)
-    try:
-        yield
-    finally:
-        local.BOOTSTRAP = bootstrap
-        CATALOG.clear()
-        CATALOG.update(catalogue)
+    if kind == "catalogue":
+        return known_to_workers(idle_catalogue.__file__, idle_catalogue.idle_catalogue(), alone=True)
+    return known_to_workers(idle_technique.__file__, {"idle": idle_technique.Idle}, alone=True)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -30,6 +30,7 @@ from typing import Any
 
 from tests.bench import faulty_techniques, idle_technique
 from tests.bench.faulty_techniques import FAULTS, PLANTED, TRAINING, TRAININGS
+from tests.bench.known_techniques import known_to_workers
 from tests.bench.real_workers import trials_for as stage_of_source
 from tests.scripts.shapes import TUNABLE
 from tests.scripts.trial import trials_for
@@ -40,9 +41,7 @@ from hasten.bench.guard.judging import verdict_on
 from hasten.bench.observe import observe
 from hasten.bench.trials import Trials
 from hasten.bench.workers.ending import PlanRefused
-from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
-from hasten.launch import local
 from hasten.machine import this_machine
 from hasten.records.facts import Facts
 from hasten.records.plan import Plan
@@ -261,20 +260,6 @@ def staged(script: str, seed: int) -> Iterator[Trials]:
             arguments = shape.arguments
         with trials_for(path, folder, arguments) as trials:
             yield trials
-
-
-@contextmanager
-def known_to_workers(bootstrap: str, techniques: Mapping[str, type[Technique]]) -> Iterator[None]:
-    """Techniques that are not in the catalogue, here and in workers."""
-    catalogue, usual = dict(CATALOG), local.BOOTSTRAP
-    CATALOG.update(techniques)
-    local.BOOTSTRAP = Path(bootstrap)
-    try:
-        yield
-    finally:
-        local.BOOTSTRAP = usual
-        CATALOG.clear()
-        CATALOG.update(catalogue)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from typing import Any
 
 from tests.bench import faulty_techniques
 from tests.bench.faulty_techniques import FAULTS, SLIGHT
+from tests.bench.known_techniques import known_to_workers
 from tests.inside.distributed.forked import workers_forked
 from tests.scripts.trial import trials_for
 
@@ -38,7 +39,6 @@ from hasten.records.plan import Plan
 from hasten.report.guard import reasons
 
 from .false_wins import commit, rows_of
-from .guard_alarms import known_to_workers
 from .guard_rows import upper_bound
 from .results import FOLDER
 

@@ -22,14 +22,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from tests.bench import busy_techniques
 from tests.bench.busy_techniques import (
     CALIBRATED,
     CALIBRATION_STEPS,
+    KINDS,
     SCRIPT,
     busy_plan,
-    busy_techniques_known,
     rounds_under,
 )
+from tests.bench.known_techniques import known_to_workers
 from tests.bench.real_workers import first_output, trials_for
 
 from hasten.bench.comparing.decisions import LOOKS_MOST, Effort
@@ -84,7 +86,8 @@ def one_round(number: int, gains: Sequence[float], pairs: int) -> Iterator[dict[
     """Rows: the calibration, then one for each gain."""
     where = {"round": number, "machine": this_machine().identity, "torch": version("torch")}
     where["commit"] = commit()
-    with busy_techniques_known(), tempfile.TemporaryDirectory() as folder:
+    known = known_to_workers(busy_techniques.__file__, KINDS)
+    with known, tempfile.TemporaryDirectory() as folder:
         calibrated = {"rounds": CALIBRATED, "step_seconds": calibration(Path(folder, "calibration"))}
         yield {**where, "kind": "calibration", "began": now(), **calibrated}
         with trials_for(Path(folder, "training"), SCRIPT) as trials:

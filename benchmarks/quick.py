@@ -22,7 +22,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.bench.busy_techniques import SCRIPT, busy_plan, busy_techniques_known
+from tests.bench import busy_techniques
+from tests.bench.busy_techniques import KINDS, SCRIPT, busy_plan
+from tests.bench.known_techniques import known_to_workers
 from tests.bench.real_workers import trials_for
 
 from hasten.bench.comparing.statistics import robust_interval
@@ -75,7 +77,7 @@ def watching() -> Part:
 def known_gain() -> Part:
     """In one process, as a search compares."""
     with (
-        busy_techniques_known(),
+        known_to_workers(busy_techniques.__file__, KINDS),
         tempfile.TemporaryDirectory() as folder,
         trials_for(Path(folder), SCRIPT) as trials,
     ):

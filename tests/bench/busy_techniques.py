@@ -19,8 +19,6 @@ import math
 import os
 import runpy
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,6 @@ from hasten.inside.seams import Call
 from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.inside.training import NotApplicable, Training
-from hasten.launch import local
 from hasten.records.plan import Plan, Settings
 from hasten.records.trial import Proof
 
@@ -145,6 +142,9 @@ class Faster(Busy):
         self._undo()
 
 
+KINDS: dict[str, type[Technique]] = {kind.name: kind for kind in (Slower, Faster)}
+
+
 def busy_plan(gain: float) -> Plan:
     """0.05 for 5% faster (speedup 1.05), -0.05 for 5% slower (time 1.05), 0 for the plain step again. The
     rest of the step is left out: see ``true_log_ratio``.
@@ -166,22 +166,8 @@ def true_log_ratio(rounds_a: int, rounds_b: int, rest: float) -> float:
     return math.log((rest + rounds_b) / (rest + rounds_a))
 
 
-@contextmanager
-def busy_techniques_known() -> Iterator[None]:
-    """Beside all others, here and in workers."""
-    catalogue, bootstrap = dict(CATALOG), local.BOOTSTRAP
-    CATALOG.update({kind.name: kind for kind in (Slower, Faster)})
-    local.BOOTSTRAP = Path(__file__)
-    try:
-        yield
-    finally:
-        local.BOOTSTRAP = bootstrap
-        CATALOG.clear()
-        CATALOG.update(catalogue)
-
-
 if __name__ == "__main__":
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
-    CATALOG.update({kind.name: kind for kind in (Slower, Faster)})
+    CATALOG.update(KINDS)
     runpy.run_path(str(Path(hasten.__file__).parent / "inside" / "bootstrap.py"), run_name="__main__")

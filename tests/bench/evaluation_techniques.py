@@ -12,8 +12,6 @@ import math
 import os
 import runpy
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ from hasten.inside.seams import Call
 from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.inside.training import Training
-from hasten.launch import local
 from hasten.records.facts import Facts
 from hasten.records.plan import BASELINE, Plan, Settings
 from hasten.records.trial import Proof
@@ -125,6 +122,9 @@ class Moved(Quicker):
         super().remove(training)
 
 
+KINDS: dict[str, type[Technique]] = {kind.name: kind for kind in (Quicker, Moved)}
+
+
 def plan_with(technique: type[Quicker], share: float) -> Plan:
     """That takes away this share of each evaluation."""
     return BASELINE.adding(technique.name, {"rounds": round(share * EVALUATION)})
@@ -136,22 +136,8 @@ def true_log_ratio(share: float) -> float:
     return math.log((whole - share * EVALUATION) / whole)
 
 
-@contextmanager
-def evaluation_techniques_known() -> Iterator[None]:
-    """Beside all others, here and in workers."""
-    catalogue, bootstrap = dict(CATALOG), local.BOOTSTRAP
-    CATALOG.update({kind.name: kind for kind in (Quicker, Moved)})
-    local.BOOTSTRAP = Path(__file__)
-    try:
-        yield
-    finally:
-        local.BOOTSTRAP = bootstrap
-        CATALOG.clear()
-        CATALOG.update(catalogue)
-
-
 if __name__ == "__main__":
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
-    CATALOG.update({kind.name: kind for kind in (Quicker, Moved)})
+    CATALOG.update(KINDS)
     runpy.run_path(str(Path(hasten.__file__).parent / "inside" / "bootstrap.py"), run_name="__main__")

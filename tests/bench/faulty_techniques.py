@@ -1,6 +1,6 @@
 """Techniques that quietly spoil a training, and the bootstrap of a worker that knows them: for tests only.
 
-Put this file's path in place of ``launch.local.BOOTSTRAP``, and ``FAULTS`` into this process's catalogue.
+``known_to_workers`` takes this file's path and ``FAULTS``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The whole catalogue with nothing behind it: techniques are asked for, tried and judged as they are, and do
 nothing. Also the bootstrap of a worker that knows it: for tests and benchmarks only.
 
-Put this file's path in place of ``launch.local.BOOTSTRAP``, and ``idle_catalogue()`` into this process's
-catalogue.
+``known_to_workers`` takes this file's path and ``idle_catalogue()``.
 """
 
 from __future__ import annotations

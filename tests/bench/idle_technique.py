@@ -1,6 +1,6 @@
 """A technique that does nothing, and the bootstrap of a worker that knows it: for tests only.
 
-Put this file's path in place of ``launch.local.BOOTSTRAP``, and ``Idle`` into this process's catalogue.
+``known_to_workers`` takes this file's path and ``Idle``.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from hasten.bench.trials import Trials
 from hasten.errors import Refusal, ScriptError
 from hasten.inside.techniques.base import Risk
 from hasten.inside.techniques.catalog import CATALOG
-from hasten.launch import local
 from hasten.plans.files import read_plan
 from hasten.records.caution import Caution
 from hasten.records.comparison import LossCurve
@@ -42,6 +41,7 @@ from hasten.tuning import accuracy, costs, pipeline
 from hasten.tuning.costs import Costs
 from hasten.tuning.pipeline import TuneRequest, tune
 from tests.bench import idle_technique
+from tests.bench.known_techniques import known_to_workers
 from tests.bench.made_up import machine, observation, root, step, unchecked, verdict
 from tests.bench.paper_epochs import outside
 from tests.bench.real_workers import children, one_thread, write_script
@@ -781,15 +781,10 @@ def test_where_no_technique_applies_there_is_no_gain(folder: Path) -> None:
 
 
 @pytest.fixture
-def idle_alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def idle_alone() -> Iterator[None]:
     """The technique that does nothing is the only one there is, here and, beside the others, in workers."""
-    monkeypatch.setattr(local, "BOOTSTRAP", Path(idle_technique.__file__))
-    catalogue = dict(CATALOG)
-    CATALOG.clear()
-    CATALOG["idle"] = idle_technique.Idle
-    yield
-    CATALOG.clear()
-    CATALOG.update(catalogue)
+    with known_to_workers(idle_technique.__file__, {"idle": idle_technique.Idle}, alone=True):
+        yield
 
 
 @needs_linux

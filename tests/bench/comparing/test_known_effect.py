@@ -21,16 +21,18 @@ from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.launch import local
 from hasten.records.plan import BASELINE, Plan
+from tests.bench import busy_techniques
 from tests.bench.busy_techniques import (
+    KINDS,
     ROUNDS,
     Faster,
     Slower,
     busy_plan,
-    busy_techniques_known,
     rounds_under,
     true_log_ratio,
 )
 from tests.bench.busy_techniques import SCRIPT as BUSY
+from tests.bench.known_techniques import known_to_workers
 from tests.bench.real_workers import trials_for
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="stops processes by signals")
@@ -43,7 +45,7 @@ WIDENED = 1.05
 
 @pytest.fixture
 def trials(tmp_path: Path) -> Iterator[Trials]:
-    with busy_techniques_known(), trials_for(tmp_path, BUSY) as made:
+    with known_to_workers(busy_techniques.__file__, KINDS), trials_for(tmp_path, BUSY) as made:
         yield made
 
 
@@ -107,7 +109,7 @@ def test_settings_that_mean_nothing_are_refused(
 
 def test_the_catalogue_is_put_back() -> None:
     before, bootstrap = dict(CATALOG), local.BOOTSTRAP
-    with busy_techniques_known():
+    with known_to_workers(busy_techniques.__file__, KINDS):
         assert set(CATALOG) == {*before, "slower", "faster"}
         assert bootstrap != local.BOOTSTRAP
     assert before == CATALOG

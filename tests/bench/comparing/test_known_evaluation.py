@@ -19,14 +19,16 @@ from hasten.bench.comparing.stretches import StretchBench
 from hasten.bench.trials import Trials
 from hasten.records.plan import BASELINE
 from hasten.records.trial import Seen
+from tests.bench import evaluation_techniques
 from tests.bench.evaluation_techniques import (
+    KINDS,
     SCRIPT,
     Moved,
     Quicker,
-    evaluation_techniques_known,
     plan_with,
     true_log_ratio,
 )
+from tests.bench.known_techniques import known_to_workers
 from tests.bench.real_workers import trials_for
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="stops processes by signals")
@@ -39,7 +41,8 @@ LEAST_ALONE, WIDENED = 0.5, 1.1  # of an epoch, evaluations take at least half, 
 @pytest.fixture
 def trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trials]:
     monkeypatch.setattr(course, "_TIMED_SECONDS", 0.6)  # pairs of short stretches scatter, but take less time
-    with evaluation_techniques_known(), trials_for(tmp_path, SCRIPT) as made:
+    known = known_to_workers(evaluation_techniques.__file__, KINDS)
+    with known, trials_for(tmp_path, SCRIPT) as made:
         yield made
 
 

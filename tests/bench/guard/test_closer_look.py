@@ -17,14 +17,13 @@ from hasten.bench.guard.guard import closer_look, each_alone, guard
 from hasten.bench.guard.judging import verdict_on
 from hasten.bench.trials import Trials
 from hasten.bench.workers.starting import wait_all_started
-from hasten.inside.techniques.catalog import CATALOG
-from hasten.launch import local
 from hasten.records.comparison import LossCurve
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.verdict import GuardVerdict
 from hasten.report.guard import reasons
 from tests.bench import faulty_techniques
 from tests.bench.faulty_techniques import SLIGHT, TRAINING, TRAININGS
+from tests.bench.known_techniques import known_to_workers
 from tests.bench.real_workers import trials_for
 from tests.inside.distributed.forked import workers_forked
 
@@ -37,11 +36,9 @@ IN_FLOAT32_ALONE = TRAINING.replace(
 
 
 @pytest.fixture(autouse=True)
-def _with_faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(local, "BOOTSTRAP", Path(faulty_techniques.__file__))
-    for name, fault in faulty_techniques.FAULTS.items():
-        monkeypatch.setitem(CATALOG, name, fault)
-    with workers_forked():
+def _with_faults() -> Iterator[None]:
+    known = known_to_workers(faulty_techniques.__file__, faulty_techniques.FAULTS)
+    with known, workers_forked():
         yield
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -17,13 +16,12 @@ from hasten.bench.guard.judging import verdict_on
 from hasten.bench.guard.single_steps import ROUNDING
 from hasten.bench.workers.starting import wait_all_started
 from hasten.inside.job import Perturbation
-from hasten.inside.techniques.catalog import CATALOG
-from hasten.launch import local
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.verdict import GuardVerdict
 from hasten.report.guard import reasons
 from tests.bench import faulty_techniques
 from tests.bench.faulty_techniques import PLANTED, SLIGHT, TRAINING, TRAININGS
+from tests.bench.known_techniques import known_to_workers
 from tests.bench.made_up import PRECISIONS
 from tests.bench.real_workers import trials_for
 from tests.inside.distributed.forked import workers_forked
@@ -47,10 +45,7 @@ Trainings = dict[tuple[str, str], Watched]
 @pytest.fixture(scope="module")
 def trainings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainings]:
     """By training and technique; "plain" is the reference, and the perturbed have their noise's name."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "BOOTSTRAP", Path(faulty_techniques.__file__))
-        for name, fault in faulty_techniques.FAULTS.items():
-            patch.setitem(CATALOG, name, fault)
+    with known_to_workers(faulty_techniques.__file__, faulty_techniques.FAULTS):
         found: Trainings = {}
         for kind, arguments in TRAININGS.items():
             names = (*HARMLESS.get(kind, ()), *PLANTED[kind], *((SLIGHT,) if kind == "adam" else ()))

@@ -1,0 +1,31 @@
+"""Techniques of tests and benchmarks in the catalogue, here and in workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from hasten.inside.techniques.base import Technique
+from hasten.inside.techniques.catalog import CATALOG
+from hasten.launch import local
+
+
+@contextmanager
+def known_to_workers(
+    bootstrap: str, techniques: Mapping[str, type[Technique]], alone: bool = False
+) -> Iterator[None]:
+    """``techniques`` are in the catalogue, beside the others or ``alone``. ``bootstrap``: the file that
+    workers start with, which puts them into theirs.
+    """
+    catalogue, usual = dict(CATALOG), local.BOOTSTRAP
+    if alone:
+        CATALOG.clear()
+    CATALOG.update(techniques)
+    local.BOOTSTRAP = Path(bootstrap)
+    try:
+        yield
+    finally:
+        local.BOOTSTRAP = usual
+        CATALOG.clear()
+        CATALOG.update(catalogue)
