@@ -29,9 +29,8 @@ from hasten.plans.files import (
 from hasten.records.plan import BASELINE, Plan, Settings
 from hasten.testing.technique_contract import CATALOG_SETTINGS
 from hasten.testing.workbench import workbench
-from hasten.tuning.budget import Deadline
 from hasten.tuning.candidate import Candidate
-from hasten.tuning.search import Search
+from tests.tuning.searches import search_over
 
 from .made_up import facts, machine
 
@@ -130,7 +129,7 @@ def test_a_worker_is_not_switched_to_both(first: str, second: str) -> None:
 @pairs
 def test_a_search_keeps_the_first_and_tries_no_other_beside_it(first: str, second: str) -> None:
     bench = ScriptedBench({first: 0.5, second: 0.5})
-    search = Search(bench, Deadline(1e9), lambda *_: None, lambda _: None)
+    search = search_over(bench)
     found = search.run([candidate(first), candidate(second)])
     assert all(exclusion.within(plan) is None for asked in bench.asked for plan in asked)
     assert len(found.techniques) == 1
@@ -154,7 +153,7 @@ def test_no_search_asks_for_a_plan_whose_parts_exclude_each_other(
     names: list[str], effects: Mapping[str, float], beside: set[str]
 ) -> None:
     bench = ScriptedBench(effects)
-    search = Search(bench, Deadline(1e9), lambda *_: None, lambda _: None)
+    search = search_over(bench)
     found = search.run(
         [
             Candidate(CATALOG[name], [plan_of(name).techniques[name]], [plan_of(*sorted(beside - {name}))])
@@ -193,7 +192,7 @@ def test_with_these_settings_they_go_together(plan: Plan) -> None:
 
 def test_a_search_takes_the_settings_that_can_join_the_plan() -> None:
     bench = ScriptedBench({"loader_workers": 0.5, "affinity": 0.5})
-    search = Search(bench, Deadline(1e9), lambda *_: None, lambda _: None)
+    search = search_over(bench)
     binding = candidate("affinity", {"bind": "compact"}, {"bind": "cores"})
     found = search.run([candidate("loader_workers"), binding])
     assert found == Plan({"loader_workers": {"count": 1}, "affinity": {"bind": "cores"}})

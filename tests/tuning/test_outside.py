@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from hasten.bench.base import Bench
 from hasten.bench.fake import ScriptedBench
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.reasons import WhyNot
@@ -20,6 +19,7 @@ from hasten.tuning.candidate import Candidate
 from hasten.tuning.search import Search
 from tests.bench.made_up import candidate
 from tests.bench.paper_epochs import outside
+from tests.tuning.searches import search_over
 
 EVALUATION = {"quick": ("evaluation",)}
 BOTH = {"quick": ("evaluation",), "later": ("saving",)}
@@ -31,10 +31,6 @@ def of(name: str, *parts: str, share: float | None = None) -> Candidate:
 
 def plan_of(*names: str) -> Plan:
     return Plan({name: {} for name in names})
-
-
-def search_over(bench: Bench, deadline: Deadline | None = None) -> Search:
-    return Search(bench, deadline or Deadline(1e9), lambda *_: None, lambda _: None)
 
 
 def why_not(search: Search) -> dict[str, str]:

@@ -11,11 +11,11 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Trial
 from hasten.report.reasons import reason_words
 from hasten.report.words import technique_words
-from hasten.tuning.budget import Deadline
 from hasten.tuning.candidate import Candidate
 from hasten.tuning.paying import ScriptLength
 from hasten.tuning.search import Search
 from tests.bench.made_up import candidate, technique, trial
+from tests.tuning.searches import search_over
 
 
 class WithSetUp(ScriptedBench):
@@ -34,7 +34,7 @@ class WithSetUp(ScriptedBench):
 
 
 def searched(bench: ScriptedBench, steps: int | None, *candidates: Candidate) -> Search:
-    search = Search(bench, Deadline(1e9), lambda *_: None, lambda _: None, ScriptLength(steps))
+    search = search_over(bench, length=ScriptLength(steps))
     search.run(candidates)
     return search
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hasten.bench.base import Bench
 from hasten.bench.fake import ScriptedBench
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.reasons import WhyNot
@@ -18,12 +17,10 @@ from hasten.records.trial import Proof, Seen, Trial, Unseen
 from hasten.report.reasons import reason_words
 from hasten.tuning.budget import Deadline
 from hasten.tuning.candidate import Candidate
+from hasten.tuning.comparisons import Comparisons
 from hasten.tuning.search import Search
 from tests.bench.made_up import candidate, technique
-
-
-def search_over(bench: Bench, deadline: Deadline | None = None) -> Search:
-    return Search(bench, deadline or Deadline(1e9), lambda *_: None, lambda _: None)
+from tests.tuning.searches import ENDLESS, search_over
 
 
 def plan_of(*names: str) -> Plan:
@@ -289,7 +286,10 @@ def test_every_comparison_is_announced_and_told() -> None:
     said: list[tuple[str, Plan]] = []
     told: list[Tried] = []
     bench = ScriptedBench({"a": 0.7, "b": 0.8})
-    search = Search(bench, Deadline(1e9), lambda name, against: said.append((name, against)), told.append)
+    comparisons = Comparisons(
+        bench, Deadline(ENDLESS), lambda name, against: said.append((name, against)), told.append
+    )
+    search = Search(comparisons)
     search.run([candidate("a"), candidate("b")])
     assert said == [("a", BASELINE), ("b", plan_of("a")), ("a", plan_of("b"))]
     assert told == search.tried

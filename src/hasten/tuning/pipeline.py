@@ -45,6 +45,7 @@ from .accuracy import Accuracy, Held
 from .budget import Budget, Clock
 from .candidate import Candidate
 from .candidates import choose
+from .comparisons import Comparisons
 from .conclusion import Found, conclude, too_early, unconfirmed
 from .confirming import left_out, settled
 from .journal import Journal
@@ -205,7 +206,8 @@ class _Tune:
         """The search when it is over, and the budget under which it would have so many times the time."""
         time_left = SearchTime(self.budget, lambda: search.plan)
         logged.most_seconds = time_left.most
-        search = Search(logged, time_left, self.progress.trying, self.progress.tried, length)
+        told = self.progress.trying, self.progress.tried
+        search = Search(Comparisons(logged, time_left, *told, length))
         search.run(candidates)
         return search, time_left.longer()
 

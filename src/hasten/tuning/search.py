@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..bench.base import Bench
 from ..bench.comparing.decisions import KEEP_BELOW, gains, is_slower
 from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
@@ -22,9 +21,8 @@ from ..records.reasons import Decision, WhyNot
 from ..records.result import Refused, Tried
 from .ablation import Ablation
 from .candidate import Candidate
-from .comparisons import TOGETHER, Announce, Comparisons, Notify, TimeLeft
+from .comparisons import TOGETHER, Comparisons
 from .outside import large, too_long, weighed
-from .paying import ScriptLength
 from .reasons import reason_of
 
 _ALONE = "it makes nothing shorter but the start, and nothing else was found: name it by --use"
@@ -32,19 +30,10 @@ _EXPENSIVE = 4  # times what is switched within one process
 
 
 class Search:
-    """Finds a plan on a bench. ``tried`` holds a row for every comparison, in order."""
+    """Finds a plan by comparisons. ``tried`` holds a row for each, in order."""
 
-    def __init__(
-        self,
-        bench: Bench,
-        deadline: TimeLeft,
-        announce: Announce,
-        notify: Notify,
-        length: ScriptLength | None = None,
-    ) -> None:
-        """``length``: of the script, None where nothing tells it."""
-        self._comparisons = Comparisons(bench, deadline, announce, notify, length)
-        self._deadline = deadline
+    def __init__(self, comparisons: Comparisons) -> None:
+        self._comparisons = comparisons
         self.untried: list[str] = []
         self.found = BASELINE  # the plan so far
         self._by_itself = BASELINE  # what was found for other parts of a run, before steps were looked at
@@ -104,7 +93,7 @@ class Search:
         first = large(worth)
         for position, candidate in enumerate(first):
             share = (candidate.share or 0.0) / (len(first) - position)
-            self._try_stretches(candidate, share * self._deadline.left)
+            self._try_stretches(candidate, share * self._comparisons.seconds_left)
         self._by_itself, self.found = self.found, BASELINE
         return [candidate for candidate in worth if candidate not in first]
 
@@ -118,7 +107,7 @@ class Search:
                 self.found = self.found.adding(name, settings)
         self._by_itself = BASELINE
         for candidate in outside:
-            self._try_stretches(candidate, self._deadline.left)
+            self._try_stretches(candidate, self._comparisons.seconds_left)
 
     def _try_stretches(self, candidate: Candidate, seconds: float) -> None:
         fitted = self._fitted(self.found, candidate)
@@ -149,7 +138,7 @@ class Search:
             if fitted is None:
                 continue
             to_do = sum(map(_weight, climbing[position:])) + then
-            adopted.append(self._try(fitted, self._deadline.left * _weight(candidate) / to_do))
+            adopted.append(self._try(fitted, self._comparisons.seconds_left * _weight(candidate) / to_do))
         return [names for names in adopted if names]
 
     def _ablate(
@@ -182,7 +171,8 @@ class Search:
                 whole = whole.adding(candidate.technique.name, candidate.options[0])
             if not self._comparisons.affords(plan, whole):
                 break
-            trial = self._comparisons.compare(TOGETHER, plan, whole, self._deadline.left / still_to_do)
+            seconds = self._comparisons.seconds_left / still_to_do
+            trial = self._comparisons.compare(TOGETHER, plan, whole, seconds)
             kept = gains(trial.ratio) and not trial.never_pays
             names = {candidate.technique.name for candidate in group}
             idle = {proof.technique for proof in trial.proofs if not proof.effective} & names
@@ -219,7 +209,7 @@ class Search:
     def _try_if_affordable(self, candidate: Candidate) -> list[list[str]]:
         """As ``_try``, the first settings only."""
         first = replace(candidate, options=candidate.options[:1], together_with=candidate.together_with[:1])
-        adopted = self._try(first, self._deadline.left)
+        adopted = self._try(first, self._comparisons.seconds_left)
         return [adopted] if adopted else []
 
     def _try_others(self, candidate: Candidate) -> None:
@@ -234,7 +224,7 @@ class Search:
             if not self._comparisons.affords(self.found, wanted):
                 self._out_of_time(name, others[position:])
                 break
-            seconds = self._deadline.left / (len(others) - position)
+            seconds = self._comparisons.seconds_left / (len(others) - position)
             trial = self._comparisons.compare(name, self.found, wanted, seconds)
             kept = gains(trial.ratio) and not trial.never_pays
             decision: Decision = "settings replaced" if kept else "settings stay"
