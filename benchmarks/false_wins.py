@@ -24,7 +24,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ from hasten.scripts.workspace import find_script
 from hasten.tuning.pipeline import TuneRequest, tune
 
 from .disturber import disturber
-from .results import FOLDER
+from .results import FOLDER, now
 
 FILES = {
     "idle": FOLDER / "false_wins.jsonl",
@@ -166,7 +165,7 @@ def one_tune(number: int, budget: float, kind: str) -> dict[str, Any]:
     own = patch.dict(os.environ, {} if kind == "catalogue" else one_thread())
     row: dict[str, Any] = {
         "number": number,
-        "began": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "began": now(),
         "loaded": loaded,
         "load_average": os.getloadavg()[0],
         "budget": budget,

@@ -21,7 +21,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from functools import cache
 from importlib.metadata import version
 from itertools import islice
@@ -51,7 +50,7 @@ from hasten.tuning.costs import Costs
 
 from .false_wins import commit, rows_of
 from .guard_rows import counted, judged_anew, raw, summary
-from .results import FOLDER
+from .results import FOLDER, now
 
 FILE = FOLDER / "guard_alarms.jsonl"
 TOLERANCES_FIXED = "2026-11-20T13:07:30+00:00"  # after a look at the runs before
@@ -152,7 +151,7 @@ def _harmless() -> Iterator[Case]:
 def one_run(case: Case) -> dict[str, Any]:
     row: dict[str, Any] = {
         **asdict(case),
-        "began": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "began": now(),
         "machine": this_machine().identity,
         "torch": version("torch"),
         "commit": commit_at_start(),

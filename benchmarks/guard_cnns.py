@@ -20,7 +20,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ from hasten.report.guard import reasons
 
 from .false_wins import commit, rows_of
 from .guard_rows import upper_bound
-from .results import FOLDER
+from .results import FOLDER, now
 
 FILE = FOLDER / "guard_cnns.jsonl"
 SCRIPT = Path(__file__).parent / "workloads" / "cnns.py"
@@ -102,7 +101,7 @@ def cases(isa: str, seeds: int) -> Iterator[Case]:
 
 def one_run(case: Case) -> dict[str, Any]:
     isa, name, plan, seed = case
-    began, at = time.monotonic(), datetime.now(timezone.utc).isoformat(timespec="seconds")
+    began, at = time.monotonic(), now()
     with tempfile.TemporaryDirectory() as folder:
         trials: Trials
         with trials_for(SCRIPT, Path(folder), (name, "--seed", str(seed))) as trials:

@@ -17,7 +17,6 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,7 @@ from hasten.records.trial import Trial
 
 from .false_wins import commit, rows_of
 from .known_effects_summary import summary
-from .results import FOLDER
+from .results import FOLDER, now
 
 FILE = FOLDER / "known_effects.jsonl"
 GAINS = (-0.3, -0.1, -0.05, -0.03, 0.0, 0.03, 0.05, 0.1, 0.3)  # as in busy_plan
@@ -121,10 +120,6 @@ def kept(trial: Trial) -> dict[str, Any]:
     """The raw numbers of a comparison."""
     names = ("log_ratios", "looks", "looks_most", "step_seconds_a", "step_seconds_b", "seconds", "failure")
     return {name: getattr(trial, name) for name in names}
-
-
-def now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def in_words(row: dict[str, Any]) -> str:

@@ -6,7 +6,8 @@ Each part is that of another benchmark with short settings: how long ``hasten --
 costs the smallest training, a gain that is known, and one tune of ``fashion_cnn``. Appends a line to
 ``benchmarks/results/quick.jsonl``, and holds what it found against the last lines of the same machine and
 torch. Intervals are over what was repeated within one run. By how much two runs of the same hasten differ
-can be seen only by running it twice before the change.
+can be seen only by running it twice before the change. Where a part gave no number - the tune found no gain,
+say - it fails and names it.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from hasten.scripts.workspace import find_script
 from . import observation, startup
 from .disturbed import tuned
 from .false_wins import commit, inside, rows_of
-from .known_effects import LIVE_SECONDS, kept, now
-from .results import FOLDER
+from .known_effects import LIVE_SECONDS, kept
+from .results import FOLDER, now
 
 FILE = FOLDER / "quick.jsonl"
 TRAINING, PROCESSES, ABBA_BLOCKS = "small perceptron", 5, 12
@@ -117,7 +118,9 @@ def main() -> None:
 
 
 def measure(file: Path) -> None:
-    """All parts; the line is written when the last is over."""
+    """All parts; the line is written when the last is over. Raises SystemExit, by name, where some gave no
+    number.
+    """
     where = {"machine": this_machine().identity, "torch": version("torch")}
     stored = of_the_same(rows_of(file), where)
     if not stored:
@@ -135,6 +138,9 @@ def measure(file: Path) -> None:
     file.parent.mkdir(exist_ok=True)
     with file.open("a") as lines:
         lines.write(json.dumps(row) + "\n")
+    missing = [name for name, ratio in row["summary"].items() if ratio is None]
+    if missing:
+        raise SystemExit(f"no number came of: {', '.join(missing)}")
 
 
 def of_the_same(rows: Sequence[dict[str, Any]], where: dict[str, str]) -> list[dict[str, Any]]:

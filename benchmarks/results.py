@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-from datetime import date
+from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,10 @@ from hasten.machine import this_machine
 
 FOLDER = Path(__file__).parent / "results"
 DOCS = Path(__file__).parent.parent / "docs"
+
+
+def now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def write_result(name: str, content: dict[str, Any]) -> Path:

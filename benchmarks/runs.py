@@ -23,7 +23,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from hasten.plans.files import SavedPlan, write_plan
 from hasten.records.plan import BASELINE
 
 from .false_wins import commit, rows_of
-from .results import FOLDER
+from .results import FOLDER, now
 from .runs_summary import NOTHING, summary
 
 FILE = FOLDER / "runs.jsonl"
@@ -131,15 +130,12 @@ def main() -> None:
 def keeping(path: Path) -> Callable[[Row], None]:
     """What appends a row to the file, with where and when."""
     where = {"machine": this_machine().identity, "torch": version("torch"), "commit": commit()}
-    session = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    session = now()
 
     def keep(row: Row) -> None:
-        began = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        load = os.getloadavg()[0]
+        when = {"session": session, "ended": now(), "load_average": os.getloadavg()[0]}
         with path.open("a") as file:
-            file.write(
-                json.dumps({**row, "session": session, "ended": began, "load_average": load, **where}) + "\n"
-            )
+            file.write(json.dumps({**row, **when, **where}) + "\n")
 
     return keep
 
@@ -209,10 +205,12 @@ def hasten(*words: str) -> list[str]:
     return [sys.executable, "-m", "hasten.cli.main", *words]
 
 
-def metric_in(output: str, pattern: str) -> float | None:
-    """The last that the script printed."""
+def metric_in(output: str, pattern: str) -> float:
+    """The last that the script printed. Raises SystemExit where it printed none."""
     found = re.findall(pattern, output, re.MULTILINE)
-    return float(found[-1]) if found else None
+    if not found:
+        raise SystemExit(f"the run printed no metric: no line of its output matches {pattern}")
+    return float(found[-1])
 
 
 # ---- empty plans

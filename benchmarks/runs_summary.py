@@ -116,15 +116,8 @@ def wanted_words(promise: Promise | None, plan: str, times: Ratio | None) -> str
 
 def metric_cells(pairs: Sequence[Pair]) -> tuple[str, str]:
     """Plain's mean, and the difference with its interval."""
-    told = [
-        (plain["metric"], plan["metric"])
-        for plain, plan in pairs
-        if plain["metric"] is not None and plan["metric"] is not None
-    ]
-    if not told:
-        return "-", "-"
-    difference = mean_interval([plan - plain for plain, plan in told])
-    mean = fmean(plain for plain, _ in told)
+    difference = mean_interval([plan["metric"] - plain["metric"] for plain, plan in pairs])
+    mean = fmean(plain["metric"] for plain, _ in pairs)
     return f"{mean:.4f}", difference_words(difference, 4) if difference is not None else "-"
 
 

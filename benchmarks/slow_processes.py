@@ -18,7 +18,6 @@ import math
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median, pstdev
@@ -35,7 +34,7 @@ from hasten.scripts.workspace import find_script
 from .disturbed import tuned
 from .false_wins import commit, inside, rows_of
 from .guard_rows import upper_bound
-from .results import FOLDER
+from .results import FOLDER, now
 from .staging import staged
 
 FILE = FOLDER / "slow_processes.jsonl"
@@ -89,7 +88,7 @@ def measured(example: str, plan: Plan, done: int, wanted: int, ends: float) -> I
             if time.monotonic() >= ends:
                 return
             order = (BASELINE, plan) if number % 2 == 0 else (plan, BASELINE)
-            began = datetime.now(timezone.utc).isoformat(timespec="seconds")
+            began = now()
             seconds = bench.singles(order)
             for trained, one in zip(order, seconds, strict=True):
                 yield {

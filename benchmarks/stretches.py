@@ -28,6 +28,7 @@ from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.comparing.stretches import StretchBench
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.trial import Seen
 
 from .noise import DRIFT_SD, STEADY, STEP_SECONDS, TWO_STATES, Floats, Noise, own_part
 from .results import write_result
@@ -37,7 +38,7 @@ EPOCH, EVALUATION = 50, 200  # steps, and what an evaluation takes in steps
 COMPARISONS = 300
 COUNTS = (4, 10)  # pairs
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=STEP_SECONDS)
-MOST_STEPS = 5 * EPOCH
+MOST_STEPS = 5 * EPOCH  # of a process: its noise is drawn beforehand
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class SimulatedWorker(PaperWorker):
     def _step(self) -> Step:
         effect = self.run.effect if self.plan else NOTHING
         number, self.taken = self.taken, self.taken + 1
-        seconds = effect.steps * self._seconds(1, self.own[number % MOST_STEPS])
+        seconds = effect.steps * self._seconds(1, self.own[number])
         begins = number > 0 and number % EPOCH == 0
         if begins:  # forward passes vary among each other as steps do
             epoch = float(np.log(np.mean(np.exp(self.own[:EPOCH]))))
@@ -152,9 +153,11 @@ def compared(
             run = SimulatedRun(noise=noise, effect=effect, source=source)
             bench = StretchBench(run.as_trials(), RHYTHM)
             bench.early = False  # as in a confirmation
-            bench.seek(BASELINE, QUICK, 1e6)
+            seen = bench.seek(BASELINE, QUICK, 1e6)
+            assert isinstance(seen, Seen), seen
             trial = bench.compare(BASELINE, QUICK, max(COUNTS))
             assert trial.failure is None, trial.failure
+            assert len(trial.log_ratios) == len(trial.step_log_ratios) == max(COUNTS), "pairs are missing"
             yield trial.log_ratios, trial.step_log_ratios
 
 

@@ -42,6 +42,19 @@ def test_what_gave_no_number_is_not_compared() -> None:
     assert "then it gave no number" in of_then
 
 
+def test_a_part_that_gave_no_number_fails_the_benchmark_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the others found is kept."""
+    file = tmp_path / "quick.jsonl"
+    found = {"watching": Part("well", ratio(1.0), None), "tune": Part("no gain", None, None)}
+    monkeypatch.setattr(quick, "PARTS", {name: lambda part=part: part for name, part in found.items()})
+    with pytest.raises(SystemExit, match=r"^no number came of: tune$"):
+        measure(file)
+    (written,) = map(json.loads, file.read_text().splitlines())
+    assert written["summary"] == {"watching": {"value": 1.0, "low": 0.99, "high": 1.01}, "tune": None}
+
+
 def test_only_the_last_lines_of_the_same_machine_and_torch_count_the_newest_first() -> None:
     here, elsewhere = (
         {"machine": "an abacus", "torch": "2.13.0"},

@@ -138,7 +138,11 @@ def test_a_run_is_timed_whole_and_its_failure_is_no_run(tmp_path: Path) -> None:
 
 def test_the_metric_is_the_last_that_was_printed() -> None:
     assert metric_in("accuracy 0.1\nx\naccuracy 0.9\nend\n", runs.ACCURACY) == 0.9
-    assert metric_in("test accuracy 0.1\n", runs.ACCURACY) is None
+
+
+def test_a_run_that_prints_no_metric_ends_the_benchmark() -> None:
+    with pytest.raises(SystemExit, match="printed no metric"):
+        metric_in("test accuracy 0.1\n", runs.ACCURACY)
 
 
 # ---- what the rows say
@@ -147,7 +151,6 @@ def rows(
     planned: Sequence[float],
     plan: Any = None,
     forecast: Any = None,
-    metric: float | None = 0.86,
     session: str = "monday",
 ) -> list[dict[str, Any]]:
     about = {
@@ -155,7 +158,7 @@ def rows(
         "forecast": forecast, "session": session, "machine": "Pencil and Paper", "torch": "2.13.0",
     }  # fmt: skip
     return [
-        {**about, "round": number, "arm": arm, "seconds": one, "metric": metric}
+        {**about, "round": number, "arm": arm, "seconds": one, "metric": 0.86}
         for number, both in enumerate(zip(plain, planned, strict=True))
         for arm, one in zip(runs.ARMS, both, strict=True)
     ]
@@ -199,10 +202,6 @@ def test_a_plan_that_somebody_named_promises_nothing() -> None:
 def test_rounds_of_several_sessions_count_together_and_half_ones_do_not() -> None:
     both = [*rows([20.0, 20.0], [7.0, 7.1]), *rows([20.0, 20.0], [7.0, 7.1], session="tuesday")[:-1]]
     assert cells(summary(both, CASES), "fashion_cnn")[2] == "3"
-
-
-def test_a_script_that_prints_no_metric_is_compared_by_time_alone() -> None:
-    assert cells(summary(rows([20.0] * 2, [7.0, 7.1], metric=None), CASES), "fashion_cnn")[7:] == ["-", "-"]
 
 
 def test_forecasts_are_held_against_the_runs_that_came() -> None:
