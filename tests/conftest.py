@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 from hypothesis import settings
+
+from hasten.inside.seams import Seams
 
 from .attack import AREAS
 
@@ -46,3 +49,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if thorough:
         config.hook.pytest_deselected(items=thorough)
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+
+
+@pytest.fixture
+def seams() -> Iterator[Seams]:
+    """They are taken back when the test is over."""
+    made = Seams()
+    try:
+        yield made
+    finally:
+        made.undo_all()

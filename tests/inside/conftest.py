@@ -44,9 +44,5 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
 
 
 @pytest.fixture
-def watch() -> Iterator[Watch]:
-    seams = Seams()
-    try:
-        yield Watch(seams)
-    finally:
-        seams.undo_all()
+def watch(seams: Seams) -> Watch:
+    return Watch(seams)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 import torch
 
 from hasten.inside.seams import Seams
+from hasten.records.plan import Plan
 
-from .reading import Reading
+from .reading import Reading, Started, StartUnder
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -21,9 +23,18 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def reading() -> Iterator[Reading]:
-    seams = Seams()
-    try:
-        yield Reading(seams)
-    finally:
-        seams.undo_all()
+def reading(seams: Seams) -> Reading:
+    return Reading(seams)
+
+
+@pytest.fixture
+def started_under() -> Iterator[StartUnder]:
+    """A reading under the plan that is asked for, as from a process' start; a test may start several."""
+    with ExitStack() as stack:
+
+        def start(plan: Plan, available_bytes: int = 2**32) -> Started:
+            seams = Seams()
+            stack.callback(seams.undo_all)
+            return Started(seams, plan, available_bytes)
+
+        yield start

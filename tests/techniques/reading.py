@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -46,3 +47,22 @@ class Reading:
     def proof(self, name: str = "") -> Proof:
         """Of the technique with this name, or of the first."""
         return next(proof for proof in self.board.proofs() if name in ("", proof.technique))
+
+
+class Started(Reading):
+    """Under a plan from a process' start."""
+
+    def __init__(self, seams: Seams, plan: Plan, available_bytes: int = 2**32) -> None:
+        super().__init__(seams, available_bytes)
+        self.seams = seams
+        self.board.start(plan)
+        self.board.switch(plan)
+
+    @property
+    def counted(self) -> int:
+        """The number that the proof begins with."""
+        return int(self.proof().evidence.split()[0])
+
+
+StartUnder = Callable[..., Started]
+"""Takes the plan, and ``available_bytes`` where they matter."""

@@ -290,20 +290,12 @@ def test_strided_tensors_are_left_alone(reading: Reading) -> None:
     assert not reading.proof().effective
 
 
-def test_more_than_the_memory_holds_is_refused() -> None:
-    seams = Seams()
-    try:
-        assert "GiB" in refusal(Reading(seams, available_bytes=2 * SIZE * 600), Samples(labelled))
-    finally:
-        seams.undo_all()
+def test_more_than_the_memory_holds_is_refused(seams: Seams) -> None:
+    assert "GiB" in refusal(Reading(seams, available_bytes=2 * SIZE * 600), Samples(labelled))
 
 
-def test_room_for_the_samples_once_is_not_enough() -> None:
-    seams = Seams()
-    try:
-        not_gathered(Reading(seams, available_bytes=4 * SIZE * 600), Samples(labelled))
-    finally:
-        seams.undo_all()
+def test_room_for_the_samples_once_is_not_enough(seams: Seams) -> None:
+    not_gathered(Reading(seams, available_bytes=4 * SIZE * 600), Samples(labelled))
 
 
 def test_training_without_a_loader_is_no_case_for_it(reading: Reading) -> None:

@@ -72,12 +72,8 @@ class Watched:
 
 
 @pytest.fixture
-def watched() -> Iterator[Watched]:
-    seams = Seams()
-    try:
-        yield Watched(seams)
-    finally:
-        seams.undo_all()
+def watched(seams: Seams) -> Watched:
+    return Watched(seams)
 
 
 def plain(dataset: Any, order: Iterable[Any] | None = None, collate: Any = default_collate) -> list[Any]:
@@ -341,13 +337,9 @@ def test_training_without_a_loader_is_no_case_for_it(watched: Watched) -> None:
         watched.board.switch(PLAN)
 
 
-def test_more_than_the_memory_holds_is_refused() -> None:
-    seams = Seams()
-    try:
-        watched = Watched(seams, available_bytes=2 * SIZE * 600)
-        assert "GiB" in refusal(watched, Rows())
-    finally:
-        seams.undo_all()
+def test_more_than_the_memory_holds_is_refused(seams: Seams) -> None:
+    watched = Watched(seams, available_bytes=2 * SIZE * 600)
+    assert "GiB" in refusal(watched, Rows())
 
 
 def test_an_augmented_dataset_beside_the_cached_one_is_still_drawn(watched: Watched) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,6 @@ from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 from hasten.inside.observing.uses import RECORDS_EVALUATIONS
 from hasten.inside.samples.columns import same_batch
-from hasten.inside.seams import Seams
 from hasten.inside.techniques.evaluation_in_ram import EvaluationInRam
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.whole_run import Part, WatchedRun
@@ -22,7 +22,7 @@ from hasten.testing.workbench import Pictures, Workbench, workbench
 
 from ..thorough import cases
 from .made_up import facts, loader, machine
-from .reading import Reading
+from .reading import StartUnder
 
 SIZE = 14
 PASSES = 3
@@ -58,34 +58,9 @@ class OwnRandom(Squares):
         return super().__getitem__(index)
 
 
-class Started(Reading):
-    """Under the technique, as from a process' start."""
-
-    def __init__(self, seams: Seams, available_bytes: int = 2**32) -> None:
-        super().__init__(seams, available_bytes)
-        self.seams = seams
-        self.board.start(PLAN)
-        self.board.switch(PLAN)
-
-    @property
-    def given(self) -> int:
-        return int(self.proof().evidence.split()[0])
-
-
 @pytest.fixture
-def started() -> Iterator[Callable[..., Started]]:
-    every: list[Seams] = []
-
-    def start(available_bytes: int = 2**32) -> Started:
-        every.append(Seams())
-        return Started(every[-1], available_bytes)
-
-    yield start
-    for seams in every:
-        seams.undo_all()
-
-
-Start = Callable[..., Started]
+def started(started_under: StartUnder) -> StartUnder:
+    return partial(started_under, PLAN)
 
 
 def passes(made: DataLoader[Any], change: Callable[[int, Any], None] = lambda number, dataset: None) -> Any:
@@ -125,16 +100,16 @@ LOADERS: dict[str, Callable[[], DataLoader[Any]]] = {
 
 
 @pytest.mark.parametrize("name", cases(LOADERS, ("workers", "workers that stay", "no workers")))
-def test_evaluations_are_as_the_script_reads_them(started: Start, name: str) -> None:
+def test_evaluations_are_as_the_script_reads_them(started: StartUnder, name: str) -> None:
     theirs = passes(LOADERS[name]())
     now = started()
     made = LOADERS[name]()
     assert same_batch(passes(made), theirs)
-    assert now.given == (PASSES - 1) * len(made)
+    assert now.counted == (PASSES - 1) * len(made)
     assert now.proof().effective
 
 
-def test_no_worker_is_started_for_batches_from_memory(started: Start) -> None:
+def test_no_worker_is_started_for_batches_from_memory(started: StartUnder) -> None:
     started()
     made = DataLoader(Squares(), batch_size=4, num_workers=2)
     own = dict(vars(made))
@@ -151,73 +126,73 @@ def set_scale(number: int, dataset: Any) -> None:
     dataset.scale = float(number)
 
 
-def test_data_that_the_script_changes_is_read_again(started: Start) -> None:
+def test_data_that_the_script_changes_is_read_again(started: StartUnder) -> None:
     def make() -> DataLoader[Any]:
         return DataLoader(Squares(), batch_size=4, num_workers=1)
 
     theirs = passes(make(), set_scale)
     now = started()
     assert same_batch(passes(make(), set_scale), theirs)
-    assert now.given == 0
+    assert now.counted == 0
 
 
 @pytest.mark.parametrize(
     ("kind", "reason"), [(Random, "differs when it is made again"), (OwnRandom, "changes OwnRandom.own")]
 )
-def test_data_that_is_not_the_same_each_time(started: Start, kind: type[Squares], reason: str) -> None:
+def test_data_that_is_not_the_same_each_time(started: StartUnder, kind: type[Squares], reason: str) -> None:
     def make() -> DataLoader[Any]:
         return DataLoader(kind(), batch_size=4, num_workers=1)
 
     theirs = passes(make())
     now = started()
     assert same_batch(passes(make()), theirs)
-    assert now.given == 0
+    assert now.counted == 0
     assert reason in now.proof().evidence
     assert not now.proof().effective
 
 
 @pytest.mark.parametrize("options", [{"shuffle": True}, {"sampler": list(range(SIZE))}])
-def test_another_order_than_the_datas_own_is_left_alone(started: Start, options: Any) -> None:
+def test_another_order_than_the_datas_own_is_left_alone(started: StartUnder, options: Any) -> None:
     now = started()
     passes(DataLoader(Squares(), batch_size=4, **options))
-    assert now.given == 0
+    assert now.counted == 0
 
 
-def test_what_a_training_reads_is_left_alone(started: Start) -> None:
+def test_what_a_training_reads_is_left_alone(started: StartUnder) -> None:
     now = started()
     data = TensorDataset(torch.rand(SIZE, 3))
     made = DataLoader(data, batch_size=4)
     for _ in range(PASSES):
         for _ in made:
             now.hooks.loaders.batch_trained()
-    assert now.given == 0
+    assert now.counted == 0
 
 
-def test_an_evaluation_that_is_never_read_to_its_end_is_not_kept(started: Start) -> None:
+def test_an_evaluation_that_is_never_read_to_its_end_is_not_kept(started: StartUnder) -> None:
     now = started()
     made = DataLoader(Squares(), batch_size=4)
     for _ in range(4):
         with torch.no_grad():
             next(iter(made))
-    assert now.given == 0
+    assert now.counted == 0
     assert "not read to its end" in now.proof().evidence
 
 
-def test_without_room_nothing_is_kept(started: Start) -> None:
+def test_without_room_nothing_is_kept(started: StartUnder) -> None:
     now = started(available_bytes=100)
     passes(LOADERS["no workers"]())
-    assert now.given == 0
+    assert now.counted == 0
     assert "no room" in now.proof().evidence
 
 
-def test_when_the_seams_are_undone_the_script_reads_by_itself(started: Start) -> None:
+def test_when_the_seams_are_undone_the_script_reads_by_itself(started: StartUnder) -> None:
     now = started()
     made = LOADERS["no workers"]()
     with torch.no_grad():
         list(made)
     now.seams.undo_all()
     passes(made)
-    assert now.given == 0
+    assert now.counted == 0
 
 
 # ---- in a training

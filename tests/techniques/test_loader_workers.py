@@ -22,14 +22,13 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from hasten.bench.base import batches_ahead
 from hasten.inside.job import Job
 from hasten.inside.samples.columns import same_batch
-from hasten.inside.seams import Seams
 from hasten.inside.techniques.loader_workers import LoaderWorkers
 from hasten.launch.local import render
 from hasten.records.plan import Plan
 
 from ..patience import PATIENCE_SECONDS
 from .made_up import facts, loader, machine
-from .reading import Reading
+from .reading import Started, StartUnder
 
 SIZE = 22
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="refused on other systems")
@@ -109,35 +108,13 @@ def processes(made: DataLoader[Any]) -> set[int]:
     return {int(pid) for _, pids in made for pid in pids.reshape(-1)}
 
 
-class Started:
-    """The technique in force, as from a process' start."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self.seams = Seams()
-        self.reading = Reading(self.seams)
-        self.plan = Plan({"loader_workers": settings})
-        self.reading.board.start(self.plan)
-        self.reading.board.switch(self.plan)
-
-    @property
-    def proof(self) -> Any:
-        return self.reading.proof()
+Start = Callable[[dict[str, Any]], Started]
 
 
 @pytest.fixture
-def started() -> Iterator[Callable[[dict[str, Any]], Started]]:
-    made: list[Started] = []
-
-    def start(settings: dict[str, Any]) -> Started:
-        made.append(Started(settings))
-        return made[-1]
-
-    yield start
-    for one in made:
-        one.seams.undo_all()
-
-
-Start = Callable[[dict[str, Any]], Started]
+def started(started_under: StartUnder) -> Start:
+    """Under the technique with these settings."""
+    return lambda settings: started_under(Plan({"loader_workers": settings}))
 
 
 # ---- the same batches, order and draws
@@ -148,7 +125,7 @@ def test_batches_order_and_draws_are_as_without_workers(started: Start, name: st
     now = started(SETTINGS[settings])
     ours = drawn(DataLoader(Squares(), **LOADERS[name]()))
     assert same_batch(ours, theirs)
-    assert now.proof.effective
+    assert now.proof().effective
 
 
 @pytest.mark.parametrize("name", ["shuffled", "by a generator", "an eager sampler"])
@@ -172,12 +149,12 @@ def test_a_script_with_workers_may_have_others(started: Start, own: Any, count: 
     assert same_batch(drawn(made), theirs)
     here = processes(made)
     if count == 0 and own:
-        assert "keeps its workers" in now.proof.evidence
+        assert "keeps its workers" in now.proof().evidence
         assert len(here) == 2
     else:
         assert (here == {os.getpid()}) is (count == 0)
         assert len(here) == 1
-        assert now.proof.effective
+        assert now.proof().effective
 
 
 def test_samples_are_made_by_as_many_processes_as_asked_for(started: Start) -> None:
@@ -187,7 +164,7 @@ def test_samples_are_made_by_as_many_processes_as_asked_for(started: Start) -> N
     assert len(first) == 2
     assert os.getpid() not in first
     assert processes(made) == first  # they are kept
-    assert now.proof.evidence == "12 batches came from 2 worker processes"
+    assert now.proof().evidence == "12 batches came from 2 worker processes"
     started_anew = DataLoader(Squares(), batch_size=4)
     assert processes(started_anew).isdisjoint(first)
 
@@ -217,7 +194,7 @@ def test_an_evaluation_stays_in_the_training_process(started: Start) -> None:
     made = DataLoader(Squares(), batch_size=4)
     with torch.no_grad():
         assert processes(made) == {os.getpid()}
-    assert not now.proof.effective
+    assert not now.proof().effective
 
 
 class Stream(IterableDataset[Any]):
@@ -253,14 +230,14 @@ def test_what_is_read_as_the_script_says(started: Start, make: Any, settings: An
     now = started(settings)
     made = make()
     assert len(processes(made)) == 1
-    assert not now.proof.effective
-    assert reason in now.proof.evidence
+    assert not now.proof().effective
+    assert reason in now.proof().evidence
 
 
 def test_tensors_of_a_device_are_not_handed_to_other_processes(started: Start) -> None:
     now = started(KEPT)
     assert len(list(DataLoader(on_device()))) == 4
-    assert "tensors of a device" in now.proof.evidence
+    assert "tensors of a device" in now.proof().evidence
 
 
 def test_a_folder_whose_sockets_would_have_too_long_paths(
@@ -269,7 +246,7 @@ def test_a_folder_whose_sockets_would_have_too_long_paths(
     monkeypatch.setattr(tempfile, "tempdir", "/tmp/" + "x" * 80)
     now = started(KEPT)
     assert processes(DataLoader(Squares())) == {os.getpid()}
-    assert "too long for a socket's path" in now.proof.evidence
+    assert "too long for a socket's path" in now.proof().evidence
 
 
 def test_an_error_in_a_worker_reaches_the_script(started: Start) -> None:

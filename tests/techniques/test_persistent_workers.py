@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from hasten.inside.samples.columns import same_batch
-from hasten.inside.seams import Seams
 from hasten.inside.techniques.persistent_workers import PersistentWorkers
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.whole_run import WatchedRun
@@ -27,7 +27,7 @@ from hasten.testing.workbench import Pictures, workbench
 from ..patience import PATIENCE_SECONDS
 from ..thorough import cases
 from .made_up import facts, loader, machine
-from .reading import Reading
+from .reading import StartUnder
 
 SIZE = 14
 EPOCHS = 3
@@ -59,34 +59,11 @@ class Augmented(Dataset[Any]):
         return torch.cat([torch.tensor(told, dtype=torch.float64), torch.rand(2)]), os.getpid()
 
 
-class Started(Reading):
-    """Under the technique, as from a process' start."""
-
-    def __init__(self, seams: Seams, plan: Plan = PLAN) -> None:
-        super().__init__(seams)
-        self.seams = seams
-        self.board.start(plan)
-        self.board.switch(plan)
-
-    @property
-    def resumed(self) -> int:
-        return int(self.proof().evidence.split()[0])
-
-
 @pytest.fixture
-def started() -> Iterator[Callable[..., Started]]:
-    every: list[Seams] = []
-
-    def start(plan: Plan = PLAN) -> Started:
-        every.append(Seams())
-        return Started(every[-1], plan)
-
-    yield start
-    for seams in every:
-        seams.undo_all()
+def started(started_under: StartUnder) -> StartUnder:
+    return partial(started_under, PLAN)
 
 
-Start = Callable[..., Started]
 Between = Callable[[int, Any], None]
 """What a script does between two epochs: (number of the epoch to come, dataset)."""
 
@@ -146,7 +123,7 @@ def make(options: dict[str, Any], dataset: Dataset[Any] | None = None) -> DataLo
 # ---- the same bits
 @pytest.mark.parametrize("leave", [99, 1])
 @pytest.mark.parametrize("name", cases(LOADERS, FEW))
-def test_epochs_are_as_with_new_workers(started: Start, name: str, leave: int) -> None:
+def test_epochs_are_as_with_new_workers(started: StartUnder, name: str, leave: int) -> None:
     theirs, new = drawn(make(LOADERS[name]()), leave=leave)
     now = started()
     ours, kept = drawn(make(LOADERS[name]()), leave=leave)
@@ -154,10 +131,10 @@ def test_epochs_are_as_with_new_workers(started: Start, name: str, leave: int) -
     assert new[0].isdisjoint(new[1])
     assert len(set.union(*kept)) <= LOADERS[name]().get("num_workers", 2)
     assert now.proof().effective
-    assert now.resumed == EPOCHS - 1
+    assert now.counted == EPOCHS - 1
 
 
-def test_an_evaluation_between_two_epochs_keeps_its_workers_too(started: Start) -> None:
+def test_an_evaluation_between_two_epochs_keeps_its_workers_too(started: StartUnder) -> None:
     def both() -> list[Any]:
         torch.manual_seed(3)
         training, evaluation = make({"shuffle": True}), make({})
@@ -171,10 +148,10 @@ def test_an_evaluation_between_two_epochs_keeps_its_workers_too(started: Start) 
     theirs = both()
     now = started()
     assert same_batch(both(), theirs)
-    assert now.resumed == 2 * (EPOCHS - 1)
+    assert now.counted == 2 * (EPOCHS - 1)
 
 
-def test_two_readers_of_one_loader_do_not_disturb_each_other(started: Start) -> None:
+def test_two_readers_of_one_loader_do_not_disturb_each_other(started: StartUnder) -> None:
     def pairs() -> list[Any]:
         torch.manual_seed(3)
         made = make({})
@@ -231,7 +208,7 @@ CHANGES: dict[str, tuple[Callable[[], Dataset[Any]], Between]] = {
 
 
 @pytest.mark.parametrize("name", cases(CHANGES, ("an attribute", "a global")))
-def test_what_a_script_changes_between_epochs_is_seen(started: Start, name: str) -> None:
+def test_what_a_script_changes_between_epochs_is_seen(started: StartUnder, name: str) -> None:
     kind, change = CHANGES[name]
     theirs, _ = drawn(make({"shuffle": True}, kind()), change)
     now = started()
@@ -268,13 +245,13 @@ class OwnGenerator(Augmented):
 
 
 @pytest.mark.parametrize("kind", [Remembering, OwnGenerator])
-def test_what_workers_change_in_themselves_is_seen(started: Start, kind: type[Augmented]) -> None:
+def test_what_workers_change_in_themselves_is_seen(started: StartUnder, kind: type[Augmented]) -> None:
     theirs, _ = drawn(make({}, kind()))
     now = started()
     ours, processes = drawn(make({}, kind()))
     assert same_batch(ours, theirs)
     assert processes[0].isdisjoint(processes[1])
-    assert now.resumed == 0
+    assert now.counted == 0
 
 
 def is_alive(pid: int) -> bool:
@@ -284,7 +261,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_workers_that_died_are_replaced(started: Start) -> None:
+def test_workers_that_died_are_replaced(started: StartUnder) -> None:
     now = started()
     made = make({})
     first = {int(pid) for _, pids in made for pid in pids}
@@ -300,7 +277,7 @@ def test_workers_that_died_are_replaced(started: Start) -> None:
     with suppress(RuntimeError):
         second |= {int(pid) for _, pids in made for pid in pids}
     assert second.isdisjoint(first)
-    assert now.resumed == 0
+    assert now.counted == 0
 
 
 # ---- what it leaves alone
@@ -309,34 +286,34 @@ class Stream(IterableDataset[Any]):
         return iter([(torch.zeros(1), os.getpid())] * 4)
 
 
-def test_a_stream_has_new_workers_each_epoch(started: Start) -> None:
+def test_a_stream_has_new_workers_each_epoch(started: StartUnder) -> None:
     now = started()
     _, processes = drawn(DataLoader(Stream(), num_workers=1))
     assert processes[0].isdisjoint(processes[1])
     assert "as a stream" in now.proof().evidence
 
 
-def test_loaders_without_workers_and_those_that_keep_theirs_are_left_alone(started: Start) -> None:
+def test_loaders_without_workers_and_those_that_keep_theirs_are_left_alone(started: StartUnder) -> None:
     def read() -> list[Any]:
         return [drawn(make(own))[0][::5] for own in ({"num_workers": 0}, {"persistent_workers": True})]
 
     theirs = read()
     now = started()
     assert same_batch(read(), theirs)
-    assert now.resumed == 0
+    assert now.counted == 0
 
 
-def test_workers_of_a_few_loaders_stay(started: Start) -> None:
+def test_workers_of_a_few_loaders_stay(started: StartUnder) -> None:
     now = started()
     every = [make({"num_workers": 1}) for _ in range(5)]
     for _ in range(2):
         for made in every:
             list(made)
-    assert now.resumed == 4
+    assert now.counted == 4
     assert "4 loaders stay already" in now.proof().evidence
 
 
-def test_when_the_seams_are_undone_workers_end_with_their_pass(started: Start) -> None:
+def test_when_the_seams_are_undone_workers_end_with_their_pass(started: StartUnder) -> None:
     now = started()
     now.seams.undo_all()
     _, processes = drawn(make({}))
@@ -373,8 +350,8 @@ def test_with_another_technique_around_the_loaders() -> None:
     assert resumed == [True]
 
 
-def test_loader_workers_sees_changes_by_the_same_means(started: Start) -> None:
-    started(Plan({"loader_workers": {"count": 1}}))
+def test_loader_workers_sees_changes_by_the_same_means(started_under: StartUnder) -> None:
+    started_under(Plan({"loader_workers": {"count": 1}}))
     made = DataLoader(Augmented(), batch_size=7)
     firsts = []
     for epoch in range(EPOCHS):

@@ -223,47 +223,39 @@ def test_other_loaders_and_evaluations_of_the_data_set_get_its_samples(process: 
     assert same_batch(now.epoch(other), plain(dataset)[:1])
 
 
-def test_loader_workers_goes_with_it(folder: Path, no_checks: None) -> None:
+def test_loader_workers_goes_with_it(seams: Seams, folder: Path, no_checks: None) -> None:
     plan = Plan({"loader_workers": {"count": 2}, "sample_store": {}})
-    seams = Seams()
-    try:
-        reading = Reading(seams)
-        reading.training.sample_folder = str(folder)
-        reading.board.start(plan)
-        dataset = Rows()
-        reading.epoch(dataset)
-        reading.board.switch(plan, prepare=True)
-        assert same_batch(reading.epoch(dataset), plain(dataset))
-        assert reading.proof("sample_store").evidence.startswith(f"{SIZE} samples came from a store, 0 were")
-        assert reading.proof("loader_workers").effective
-    finally:
-        seams.undo_all()
+    reading = Reading(seams)
+    reading.training.sample_folder = str(folder)
+    reading.board.start(plan)
+    dataset = Rows()
+    reading.epoch(dataset)
+    reading.board.switch(plan, prepare=True)
+    assert same_batch(reading.epoch(dataset), plain(dataset))
+    assert reading.proof("sample_store").evidence.startswith(f"{SIZE} samples came from a store, 0 were")
+    assert reading.proof("loader_workers").effective
 
 
 @pytest.mark.parametrize(
     "names", [("sample_store", "persistent_workers"), ("persistent_workers", "sample_store")]
 )
 def test_workers_that_are_kept_by_hasten_read_it(
-    folder: Path, no_checks: None, names: tuple[str, ...]
+    seams: Seams, folder: Path, no_checks: None, names: tuple[str, ...]
 ) -> None:
     plan = Plan({name: {} for name in names})
-    seams = Seams()
-    try:
-        reading = Reading(seams)
-        reading.training.sample_folder = str(folder)
-        reading.board.start(plan)
-        dataset = Rows()
-        made = DataLoader(dataset, batch_size=5, num_workers=1)
-        for _ in made:
-            reading.hooks.loaders.batch_trained()
-        reading.board.switch(plan, prepare=True)
-        for _ in range(3):
-            assert same_batch(list(made), plain(dataset))
-        for name in names:
-            assert reading.proof(name).effective, reading.proof(name).evidence
-        assert ", 0 were made" in reading.proof("sample_store").evidence
-    finally:
-        seams.undo_all()
+    reading = Reading(seams)
+    reading.training.sample_folder = str(folder)
+    reading.board.start(plan)
+    dataset = Rows()
+    made = DataLoader(dataset, batch_size=5, num_workers=1)
+    for _ in made:
+        reading.hooks.loaders.batch_trained()
+    reading.board.switch(plan, prepare=True)
+    for _ in range(3):
+        assert same_batch(list(made), plain(dataset))
+    for name in names:
+        assert reading.proof(name).effective, reading.proof(name).evidence
+    assert ", 0 were made" in reading.proof("sample_store").evidence
 
 
 def test_a_process_started_anew_is_served_where_it_can_import_hasten(process: Start, no_checks: None) -> None:
@@ -737,15 +729,11 @@ def test_what_cannot_be_known_again_is_told(process: Start) -> None:
     assert "holds generator objects" in process().refusal(Holding())
 
 
-def test_without_a_folder_it_does_not_apply() -> None:
-    seams = Seams()
-    try:
-        reading = Reading(seams)
-        reading.board.start(PLAN)
-        with pytest.raises(NotApplicable, match="no folder"):
-            reading.board.switch(PLAN)
-    finally:
-        seams.undo_all()
+def test_without_a_folder_it_does_not_apply(seams: Seams) -> None:
+    reading = Reading(seams)
+    reading.board.start(PLAN)
+    with pytest.raises(NotApplicable, match="no folder"):
+        reading.board.switch(PLAN)
 
 
 def test_children_that_fill_are_not_waited_for_without_end(process: Start) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import UserDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,12 +42,8 @@ class Session:
 
 
 @pytest.fixture
-def session() -> Iterator[Session]:
-    seams = Seams()
-    try:
-        yield Session(seams)
-    finally:
-        seams.undo_all()
+def session(seams: Seams) -> Session:
+    return Session(seams)
 
 
 class Net(nn.Module):

@@ -8,7 +8,6 @@ import io
 import logging
 import pickle
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -34,12 +33,8 @@ class Watched:
 
 
 @pytest.fixture
-def watched() -> Iterator[Watched]:
-    seams = Seams()
-    try:
-        yield Watched(seams)
-    finally:
-        seams.undo_all()
+def watched(seams: Seams) -> Watched:
+    return Watched(seams)
 
 
 def test_files_are_seen_with_their_lines(watched: Watched, tmp_path: Path) -> None:
