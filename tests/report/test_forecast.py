@@ -46,7 +46,7 @@ def said(found: RunForecast) -> str:
 
 def test_a_run() -> None:
     assert said(RUN).splitlines() == [
-        "A run of these arguments (625 steps, 5 epochs): 20.2 s before, about 7.4 s (7.0 to 7.9) under the "
+        "A run with these arguments (625 steps, 5 epochs): 20.2 s before, about 7.4 s (7.0 to 7.9) under the "
         "plan.",
         "  (start 3.0 s -> 3.1 s; steps 15.7 s -> 3.2 s; evaluations and new epochs 1.2 s -> 600 ms; after "
         "the last step 300 ms -> 150 ms; set-up 350 ms)",
@@ -93,7 +93,7 @@ def test_a_run_that_may_save_nothing_is_told_so_and_pays_nothing() -> None:
 
 
 def test_a_start_that_takes_longer_is_told_where_it_is_worth_a_word() -> None:
-    assert "take 2.1 s longer to start; that is in it" in said(replace(RUN, slower_start=2.1))
+    assert "take 2.1 s longer to start; that is included" in said(replace(RUN, slower_start=2.1))
     assert "longer to start" not in said(replace(RUN, slower_start=0.4))
 
 
@@ -131,7 +131,7 @@ def test_a_tune_tells_it_after_the_claim_and_before_the_plan() -> None:
     lines = stream.getvalue().splitlines()
     claim, run, plan = (
         next(number for number, line in enumerate(lines) if line.startswith(words))
-        for words in ("The whole plan trains", "A run of these arguments", "Plan: ")
+        for words in ("The whole plan trains", "A run with these arguments", "Plan: ")
     )
     assert claim + 1 == run < plan
 

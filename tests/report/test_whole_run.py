@@ -52,7 +52,7 @@ def test_a_run_that_was_watched_to_its_end() -> None:
 def test_steps_alone_do_not_pretend() -> None:
     run = watched_run(start=4.0, steps=20.0)
     assert lines(run) == [
-        "Of the run, 24 s were watched, to its step 2:",
+        "24 s of the run were watched, up to its step 2:",
         "  The run's start took 4 s, once.",
         "  The loader says that an epoch has 100 steps: about 50 s of steps.",
         "  No evaluation or saving, and no end of an epoch, was seen in the first 2 steps: "

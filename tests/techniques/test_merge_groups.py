@@ -452,7 +452,10 @@ def test_what_is_seen_of_groups() -> None:
     [
         ((), "no torch optimizer"),
         ((optimizer(),), "no optimizer has 8 parameter groups or more: one has 1"),
-        ((optimizer(groups=9, distinct_groups=9),), "9 parameter groups differ"),
+        (
+            (optimizer(groups=9, distinct_groups=9),),
+            "each of 9 parameter groups has hyperparameters of its own",
+        ),
         ((optimizer(groups=9, distinct_groups=9, why_not_merged="made by hand"),), "made by hand"),
     ],
 )

@@ -96,6 +96,7 @@ def test_steps_alone_look_for_nothing() -> None:
     [
         (Unseen("evaluation", 40.0), "no evaluation was seen within 40 s"),
         (Unseen("evaluation", 40.0, 1), "one evaluation was seen within 40 s, and two are needed"),
+        (Unseen("evaluation", 40.0, 3), "3 were seen within 40 s, and more are needed"),
         (
             Unseen("evaluation", 40.0, 1, ended=True),
             "one evaluation was seen between the first step of the script and its last, and two are needed",
@@ -192,8 +193,8 @@ def test_what_takes_longer_than_there_is_time_is_not_begun() -> None:
     assert search.run([of("quick", "evaluation")]) == BASELINE
     assert bench.asked == []
     assert why_not(search) == {
-        "quick": "comparing whole stretches of the run, evaluation included, takes longer than there was "
-        "time; --budget 1050 would leave time for it"
+        "quick": "comparing whole stretches of the run, evaluation included, takes longer than the time "
+        "that was left; --budget 1050 would leave time for it"
     }
 
 

@@ -24,8 +24,8 @@ class Bench(Protocol):
         ...
 
     def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
-        """To be called before plans are compared that differ in what lies outside of steps: find, in at most
-        ``seconds``, where in a run that comes by.
+        """Find, in at most ``seconds``, where in a run that comes by in which the two differ, outside of
+        steps. To be called before they are compared.
         """
         ...
 
@@ -36,8 +36,8 @@ def process_part(plan: Plan) -> Plan:
 
 
 def outside_steps(a: Plan, b: Plan) -> tuple[str, ...]:
-    """Parts of a run between its first step and its last, besides steps, that techniques make shorter in
-    which the two differ; () where there are none.
+    """The parts of a run between its first step and its last, besides steps, that are made shorter by the
+    techniques in which the two differ; () where there are none.
     """
     return tuple(part for part in _parts(a, b) if part not in ("steps", "start"))
 
@@ -48,7 +48,7 @@ def at_start(a: Plan, b: Plan) -> bool:
 
 
 def _parts(a: Plan, b: Plan) -> tuple[str, ...]:
-    """Of a run, that techniques make shorter in which the two differ."""
+    """Of a run, that are made shorter by the techniques in which the two differ."""
     names = [
         name for name in {**a.techniques, **b.techniques} if a.techniques.get(name) != b.techniques.get(name)
     ]

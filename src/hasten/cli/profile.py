@@ -12,7 +12,7 @@ from .options import ALLOW_WRITES, JSON, WAIT, ranks, script
 from .values import MOST_STEPS, positive_seconds, whole_number
 
 NAME = "profile"
-HELP = "watch a script train and say where the time of its run goes, and of a step"
+HELP = "watch a script train and say where the time of a run and of a step goes"
 DEFAULT_STEPS, DEFAULT_WARMUP = 30, 10
 DEFAULT_SECONDS = 30.0
 SCRIPT_FAILED = 1  # the exit code where the script failed after it had been seen for long enough
@@ -35,7 +35,7 @@ PARAMETERS = (
         ["--seconds"],
         type=positive_seconds,
         metavar="SECONDS",
-        help="after these steps, watch on for so long until an epoch has ended (default "
+        help="after these steps, watch on until an epoch has ended, for so long at most (default "
         f"{DEFAULT_SECONDS:.0f}, where it is known to end within that)",
     ),
     click.Option(["--whole"], is_flag=True, help="watch on to the end of the script, however long it takes"),

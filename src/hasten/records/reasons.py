@@ -64,8 +64,8 @@ class WhyNot:
 
     Of what makes other ``parts`` of a run shorter than its steps: "small part": these take no more than this
     ``share`` of it. "not seen": they did not come by often enough, as ``unseen`` says. "no time for
-    stretches": they did, and comparing takes longer than there was time. ``budget``: under which it would be
-    tried; None where none can be named.
+    stretches": they did, and comparing takes longer than the time that was left. ``budget``: under
+    which it would be tried; None where none can be named.
     """
 
     code: Literal[

@@ -33,7 +33,7 @@ class SeenProcess:
 
 @dataclass(frozen=True)
 class RunLength:
-    """How long a run of these arguments is. ``steps`` in all and ``epoch_steps`` in each epoch, None where
+    """How long a run with these arguments is. ``steps`` in all and ``epoch_steps`` in each epoch, None where
     not known. ``source`` of what is known: "seen" to the script's end, or the "loader".
     """
 

@@ -40,10 +40,10 @@ class Proof:
 
 @dataclass(frozen=True)
 class Unseen:
-    """Why plans could not be compared that differ in a part of a run other than its steps: in ``seconds`` it
-    came by so many ``times`` after the beginning. 0 s: nobody looked, since a start or an epoch takes
-    longer than there was time. ``ended``: the script came to its end before. ``needed``: seconds in which it
-    would have been seen, None where that is not known. ``failure``: by what training failed.
+    """Why plans that differ in another ``part`` of a run than its steps could not be compared: in ``seconds``
+    it came by so many ``times`` after the beginning. 0 s: nobody looked, since a start or an epoch takes
+    longer than the time that was left. ``ended``: the script came to its end before. ``needed``: seconds in
+    which it would have been seen, None where that is not known. ``failure``: by what training failed.
     """
 
     part: str
@@ -56,9 +56,9 @@ class Unseen:
 
 @dataclass(frozen=True)
 class Seen:
-    """Where in a run plans can be compared that differ in a part other than its steps was found. ``seconds``
-    of a stretch from one time to the next, plain; ``share``: of it, what is beyond its regular steps, so the
-    most that can be gained there. None where the part does not show in steps.
+    """Plans that differ in another part of a run than its steps can be compared: it came by. ``seconds`` of a
+    stretch from one time to the next, plain; ``share``: of it, what is beyond its regular steps, so the most
+    that can be gained there. None where the part does not show in steps.
     """
 
     seconds: float

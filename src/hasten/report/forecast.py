@@ -12,12 +12,12 @@ _ASSUMED: Mapping[Assumed, str] = {
     "length by loader": "that an epoch is what its loader holds",
     "ends unseen": "that nothing comes between epochs but what is told above: no end of one was seen, and "
     "evaluation, saving and the like at it are not in these numbers",
-    "ends seen once": "that evaluation and what else comes between epochs takes as long each time: it was "
-    "seen once",
-    "ends as plain": "that evaluation and what else comes between epochs takes as long under the plan as "
+    "ends seen once": "that evaluation and whatever else comes between epochs takes as long each time: it "
+    "was seen once",
+    "ends as plain": "that evaluation and whatever else comes between epochs takes as long under the plan as "
     "plain: no process was seen to do it twice there",
-    "ends of other plans": "that evaluation and what else comes between epochs takes as long as it did while "
-    "parts of the plan were tried",
+    "ends of other plans": "that evaluation and whatever else comes between epochs takes as long as it did "
+    "while parts of the plan were tried",
     "rehearsed": "that its ranks were rehearsed, as the first run under the plan does",
 }
 _PARTS: Mapping[PartName, str] = {
@@ -37,13 +37,11 @@ def forecast_lines(found: RunForecast, tune_seconds: float) -> list[str]:
         lines.append(f"  Once in a run, besides: {_parts_words(found.once)}.")
     if found.slower_start >= _START_WORTH_A_WORD:
         later = span_words(found.slower_start)
-        lines.append(f"  Processes under the plan take {later} longer to start; that is in it.")
+        lines.append(f"  Processes under the plan take {later} longer to start; that is included.")
     if found.is_faster:
         lines.append(_pays_words(found, tune_seconds))
     else:
-        lines.append(
-            "  That is within what runs differ by: in a run of this length the plan may save nothing."
-        )
+        lines.append("  Runs differ by as much anyway: in a run of this length the plan may save nothing.")
     if found.assumed:
         lines.append(f"  It takes for granted {'; '.join(_ASSUMED[code] for code in found.assumed)}.")
     return lines
@@ -67,7 +65,7 @@ def _of(found: RunForecast) -> str:
     if found.of == "steps":
         return f"{found.steps:,} steps"
     epochs = f", {counted(found.epochs, 'epoch')}" if found.epochs is not None else ""
-    return f"A run of these arguments ({counted(found.steps, 'step')}{epochs})"
+    return f"A run with these arguments ({counted(found.steps, 'step')}{epochs})"
 
 
 def _parts_words(parts: Sequence[ForecastPart]) -> str:

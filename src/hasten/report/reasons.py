@@ -119,7 +119,7 @@ def why_not_words(why: WhyNot) -> str:
         return f"{_unseen_words(why.unseen)}{_budget_words(why.budget, never_seen=not why.unseen.times)}"
     if why.code == "no time for stretches":
         stretches = f"whole stretches of the run, {parts_words(why.parts)} included"
-        return f"comparing {stretches}, takes longer than there was time{_budget_words(why.budget)}"
+        return f"comparing {stretches}, takes longer than the time that was left{_budget_words(why.budget)}"
     return "kept: the budget ended before it could be judged in combination with the others"
 
 
@@ -137,10 +137,11 @@ def _unseen_words(unseen: Unseen) -> str:
         if unseen.times == 1
         else f"{unseen.times} were"
     )
+    needed = "more" if unseen.times > 1 else "two"
     if unseen.ended:
-        return f"{seen} seen between the first step of the script and its last, and two are needed"
-    needed = "" if not unseen.times else ", and two are needed"
-    return f"{seen} seen within {seconds_words(unseen.seconds)}{needed}"
+        return f"{seen} seen between the first step of the script and its last, and {needed} are needed"
+    also = f", and {needed} are needed" if unseen.times else ""
+    return f"{seen} seen within {seconds_words(unseen.seconds)}{also}"
 
 
 def _budget_words(budget: float | None, never_seen: bool = False) -> str:

@@ -62,7 +62,7 @@ def _heading(run: WatchedRun, account: Account) -> str:
     if account.basis == "epochs":
         mean = f", in the mean of {run.epochs}" if run.epochs > 1 else ""
         return f"An epoch takes {seconds_words(account.seconds / run.epochs)}{mean}:"
-    return f"Of the run, {seconds_words(run.seconds)} were watched, to its step {run.part('steps').count}:"
+    return f"{seconds_words(run.seconds)} of the run were watched, up to its step {run.part('steps').count}:"
 
 
 def _table(account: Account, times: int) -> Table:
@@ -111,7 +111,7 @@ def _notes(observation: Observation, run: WatchedRun, account: Account, bound: f
     waited = (
         []
         if bound is None
-        else [f"An end of an epoch was waited for if it came within {seconds_words(bound)}."]
+        else [f"The end of an epoch is waited for where it comes within {seconds_words(bound)}."]
     )
     return [*once, *_epoch_ahead(observation, run), _not_come_to(run), *waited]
 

@@ -1,5 +1,5 @@
-"""Divides a run's wall clock into parts without a rest: each moment belongs to one stretch, and each stretch
-is given to a part as soon as it is known what came after it.
+"""Divides a run's wall clock into parts, with nothing left over: each moment belongs to one stretch, and each
+stretch is given to a part as soon as it is known what came after it.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class MergeGroups(Technique):
             return [f"no optimizer has {LEAST_GROUPS} parameter groups or more: one has {most.groups}"]
         saved = max((1 - o.distinct_groups / o.groups for o in able if o.groups >= LEAST_GROUPS), default=0.0)
         if not saved:
-            return [f"{most.groups} parameter groups differ in their hyperparameters, each from all others"]
+            return [f"each of {most.groups} parameter groups has hyperparameters of its own"]
         bound = saved * phase_share(facts.observation, "optimizer")
         if facts.observation.steps and bound < _LEAST_SHARE:
             return [f"it could save {bound:.1%} of a step at most: the update takes no more"]

@@ -97,7 +97,7 @@ class PersistentWorkers(Technique):
         """Why a loader is left as it is; "" where it is not."""
         name = type(loader.dataset).__name__
         if not reads_indices(loader):
-            return f"{name} is read as a stream, of which a worker may know where it stands"
+            return f"{name} is read as a stream, in which a worker may keep its place"
         if not is_forked(context_of(loader)):
             return f"the workers of {name} are not forked, and so cannot be asked what has changed in them"
         if "imgaug" in sys.modules:
@@ -124,7 +124,7 @@ def _why_not(loader: Loader) -> str:
     if loader.keeps_workers:
         return f"{loader.dataset} keeps its workers from epoch to epoch already"
     if loader.iterable:
-        return f"{loader.dataset} is read as a stream, of which a worker may know where it stands"
+        return f"{loader.dataset} is read as a stream, in which a worker may keep its place"
     return ""
 
 
