@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -305,6 +306,17 @@ class Leaving(nn.Module):
         return output
 
 
+class LeavingInAQueue(Leaving):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lasts: deque[Tensor] = deque(maxlen=3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        output: Tensor = self.inner(inputs)
+        self.lasts.append(output.square().mean())
+        return output
+
+
 class Holder:
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -328,6 +340,9 @@ def loss_of_first(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
     ("make", "loss_of", "reason"),
     [
         pytest.param(Leaving, None, "keeps a tensor with a graph in Leaving.last", id="an attribute"),
+        pytest.param(
+            LeavingInAQueue, None, "keeps a tensor with a graph in LeavingInAQueue.lasts", id="a queue"
+        ),
         pytest.param(Holding, loss_of_first, "returns a Holder", id="an object of its own"),
     ],
 )

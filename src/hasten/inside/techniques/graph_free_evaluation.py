@@ -28,12 +28,12 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.modules import has_hooks
 from ..internals.others import leaves
-from ..observing.loaders import tensors_in
 from ..observing.uses import RECORDS_EVALUATIONS
 from ..seams import Args, Call, Kwargs
 from ..structures import tensors_of
 from ..training import Training
 from .base import NO_MODULE, Technique, conflicting, saw_evaluation
+from .support.harmless_calls import graphs_of
 from .support.recomputed import NeedsGraph, Recomputed
 
 if TYPE_CHECKING:
@@ -135,8 +135,8 @@ class _Seen:
         for part in leaves(torch, output):
             if not (torch.is_tensor(part) or isinstance(part, _PLAIN) or is_dataclass(part)):
                 self.why_not = f"the model returns a {type(part).__name__}, which may hold tensors"
-        if self.watched == 1 and (name := _leaves_behind(root)):
-            self.why_not = f"the model keeps a tensor with a graph in {name}"
+        if self.watched == 1 and (kept := graphs_of(root)):
+            self.why_not = f"the model keeps a tensor with a graph in {kept[0][0]}"
 
     def gradient_came(self) -> None:
         self.why_not = "a backward pass came after a pass in eval mode"
@@ -158,13 +158,3 @@ def _in_eval_mode(root: Module, call: Call, args: Args, kwargs: Kwargs) -> objec
     finally:
         for module in trained:
             module.training = True
-
-
-def _leaves_behind(root: Module) -> str:
-    """The name of a module's attribute that holds a tensor with a graph; "" where there is none."""
-    for module in root.modules():
-        held: dict[str, Any] = vars(module)
-        for name, value in held.items():
-            if any(tensor.grad_fn is not None for tensor in tensors_in(value)):
-                return f"{type(module).__name__}.{name}"
-    return ""

@@ -61,7 +61,7 @@ def _kept_as_it_is(root: Module) -> Iterator[None]:
             buffer.data.copy_(value)
 
 
-def graphs_of(torch: ModuleType, root: Module) -> list[tuple[str, Tensor]]:
+def graphs_of(root: Module) -> list[tuple[str, Tensor]]:
     """The tensors with a graph that modules keep, in containers too, such as terms of a loss, each
     with its attribute's name.
     """

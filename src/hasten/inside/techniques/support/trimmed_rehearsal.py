@@ -178,12 +178,12 @@ class _Rehearsal:
             return own.contiguous() if where else own
 
         args, kwargs = map_tensors(self._torch, self._call, copied)
-        before = graphs_of(self._torch, self._root)
+        before = graphs_of(self._root)
         output = plain_call(self._root)(*args, **kwargs)
         if not cuts and any(_was_written(self._torch, own, given) for own, given in copies):
             raise WritesIntoInput("the model writes into what it is given")
         known = {id(tensor) for _, tensor in before}
-        new = next((name for name, t in graphs_of(self._torch, self._root) if id(t) not in known), "")
+        new = next((name for name, t in graphs_of(self._root) if id(t) not in known), "")
         if new:
             raise KeepsLoss(f"{new} is a term of a loss, perhaps, that the model keeps and does not return")
         return _Pass(tensors_of(self._torch, output), inputs)
