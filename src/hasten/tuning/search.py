@@ -122,10 +122,10 @@ class Search:
     def _try_at_start(self, starting: Sequence[Candidate]) -> None:
         """Last, and only beside something that is confirmed: a start is no reason for a plan."""
         for candidate in starting:
-            if self.found:
-                self._try_if_affordable(candidate)
-            else:
+            if not self.found:
                 self._comparisons.leave_out(candidate.technique.name, WhyNot("said", _ALONE))
+            elif (fitted := self._fitted(self.found, candidate)) is not None:
+                self._try_if_affordable(fitted)
 
     # ---- steps
     def _climb(self, climbing: Sequence[Candidate], then: int) -> list[list[str]]:
