@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hasten.bench.comparing.statistics import interval
 from hasten.records.run_forecast import RunForecast, RunLength, SeenProcess, Span
 from hasten.records.trial import Ratio
 from hasten.tuning.run_ends import Between, Ends, Tail
@@ -222,6 +224,52 @@ def test_where_no_start_was_told_both_take_what_was_observed() -> None:
     before, after = part(told(replace(SEEN, planned=silent)), "start")
     assert before == after
     assert before.value == 3.0
+
+
+# ---- runs that come
+RUNS = 200
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(("apart", "within"), [(0.03, 0.1), (0.1, 0.02)])
+@pytest.mark.parametrize("epochs", [3, 40])
+def test_nine_of_ten_runs_of_both_arms_lie_within(apart: float, within: float, epochs: int) -> None:
+    """Of processes that are slow or fast in all that they do, and whose evaluations differ, too."""
+    chance, inside = random.Random(3), {"before": 0, "after": 0}
+
+    def ends_of(speed: float, seconds: float, count: int) -> tuple[float, ...]:
+        return tuple(speed * seconds * math.exp(chance.gauss(0, within)) for _ in range(count))
+
+    for _ in range(RUNS):
+        speeds = [[math.exp(chance.gauss(0, apart)) for _ in range(5)] for _ in range(2)]
+        plain, planned = (
+            [SeenProcess(2.0 + chance.gauss(0, 0.1), step * one) for one in side]
+            for side, step in zip(speeds, (0.02, 0.01), strict=True)
+        )
+        logs = [math.log(b.step_seconds / a.step_seconds) for a, b in zip(plain, planned, strict=True)]
+        ratio = interval(logs, "pairs")
+        assert ratio is not None
+        ends = [
+            Ends(later=tuple(ends_of(one, seconds, 2) for one in side[:3]))
+            for side, seconds in zip(speeds, (6.0, 3.0), strict=True)
+        ]
+        found = forecast(
+            replace(
+                SEEN, ratio=ratio, plain=plain, planned=planned, start_seconds=2.0, setup_seconds=0.0,
+                length=RunLength(200 * epochs, 200, "seen"),
+                between=(Between(*ends, every=200.0, in_run=epochs),),
+            ),
+            100.0,
+        )  # fmt: skip
+        assert found is not None
+        for name, span, step, seconds in (
+            ("before", found.before, 0.02, 6.0),
+            ("after", found.after, 0.01, 3.0),
+        ):
+            own = math.exp(chance.gauss(0, apart))
+            run = 2.0 + chance.gauss(0, 0.1) + 200 * epochs * step * own + sum(ends_of(own, seconds, epochs))
+            inside[name] += span.low <= run <= span.high
+    assert min(inside.values()) >= 0.9 * RUNS
 
 
 # ---- whatever was measured
