@@ -257,7 +257,7 @@ def test_nine_of_ten_runs_of_both_arms_lie_within(apart: float, within: float, e
             replace(
                 SEEN, ratio=ratio, plain=plain, planned=planned, start_seconds=2.0, setup_seconds=0.0,
                 length=RunLength(200 * epochs, 200, "seen"),
-                between=(Between(*ends, every=200.0, in_run=epochs),),
+                between=(Between(ends[0], ends[1], every=200.0, in_run=epochs),),
             ),
             100.0,
         )  # fmt: skip
