@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -100,12 +101,14 @@ def test_everything_is_put_back() -> None:
 
 
 # ---- whose line it is
-def place_of(filename: str, text: str = "print('here')") -> list[str]:
+def place_of(
+    filename: str, text: str = "print('here')", namespace: dict[str, Any] | None = None
+) -> list[str]:
     """Where what is printed by code of that name is said to be printed."""
     seams = Seams()
     try:
         waits = Waits(Training(torch, seams, 0))
-        exec(compile(text, filename, "exec"), {})
+        exec(compile(text, filename, "exec"), namespace or {})
         return [wait.where for wait in waits.found(1)]
     finally:
         seams.undo_all()
@@ -138,6 +141,26 @@ def test_the_line_is_the_users(filename: str, said: str) -> None:
 @pytest.mark.attack("messages")
 def test_text_that_is_executed_belongs_to_who_executes_it() -> None:
     assert place_of(f"{HERE}train.py", "\n\nexec('print(1)')") == ["train.py:3"]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "/env/lib/python3.11/site-packages/tqdm/std.py",
+        logging.__file__,
+        "/usr/lib/python3/dist-packages/rich/progress.py",
+    ],
+)
+def test_a_loop_that_a_progress_bar_goes_through_is_the_scripts(between: str) -> None:
+    """The bar's own line is the same for every loop of every script."""
+    namespace: dict[str, Any] = {}
+    exec(compile("def show(value):\n    print(value)", between, "exec"), namespace)
+    assert place_of(f"{HERE}train.py", "\nshow('here')", namespace) == ["train.py:2"]
+
+
+def test_a_library_that_trains_is_named() -> None:
+    trainer = f"{os.path.dirname(os.path.dirname(torch.__file__))}/transformers/trainer.py"
+    assert place_of(trainer) == [f"{trainer}:1"]
 
 
 @pytest.mark.attack("messages")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import sys
+import sysconfig
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType, ModuleType
@@ -30,6 +31,12 @@ _VARIABLES = {  # name: the values that slow a training down, and what the train
     "TORCH_CPP_LOG_LEVEL": ({"INFO"}, ()),
     "NCCL_DEBUG": ({"INFO", "TRACE"}, (_GPU, _RANKS)),
 }  # fmt: skip
+_INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+_PASSED_THROUGH = tuple(  # they stand around loops and calls that are the script's own
+    f"{folder}{name}{os.sep}"
+    for folder in _INSTALLED
+    for name in ("tqdm", "rich", "fastprogress", "accelerate")
+)
 _FETCHES = ("item", "tolist", "cpu", "numpy", "__float__", "__int__", "__bool__")
 
 
@@ -154,6 +161,7 @@ class Place:
             os.path.join(PACKAGE, "examples") + os.sep
         )  # shipped with us, and run as anybody's scripts
         self._torch = os.path.dirname(torch.__file__ or "") + os.sep
+        self._pythons = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
         self._start = ""  # the working directory; it may have been removed
         with suppress(OSError):
             self._start = os.getcwd() + os.sep
@@ -173,8 +181,13 @@ class Place:
         return f"{path.removeprefix(self._start) if self._start else path}:{frame.f_lineno}"
 
     def _is_nobodys(self, frame: FrameType) -> bool:
-        """Whether it is torch's, or executed text ("<string>"): its caller says more."""
-        return frame.f_code.co_filename.startswith((self._torch, "<"))
+        """Whether its caller says more: torch's, Python's own, a progress bar's, or executed text
+        ("<string>").
+        """
+        path = frame.f_code.co_filename
+        if path.startswith((self._torch, "<")) or any(folder in path for folder in _PASSED_THROUGH):
+            return True
+        return path.startswith(self._pythons) and not any(folder in path for folder in _INSTALLED)
 
 
 def _used(torch: ModuleType) -> set[str]:
