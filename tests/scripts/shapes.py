@@ -69,6 +69,8 @@ TUNABLE = (
     shape("module_level", 160, 32, "Sequential", "SGD"),
     shape("with_argparse", 150, 64, "Sequential", "Adam", note="takes --steps and --lr"),
     shape("trainer_class", 150, 24, "Sequential", "Adam", note="validates under inference_mode each epoch"),
+    shape("prints_shapes_first", 140, 20, "Sequential", "Adam",
+          note="calls its layers, then the model, before there is an optimizer"),
 
     # ---- optimizers and backward passes
     shape("gan_three_backwards", 160, 32, "Discriminator Generator", "Adam Adam", cycle=2,

@@ -14,6 +14,7 @@ import pytest
 from hasten.bench.observe import observe
 from hasten.bench.trials import Trials
 from hasten.errors import HastenError, Refusal, ScriptError, WorkerError
+from hasten.records.plan import Plan
 
 from ..cli.conftest import Project
 from ..inside.distributed.forked import workers_forked
@@ -140,6 +141,21 @@ def each_technique_takes_effect_or_says_why_not(shape: Shape, outcome: Outcome) 
             assert why
         else:
             assert what == EXCEPTIONS.get((shape.name, name), "applied"), why
+
+
+def test_a_plan_waits_for_what_is_trained(tmp_path: Path) -> None:
+    """When the model is first called there is neither an optimizer nor a batch that the plan could act on."""
+    shape = next(shape for shape in TUNABLE if shape.name == "prints_shapes_first")
+    folder = tmp_path / "work"
+    folder.mkdir()
+    plan = Plan({"dataset_in_ram": {}, "fused_optimizer": {}})
+    with workers_forked(), trials_for(shape.path, folder) as trials, trials.worker(plan) as worker:
+        worker.wait_started()
+        worker.steps(30)
+        assert [(proof.technique, proof.effective) for proof in worker.proofs()] == [
+            ("dataset_in_ram", True),
+            ("fused_optimizer", True),
+        ]
 
 
 # ---- refusals

@@ -41,6 +41,7 @@ class Training:
         self.forward_wrappers: dict[str, ForwardWrapper] = {}
         self.fetch_providers: dict[str, FetchProvider] = {}
         self.batch_providers: dict[str, BatchProvider] = {}
+        self.before_passes: Callable[[], None] | None = None  # each of a root that records gradients
         self.after_steps: dict[str, Callable[[], None]] = {}  # called at the end of every step
         self.at_end: dict[str, Callable[[], None]] = {}  # called when the script has ended: may fail it
         self.datasets: dict[int, object] = {}  # id -> dataset that a loader read from
@@ -80,6 +81,10 @@ class Training:
     def add_root(self, module: Module) -> None:
         self._roots.append(weakref.ref(module))
         self._part_came()
+
+    def forget_roots(self) -> None:
+        """They were called before there was anything to train; who trains calls them again."""
+        self._roots.clear()
 
     def number_of(self, optimizer: Optimizer) -> int:
         """Its index among ``optimizers``; a new one is added."""

@@ -96,6 +96,27 @@ def test_a_forward_pass_without_gradients_finds_no_root(watch: Watch) -> None:
     assert watch.training.roots == [model]
 
 
+def test_what_is_called_before_there_is_an_optimizer_is_only_tried_out(watch: Watch) -> None:
+    """To print its layers' shapes, say; a model that is called as a whole may be trained in parts, too."""
+    model = Net()
+    model.inner(torch.ones(8, 4))
+    model(torch.ones(8, 4))
+    optimizer = sgd(model)
+    assert watch.training.roots == []
+    train(model, optimizer)
+    train(model, optimizer)
+    assert watch.training.roots == [model]
+    assert watch.steps[-1].forwards == 1
+
+
+def test_what_was_trained_without_an_optimizer_stays_known(watch: Watch) -> None:
+    first, second = Net(), Net()
+    first(torch.ones(8, 4)).sum().backward()
+    optimizer = sgd(second)
+    train(second, optimizer)
+    assert watch.training.roots == [first, second]
+
+
 def test_the_root_is_told_before_its_first_forward_pass_runs(watch: Watch) -> None:
     model, order = Net(), []
     watch.hooks._on_root = lambda: order.append("root")

@@ -206,3 +206,47 @@ def test_samples_of_the_training_are_looked_at_when_asked_to(
     hooks.loaders.look_at_sampling()
     assert [record.random for record in hooks.loaders.records()] == [found]
     assert torch.equal(torch.get_rng_state(), stream)
+
+
+# ---- evaluation without no_grad()
+@pytest.mark.parametrize(
+    "training_mode", [True, False]
+)  # some fine-tune a model that stays in evaluation mode
+def test_an_evaluation_that_records_gradients_trains_on_nothing(training_mode: bool) -> None:
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    train, validation = (DataLoader(TensorDataset(torch.zeros(n, 4)), batch_size=2) for n in (8, 6))
+    seams = Seams()
+    hooks = Hooks(Training(torch, seams, 2**32), Observer(lambda step: None), lambda: None)
+    hooks.install()
+    try:
+        for _ in range(2):
+            model.eval()
+            for (x,) in validation:
+                model(x).sum().item()
+            model.train(training_mode)
+            for (x,) in train:
+                model(x).sum().backward()
+                optimizer.step()
+    finally:
+        seams.undo_all()
+    assert {record.samples: record.training for record in hooks.loaders.records()} == {8: True, 6: False}
+
+
+def test_a_loop_that_reads_ahead_trains_on_what_went_in() -> None:
+    model = torch.nn.Linear(4, 1).eval()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    seams = Seams()
+    hooks = Hooks(Training(torch, seams, 2**32), Observer(lambda step: None), lambda: None)
+    hooks.install()
+    try:
+        batches = iter(DataLoader(TensorDataset(torch.zeros(6, 4)), batch_size=2))
+        (x,) = next(batches)
+        for following in batches:
+            loss = model(x).sum()
+            (x,) = following
+            loss.backward()
+            optimizer.step()
+    finally:
+        seams.undo_all()
+    assert [record.training for record in hooks.loaders.records()] == [True]

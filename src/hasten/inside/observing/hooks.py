@@ -53,6 +53,7 @@ class Hooks:
         self.on_batch: list[Callable[[object, LoaderIterator], None]] = []  # (batch, where it came from)
         self.before_samples: list[Callable[[], None]] = []  # a loader is about to make some
         self._stop_discovery: Callable[[], None] | None = None
+        self._trains = False  # whether any backward pass was seen
 
     def install(self) -> None:
         self._watch_optimizers()
@@ -68,6 +69,8 @@ class Hooks:
 
         @seams.watching
         def came(optimizer: Optimizer) -> None:
+            if not (training.has_optimizers or self._trains):
+                self._forget_roots()
             training.add_optimizer(optimizer)
             if not self._all_found():
                 self._discover_roots()
@@ -155,6 +158,14 @@ class Hooks:
             self._stop_discovery()
             self._stop_discovery = None
 
+    def _forget_roots(self) -> None:
+        """What a script calls before it has an optimizer is tried out, as a whole or layer by layer: to print
+        shapes, or to make lazy layers.
+        """
+        for root in self._training.roots:
+            taking_out(weakref.ref(root))()
+        self._training.forget_roots()
+
     def _all_found(self) -> bool:
         """Whether each parameter of the optimizers, and there are some, belongs to a known root."""
         owned = self._training.owned()
@@ -173,8 +184,11 @@ class Hooks:
                 if call.creates_graph and names is OF_GRAD:  # a term of the loss
                     return original(*args, **kwargs)
                 began, losses, failed = 0.0, [], True
+                self._trains = True
                 try:
-                    if loaders.latest is not None and not observer.saw_forward:
+                    if loaders.perhaps is not None:
+                        loaders.backward_begins()
+                    elif loaders.latest is not None and not observer.saw_forward:
                         loaders.batch_trained()
                     began = observer.backward_begins()
                     given = call.given

@@ -58,6 +58,7 @@ class Loaders:
         self._training = training
         self._seen: dict[_Key, _Seen] = {}
         self.latest: _Reading | None = None  # of the last batch; None once that is known to be trained on
+        self.perhaps: _Reading | None = None  # of one that went into a module in evaluation mode
         self._readings: weakref.WeakKeyDictionary[LoaderIterator, _Reading] = weakref.WeakKeyDictionary()
         self._last: Callable[[], LoaderIterator | None] = lambda: None  # of the last reading
         self._last_reading = _Reading(False)
@@ -108,8 +109,25 @@ class Loaders:
         self._training.datasets[id(dataset)] = dataset
         return key
 
+    def batch_went_in(self, training_mode: bool) -> None:
+        """The latest batch went into a forward pass that records gradients. ``training_mode``: the module's
+        own flag. Without it only a backward pass tells training from an evaluation without ``no_grad``.
+        """
+        self.perhaps = None if training_mode else self.latest
+        if training_mode and self.latest is not None:
+            self.batch_trained()
+
+    def backward_begins(self) -> None:
+        """What went into a module in evaluation mode was no evaluation."""
+        if self.perhaps is not None:
+            self.latest, later = self.perhaps, self.latest
+            self.batch_trained()
+            if later is not self.perhaps:  # the next batch came meanwhile
+                self.latest = later
+            self.perhaps = None
+
     def batch_trained(self) -> None:
-        """The latest batch went into a forward pass that records gradients."""
+        """The latest batch is one that is trained on."""
         if self.latest is None or self.latest.key is None:
             return
         self.latest.trained = True

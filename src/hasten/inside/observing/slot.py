@@ -41,8 +41,10 @@ class ForwardSlot:
             return call(*args, **kwargs)
         began, recording, output = 0.0, training.torch.is_grad_enabled(), None
         try:
-            if recording and self._loaders.latest is not None:
-                self._loaders.batch_trained()
+            if recording:
+                self._loaders.batch_went_in(root.training)
+                if training.before_passes is not None:
+                    training.before_passes()
             if recording and not root.training:
                 training.records_evaluations = True
             if recording and self._padding.wants_more:

@@ -45,6 +45,7 @@ class BatchedFetch(Technique):
     layer = "data"
     risk = "exact"
     scope = "live"
+    needs_samples = True
 
     def __init__(self) -> None:
         self._caches: SampleCaches | None = None

@@ -35,6 +35,7 @@ class DatasetInRam(Technique):
     layer = "data"
     risk = "exact"
     scope = "live"
+    needs_samples = True
 
     def __init__(self) -> None:
         self._caches: SampleCaches | None = None

@@ -22,7 +22,7 @@ from ..sandbox.containment import die_with_parent, dies_with_parent
 from ..sandbox.denied import naming_file
 from ..sandbox.entering import enter_sandbox
 from ..seams import ImportSeam, Seams
-from ..techniques.catalog import starts_after
+from ..techniques.catalog import CATALOG, starts_after
 from ..training import NotApplicable, Training
 from . import bindings, script_side
 from .children import Children
@@ -160,6 +160,7 @@ class Worker:
         check(torch.__version__)
         how = (self._step_ended, self._root_found, self._script_began, self._sources)
         self._instruments = Instruments(torch, self._job, self._seams, *how)
+        self._instruments.training.before_passes = self._before_pass if self._due else None
 
     def _watching_failed(self, error: BaseException) -> None:
         """Our own watching failed, and everything in torch is restored: the script runs on without us."""
@@ -193,14 +194,25 @@ class Worker:
 
     # ---- during training
     def _root_found(self) -> None:
+        if not self._due:
+            self._seen().switchboard.refresh()
+
+    def _before_pass(self) -> None:
+        """A root is called. Many scripts call their model before there is anything to train, to print shapes,
+        say: the plan waits for an optimizer and, where it needs samples, for a batch.
+        """
+        training = self._seen().training
+        needs = any(CATALOG[name].needs_samples for name in self._due.techniques)
+        if training.has_optimizers and (training.training_datasets or not needs):
+            self._begin_under_the_plan()
+
+    def _begin_under_the_plan(self) -> None:
         instruments = self._seen()
-        instruments.hooks.loaders.batch_trained()  # the batch at hand is about to go into this root
-        if self._due:
-            plan, self._due = self._due, BASELINE
+        instruments.training.before_passes = None
+        plan, self._due = self._due, BASELINE
+        if plan:
             with instruments.setting_up():
                 self._put_in_force(plan)
-        else:
-            instruments.switchboard.refresh()
 
     def _put_in_force(self, plan: Plan) -> None:
         """Switch on what applies to this training; in a run under a plan, say what does not."""
@@ -231,6 +243,8 @@ class Worker:
         if not self._trains_here(instruments.training):
             return
         self._steps += 1
+        if self._due and instruments.training.roots:  # without an optimizer of torch's, say
+            self._begin_under_the_plan()
         if self._steps == 1:
             self._first_step_seconds = time.time() - self._started
             self._start_seconds = max(0.0, self._first_step_seconds - self._set_up_seconds())
