@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from hasten.causes import compute, copies, debugging, find_causes, input, optimizer, padding, threads, waiting
+from hasten.causes import (
+    compute,
+    copies,
+    debugging,
+    find_causes,
+    input,
+    optimizer,
+    padding,
+    rollouts,
+    threads,
+    waiting,
+)
 from hasten.records.facts import Facts
 from hasten.records.observation import Leftover, Wait
 from hasten.records.whole_run import Part, WatchedRun
@@ -42,6 +53,32 @@ def test_data_without_a_known_loader_is_a_cause_all_the_same() -> None:
     cause = input.look(facts_with({"data": 0.6}, loaders=()))
     assert cause is not None
     assert cause.evidence.endswith("waiting for data: a loader")
+
+
+def test_loaders_that_are_alike_are_named_once() -> None:
+    loaders = (loader(dataset="Images", samples=100), loader(dataset="Images", samples=90))
+    cause = input.look(facts_with({"data": 0.6}, loaders=loaders))
+    assert cause is not None
+    assert cause.evidence.count("Images") == 1
+
+
+def test_steps_that_collect_what_is_trained_on_are_told_of() -> None:
+    """Of 32 steps of 10 ms, two take 0.5 s: usual ones are a quarter of the time."""
+    steps = (step(0.5, evaluations=128), *[step(0.01)] * 15) * 2
+    cause = rollouts.look(facts(steps=steps))
+    assert cause is not None
+    assert cause.share == pytest.approx(0.98 / 1.3)
+    assert "75% of the time is beyond that of usual steps, in 2 of 32" in cause.evidence
+    assert "(128 into one)" in cause.evidence
+
+
+def test_evaluations_are_told_of_by_themselves() -> None:
+    steps = (step(0.5, evaluations=128), *[step(0.01)] * 15)
+    assert rollouts.look(facts(steps=steps, run=watched_run(evaluation=0.5))) is None
+
+
+def test_passes_without_gradients_in_every_step_are_usual() -> None:
+    assert rollouts.look(facts(steps=(step(evaluations=1), step(0.5, evaluations=1)) * 15)) is None
 
 
 @pytest.mark.parametrize("share", [0.0, 0.049])

@@ -15,6 +15,7 @@ from . import (
     optimizer,
     output,
     padding,
+    rollouts,
     saving,
     threads,
     waiting,
@@ -22,7 +23,7 @@ from . import (
 from .of_the_run import of_the_run
 
 _OF_A_STEP = (input.look, copies.look, padding.look, compute.look, optimizer.look, waiting.look)
-_OF_ALL_STEPS = (threads.look, debugging.look)  # they make everything slower
+_OF_ALL_STEPS = (threads.look, debugging.look, rollouts.look)
 _OF_THE_RUN = (evaluation.look, epochs.look, saving.look, output.look, garbage.look)
 
 

@@ -14,11 +14,11 @@ def look(facts: Facts) -> Cause | None:
     if share < _LEAST_SHARE:
         return None
     loaders = [loader for loader in facts.observation.loaders if loader.training]
-    made = ", ".join(
+    made = ", ".join(dict.fromkeys(
         f"{loader.dataset} by {loader.workers} worker processes" if loader.workers
         else f"{loader.dataset} sample by sample in the training process"
         for loader in loaders
-    )  # fmt: skip
+    ))  # fmt: skip
     return Cause(
         "input",
         share,

@@ -1,0 +1,35 @@
+"""Some steps take far longer than usual: passes without gradients fall into them, as reinforcement learning
+collects what it then trains on for several steps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import median
+
+from ..records.cause import Cause
+from ..records.facts import Facts
+from ..records.phases import step_seconds
+
+_LEAST_SHARE = 0.10
+
+
+def look(facts: Facts) -> Cause | None:
+    """None where evaluations were seen: these are told of by themselves."""
+    steps, run = facts.observation.steps, facts.observation.run
+    if not steps or (run is not None and run.part("evaluation").count):
+        return None
+    usual = Counter(step.evaluations for step in steps).most_common(1)[0][0]
+    longer = [step for step in steps if step.evaluations > usual]
+    seconds = step_seconds(facts.observation)
+    extra = sum(max(0.0, step.seconds - seconds) for step in longer)
+    share = extra / sum(step.seconds for step in steps)
+    if not longer or share < _LEAST_SHARE:
+        return None
+    passes = median(step.evaluations for step in longer)
+    evidence = (
+        f"{share:.0%} of the time is beyond that of usual steps, in {len(longer)} of {len(steps)}: "
+        f"forward passes without gradients fell into these ({passes:.0f} into one), rollouts perhaps. "
+        "What is said of a step, and tried on it, is of the others"
+    )
+    return Cause("rollouts", share, evidence, ())
