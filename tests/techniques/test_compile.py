@@ -380,6 +380,7 @@ def test_it_applies_where_there_is_a_compiler() -> None:
     [
         pytest.param(facts(machine(cxx="")), "no C++ compiler", id="no compiler"),
         pytest.param(facts(uses=("compile",)), "already compiles", id="the script's own"),
+        pytest.param(facts(uses=("create_graph=True",)), "differentiates gradients", id="double backward"),
         pytest.param(facts(roots=(root(compiled=True),)), "already compiles", id="compiled root"),
         pytest.param(facts(roots=(root(scripted=True),)), "TorchScript", id="scripted"),
     ],

@@ -51,6 +51,7 @@ class Training:
         self.averages_gradients = False  # over ranks, by a wrapper of the script's (DistributedDataParallel)
         self.this_rank: ThisRank | None = None  # where this process is one of several ranks
         self.records_evaluations = False  # a root in eval mode was called with gradients enabled
+        self.differentiates_gradients = False  # create_graph=True
         self.sample_folder = ""  # where samples may be kept for other processes and runs; "" for nowhere
         self.sample_seconds = 300.0  # that making samples to be kept may hold up the training
         self.made_of: Callable[[], str] = str  # tells which script runs, of which files, how

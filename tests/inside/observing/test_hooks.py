@@ -6,6 +6,7 @@ import copy
 import gc
 import importlib
 import pickle
+import time
 import weakref
 from collections import UserDict
 from collections.abc import Iterator, Sequence
@@ -379,6 +380,20 @@ def gradients_taken(loss: Any, model: Net, retain: bool | None) -> None:
 
 
 @pytest.mark.attack("truth")
+def test_the_time_of_a_gradient_within_the_loss_is_the_backward_passes(watch: Watch) -> None:
+    """Also where a forward pass follows it, as in a step within the step."""
+    model, seconds = Net(), 0.02
+    optimizer = sgd(model)
+    out = model(torch.ones(8, 4))
+    out.register_hook(lambda _: time.sleep(seconds))
+    torch.autograd.grad(out.sum(), list(model.parameters()), create_graph=True)
+    model(torch.ones(8, 4)).sum().backward()
+    optimizer.step()
+    (step,) = watch.steps
+    assert step.backward >= seconds
+    assert step.backwards == 1
+
+
 @pytest.mark.parametrize(
     "slope_of",
     [

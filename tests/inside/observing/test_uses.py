@@ -82,6 +82,15 @@ def test_our_own_autocast_is_not_the_scripts(bench: Workbench, uses: Uses) -> No
     assert uses.names() == ()
 
 
+def test_gradients_that_are_differentiated_are_seen(bench: Workbench, uses: Uses) -> None:
+    x = torch.ones(2, requires_grad=True)
+    torch.autograd.grad(x.square().sum(), x)
+    assert uses.names() == ()
+    (slope,) = torch.autograd.grad(x.square().sum(), x, create_graph=True)
+    slope.sum().backward()  # type: ignore[no-untyped-call]
+    assert uses.names() == ("create_graph=True",)
+
+
 def test_a_gradient_scaler_is_seen(uses: Uses) -> None:
     torch.amp.GradScaler("cpu")
     assert uses.names() == ("GradScaler",)

@@ -15,7 +15,7 @@ from .bypassed import Bypassed
 from .data_seams import watch_data
 from .gpu_phases import Marks
 from .loaders import Loaders
-from .observer import Observer
+from .observer import Observer, clock
 from .obstacles import obstacle_at, wraps_for_ranks
 from .pace import Pace
 from .padding import PaddingSeen
@@ -181,8 +181,13 @@ class Hooks:
                 if observer.in_backward or observer.in_forward or seams.given_up:
                     return original(*args, **kwargs)
                 call = read_call(names, args, kwargs)
-                if call.creates_graph and names is OF_GRAD:  # a term of the loss
-                    return original(*args, **kwargs)
+                if call.creates_graph:
+                    training.differentiates_gradients = True
+                if call.creates_graph and names is OF_GRAD:  # a term of the loss, or a step within the step
+                    began = clock()
+                    result = original(*args, **kwargs)
+                    observer.differentiated(clock() - began)
+                    return result
                 began, losses, failed = 0.0, [], True
                 self._trains = True
                 try:

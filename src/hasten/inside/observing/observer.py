@@ -143,6 +143,12 @@ class Observer:
         step.backwards += 1
         step.losses += losses
 
+    def differentiated(self, seconds: float) -> None:
+        """For so long, gradients were computed that are differentiated in their turn: no pass of its own."""
+        self._step.backward += seconds
+        if self._forward_ended is not None:
+            self._forward_ended += seconds
+
     def losses_are(self, values: list[float]) -> None:
         """Of the last backward pass, over all ranks: what it was called on is one rank's."""
         kept = self._step.losses

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 RECORDS_EVALUATIONS = "gradients in eval mode"  # passes that may be an evaluation's record a graph
+DIFFERENTIATES_GRADIENTS = "create_graph=True"
 
 
 class Uses:
@@ -47,6 +48,8 @@ class Uses:
             names["autocast"] = None
         if self._training is not None and self._training.records_evaluations:
             names[RECORDS_EVALUATIONS] = None
+        if self._training is not None and self._training.differentiates_gradients:
+            names[DIFFERENTIATES_GRADIENTS] = None
         if self._compiles or self._compiles_function():
             names["compile"] = None
         return tuple(names)

@@ -31,6 +31,7 @@ from ..observing.compiling import (
     keep_compiled_code,
     tally,
 )
+from ..observing.uses import DIFFERENTIATES_GRADIENTS
 from ..seams import Args, Call, Kwargs
 from ..structures import map_tensors
 from ..training import NotApplicable, Training
@@ -77,6 +78,10 @@ class Compile(Technique):
             reasons.append("the script already compiles its model")
         if any(root.scripted for root in roots):
             reasons.append("the model is TorchScript, which torch.compile does not take")
+        if DIFFERENTIATES_GRADIENTS in facts.observation.uses:
+            reasons.append(
+                f"the script differentiates gradients ({DIFFERENTIATES_GRADIENTS}), as no compiled code can"
+            )
         if facts.on_cpu and not facts.machine.cxx:
             reasons.append(
                 "there is no C++ compiler, which torch.compile needs on a CPU: install g++ or set CXX"
