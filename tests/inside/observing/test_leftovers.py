@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.data import RandomSampler
 
 import hasten
 from hasten.inside.observing.leftovers import Waits
@@ -66,6 +67,13 @@ def test_fetches_by_conversion_count(waits: Waits) -> None:
 
 def test_what_we_fetch_ourselves_does_not_count(waits: Waits) -> None:
     _step_records([RawStep(losses=[torch.tensor(1.0)])])
+    assert waits.found(1) == ()
+
+
+def test_a_sampler_that_draws_its_order_waits_for_nothing(waits: Waits) -> None:
+    """The script's line would be that of its loop, and it could not fetch less often."""
+    for _ in RandomSampler(range(4)):
+        pass
     assert waits.found(1) == ()
 
 

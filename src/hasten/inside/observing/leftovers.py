@@ -128,7 +128,7 @@ class Waits:
         def make(original: Call) -> Call:
             def timed(*args: object, **kwargs: object) -> object:
                 # print(loss) formats the tensor by .item()
-                if is_compiling() or self._inside or self._place.is_ours(sys._getframe(1)):
+                if is_compiling() or self._inside or self._place.is_no_scripts(sys._getframe(1)):
                     return original(*args, **kwargs)
                 self._inside = True
                 began, result = clock(), None
@@ -161,6 +161,7 @@ class Place:
             os.path.join(PACKAGE, "examples") + os.sep
         )  # shipped with us, and run as anybody's scripts
         self._torch = os.path.dirname(torch.__file__ or "") + os.sep
+        self._loading = os.path.join(self._torch, "utils", "data", "")
         self._pythons = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
         self._start = ""  # the working directory; it may have been removed
         with suppress(OSError):
@@ -169,6 +170,10 @@ class Place:
     def is_ours(self, frame: FrameType) -> bool:
         path = frame.f_code.co_filename
         return path.startswith(self._ours) and not path.startswith(self._examples)
+
+    def is_no_scripts(self, frame: FrameType) -> bool:
+        """Whether it is ours, or draws and reads samples for a loader, where nothing waits for a device."""
+        return self.is_ours(frame) or frame.f_code.co_filename.startswith(self._loading)
 
     def of_caller(self) -> str:
         """ "train.py:12", the path from the working directory if it is below; "" where nobody is found."""
