@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,7 +21,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, default_collate
 
-from hasten.inside.samples import sample_stores, stored_fetch
+from hasten.inside.samples import sample_stores, sampling_proof, stored_fetch
 from hasten.inside.samples.columns import same_batch
 from hasten.inside.samples.store_files import Store, Writer
 from hasten.inside.samples.store_folders import locked
@@ -408,17 +410,306 @@ def test_a_store_whose_samples_are_others_now_is_begun_anew(
     now.switch_on(dataset)
     assert same_batch(now.epoch(dataset), plain(dataset))
     assert now.evidence.startswith(f"{SIZE} samples came from a store")
+    assert len(stores_in(now)) == 1
+
+
+def stores_in(now: Process) -> list[Path]:
+    return [path for path in Path(now.reading.training.sample_folder).iterdir() if path.is_dir()]
+
+
+# ---- what samples are made of, besides the data set
+CUT = 20
+
+
+class Cut(Dataset[Any]):
+    """One sample in six is made of a global."""
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.tensor(float(min(index, CUT)))
+
+
+def test_another_global_that_makes_few_samples_has_another_store(
+    process: Start, no_checks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process().switch_on(Cut())
+    monkeypatch.setattr(sys.modules[__name__], "CUT", 22)
+    monkeypatch.setattr(sample_stores, "AFRESH", 0)
+    now, dataset = process(), Cut()
+    now.switch_on(dataset)
+    assert same_batch(now.epoch(dataset), plain(dataset))
+    assert len(stores_in(now)) == 2
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_global_that_changes_while_training_ends_its_use(
+    process: Start, no_checks: None, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, dataset = process(), Cut()
+    now.switch_on(dataset, num_workers=workers)
+    monkeypatch.setattr(sys.modules[__name__], "CUT", 22)
+    assert same_batch(now.epoch(dataset, num_workers=workers), plain(dataset))
+    assert not now.effective
+    assert "was changed while training" in now.evidence
+
+
+# ---- samples that chance has made
+class Failing(Dataset[Any]):
+    """While there is no network, some samples are zeros."""
+
+    def __init__(self, network: Path, failing: int = 3) -> None:
+        self.network, self.failing = network, failing
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        try:
+            if index % 7 < self.failing and not self.network.exists():
+                raise ConnectionError("no network")
+        except OSError:
+            return torch.tensor(0)
+        return torch.tensor(index)
+
+
+def test_a_sample_in_whose_making_an_error_was_met_is_not_kept(
+    process: Start, no_checks: None, tmp_path: Path
+) -> None:
+    network = tmp_path / "network"
+    now, dataset = process(), Failing(network, failing=1)
+    now.switch_on(dataset)
+    assert same_batch(now.epoch(dataset), plain(dataset))
+    assert now.evidence.startswith(f"{SIZE - 4} samples came from a store, 4 were made")
+    assert "4 samples are made anew each time" in now.evidence
+    network.touch()
+    assert torch.cat(now.epoch(dataset)).tolist() == list(range(SIZE))
+
+
+def test_a_data_set_that_always_meets_errors_is_told(
+    process: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    now, dataset = process(), Failing(tmp_path / "none", failing=7)
+    now.switch_on(dataset)
+    assert same_batch(now.epoch(dataset), plain(dataset))
+    assert "making its samples meets errors" in now.evidence
+    assert not now.effective
+
+
+class Falling(Dataset[Any]):
+    """One sample is broken: another is drawn in its place."""
+
+    broken = 10
+
+    def __init__(self) -> None:
+        self.values = [float(n) for n in range(SIZE)]
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if index == self.broken:
+            return self[random.randrange(self.broken)]
+        return torch.tensor(self.values[index])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_sample_that_is_drawn_is_drawn_each_time(process: Start, no_checks: None, workers: int) -> None:
+    """It is none of those that are looked at before any is kept."""
+    dataset = Falling()
+
+    def epochs() -> list[Any]:
+        random.seed(5)
+        torch.manual_seed(5)
+        made = DataLoader(dataset, batch_size=5, num_workers=workers)
+        return [torch.cat(list(made)).tolist() for _ in range(6)]
+
+    theirs = epochs()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sampling_proof, "_SAMPLES", 3)
+        now = process()
+        now.switch_on(dataset)
+    assert epochs() == theirs
+    assert len({epoch[10] for epoch in theirs}) > 1
+    assert now.evidence.startswith(f"{6 * (SIZE - 1)} samples came from a store, 6 were made")
+
+
+def test_samples_that_are_all_drawn_are_not_kept(process: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling_proof, "_SAMPLES", 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    now, dataset = process(), Made(lambda n: torch.tensor(n and n + random.randrange(2)))
+    now.switch_on(dataset)
+    assert "draws random numbers" in now.evidence
+    assert not now.effective
+    assert not stores_in(now)
+
+
+def test_what_comes_over_a_network_is_not_kept(process: Start) -> None:
+    def ask(index: int) -> torch.Tensor:
+        with socket.socket() as one:
+            one.connect_ex(("127.0.0.1", 9))
+        return torch.tensor(index)
+
+    now, dataset = process(), Made(ask)
+    now.switch_on(dataset)
+    assert "its samples come over a network" in now.evidence
+    assert not stores_in(now)
+
+
+# ---- parts of a data set
+def test_parts_that_are_drawn_anew_in_each_run_share_one_store(
+    process: Start, no_checks: None, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes"
+    for number in range(4):
+        now, whole = process(), Rows(notes)
+        torch.manual_seed(number)
+        first, second = torch.utils.data.random_split(whole, [18, 6])
+        now.switch_on(first)
+        ours, theirs = now.epoch(first), plain(Subset(Rows(), first.indices))
+        assert same_batch(ours, theirs)
+        assert now.evidence.startswith("18 samples came from a store, 0 were made")
+        with torch.no_grad():
+            assert same_batch(now.epoch(second), plain(Subset(Rows(), second.indices)))
+    assert len(stores_in(now)) == 1
+    assert not now.store.missing()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_part_of_a_part_is_read_by_the_places_of_the_whole(
+    process: Start, no_checks: None, workers: int
+) -> None:
+    def part() -> Any:
+        return Subset(Subset(Transformed(), list(range(4, 20))), torch.arange(15, 3, -1))  # type: ignore[arg-type]
+
+    options: dict[str, Any] = {"num_workers": workers, "shuffle": True}
+    torch.manual_seed(3)
+    theirs = list(DataLoader(part(), batch_size=5, **options))
+    now, dataset = process(), part()
+    now.switch_on(dataset, num_workers=workers)
+    torch.manual_seed(3)
+    assert same_batch(now.epoch(dataset, **options), theirs)
+    assert now.evidence.startswith("12 samples came from a store, 0 were made")
+
+
+def test_another_part_is_filled_when_the_training_comes_to_it(process: Start, no_checks: None) -> None:
+    now, whole = process(), Rows()
+    folds = [Subset(whole, range(12)), Subset(whole, range(12, SIZE))]
+    now.switch_on(folds[0])
+    assert same_batch(now.epoch(folds[0]), plain(folds[0]))
+    for _ in range(2):
+        assert same_batch(now.epoch(folds[1]), plain(folds[1]))
+    assert now.evidence.startswith(f"{12 + 12} samples came from a store, 12 were made")
+
+
+def test_a_data_set_that_is_another_in_each_run_does_not_fill_the_disk(process: Start) -> None:
+    for number in range(8):
+        now, dataset = process(), Rows()
+        dataset.factor = float(number)
+        now.switch_on(dataset)
+        assert same_batch(now.epoch(dataset), plain(dataset))
+    assert len(stores_in(now)) == 4
+    first, again = process(), Rows()
+    again.factor = 7.0
+    first.switch_on(again)
+    for number in range(10, 18):
+        now, dataset = process(), Rows()
+        dataset.factor = float(number)
+        now.switch_on(dataset)
+    assert len(stores_in(now)) == 5  # one was found again
+
+
+# ---- files that nobody sees
+class PastPython(Dataset[Any]):
+    """Reads its files as a library of C does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.paths = [str(folder / f"{n}.bin") for n in range(SIZE)]
+        for n, path in enumerate(self.paths):
+            Path(path).write_bytes(bytes([n]) * 10_000)
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        file = ctypes.CDLL(None).open(self.paths[index].encode(), os.O_RDONLY)
+        content = os.read(file, 20_000)
+        os.close(file)
+        return torch.tensor(content[0])
+
+
+def apart(act: Callable[[], object]) -> str:
+    """What ``act`` gives in a process of its own, which has ended then."""
+    out, into = os.pipe()
+    child = os.fork()
+    if not child:
+        said: object = "it raised"
+        try:
+            said = act()
+        finally:
+            os.write(into, str(said).encode())
+            os._exit(0)
+    os.close(into)
+    os.waitpid(child, 0)
+    with open(out) as told:
+        return told.read()
+
+
+def filled(folder: Path, dataset: Any) -> str:
+    now = Process(folder)
+    now.switch_on(dataset)
+    return now.evidence
+
+
+def missing(folder: Path, dataset: Any, for_later: bool = True) -> int:
+    now = Process(folder)
+    now.reading.training.samples_for_later = for_later
+    now.begin(dataset)
+    return len(now.store.missing())
+
+
+def test_samples_of_files_that_nobody_sees_are_for_one_run_alone(
+    process: Start, folder: Path, tmp_path: Path, no_checks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sample_stores, "AFRESH", 0)
+    (tmp_path / "data").mkdir()
+    dataset = PastPython(tmp_path / "data")
+
+    def run() -> object:
+        told = filled(folder, dataset)
+        return "for this run alone" in told, apart(lambda: missing(folder, dataset))
+
+    assert apart(run) == "(True, '0')"  # another process of the same run reads what is there
+    Path(dataset.paths[9]).write_bytes(bytes([77]) * 10_000)
+    later = process()
+    later.switch_on(dataset)
+    assert torch.cat(later.epoch(dataset)).tolist() == [77 if n == 9 else n for n in range(SIZE)]
+    assert later.evidence.startswith(f"{SIZE} samples came from a store, 0 were made")
+
+
+@pytest.mark.parametrize(("for_later", "left"), [(True, SIZE), (False, 0)])
+def test_in_a_trial_they_are_for_its_later_workers(
+    folder: Path, tmp_path: Path, for_later: bool, left: int
+) -> None:
+    (tmp_path / "data").mkdir()
+    dataset = PastPython(tmp_path / "data")
+    assert "for this run alone" in apart(lambda: filled(folder, dataset))
+    assert apart(lambda: missing(folder, dataset, for_later)) == str(left)
 
 
 _HIDDEN = {"offset": 0.0}
 
 
 class Hiding(Dataset[Any]):
+    """What its samples depend on is named nowhere."""
+
     def __len__(self) -> int:
         return SIZE
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        return torch.tensor(index + _HIDDEN["offset"])
+        return torch.tensor(index + globals()["_HID" + "DEN"]["offset"])
 
 
 class Compose:

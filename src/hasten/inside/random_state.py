@@ -96,6 +96,20 @@ def comparable(state: State) -> Iterator[tuple[str, object]]:
         yield kind, [_bytes(one) for one in states]
 
 
+def stream_of(value: object) -> object:
+    """The state of a random generator, Python's, numpy's or torch's; None where ``value`` is none."""
+    torch, numpy = sys.modules["torch"], sys.modules.get("numpy")
+    if isinstance(value, random.Random):
+        return value.getstate()
+    if isinstance(value, torch.Generator):
+        return _bytes(value.get_state())
+    if numpy is not None and isinstance(value, numpy.random.Generator):
+        return repr(value.bit_generator.state)
+    if numpy is not None and isinstance(value, numpy.random.RandomState):
+        return repr(value.get_state())
+    return None
+
+
 def _devices(torch: ModuleType) -> Iterator[tuple[str, ModuleType]]:
     """The kinds of devices whose generators this process may read: reading others would initialise them."""
     for kind in dict.fromkeys((*_KINDS, name_of_private_device(torch))):

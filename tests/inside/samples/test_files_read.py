@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import socket
+import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from hasten.inside.samples import files_read
+from hasten.inside.samples.files_read import FilesRead
 
 
 @pytest.mark.parametrize(
@@ -43,7 +50,7 @@ def test_what_python_and_the_system_read_is_left_out(path: str) -> None:
 
 
 def test_a_folder_in_the_place_of_shared_memory_is_heard() -> None:
-    heard = files_read.FilesRead()
+    heard = files_read.FilesRead("/none")
     heard._hear("open", ("/dev/shm/hasten-no-such-file", "r", 0))
     heard._hear("open", ("/usr/src/app/hasten-no-such-file", "r", 0))
     heard._hear("open", ("/usr/share/hasten-no-such-file", "r", 0))
@@ -51,3 +58,94 @@ def test_a_folder_in_the_place_of_shared_memory_is_heard() -> None:
         "/dev/shm/hasten-no-such-file",
         "/usr/src/app/hasten-no-such-file",
     ]
+
+
+# ---- what is not seen
+def in_a_child(look: Callable[[FilesRead], object]) -> str:
+    """What ``look`` gives in a process of its own: what hears cannot be taken away again."""
+    out, into = os.pipe()
+    child = os.fork()
+    if not child:
+        said: object = "it raised"
+        try:
+            said = look(FilesRead("/none"))
+        finally:
+            os.write(into, str(said).encode())
+            os._exit(0)
+    os.waitpid(child, 0)
+    said = os.read(out, 10_000).decode()
+    os.close(out)
+    os.close(into)
+    return said
+
+
+def read_past_python(path: Path) -> None:
+    file = ctypes.CDLL(None).open(str(path).encode(), os.O_RDONLY)
+    assert os.read(file, 2**20)
+    os.close(file)
+
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+
+
+def test_what_is_read_past_python_is_noticed(tmp_path: Path) -> None:
+    picture, label = tmp_path / "1.png", tmp_path / "1.txt"
+    picture.write_bytes(bytes(50_000))
+    label.write_text("7")
+
+    def look(heard: FilesRead) -> object:
+        file = os.open(picture, os.O_RDONLY)
+        heard.since(look=True)
+        label.read_text()
+        label.read_text()
+        heard.since(look=True)
+        os.read(file, 20_000)
+        heard.since(look=True)
+        by_python = heard.unseen
+        label.read_text()
+        read_past_python(picture)
+        heard.since(look=True)
+        return by_python, heard.unseen
+
+    assert in_a_child(look) == "(False, True)"
+
+
+def test_what_another_program_reads_is_noticed() -> None:
+    def look(heard: FilesRead) -> object:
+        subprocess.run(["true"], check=True)
+        return heard.unseen
+
+    assert in_a_child(look) == "True"
+
+
+def test_a_network_is_noticed(tmp_path: Path) -> None:
+    def connect(address: object, kind: int) -> None:
+        with socket.socket(kind) as one:
+            one.settimeout(0.1)
+            one.connect_ex(address)  # type: ignore[arg-type]
+
+    def look(heard: FilesRead) -> object:
+        connect(str(tmp_path / "none"), socket.AF_UNIX)
+        local = heard.network
+        connect(("127.0.0.1", 9), socket.AF_INET)
+        return local, heard.network
+
+    assert in_a_child(look) == "(False, True)"
+
+
+def test_what_is_read_once_for_all_samples_is_of_all(tmp_path: Path) -> None:
+    for name in ("index", "sample", "other"):
+        (tmp_path / name).write_text(name)
+    read: list[str] = []
+
+    def make(name: str) -> None:
+        if not read:
+            read.append((tmp_path / "index").read_text())
+        (tmp_path / name).read_text()
+
+    def look(heard: FilesRead) -> object:
+        heard.settle(lambda: make("sample"))
+        make("other")
+        return sorted(os.path.basename(path) for path, _, _ in heard.since())
+
+    assert in_a_child(look) == "['index', 'other']"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import os
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import numpy as np
 import pytest
 import torch
 
+from hasten.inside.samples.attribute_watch import AttributeWatch
 from hasten.inside.samples.lasting_digest import NoDigest, lasting_digest
+from hasten.inside.seams import Seams
 
 
 class Thing:
@@ -117,3 +120,80 @@ def test_a_digest_is_the_same_in_another_process() -> None:
         for seed in ("1", "2")
     ]
     assert said[0] == said[1] != ""
+
+
+# ---- what the script's own code names
+THRESHOLD = 3
+UNNAMED = 1
+OPTIONS = Thing(size=32)
+
+
+class Base:
+    scale = 2.0
+
+    def halved(self, value: float) -> float:
+        return value / 2
+
+
+class Naming(Base):
+    def __init__(self) -> None:
+        self.made = UNNAMED
+
+    def __getitem__(self, index: int) -> float:
+        return self.halved(index * self.scale if index > THRESHOLD else _helped())
+
+    @property
+    def size(self) -> int:
+        return len(os.environ.get("HASTEN_TEST_SIZE", ""))
+
+
+def _helped() -> float:
+    return float(OPTIONS.size)  # type: ignore[attr-defined]
+
+
+def test_globals_that_code_names_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = lasting_digest(Naming())
+    assert lasting_digest(Naming()) == usual
+    module = sys.modules[__name__]
+    for owner, name, value in [
+        (module, "THRESHOLD", 4),
+        (OPTIONS, "size", 64),
+        (Base, "scale", 3.0),
+        (Base, "halved", lambda self, value: value / 3),
+    ]:
+        with monkeypatch.context() as changed:
+            changed.setattr(owner, name, value)
+            assert lasting_digest(Naming()) != usual, name
+    with monkeypatch.context() as changed:
+        changed.setenv("HASTEN_TEST_SIZE", "three")
+        assert lasting_digest(Naming()) != usual
+    monkeypatch.setattr(module, "UNNAMED", 2)
+    before = Naming()
+    before.made = 1
+    assert lasting_digest(before) == usual  # by what makes no sample
+
+
+def test_what_functions_name_counts_where_they_are_cached_or_wrapped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values: dict[str, Any] = {
+        "a function": _helped,
+        "cached": functools.lru_cache(maxsize=2)(_helped),
+        "a class": Naming,
+        "partly called": functools.partial(_helped),
+    }
+    usual = {name: lasting_digest(Thing(made=value)) for name, value in values.items()}
+    monkeypatch.setattr(OPTIONS, "size", 64)
+    for name, value in values.items():
+        assert lasting_digest(Thing(made=value)) != usual[name], name
+
+
+def test_what_a_watch_puts_on_a_class_does_not_count() -> None:
+    seams, thing = Seams(), Naming()
+    usual = lasting_digest(thing)
+    AttributeWatch(seams, lambda part: None).watch([thing])
+    try:
+        assert "__setattr__" in vars(Naming)
+        assert lasting_digest(thing) == usual
+    finally:
+        seams.undo_all()

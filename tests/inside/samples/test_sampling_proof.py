@@ -65,6 +65,9 @@ DETERMINISTIC: dict[str, Dataset[Any]] = {
     "draws from a stream made anew": Made(lambda _, i: np.random.default_rng(i).random(3)),
     "seeded anew each time": Made(lambda _, i: torch.rand(2, generator=torch.Generator().manual_seed(i))),
     "not a number": Made(lambda _, i: float("nan")),
+    "a seeded generator of each kind": Made(
+        lambda _, i: (np.random.RandomState(i).rand(), random.Random(i).random())
+    ),
     "an own generator that rests": Made(lambda _, i: i, generator=np.random.default_rng(0)),
 }
 
@@ -130,6 +133,35 @@ def test_augmentation_that_hardly_ever_happens_is_refused(whose: str) -> None:
         lambda self, i: -ONES if draw_from(self.generator) < 1e-12 else ONES, generator=GENERATORS[whose]()
     )
     assert "changes the dataset's own state" in reason_for(dataset)
+
+
+global_generator: Any = None
+
+
+def draw_from_the_global() -> float:
+    return draw_from(global_generator)
+
+
+@pytest.mark.parametrize("whose", GENERATORS)
+def test_rare_augmentation_by_a_global_generator_is_refused(
+    whose: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "global_generator", GENERATORS[whose]())
+    dataset = Made(lambda self, i: -ONES if draw_from_the_global() < 1e-12 else ONES)
+    assert "draws random numbers" in reason_for(dataset)
+
+
+SEEDED_BY_THE_SYSTEM: dict[str, Callable[[], float]] = {
+    "numpy": lambda: float(np.random.default_rng().random()),
+    "random": lambda: random.Random().random(),
+    "os": lambda: float(os.urandom(1)[0] + 1),
+}
+
+
+@pytest.mark.parametrize("by", SEEDED_BY_THE_SYSTEM)
+def test_rare_augmentation_that_the_system_seeds_is_refused(by: str) -> None:
+    draw = SEEDED_BY_THE_SYSTEM[by]
+    assert "draws random numbers" in reason_for(Made(lambda _, i: -ONES if draw() < 1e-12 else ONES))
 
 
 def counting(self: Any, index: int) -> int:

@@ -8,10 +8,11 @@ Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.default_
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from .rows import is_plain_subset
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,23 +20,6 @@ if TYPE_CHECKING:
 
 class Uneven(Exception):
     """The samples cannot be laid side by side. The message says why."""
-
-
-def whole_numbers(indices: Sequence[Any]) -> list[int] | None:
-    """The indices as Python's integers; None where one is something else (a slice, a name, a mask)."""
-    if all(type(index) is int for index in indices):
-        return list(indices)
-    found = []
-    index: Any
-    for index in indices:
-        kind = bool if isinstance(index, bool) else getattr(index, "dtype", "")
-        if kind is bool or str(kind).endswith("bool") or getattr(index, "ndim", None):
-            return None
-        try:
-            found.append(operator.index(index))
-        except TypeError:
-            return None
-    return found
 
 
 def tensors_behind(
@@ -47,11 +31,7 @@ def tensors_behind(
     """
     data = torch.utils.data
     while isinstance(dataset, data.Subset):
-        kind = type(dataset)
-        if (
-            kind.__getitem__ is not data.Subset.__getitem__
-            or kind.__getitems__ is not data.Subset.__getitems__
-        ):
+        if not is_plain_subset(data, dataset):
             return None
         indices = [dataset.indices[index] for index in indices]
         dataset = dataset.dataset

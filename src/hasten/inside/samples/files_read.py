@@ -1,8 +1,9 @@
 """Which files samples are made from: those that are opened in Python while a sample is made, and those that
 are open already.
 
-A library that opens files past Python (many decoders of pictures do) is not seen; that it read something
-is told by what the kernel counts.
+A library that opens files past Python (many decoders of pictures do) is not seen, and no more are other
+programs; that more was read than is known of is told by what the kernel counts. What comes over a network is
+no file, and nobody can tell when it changes.
 
 Sources: https://docs.python.org/3/library/audit_events.html, proc(5) for fd, maps and io.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib.util import source_from_cache
@@ -30,50 +31,103 @@ _SYSTEMS = (
 _DEVICES, _SHARED = "/dev/", "/dev/shm/"
 _MADE_BY_LIBRARIES = tuple(_SHARED + name for name in ("torch_", "sem.", "nccl-"))  # other names each time
 _OVERHEAD_BYTES = 1024  # that asking the kernel reads itself
+_TIMES_READ = 2  # a file may be looked at before it is read
+_PROGRAMS = ("subprocess.Popen", "os.posix_spawn", "os.system", "os.fork", "os.forkpty")
 _MOST_DESCRIPTORS = 256
 
 
 class FilesRead:
-    """Hears what is opened in this process, for as long as it lives: for children that make samples."""
+    """Hears what is opened in this process, for as long as it lives: for children that make samples.
+    ``network``: a connection was made; ``unseen``: samples were made of files that are not known. Files in
+    the folder ``but_in`` are ours.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, but_in: str) -> None:
+        self.network = self.unseen = False
         self._heard: dict[str, None] = {}
+        self._lasting: dict[str, FileMark] = {}  # what was read once for all samples that follow
+        self._known_bytes = 0  # of files that were opened, whosever they are
+        self._but_in = but_in
+        self._offsets: dict[int, int] | None = None  # of files that are open already, when we looked last
+        self._read = bytes_read()
         sys.addaudithook(self._hear)
 
-    def since(self) -> list[FileMark]:
-        """The files that were opened since this was asked last, as they are now."""
+    def settle(self, make: Callable[[], object]) -> None:
+        """``make`` one sample twice: what is opened the first time alone is not read again."""
+        first, again = ({mark[0]: mark for mark in self._after(make)} for _ in range(2))
+        self._lasting.update({path: mark for path, mark in first.items() if path not in again})
+        self.network = self.unseen = False
+
+    def _after(self, make: Callable[[], object]) -> list[FileMark]:
+        with suppress(Exception):  # who asks for the sample will see
+            make()
+        return self.since()
+
+    def since(self, look: bool = False) -> list[FileMark]:
+        """The files that were opened since this was asked last, as they are now, and those that were read for
+        all. ``look`` for what is unseen, from the second time on, which takes a moment: more bytes than these
+        files have, where none that is open already was read on.
+        """
         heard, self._heard = self._heard, {}
-        return [mark_of(path) for path in heard]
+        found = {path: mark_of(path) for path in heard}
+        before, self._offsets = self._offsets, self._offsets_now() if look else None
+        allowed = _TIMES_READ * self._known_bytes + _OVERHEAD_BYTES
+        if look and before == self._offsets and bytes_read() - self._read > allowed:
+            self.unseen = True
+        self._known_bytes, self._read = 0, bytes_read()
+        self._lasting.update({path: mark for path, mark in found.items() if path.endswith(".py")})
+        return list({**self._lasting, **found}.values())
+
+    def _offsets_now(self) -> dict[int, int]:
+        return {number: os.lseek(number, 0, os.SEEK_CUR) for number in _opened(self._but_in)}
 
     def _hear(self, event: str, details: tuple[object, ...]) -> None:
-        if event not in _OPENING or not details:
+        if event == "socket.connect":
+            self.network |= isinstance(details[1], tuple)
+        elif event in _PROGRAMS:
+            self.unseen = True
+        elif event in _OPENING and details:
+            with suppress(Exception):  # what the script opened is not ours to judge
+                self._hear_opened(details[0], details[2] if len(details) > 2 else os.O_RDONLY)
+
+    def _hear_opened(self, path: object, flags: object) -> None:
+        written = isinstance(flags, int) and flags & os.O_ACCMODE == os.O_WRONLY
+        if written or not isinstance(path, (str, bytes, os.PathLike)):
             return
-        with suppress(Exception):  # what the script opened is not ours to judge
-            path, flags = details[0], details[2] if len(details) > 2 else os.O_RDONLY
-            written = isinstance(flags, int) and flags & os.O_ACCMODE == os.O_WRONLY
-            if isinstance(path, (str, bytes, os.PathLike)) and not written:
-                found = os.path.abspath(os.fsdecode(path))
-                if found.endswith(".pyc"):
-                    found = source_from_cache(found)
-                if not _is_of_no_sample(found):
-                    self._heard[found] = None
+        found = os.path.abspath(os.fsdecode(path))
+        self._known_bytes += max(0, mark_of(found)[1])
+        if found.endswith(".pyc"):
+            found = source_from_cache(found)
+        if not (_is_of_no_sample(found) or found in sys.path_importer_cache):  # which an import lists
+            self._heard[found] = None
 
 
 def files_open(but_in: str) -> list[FileMark]:
     """Files that this process has open to be read, or mapped into memory, which are neither the system's nor
     Python's, nor in the folder ``but_in``.
     """
-    left_out = os.path.join(os.path.realpath(but_in), "")
-    found: dict[str, None] = {}
+    found = set(_opened(but_in).values())
+    with suppress(OSError):
+        found.update(path for path in _mapped() if not (_is_of_no_sample(path) or _is_in(but_in, path)))
+    return [mark_of(path) for path in sorted(found)]
+
+
+def _opened(but_in: str) -> dict[int, str]:
+    """Those that are open to be read, by descriptor."""
+    found = {}
     with suppress(OSError):
         for name in os.listdir("/proc/self/fd")[:_MOST_DESCRIPTORS]:
             with suppress(OSError):
                 path = os.readlink(f"/proc/self/fd/{name}")
                 if int(name) > 2 and os.path.isfile(path) and _is_read_only(name):
-                    found[path] = None
-        found.update(dict.fromkeys(_mapped()))
-    marked = (path for path in sorted(found) if not _is_of_no_sample(path))
-    return [mark_of(path) for path in marked if not path.startswith(left_out)]
+                    found[int(name)] = path
+    return {
+        number: path for number, path in found.items() if not (_is_of_no_sample(path) or _is_in(but_in, path))
+    }
+
+
+def _is_in(folder: str, path: str) -> bool:
+    return path.startswith(os.path.join(os.path.realpath(folder), ""))
 
 
 def bytes_read() -> int:
@@ -81,13 +135,6 @@ def bytes_read() -> int:
     with suppress(OSError, ValueError), open("/proc/self/io", "rb") as told:
         return int(told.readline().split()[1])
     return 0
-
-
-def reads_unseen(before: int, after: int, files: Sequence[FileMark]) -> bool:
-    """Whether making a sample between two ``bytes_read`` read files, and ``files``, all that is known of, are
-    none.
-    """
-    return not files and after - before > _OVERHEAD_BYTES
 
 
 def has_changed(files: Sequence[Sequence[object]]) -> str:

@@ -1,8 +1,9 @@
 """Fills a store: forked children make the samples that are missing, each in a data file of its own.
 
 A child makes samples as a loader's worker process does: with one thread, and apart from the training. It
-notes which files it opened for each sample, and reads those that were open at offsets of its own. Its
-random streams must not move.
+notes which files it opened for each sample, and reads those that were open at offsets of its own. A sample is
+left out that draws random numbers, or in whose making the script's code met an error: it is made anew
+whenever it is asked for. Where that is more than a few, the store is of no use.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from functools import partial
 from types import ModuleType
 from typing import NoReturn
 
 from ..own_offsets import open_files_anew
-from ..random_state import fingerprint
-from .files_read import FilesRead, bytes_read, has_changed, reads_unseen
+from .drawing import MakingWatch, Seen
+from .files_read import FilesRead, has_changed
 from .store_files import Store, Writer
 from .store_folders import is_full
 from .stored_form import Unstorable, encode
@@ -29,27 +31,39 @@ from .stored_form import Unstorable, encode
 MOST_CHILDREN = 16
 _LOOKED_AT = 32  # samples of each child, for what they read unseen
 _LOOK_SECONDS = 5.0  # for whether files of samples that are kept have changed
+_FEW, _FEW_SHARE = 8, 0.1  # samples that may be left out, of each child or of those that it looked at
 
 
 @dataclass(frozen=True)
 class Filled:
     """``why``: what ended it before all samples were made; "" where nothing did. ``fatal``: the store must
-    not be used then. ``unseen``: files were read that nobody saw opened.
+    not be used then. ``unseen``: files were read that nobody saw opened. ``left_out``: samples that are to
+    be made anew each time.
     """
 
     made: int
     why: str = ""
     fatal: bool = False
     unseen: bool = False
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Making:
+    """What a store's samples are made of. ``make``: a sample by its index, of ``dataset``."""
+
+    torch: ModuleType
+    dataset: object
+    make: Callable[[int], object]
 
 
 def fill(
-    torch: ModuleType, store: Store, make: Callable[[int], object], children: int, seconds: float, most: int
+    making: Making, store: Store, asked: Collection[int], children: int, seconds: float, most: int
 ) -> Filled:
-    """For whoever holds the store's lock. ``make``: a sample by its index. ``most``: bytes that the store may
-    have. Returns when all are made, or after so many ``seconds``.
+    """For whoever holds the store's lock. ``asked``: the samples that are to be there. ``most``: bytes that
+    the store may have. Returns when all are made, or after so many ``seconds``.
     """
-    wanted = sorted({*store.missing(), *_with_changed_files(store)})
+    wanted = sorted({*store.missing(), *_with_changed_files(store)}.intersection(asked))
     if not wanted:
         return Filled(0)
     count = max(1, min(children, MOST_CHILDREN, len(wanted)))
@@ -62,7 +76,7 @@ def fill(
             read_end, write_end = os.pipe()
             parent, child = os.getpid(), os.fork()
             if child == 0:
-                work = _Work(torch, store, make, number, wanted[number::count], deadline, most // count)
+                work = _Work(making, store, number, wanted[number::count], deadline, most // count)
                 _work_and_exit(work, parent, write_end)
             os.close(write_end)
             readers[read_end] = child
@@ -78,6 +92,7 @@ def fill(
         next((answer.why for answer in sorted(answers, key=lambda a: not a.fatal) if answer.why), ""),
         any(answer.fatal for answer in answers),
         any(answer.unseen for answer in answers),
+        sum(answer.left_out for answer in answers),
     )
 
 
@@ -96,9 +111,8 @@ def _with_changed_files(store: Store) -> list[int]:
 
 @dataclass(frozen=True)
 class _Work:
-    torch: ModuleType
+    making: Making
     store: Store
-    make: Callable[[int], object]
     number: int
     wanted: Sequence[int]
     deadline: float
@@ -112,46 +126,77 @@ def _work_and_exit(work: _Work, parent: int, write_end: int) -> NoReturn:
         os.dup2(silence, 1)
         os.dup2(silence, 2)
         sys.stdout = sys.stderr = os.fdopen(silence, "w")
-        work.torch.set_num_threads(1)
+        work.making.torch.set_num_threads(1)
         try:
             open_files_anew()
-            filled = _work(work, parent)
+            filled = _Child(work, parent).work()
         except OSError as error:
             full = is_full(error)
             filled = Filled(0, "the disk is full" if full else f"{error.strerror or error}", fatal=True)
-        os.write(write_end, json.dumps([filled.made, filled.why, filled.fatal, filled.unseen]).encode())
+        os.write(write_end, json.dumps(astuple(filled)).encode())
     finally:
         os._exit(0)
 
 
-def _work(work: _Work, parent: int) -> Filled:
-    writer = Writer(work.store, work.number, work.most_bytes)
-    streams, seen = fingerprint(work.torch), FilesRead()
-    made, unseen = 0, False
-    for index in work.wanted:
-        if time.monotonic() > work.deadline:
-            return Filled(made, "there was no more time", unseen=unseen)
-        if os.getppid() != parent:
-            os._exit(0)
-        before = bytes_read() if made < _LOOKED_AT else -1
+class _Child:
+    def __init__(self, work: _Work, parent: int) -> None:
+        self._work, self._parent = work, parent
+        self._writer = Writer(work.store, work.number, work.most_bytes)
+        self._watch = MakingWatch(work.making.torch, work.making.dataset, apart=True)
+        self._files = FilesRead(os.path.dirname(work.store.path))
+        self._made = self._drew = self._failed = 0
+
+    def work(self) -> Filled:
+        for number, index in enumerate(self._work.wanted):
+            if time.monotonic() > self._work.deadline:
+                return self._filled("there was no more time")
+            if os.getppid() != self._parent:
+                os._exit(0)
+            if not number:
+                self._files.settle(partial(self._work.making.make, index))
+            try:
+                ended = self._keep(index, look=number < _LOOKED_AT)
+            except Unstorable as error:
+                return self._filled(f"samples hold {error}")
+            ended = ended or self._too_many(number + 1)
+            if ended is not None:
+                return ended
+        return self._filled("")
+
+    def _keep(self, index: int, look: bool) -> Filled | None:
+        """What ended it with this sample; None where nothing did."""
+        self._watch.begin()
         try:
-            layout, body = encode(work.make(index))
-        except Unstorable as error:
-            return Filled(made, f"samples hold {error}", unseen=unseen)
+            layout, body = encode(self._work.making.make(index))
+        except Unstorable:
+            raise
         except Exception:  # the data set cannot make this one: it says so itself when it is asked
-            seen.since()
-            continue
-        files = seen.since()
-        if before >= 0 and not work.store.header.files:
-            unseen = unseen or reads_unseen(before, bytes_read(), files)
-        if made % _LOOKED_AT == 0 and fingerprint(work.torch) != streams:
-            return Filled(made, "making its samples draws random numbers", fatal=True)
-        if not writer.write(index, layout, files, body):
-            return Filled(made, "there is no more room", unseen=unseen)
-        made += 1
-    if fingerprint(work.torch) != streams:
-        return Filled(made, "making its samples draws random numbers", fatal=True)
-    return Filled(made, unseen=unseen)
+            self._watch.end()
+            self._files.since()
+            return None
+        seen, files = self._watch.end(), self._files.since(look)
+        if self._files.network:
+            return self._filled("its samples come over a network", fatal=True)
+        if self._is_another_next_time(seen):
+            return None
+        if not self._writer.write(index, layout, files, body):
+            return self._filled("there is no more room")
+        self._made += 1
+        return None
+
+    def _is_another_next_time(self, seen: Seen) -> bool:
+        self._drew += seen.drew
+        self._failed += bool(seen.error)
+        return seen.drew or bool(seen.error)
+
+    def _too_many(self, looked_at: int) -> Filled | None:
+        allowed = max(_FEW, _FEW_SHARE * looked_at)
+        if self._drew > allowed:
+            return self._filled("making its samples draws random numbers", fatal=True)
+        return self._filled("making its samples meets errors") if self._failed > allowed else None
+
+    def _filled(self, why: str, fatal: bool = False) -> Filled:
+        return Filled(self._made, why, fatal, self._files.unseen, self._drew + self._failed)
 
 
 def _answer_of(read_end: int, deadline: float) -> Filled:
@@ -163,5 +208,4 @@ def _answer_of(read_end: int, deadline: float) -> Filled:
         answer += part
     if not answer:
         return Filled(0, "a process that makes samples did not end, or was killed")
-    made, why, fatal, unseen = json.loads(answer)
-    return Filled(int(made), str(why), bool(fatal), bool(unseen))
+    return Filled(*json.loads(answer))

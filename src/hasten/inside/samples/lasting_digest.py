@@ -2,7 +2,9 @@
 
 Taken into it are the attributes, down to the last: numbers, strings, arrays and tensors by their values,
 functions by their code, other objects by their class and attributes, or by what pickle would write of them.
-What cannot be told that way is named, and such a data set gets no digest.
+Of functions and classes of the script's own it is also what their code names: globals, attributes of its
+modules, variables of the environment. What cannot be told that way is named, and such a data set gets no
+digest.
 """
 
 from __future__ import annotations
@@ -27,8 +29,12 @@ from collections.abc import Callable
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
 
+from .script_code import environment_named_by, is_librarys, named_by, parts_of
+
 _MOST_DEPTH = 200
 _BY_REPR = (complex, range, slice, re.Pattern, enum.Enum, pathlib.PurePath)
+_NO_SAMPLES = {"__init__", "__new__", "__repr__", "__str__"}  # methods that make none
+_CACHED = type(functools.lru_cache(len))
 _BY_NAME = (
     logging.Logger,
     logging.Handler,
@@ -54,6 +60,7 @@ class _Digest:
         self._hash = hashlib.blake2b(digest_size=20)
         self._seen: dict[int, int] = {}  # id -> number, of what can hold itself
         self._held: list[object] = []  # so that ids stay theirs
+        self._classes: set[type] = set()
 
     def hexdigest(self) -> str:
         return self._hash.hexdigest()
@@ -71,6 +78,7 @@ class _Digest:
         self._seen[id(value)] = len(self._seen)
         self._held.append(value)
         self._put(f"{kind.__module__}.{kind.__qualname__}")
+        self._own_class(kind, depth)
         find(kind, value)(self, value, depth + 1)
 
     def _put(self, *parts: str | bytes) -> None:
@@ -125,6 +133,11 @@ class _Digest:
         cells = tuple(_content_of(cell) for cell in value.__closure__ or ())
         for part in (value.__defaults__, value.__kwdefaults__, cells, vars(value)):
             self.add(part, depth)
+        if not is_librarys(value.__module__):
+            self.mapping({**dict(named_by(value)), "environment": environment_named_by(value)}, depth)
+
+    def cached(self, value: Any, depth: int) -> None:
+        self.add(value.__wrapped__, depth)
 
     def code(self, value: Any, depth: int) -> None:
         self._put(value.co_code)
@@ -137,6 +150,20 @@ class _Digest:
 
     def builtin(self, value: Any, depth: int) -> None:
         self._put(str(getattr(value, "__module__", "")), value.__qualname__)
+        if isinstance(value, type):
+            self._own_class(value, depth)
+
+    def _own_class(self, kind: type, depth: int) -> None:
+        """What classes of the script's hold for all of their objects: each is taken in once."""
+        for one in kind.__mro__:
+            if one in self._classes or is_librarys(one.__module__):
+                continue
+            self._classes.add(one)
+            self._put("class", one.__qualname__)
+            for name, part in parts_of(one):
+                if name not in _NO_SAMPLES:
+                    self._put(name)
+                    self.add(part, depth + 1)
 
     def partial(self, value: Any, depth: int) -> None:
         for part in (value.func, value.args, value.keywords):
@@ -194,6 +221,8 @@ def find(kind: type, value: Any) -> Add:
         return _Digest.code
     if isinstance(value, types.MethodType):
         return _Digest.method
+    if isinstance(value, _CACHED):
+        return _Digest.cached
     if isinstance(value, (type, types.BuiltinFunctionType, types.WrapperDescriptorType)):
         return _Digest.builtin
     if isinstance(value, functools.partial):
@@ -266,15 +295,3 @@ def _is_plain(value: Any, depth: int = 4) -> bool:
         if kind not in (list, tuple) or not _is_plain(part, depth - 1):
             return False
     return True
-
-
-def versions() -> dict[str, str]:
-    """Of Python and of the libraries that are imported, by module."""
-    found = {"python": sys.version.split()[0]}
-    for name, module in list(sys.modules.items()):
-        if "." not in name and isinstance(module, types.ModuleType):
-            version = module.__dict__.get("__version__")
-            if isinstance(version, str):
-                found[name] = version
-    found.pop("hasten", None)
-    return dict(sorted(found.items()))

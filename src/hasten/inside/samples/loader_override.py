@@ -178,6 +178,11 @@ def context_of(loader: DataLoader[object]) -> BaseContext | None:
     return vars(loader).get(_CONTEXT)
 
 
+def has_workers(loader: DataLoader[object]) -> bool:
+    """Whether workers stay from an earlier pass."""
+    return vars(loader).get(_KEPT) is not None or _STAYS in vars(loader)
+
+
 def is_forked(context: Any) -> bool:
     """Whether processes of this context are forks of this one."""
     method = context if isinstance(context, str) or context is None else context.get_start_method()

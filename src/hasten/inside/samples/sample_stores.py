@@ -7,12 +7,10 @@ some of its samples, chosen at random, were made anew in a process of its own an
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import random
 import time
-from dataclasses import dataclass
+from collections.abc import Collection
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -22,48 +20,22 @@ from ..training import Training
 from .attribute_watch import AttributeWatch
 from .columns import tensors_behind
 from .files_read import files_open, has_changed
-from .filling import MOST_CHILDREN, fill
-from .lasting_digest import NoDigest, lasting_digest, versions
+from .filling import MOST_CHILDREN, Making, fill
+from .rows import Rows, rows_of
 from .sample_cache import too_large
-from .sampling_proof import answered_apart, chain, states_of
+from .served import Served
 from .store_counts import Counts
-from .store_files import FORMAT, Header, Store
-from .store_folders import locked, make_room, open_folder, size_of
+from .store_files import Header, Store
+from .store_folders import locked, open_folder, size_of
+from .store_key import Key, key_of
 from .store_proof import division, prove, sample_of, why_not_equal, why_not_kept
-from .stored_fetch import Handed, Reader
-from .transform_prefix import Divided
+from .store_room import found_again, hold_for_this_run, is_for_one_run, is_left_over, make_room, thin_out
+from .stored_fetch import Reader
 
 MEMORY_SHARE = 0.8  # of what is available: a larger store would be read from the disk in each pass
 _OVERHEAD_BYTES = 256  # of a sample's headers, at most, files not counted
 AFRESH = 8  # samples of a store that are made anew before it is used
 _BEGINNING_SECONDS = 5.0  # that another process which has just begun the same store is waited for
-_KEY = "key:"  # begins an answer that is a key, and no reason
-
-
-@dataclass
-class Served:
-    """A data set with its store, in the training process. ``stale``: why it is read no longer."""
-
-    dataset: Any
-    store: Store
-    divided: Divided | None
-    counts: Counts
-    reader: Reader
-    state: object
-    remark: str = ""
-    filled: bool = False  # in this process, as far as it could be
-    stale: str = ""
-
-    @property
-    def parts(self) -> list[object]:
-        return list(chain(self.dataset)) if self.divided is None else self.divided.parts
-
-    def state_now(self) -> object:
-        return states_of(self.dataset) if self.divided is None else self.divided.state()
-
-    def handed(self) -> Handed:
-        """To a worker process that is about to be started."""
-        return Handed(self.store.path, self.store.header.prefix, self.counts)
 
 
 class SampleStores:
@@ -89,19 +61,20 @@ class SampleStores:
         return list(dict.fromkeys(self._why_not.values()))
 
     def known(self, dataset: object) -> Served | None:
-        """The data set's store, if it was opened and is in use."""
-        found = self._served.get(id(dataset))
+        """The store of the data set's samples, if it was opened and is in use."""
+        found = self._served.get(id(rows_of(self._torch, dataset).base))
         return found if found is not None and not (found.stale or found.counts.given_up) else None
 
     def opened(self, dataset: object) -> Served | None:
         """As ``known``; the first time it is proven whether there may be one, and later that it is still the
         one.
         """
-        key = id(dataset)
+        rows = rows_of(self._torch, dataset)
+        key = id(rows.base)
         if key not in self._served and key not in self._why_not:
-            self._held.append(dataset)
+            self._held.append(rows.base)
             try:
-                found = self._open(dataset)
+                found = self._open(dataset, rows)
             except OSError as error:
                 found = f"{self._folder} cannot hold samples: {error.strerror or error}"
             if isinstance(found, str):
@@ -109,106 +82,109 @@ class SampleStores:
             else:
                 self._served[key] = found
                 self._watch.watch(found.parts)
+                found.look()
         elif (served := self.known(dataset)) is not None:
             self._look_again(served)
         return self.known(dataset)
 
-    def fill(self, served: Served) -> None:
-        """Make the samples that are missing; once in a process. Where another process does it, ranks wait for
-        it, since they would wait for each other in the first step.
+    def fill(self, served: Served, dataset: object) -> None:
+        """Make the samples of ``dataset`` that are missing; once in a process. Where another process does it,
+        ranks wait for it, since they would wait for each other in the first step.
         """
-        if served.filled or served.stale:
+        wanted = set(self._places(dataset) or ()) - served.asked
+        if not wanted or served.stale:
             return
-        served.filled = True
+        served.asked |= wanted
         until = time.monotonic() + self._training.sample_seconds
         while True:
             with locked(served.store.path) as alone:
                 if alone:
-                    self._fill(served)
+                    self._fill(served, wanted)
                     return
-            if not self._is_rank() or time.monotonic() > until or not served.store.missing():
+            if not self._is_rank() or time.monotonic() > until:
+                return
+            if wanted.isdisjoint(served.store.missing()):
                 return
             time.sleep(0.2)
 
+    def _places(self, dataset: Any) -> list[int] | None:
+        return rows_of(self._torch, dataset).places(range(length_of(dataset) or 0))
+
     # ---- whether there may be one
-    def _open(self, dataset: Any) -> Served | str:
-        torch, name, length = self._torch, type(dataset).__name__, length_of(dataset)
-        if not length:
+    def _open(self, dataset: Any, rows: Rows) -> Served | str:
+        torch, base, name = self._torch, rows.base, type(rows.base).__name__
+        length, places = length_of(base), self._places(dataset)
+        if not length or not places:
             return f"{name} has no length"
         if not takes_items_one_by_one(dataset):
             return f"{name} makes whole batches itself (__getitems__)"
         if tensors_behind(torch, dataset, ()) is not None:
             return f"{name} holds its samples in memory already"
-        told, _ = answered_apart(torch, name, lambda: (self._told_key(dataset, length), 0))
-        if not told.startswith(_KEY):
-            return told
-        path = os.path.join(self._folder, told.removeprefix(_KEY))
-        if any(served.store.path == path for served in self._served.values()):
+        key = key_of(torch, base, length, self._training.made_of())
+        if isinstance(key, str):
+            return key
+        path = os.path.join(self._folder, key.name)
+        if path in self._in_use:
             return f"another data set of this run cannot be told from this {name}, and has the store of both"
         store = Store.open(path)
         if store is None:
-            return self._begin(dataset, length, path)
-        why_not = self._why_not_believed(store, dataset, length)
+            return self._begin(dataset, base, key, places)
+        why_not = self._why_not_believed(store, dataset, base, places)
         if not why_not:
-            return self._serve(dataset, store)
+            found_again(path)
+            return self._serve(base, store)
         with locked(path) as alone:
             if not alone:
                 return f"{why_not}, and another process is writing it"
             store.spoil()
-        return self._begin(dataset, length, path)
+        return self._begin(dataset, base, key, places)
 
-    def _told_key(self, dataset: Any, length: int) -> str:
-        """``_KEY`` and what differs where code, arguments, versions or the data set do; else why there is no
-        such thing.
-        """
-        name = type(dataset).__name__
-        try:
-            lasting = lasting_digest(dataset)
-        except NoDigest as error:
-            return f"{name} holds {error}, by which it cannot be known again in a later run"
-        made_of = [FORMAT, versions(), self._training.made_of(), os.getcwd(), name, length, lasting]
-        return _KEY + hashlib.blake2b(json.dumps(made_of).encode(), digest_size=12).hexdigest()
+    @property
+    def _in_use(self) -> set[str]:
+        return {served.store.path for served in self._served.values()}
 
-    def _why_not_believed(self, store: Store, dataset: Any, length: int) -> str:
+    def _why_not_believed(self, store: Store, dataset: Any, base: Any, places: list[int]) -> str:
         """Compares some samples of a store with the data set's own, made in a process apart."""
-        header, name = store.header, type(dataset).__name__
-        if header.dataset != name or header.samples != length:
+        header, name = store.header, type(base).__name__
+        if header.dataset != name or header.samples != length_of(base):
             return f"the store is of another data set than {name}"
+        if self._training.samples_for_later and is_left_over(store.path):
+            return "the store was for another run"
         changed = has_changed(header.files)
         if changed:
             return f"{changed} has changed"
-        missing = set(store.missing())
-        there = [number for number in range(length) if number not in missing]
+        there = sorted(set(places).difference(store.missing()))
         if not there:
-            found = prove(self._torch, dataset, length)
+            found = prove(self._torch, dataset, len(places))
             return found.why_not or ("" if found.prefix == header.prefix else "its transforms are others now")
-        divided = division(dataset, header.prefix)
+        divided = division(base, header.prefix)
         if isinstance(divided, str):
             return divided
         chosen = random.Random().sample(there, min(len(there), AFRESH))
-        return why_not_equal(self._torch, store, dataset, divided, chosen)
+        return why_not_equal(self._torch, store, base, divided, chosen)
 
-    def _begin(self, dataset: Any, length: int, path: str) -> Served | str:
+    def _begin(self, dataset: Any, base: Any, key: Key, places: list[int]) -> Served | str:
         """A new store, or the one that another process has begun meanwhile."""
-        name = type(dataset).__name__
-        found = prove(self._torch, dataset, length)
-        divided = division(dataset, found.prefix)
+        name, path = type(base).__name__, os.path.join(self._folder, key.name)
+        found = prove(self._torch, dataset, len(places))
+        divided = division(base, found.prefix)
         if found.why_not or isinstance(divided, str):
             return found.why_not or str(divided)
-        reason = why_not_kept(self._torch, dataset, divided, length)
-        reason = reason or self._make_room(path, name, length * (found.sample_bytes + _OVERHEAD_BYTES))
+        reason = why_not_kept(self._torch, base, divided, places)
+        reason = reason or self._make_room(path, name, len(places) * (found.sample_bytes + _OVERHEAD_BYTES))
         if reason:
             return reason
+        thin_out(self._folder, key.family, {path, *self._in_use})
+        opened = tuple(files_open(self._folder))
+        header = Header(name, length_of(base) or 0, found.prefix, opened, key.family)
         until = time.monotonic() + _BEGINNING_SECONDS
         while True:
             with locked(path) as alone:
                 store = Store.open(path)
                 if store is None and alone:
-                    store = Store.create(
-                        path, Header(name, length, found.prefix, tuple(files_open(self._folder)))
-                    )
+                    store = Store.create(path, header)
             if store is not None and store.header.prefix == found.prefix:
-                return self._serve(dataset, store)
+                return self._serve(base, store)
             if time.monotonic() > until:
                 return "another process is writing a store for the same samples"
             time.sleep(0.1)
@@ -223,8 +199,9 @@ class SampleStores:
                 f"all samples of {name} need {needed / 2**30:.1f} GiB, more than {self._disk_share:.0%} of "
                 f"what is free on the disk of {self._folder}, {limit / 2**30:.1f} GiB"
             )
-        make_room(self._folder, path, limit - needed)
-        return ""
+        if make_room(self._folder, path, self._in_use, limit - needed):
+            return ""
+        return f"other data sets of this run have the room that all samples of {name} need"
 
     def _limit(self) -> int:
         """Bytes that all stores in the folder may have: of what is free, and of what they have already."""
@@ -242,15 +219,16 @@ class SampleStores:
         counts = Counts()
         reader = Reader(self._torch, dataset, store, divided, counts, counts.take())
         store.used()
-        state = states_of(dataset) if divided is None else divided.state()
-        return Served(dataset, store, divided, counts, reader, state)
+        if is_for_one_run(store.path):
+            hold_for_this_run(store.path)
+        return Served(dataset, store, divided, counts, reader)
 
     def _look_again(self, served: Served) -> None:
         """A new pass begins: is all as it was proven to be?"""
         if served.divided is not None and not served.divided.is_intact:
             self._give_up(served, "the transforms were replaced while training")
-        elif served.state_now() != served.state:
-            self._give_up(served, f"{type(served.dataset).__name__} was changed while training")
+        elif changed := served.difference():
+            self._give_up(served, f"{changed} was changed while training")
         elif not served.store.is_current():
             self._give_up(served, "the store was removed")
         elif changed := has_changed(served.store.header.files):
@@ -266,18 +244,24 @@ class SampleStores:
     def _give_up(self, served: Served, why: str) -> None:
         served.stale = f"{why}: its samples are made anew from there on"
 
-    def _fill(self, served: Served) -> None:
-        store = served.store
+    def _fill(self, served: Served, wanted: Collection[int]) -> None:
+        store, seconds = served.store, self._training.sample_seconds
         make = partial(sample_of, served.dataset, served.divided)
+        making = Making(self._torch, served.dataset, make)
         children = min(MOST_CHILDREN, len(os.sched_getaffinity(0)))
-        filled = fill(self._torch, store, make, children, self._training.sample_seconds, self._limit())
+        filled = fill(making, store, wanted, children, seconds, self._limit())
+        remarks = []
         if filled.fatal:
             store.drop()
             served.stale = f"the store was dropped: {filled.why}"
         elif filled.why:
-            served.remark = f"not all samples are kept: {filled.why}"
-        if filled.unseen:
-            served.remark = "; ".join(filter(None, [served.remark, _UNSEEN]))
+            remarks.append(f"not all samples are kept: {filled.why}")
+        if filled.left_out:
+            remarks.append(f"{filled.left_out} samples are made anew each time, {_OF_CHANCE}")
+        if filled.unseen and not filled.fatal:
+            hold_for_this_run(store.path)
+            remarks.append(_UNSEEN)
+        served.remark = "; ".join(remarks) or served.remark
 
     def _is_rank(self) -> bool:
         """Whether other processes wait for this one in each step."""
@@ -285,4 +269,5 @@ class SampleStores:
         return self._training.this_rank is not None or (shared.is_available() and shared.is_initialized())
 
 
-_UNSEEN = "its files are read where nobody sees which, so that changes are looked for in a few samples alone"
+_OF_CHANCE = "since they draw random numbers or the script's code meets errors in making them"
+_UNSEEN = "its files are read where nobody sees which: what is kept is for this run alone"

@@ -18,7 +18,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..own_offsets import open_files_anew
-from ..random_state import fingerprint
+from ..random_state import stream_of
+from .drawing import Drawing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -109,7 +110,7 @@ def _answer(name: str, examine: Callable[[], tuple[str, int]]) -> tuple[str, int
 
 def _examine(torch: ModuleType, dataset: Any, length: int, seconds: float | None) -> tuple[str, int]:
     name = type(dataset).__name__
-    streams, state = fingerprint(torch), states_of(dataset)
+    drawing, state = Drawing(torch, dataset, apart=True), states_of(dataset)
     largest = 0
     for index in spread(length, seconds):
         first = dataset[index]
@@ -119,10 +120,10 @@ def _examine(torch: ModuleType, dataset: Any, length: int, seconds: float | None
         largest = max(largest, sample_nbytes(first))
         if not same_sample(first, dataset[index]):
             return f"sample {index} of {name} differs when it is drawn twice (random augmentation?)", 0
-    if fingerprint(torch) != streams:
-        return f"drawing a sample of {name} draws random numbers", 0
     if states_of(dataset) != state:
         return f"drawing a sample of {name} changes the dataset's own state", 0
+    if drawing.drew:
+        return f"drawing a sample of {name} draws random numbers", 0
     return "", largest
 
 
@@ -255,19 +256,3 @@ def state_of(value: Any, depth: int = 4) -> object:
     if isinstance(value, (list, tuple, set, frozenset)):
         return (len(value), [state_of(item, depth - 1) for item in list(value)[:64]])
     return (id(value), state_of(vars(value), depth - 1) if hasattr(value, "__dict__") else None)
-
-
-def stream_of(value: object) -> object:
-    """The state of a random generator, Python's, numpy's or torch's; None where ``value`` is none."""
-    import random
-
-    torch, numpy = sys.modules["torch"], sys.modules.get("numpy")
-    if isinstance(value, random.Random):
-        return value.getstate()
-    if isinstance(value, torch.Generator):
-        return bytes(value.get_state().tolist())
-    if numpy is not None and isinstance(value, numpy.random.Generator):
-        return repr(value.bit_generator.state)
-    if numpy is not None and isinstance(value, numpy.random.RandomState):
-        return repr(value.get_state())
-    return None

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from .files_read import FileMark
 from .store_folders import HEADER, open_folder, open_ours, remove
 
-FORMAT = 1
+FORMAT = 2
 INDEX = "index"
 _PLACE = struct.Struct("<HQQI")  # data file + 1, offset, length, checksum of the data; then its own checksum
 _OWN = struct.Struct("<I")
@@ -40,13 +40,14 @@ _MOST_SAMPLE = 2**31
 @dataclass(frozen=True)
 class Header:
     """``prefix``: so many transforms were called on what is kept; None: the samples are whole. ``files``:
-    open already when the first sample was made.
+    open already when the first sample was made. ``family``: as of the key.
     """
 
     dataset: str
     samples: int
     prefix: int | None = None
     files: tuple[FileMark, ...] = ()
+    family: str = ""
     format: int = FORMAT
 
     @classmethod
@@ -55,7 +56,8 @@ class Header:
         told = json.loads(content)
         files = tuple((str(p), int(s), int(t)) for p, s, t in told["files"])
         prefix = None if told["prefix"] is None else int(told["prefix"])
-        return cls(str(told["dataset"]), int(told["samples"]), prefix, files, int(told["format"]))
+        family = str(told.get("family", ""))
+        return cls(str(told["dataset"]), int(told["samples"]), prefix, files, family, int(told["format"]))
 
 
 @dataclass

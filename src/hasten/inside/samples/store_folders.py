@@ -1,4 +1,4 @@
-"""The folders that stores of samples lie in: locks, room for new ones, files that are this user's alone.
+"""The folders that stores of samples lie in: locks, and files that are this user's alone.
 
 Files are opened as ``safe_files`` opens those of the coordinator: no link is followed, and only plain files
 of this user's that nobody else may write are used.
@@ -53,27 +53,6 @@ def _locked_file(path: str) -> int:
             os.close(file)
             return -1
         os.close(file)  # it was removed before we had the lock
-
-
-def make_room(folder: str, path: str, most_bytes: int) -> None:
-    """Remove stores in ``folder``, the longest unused first, until at most ``most_bytes`` are left, without
-    the one at ``path`` and those that are being written. Whoever reads them goes on doing so.
-    """
-    found = []
-    for name in os.listdir(folder):
-        other = os.path.join(folder, name)
-        if other != path and os.path.isdir(other) and not os.path.islink(other):
-            with suppress(OSError):
-                found.append((os.stat(other).st_mtime, size_of(other), other))
-    left = sum(size for _, size, _ in found)
-    for _, size, other in sorted(found):
-        if left <= most_bytes:
-            return
-        with suppress(OSError), locked(other) as alone:
-            if alone:
-                remove(other)
-                os.unlink(f"{other}.lock")
-                left -= size
 
 
 def size_of(path: str) -> int:

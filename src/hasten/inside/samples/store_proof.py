@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from ..random_state import fingerprint
+from .drawing import Drawing
 from .files_read import has_changed
 from .sampling_proof import answered_apart, prove_deterministic, same_sample, spread, states_of
 from .store_files import Store
@@ -61,7 +62,7 @@ def why_not_equal(
     """Why the store's samples are not the data set's; "" where those that were chosen are."""
 
     def compare() -> tuple[str, int]:
-        streams, state, name = fingerprint(torch), states_of(dataset), type(dataset).__name__
+        drawing, state, name = Drawing(torch, dataset, apart=True), states_of(dataset), type(dataset).__name__
         for index in chosen:
             kept = store.read(index)
             if kept is None or has_changed(kept.files):
@@ -69,19 +70,20 @@ def why_not_equal(
             fresh = sample_of(dataset, divided, index)
             if not same_sample(fresh, decode(torch, kept.layout, kept.body, copied=False)):
                 return f"sample {index} of {name} is not as it was kept", 0
-        if fingerprint(torch) != streams:
+        if drawing.drew:
             return f"drawing a sample of {name} draws random numbers", 0
         return (f"drawing a sample of {name} changes the data set" if states_of(dataset) != state else ""), 0
 
     return answered_apart(torch, type(dataset).__name__, compare)[0]
 
 
-def why_not_kept(torch: ModuleType, dataset: Any, divided: Divided | None, length: int) -> str:
+def why_not_kept(torch: ModuleType, dataset: Any, divided: Divided | None, places: Sequence[int]) -> str:
     """Why samples do not come back from their bytes as they were; "" where they do."""
     name = type(dataset).__name__
 
     def look() -> tuple[str, int]:
-        for index, _ in zip(spread(length), range(_BOTH_WAYS), strict=False):
+        for number, _ in zip(spread(len(places)), range(_BOTH_WAYS), strict=False):
+            index = places[number]
             sample = sample_of(dataset, divided, index)
             try:
                 layout, body = encode(sample)

@@ -15,9 +15,9 @@ from typing import Any
 
 from ..internals.loaders import CREATE_FETCHER, fetchers, is_indexed, resolving_worker_loop, worker_loop
 from ..seams import Call, Seams
-from .columns import whole_numbers
 from .fetching import Fetcher
 from .files_read import has_changed
+from .rows import Rows, rows_of
 from .sampling_proof import same_sample, states_of
 from .store_counts import Counts
 from .store_files import Store
@@ -146,9 +146,9 @@ def _serve(handed: Handed, dataset: Any, worker: int) -> None:
     store = Store.open(handed.path)
     if store is None:
         return
-    divided = None if handed.prefix is None else Divided(dataset, handed.prefix)
-    before = states_of(dataset)
-    reader = Reader(torch, dataset, store, divided, handed.counts, handed.first_slot + worker)
+    rows, before = rows_of(torch, dataset), states_of(dataset)
+    divided = None if handed.prefix is None else Divided(rows.base, handed.prefix)
+    reader = Reader(torch, rows.base, store, divided, handed.counts, handed.first_slot + worker)
 
     def creating(original: Any) -> Any:
         def create_fetcher(
@@ -156,7 +156,7 @@ def _serve(handed: Handed, dataset: Any, worker: int) -> None:
         ) -> Fetcher:
             fetcher: Fetcher = original(kind, asked, auto_collation, collate, drop_last)
             ours = asked is dataset and is_indexed(kind) and auto_collation and states_of(dataset) == before
-            return StoredFetch(fetcher, reader, collate, torch) if ours else fetcher
+            return StoredFetch(fetcher, rows, reader, collate, torch) if ours else fetcher
 
         return create_fetcher
 
@@ -166,16 +166,18 @@ def _serve(handed: Handed, dataset: Any, worker: int) -> None:
 class StoredFetch:
     """A worker's fetcher that takes samples from a store while that is in use."""
 
-    def __init__(self, fetcher: Fetcher, reader: Reader, collate: Call, torch: ModuleType) -> None:
+    def __init__(
+        self, fetcher: Fetcher, rows: Rows, reader: Reader, collate: Call, torch: ModuleType
+    ) -> None:
         self._fetcher = fetcher
+        self._rows = rows
         self._reader = reader
         self._collate = collate
         self._copied = collate is not torch.utils.data.default_collate
 
     def fetch(self, indices: Any) -> object:
-        wanted = (
-            whole_numbers(indices) if self._reader.in_use and isinstance(indices, (list, tuple)) else None
-        )
+        listed = self._reader.in_use and isinstance(indices, (list, tuple))
+        wanted = self._rows.places(indices) if listed else None
         if wanted is None:
             return self._fetcher.fetch(indices)
         return self._collate(self._reader.samples(wanted, self._copied))

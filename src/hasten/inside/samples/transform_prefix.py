@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from ..random_state import fingerprint, set_streams, state_of_streams
+from .drawing import Drawing
 from .sampling_proof import (
     Marked,
     answered_apart,
@@ -73,6 +74,11 @@ class Divided:
     def parts(self) -> list[object]:
         """What the first part of every sample is made from."""
         return [*chain(self._path[0]), self._compose, *self._transforms[: self.count]]
+
+    @property
+    def first_part(self) -> object:
+        """The dataset as it makes the first part of samples."""
+        return self._cut
 
     def state(self) -> object:
         """A fingerprint of what the first part of every sample is made from."""
@@ -161,7 +167,7 @@ def _same_objects(a: Sequence[object], b: Sequence[object]) -> bool:
 
 def _find(torch: ModuleType, whole: Divided, dataset: Any, length: int) -> tuple[str, int]:
     """("", how many transforms come before the first random one and give what can be compared)."""
-    transforms = whole._transforms
+    transforms, drawing = whole._transforms, Drawing(torch, dataset, apart=True)
     limit, useless = len(transforms), set[int]()
     for index in spread(length):
         made = whole.make(index)
@@ -173,10 +179,11 @@ def _find(torch: ModuleType, whole: Divided, dataset: Any, length: int) -> tuple
                 useless.add(number)
             if number == limit:
                 break
-            streams, state = fingerprint(torch), state_of(transforms[number])
+            state = state_of(transforms[number])
+            drawing.begin()
             first = transforms[number](duplicate(value))
             again = transforms[number](duplicate(value))
-            moved = fingerprint(torch) != streams or state_of(transforms[number]) != state
+            moved = drawing.drew or state_of(transforms[number]) != state
             if moved or not (incomparable(first) or same_sample(first, again)):
                 limit = number
                 break
@@ -195,6 +202,7 @@ def _marked_value(made: Any) -> object:
 def _examine(torch: ModuleType, divided: Divided, dataset: Any, length: int) -> tuple[str, int]:
     """("", bytes of the largest unfinished sample) where samples made in two parts are the dataset's."""
     name, state, largest = type(dataset).__name__, states_of(divided._cut), 0
+    drawing = Drawing(torch, divided._cut, apart=True)
     for index in spread(length):
         start = state_of_streams(torch)
         sample = dataset[index]
@@ -202,9 +210,9 @@ def _examine(torch: ModuleType, divided: Divided, dataset: Any, length: int) -> 
         if kind:
             return f"samples of {name} hold {kind} objects, which cannot be compared byte by byte", 0
         set_streams(torch, start)
-        before = fingerprint(torch)
+        drawing.begin()
         made, again = divided.make(index), divided.make(index)
-        if fingerprint(torch) != before:
+        if drawing.drew:
             return f"drawing a sample of {name} draws random numbers besides its transforms", 0
         if not _marks_in(made) or not same_sample(made, again):
             return f"sample {index} of {name} differs before its first random transform", 0

@@ -18,10 +18,9 @@ identity, and generators that an installed library keeps for itself. Files that 
 
 from __future__ import annotations
 
-import dis
 import io
+import logging
 import marshal
-import os
 import sys
 import time
 import types
@@ -29,13 +28,13 @@ import zlib
 from array import array
 from collections import deque
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
-from ..package import PACKAGE
+from ..random_state import stream_of
 from .contents import PLAIN, WHOLE_BYTES, array_state, buffer_state, plain_bytes, tensor_state
-from .sampling_proof import stream_of
+from .script_code import is_librarys, named_by, parts_of
 
 _DEEPEST = 10
 _MOST = 20_000  # objects that are looked into, and again for each container that has many
@@ -50,18 +49,33 @@ State = dict[str, int]
 """Name of a part -> digest. To be compared with one of the same process, or of one forked from it."""
 
 
-def visible_state(dataset: object, *functions: object) -> State:
+def visible_state(dataset: object, *functions: object, lenient: bool = False) -> State:
     """Of a dataset and the functions (or None) that make batches of it and begin its workers. What cannot be
-    looked at, since it raises, is different each time.
+    looked at, since it raises, is different each time. ``lenient``: what was too much to be looked at, and
+    what caches have counted, is not.
     """
     try:
-        return _state(dataset, functions)
+        look = _looked_at(dataset, functions, lenient)
     except Exception as error:
         return {f"{type(error).__name__}: {error}": time.monotonic_ns()}
+    if look.left_out and not lenient:
+        kind = type(dataset).__name__
+        look.told[f"what {kind} holds, too much to be looked at,"] = time.monotonic_ns()
+    return look.told
 
 
-def _state(dataset: object, functions: tuple[object, ...]) -> State:
-    look = _Look()
+def generators_of(dataset: object) -> list[object]:
+    """The random generators that a dataset can draw from, as far as they are seen: those in its attributes,
+    and in globals and closures of its functions.
+    """
+    try:
+        return _looked_at(dataset, (), True).generators
+    except Exception:  # what the script's own objects raise when they are looked at
+        return []
+
+
+def _looked_at(dataset: object, functions: tuple[object, ...], lenient: bool) -> _Look:
+    look = _Look(lenient)
     kind = type(dataset).__name__
     for name, value in sorted(_attributes(dataset), key=_name):
         look.look_at(f"{kind}.{name}", value)
@@ -69,9 +83,7 @@ def _state(dataset: object, functions: tuple[object, ...]) -> State:
         look.look_at(f"{getattr(function, '__name__', type(function).__name__)} ({number})", function)
     look.look_at(kind, dataset)
     look.look_at_large()
-    if look.left_out:
-        look.told[f"what {kind} holds, too much to be looked at,"] = time.monotonic_ns()
-    return look.told
+    return look
 
 
 def difference(then: State, now: State) -> str:
@@ -83,12 +95,14 @@ def difference(then: State, now: State) -> str:
 
 class _Look:
     """One walk over objects; what was met before counts by its number alone. ``left_out``: something was
-    not looked at.
+    not looked at. ``lenient``: what caches have counted is not looked at.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lenient: bool = False) -> None:
         self.told: State = {}
         self.left_out = False
+        self.generators: list[object] = []  # of random numbers
+        self._lenient = lenient
         self._met: dict[int, int] = {}
         self._held: list[object] = []  # so that no id is used twice
         self._name = ""
@@ -127,6 +141,7 @@ class _Look:
     def _look_into(self, value: Any, depth: int) -> object:
         stream = stream_of(value)
         if stream is not None:
+            self.generators.append(value)
             return stream
         if isinstance(value, (*_CONTAINERS, dict)):
             return self._elements(value, depth)
@@ -142,7 +157,7 @@ class _Look:
             return ("iterator", time.monotonic_ns())
         if isinstance(value, PurePath):
             return str(value)
-        if isinstance(value, types.ModuleType):
+        if isinstance(value, (types.ModuleType, logging.Logger, logging.Handler)):
             return id(value)
         if isinstance(value, _FUNCTIONS):
             return self._function(value, depth)
@@ -176,43 +191,36 @@ class _Look:
             return [self._tell(part, depth) for part in (value.__self__, value.__func__)]
         if isinstance(value, partial):
             return [self._tell(part, depth) for part in (value.func, value.args, value.keywords)]
-        if _is_librarys(value.__module__):
+        if is_librarys(value.__module__):
             return id(value)
         parts = (value.__defaults__, value.__kwdefaults__, *vars(value).values())
-        told = [_counted(value), *(self._tell(part, depth) for part in parts)]
+        told = [self._counted(value), *(self._tell(part, depth) for part in parts)]
         for cell in value.__closure__ or ():
             try:
                 told.append(self._tell(cell.cell_contents, depth))
             except ValueError:  # not filled yet
                 told.append(None)
-        asked, attributes = _names(value.__code__)
-        for name in sorted(asked & value.__globals__.keys()):
-            found = value.__globals__[name]
-            told.append((name, self._tell(found, depth)))
-            if isinstance(found, types.ModuleType) and not _is_librarys(found.__name__):
-                named = sorted(attributes & vars(found).keys())
-                told += [self._tell(vars(found)[one], depth) for one in named]
+        told += [(name, self._tell(found, depth)) for name, found in named_by(value)]
         return (id(value.__code__), told)
 
     def _class(self, value: type, depth: int) -> object:
         """The script's own: its attributes, and what its methods name."""
-        if _is_librarys(value.__module__):
+        if is_librarys(value.__module__):
             return id(value)
-        return [
-            (name, self._tell(getattr(part, "__func__", getattr(part, "fget", part)), depth))
-            for name, part in vars(value).items()
-            if not (name.startswith("__") and not callable(part))
-        ]
+        return [(name, self._tell(part, depth)) for name, part in parts_of(value)]
 
     def _object(self, value: Any, depth: int) -> object:
         told: list[object] = [self._tell(kind, depth) for kind in type(value).__mro__[:-1]]
-        told.append(_counted(value))
+        told.append(self._counted(value))
         attributes = sorted(_attributes(value), key=_name)
         frames = getattr(getattr(value, "_mgr", None), "blocks", ())  # of a pandas DataFrame or Series
         if type(value).__module__.startswith("pandas.") and frames:
             attributes += [("blocks", [block.values for block in frames])]
         told += [(name, self._tell(part, depth)) for name, part in attributes]
         return told if attributes else (id(value), told)
+
+    def _counted(self, value: object) -> object:
+        return None if self._lenient else _counted(value)
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, object]]:
@@ -234,7 +242,7 @@ def _counted(function: object) -> object:
     if not callable(counts) or isinstance(function, type):
         return None
     module, name = getattr(function, "__module__", None), getattr(function, "__name__", "")
-    if _is_librarys(module) and getattr(sys.modules.get(module or ""), name, None) is function:
+    if is_librarys(module) and getattr(sys.modules.get(module or ""), name, None) is function:
         return None
     return repr(counts())
 
@@ -255,35 +263,6 @@ def _name(pair: tuple[str, object]) -> str:
 
 def _some(values: list[Any]) -> list[Any]:
     return values if len(values) <= _MOST else values[:: len(values) // _MOST + 1]
-
-
-@lru_cache(maxsize=4096)
-def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    """The globals that code asks for, that of functions within it too; and all names in it."""
-    asked = {
-        step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
-    }
-    every = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            inner = _names(constant)
-            asked |= inner[0]
-            every |= inner[1]
-    return frozenset(asked), frozenset(every)
-
-
-def _is_librarys(name: str | None) -> bool:
-    """Whether a module came with Python or was installed: its globals are not the script's to change."""
-    if name == "__main__":
-        return False
-    path = getattr(sys.modules.get(name or ""), "__file__", None) or ""
-    return not path or any(part in path for part in _INSTALLED)
-
-
-_INSTALLED = (
-    *(f"site-packages{os.sep}", f"dist-packages{os.sep}", os.path.dirname(os.__file__) + os.sep),
-    PACKAGE + os.sep,  # what techniques put in the place of a class's methods
-)
 
 
 def _bytes(value: str | bytes) -> bytes:

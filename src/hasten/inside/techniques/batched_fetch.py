@@ -22,12 +22,8 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import collating
 from ..observing.identify import length_of
-from ..samples.columns import (
-    gather,
-    same_batch,
-    tensors_behind,
-    whole_numbers,
-)
+from ..samples.columns import gather, same_batch, tensors_behind
+from ..samples.rows import whole_numbers
 from ..samples.sample_cache import PYTHON_BYTES, SampleCaches, not_read_by_index, too_large
 from ..seams import Call
 from ..training import NotApplicable, Training

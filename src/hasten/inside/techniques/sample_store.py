@@ -6,7 +6,9 @@ processes make all samples of the training's data set, and write them to a store
 kernel's page cache is their common memory. It is done on the same proof as for dataset_in_ram, whole or up to
 the first random transform. What was kept is proven again as it is used: some samples before each run, some in
 each pass, and the size and time of every file that a sample was made from whenever it is read. Another
-script, module, argument, version or data set has another store. In a trial the store lies with the trials'
+script, module, argument, version or data set has another store, and so have other globals and variables of
+the environment that its code names; torch's Subsets and random_split share the store of what they choose
+from. In a trial the store lies with the trials'
 own files, is shared by all of them, and goes with them: what is kept for later runs comes from `hasten run`.
 
 When it helps: making samples takes long, and there is more than one pass, process or run. When it hurts: the
@@ -18,8 +20,11 @@ that is free.
 No tune tries it by itself for now: proofs over many kinds of data set are still to come. Name it by
 ``--use``.
 
-Not kept are samples of loaders whose workers are not forked, unless hasten can be imported there. Changes of
-files that a library reads past Python are looked for in those samples alone that are made anew.
+A sample is made anew each time where making it draws random numbers, or where the script's own code meets an
+error in it and may give something else in its place. Not kept are samples that come over a network, and those
+of loaders whose workers are not forked, unless hasten can be imported there. What is made of files that a
+library or another program reads past Python is kept for one run alone, since nobody sees when they change. Of
+a script that makes another data set in each run, a few stores are kept and no more.
 
 Sources: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets, flock(2), proc(5)
 """
@@ -27,10 +32,8 @@ Sources: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets, floc
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
 from ...records.facts import Facts
@@ -40,12 +43,12 @@ from ...records.phases import phase_share
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import WORKER_LOOP, makes_batches, reads_indices, worker_module
-from ..package import PACKAGE
-from ..samples.columns import whole_numbers
-from ..samples.loader_override import context_of
+from ..samples.rows import rows_of
 from ..samples.sample_cache import not_read_by_index, too_large
-from ..samples.sample_stores import MEMORY_SHARE, SampleStores, Served
+from ..samples.sample_stores import MEMORY_SHARE, SampleStores
+from ..samples.served import Served
 from ..samples.stored_fetch import WorkerEntry
+from ..samples.worker_starts import can_run_ours
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique, conflicting
@@ -136,7 +139,7 @@ class SampleStore(Technique):
 
         def provide(dataset: object, indices: Sequence[Any], collate: Call) -> list[object] | None:
             served = stores.known(dataset) if os.getpid() == self._home else None
-            wanted = whole_numbers(indices) if served is not None else None
+            wanted = rows_of(torch, dataset).places(indices) if served is not None else None
             if served is None or wanted is None:
                 return None
             # default_collate copies samples into the batch; another function may write into what it gets
@@ -150,7 +153,7 @@ class SampleStore(Technique):
             reason = _why_left_alone(loader)
             served = None if reason else stores.opened(loader.dataset)
             if served is not None and id(loader.dataset) in training.training_datasets:
-                stores.fill(served)
+                stores.fill(served, loader.dataset)
                 served = stores.known(loader.dataset)
         except Exception as error:  # what the script's own objects raise when they are looked at
             reason, served = f"{type(error).__name__}: {error}", None
@@ -167,9 +170,10 @@ class SampleStore(Technique):
 
     def prepare(self, training: Training) -> None:
         assert self._stores is not None
-        for served in self._stores.served:
-            if id(served.dataset) in training.training_datasets:
-                self._stores.fill(served)
+        for dataset in training.training_datasets.values():
+            served = self._stores.known(dataset)
+            if served is not None:
+                self._stores.fill(served, dataset)
 
     def proof(self, training: Training) -> Proof:
         """Counts the samples that came from a store, in all processes; those that were made; and those of the
@@ -218,23 +222,6 @@ def _why_left_alone(loader: DataLoader[Any]) -> str:
         return f"{name} is read as a stream"
     if not makes_batches(loader):
         return f"{name} is not read sample by sample"
-    context = context_of(loader)
-    if loader.num_workers and _method(context) != "fork" and not _importable():
+    if loader.num_workers and not can_run_ours(loader):
         return f"{name} is read by processes that are started anew, which cannot import hasten"
     return ""
-
-
-def _method(context: Any) -> str:
-    """How a loader's worker processes are started."""
-    import torch
-
-    method = context if isinstance(context, str) or context is None else context.get_start_method()
-    return str(method or torch.multiprocessing.get_start_method())
-
-
-def _importable() -> bool:
-    """Whether a process that is started anew would import this hasten."""
-    found = PathFinder.find_spec("hasten", sys.path)
-    if found is None or found.origin is None:
-        return False
-    return os.path.realpath(os.path.dirname(found.origin)) == os.path.realpath(PACKAGE)

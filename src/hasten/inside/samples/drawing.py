@@ -1,0 +1,94 @@
+"""Whether making samples draws random numbers, and whether the script's code meets errors in it: such a
+sample may be another the next time.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from ..random_state import fingerprint, stream_of
+from ..seams import Call, Seams
+from .errors_met import errors_met
+from .visible_state import generators_of
+
+
+class Drawing:
+    """Whether random numbers are drawn: from torch's, Python's and numpy's own streams and from generators
+    that the dataset reaches; ``apart``, in a process of ours, also by generators that are seeded by the
+    system.
+    """
+
+    def __init__(self, torch: ModuleType, dataset: object, apart: bool = False) -> None:
+        self._torch = torch
+        self._generators = generators_of(dataset)
+        self._asked = 0  # times that the system was asked for a seed
+        if apart:
+            self._watch_the_system()
+        self.begin()
+
+    def begin(self) -> None:
+        self._before = self._now()
+
+    @property
+    def drew(self) -> bool:
+        """Since ``begin``."""
+        return self._now() != self._before
+
+    def _now(self) -> object:
+        return fingerprint(self._torch), [stream_of(one) for one in self._generators], self._asked
+
+    # ---- the system
+    def _watch_the_system(self) -> None:
+        seams = Seams()
+        seams.replace(os, "urandom", self._counting)
+        seams.replace(random.Random, "seed", self._counting_no_seed)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            seams.replace(numpy.random, "default_rng", self._counting_no_seed)
+
+    def _counting(self, original: Call) -> Call:
+        def asked(*args: object, **kwargs: object) -> object:
+            self._asked += 1
+            return original(*args, **kwargs)
+
+        return asked
+
+    def _counting_no_seed(self, original: Call) -> Call:
+        def asked(*args: Any, **kwargs: Any) -> object:
+            given = [one for one in (*args, *kwargs.values()) if not isinstance(one, random.Random)]
+            self._asked += all(one is None for one in given)
+            return original(*args, **kwargs)
+
+        return asked
+
+
+@dataclass(frozen=True)
+class Seen:
+    """``error``: the kind of an error that the script's code met; "" for none."""
+
+    drew: bool
+    error: str
+
+
+class MakingWatch:
+    """Looks on from ``begin`` to ``end``, again and again; ``apart`` as for ``Drawing``."""
+
+    def __init__(self, torch: ModuleType, dataset: object, apart: bool = False) -> None:
+        self._drawing = Drawing(torch, dataset, apart)
+        self._errors = errors_met()
+
+    def begin(self) -> None:
+        self._drawing.begin()
+        self._errors.begin()
+
+    def end(self) -> Seen:
+        error = self._errors.end()
+        return Seen(self._drawing.drew, error)
+
+    def close(self) -> None:
+        self._errors.close()

@@ -1,0 +1,55 @@
+"""A data set whose samples come from a store, as the training process has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .sampling_proof import chain, states_of
+from .store_counts import Counts
+from .store_files import Store
+from .stored_fetch import Handed, Reader
+from .transform_prefix import Divided
+from .visible_state import State, difference, visible_state
+
+
+@dataclass
+class Served:
+    """``asked``: samples that were to be made, as far as they could be; ``stale``: why it is read no
+    longer.
+    """
+
+    dataset: Any
+    store: Store
+    divided: Divided | None
+    counts: Counts
+    reader: Reader
+    remark: str = ""
+    asked: set[int] = field(default_factory=set)
+    stale: str = ""
+    cheap_state: object = None
+    state: State = field(default_factory=dict)
+
+    @property
+    def parts(self) -> list[object]:
+        return list(chain(self.dataset)) if self.divided is None else self.divided.parts
+
+    def look(self) -> None:
+        """It is as it should be now."""
+        self.cheap_state, self.state = self._cheap_state(), self._state()
+
+    def difference(self) -> str:
+        """What of it is not as it was; "" where all is."""
+        if self._cheap_state() != self.cheap_state:
+            return type(self.dataset).__name__
+        return difference(self.state, self._state())
+
+    def _cheap_state(self) -> object:
+        return states_of(self.dataset) if self.divided is None else self.divided.state()
+
+    def _state(self) -> State:
+        return visible_state(self.dataset if self.divided is None else self.divided.first_part, lenient=True)
+
+    def handed(self) -> Handed:
+        """To a worker process that is about to be started."""
+        return Handed(self.store.path, self.store.header.prefix, self.counts)

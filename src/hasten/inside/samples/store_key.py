@@ -1,0 +1,63 @@
+"""By what a data set's store is known in another process, and in a later run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import types
+from dataclasses import dataclass
+from typing import Any
+
+from .lasting_digest import NoDigest, lasting_digest
+from .sampling_proof import answered_apart
+from .store_files import FORMAT
+
+_KEY = "key:"  # begins an answer that is a key, and no reason
+
+
+@dataclass(frozen=True)
+class Key:
+    """``name`` differs where code, arguments, versions or the data set do; ``family`` where all but the data
+    set does: the stores of a script that makes another data set in each run have one.
+    """
+
+    name: str
+    family: str
+
+
+def key_of(torch: types.ModuleType, dataset: Any, length: int, made_of: str) -> Key | str:
+    """Told in a process of its own; why there is none. ``made_of``: the script, its files and arguments."""
+    name = type(dataset).__name__
+    told, _ = answered_apart(torch, name, lambda: (_told(torch, dataset, length, made_of), 0))
+    if not told.startswith(_KEY):
+        return told
+    return Key(*told.removeprefix(_KEY).split())
+
+
+def _told(torch: types.ModuleType, dataset: Any, length: int, made_of: str) -> str:
+    name = type(dataset).__name__
+    try:
+        lasting = lasting_digest(dataset)
+    except NoDigest as error:
+        return f"{name} holds {error}, by which it cannot be known again in a later run"
+    usual = str(torch.get_default_dtype())
+    family = _digest([FORMAT, versions(), made_of, os.getcwd(), usual, name, length])
+    return f"{_KEY}{_digest([family, lasting])} {family}"
+
+
+def _digest(parts: list[object]) -> str:
+    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the libraries that are imported, by module."""
+    found = {"python": sys.version.split()[0]}
+    for name, module in list(sys.modules.items()):
+        if "." not in name and isinstance(module, types.ModuleType):
+            version = module.__dict__.get("__version__")
+            if isinstance(version, str):
+                found[name] = version
+    found.pop("hasten", None)
+    return dict(sorted(found.items()))
