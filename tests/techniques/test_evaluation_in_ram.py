@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 from hasten.inside.observing.uses import RECORDS_EVALUATIONS
+from hasten.inside.samples import kept_batches
 from hasten.inside.samples.columns import same_batch
 from hasten.inside.techniques.evaluation_in_ram import EvaluationInRam
 from hasten.records.plan import BASELINE, Plan
@@ -136,12 +138,49 @@ def test_data_that_the_script_changes_is_read_again(started: StartUnder) -> None
     assert now.counted == 0
 
 
+class Falling(Squares):
+    """One sample cannot be read: another is drawn in its place."""
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return super().__getitem__(random.randrange(4) if index == 6 else index)
+
+
+class Failing(Squares):
+    """One sample cannot be read: another is taken in its place."""
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        try:
+            if index == 6:
+                raise OSError("a broken file")
+        except OSError:
+            return super().__getitem__(0)
+        return super().__getitem__(index)
+
+
+class Clocked(Squares):
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"input": torch.full((3,), time.perf_counter_ns() % 2**20 / 1.0), "name": ""}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize(
-    ("kind", "reason"), [(Random, "differs when it is made again"), (OwnRandom, "changes OwnRandom.own")]
+    ("kind", "reason"),
+    [
+        (Random, "draws random numbers"),
+        (OwnRandom, "draws random numbers"),
+        (Falling, "draws random numbers"),
+        (Failing, "meets errors (OSError)"),
+    ],
 )
-def test_data_that_is_not_the_same_each_time(started: StartUnder, kind: type[Squares], reason: str) -> None:
+def test_data_that_is_not_the_same_each_time(
+    started: StartUnder, kind: type[Squares], reason: str, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is none of the batches that are made anew to prove it."""
+    monkeypatch.setattr(kept_batches, "_PROVEN_AT_ONCE", 2)
+
     def make() -> DataLoader[Any]:
-        return DataLoader(kind(), batch_size=4, num_workers=1)
+        random.seed(3)
+        return DataLoader(kind(), batch_size=4, num_workers=workers)
 
     theirs = passes(make())
     now = started()
@@ -149,6 +188,63 @@ def test_data_that_is_not_the_same_each_time(started: StartUnder, kind: type[Squ
     assert now.counted == 0
     assert reason in now.proof().evidence
     assert not now.proof().effective
+
+
+def test_what_differs_though_nothing_is_drawn(started: StartUnder) -> None:
+    now = started()
+    passes(DataLoader(Clocked(), batch_size=4, num_workers=1))
+    assert now.counted == 0
+    assert "batch 0 of Clocked differs when it is made again" in now.proof().evidence
+
+
+def test_workers_that_were_not_watched_from_their_start_are_left_alone(started: StartUnder) -> None:
+    now = started()
+    made = DataLoader(Falling(), batch_size=4, num_workers=1, persistent_workers=True)
+    next(iter(made))  # by a training, for all that is known
+    passes(made)
+    assert now.counted == 0
+    assert "cannot be watched" in now.proof().evidence
+
+
+def test_workers_that_are_started_anew_are_watched(started: StartUnder) -> None:
+    def make(kind: type[Squares]) -> DataLoader[Any]:
+        return DataLoader(kind(), batch_size=4, num_workers=1, multiprocessing_context="spawn")
+
+    now = started()
+    falling, squares = make(Falling), make(Squares)
+    with torch.no_grad():
+        list(falling)
+        assert "draws random numbers" in now.proof().evidence
+        assert same_batch(list(squares), list(squares))
+    assert now.counted == 4
+
+
+def test_a_view_of_something_large_is_kept_by_itself(started: StartUnder) -> None:
+    now = started(available_bytes=400_000)
+    whole = torch.arange(100_000.0).reshape(100, 1000)
+
+    def cut(samples: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"input": whole[: len(samples)].t()[:10], "name": [sample["name"] for sample in samples]}
+
+    theirs = [whole[:4].t()[:10], whole[:2].t()[:10]]
+    made = DataLoader(Squares(), batch_size=4, collate_fn=cut)
+    for _ in range(PASSES):
+        with torch.no_grad():
+            batches = [batch["input"] for batch in made]
+        assert same_batch([batches[0], batches[-1]], theirs)
+    assert batches[0].untyped_storage().nbytes() == 4 * (9 + 3 * 1000 + 1)
+    assert now.counted == (PASSES - 1) * len(made)
+
+
+def test_what_lies_elsewhere_than_in_main_memory_is_left_there(started: StartUnder) -> None:
+    now = started()
+
+    def moved(samples: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"input": torch.stack([sample["input"] for sample in samples]).to("meta")}
+
+    passes(DataLoader(Squares(), batch_size=4, collate_fn=moved))
+    assert now.counted == 0
+    assert "are on meta already" in now.proof().evidence
 
 
 @pytest.mark.parametrize("options", [{"shuffle": True}, {"sampler": list(range(SIZE))}])

@@ -164,6 +164,18 @@ def test_rare_augmentation_that_the_system_seeds_is_refused(by: str) -> None:
     assert "draws random numbers" in reason_for(Made(lambda _, i: -ONES if draw() < 1e-12 else ONES))
 
 
+def named_by_another_thread(_: Any, index: int) -> int:
+    """As where a loader's worker hands on its batches."""
+    thread = threading.Thread(target=random.Random)
+    thread.start()
+    thread.join()
+    return index
+
+
+def test_names_that_another_thread_draws_are_no_draws_of_samples() -> None:
+    assert reason_for(Made(named_by_another_thread)) == ""
+
+
 def counting(self: Any, index: int) -> int:
     self.calls += 1
     return index

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import threading
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -20,18 +21,19 @@ from .visible_state import generators_of
 class Drawing:
     """Whether random numbers are drawn: from torch's, Python's and numpy's own streams and from generators
     that the dataset reaches; ``apart``, in a process of ours, also by generators that are seeded by the
-    system.
+    system. Other threads, by which a worker hands its batches on, do so for names of files.
     """
 
     def __init__(self, torch: ModuleType, dataset: object, apart: bool = False) -> None:
         self._torch = torch
         self._generators = generators_of(dataset)
-        self._asked = 0  # times that the system was asked for a seed
+        self._asked = 0  # times that the system was asked for a seed, by the thread that makes samples
         if apart:
             self._watch_the_system()
         self.begin()
 
     def begin(self) -> None:
+        self._thread = threading.get_ident()
         self._before = self._now()
 
     @property
@@ -41,6 +43,10 @@ class Drawing:
 
     def _now(self) -> object:
         return fingerprint(self._torch), [stream_of(one) for one in self._generators], self._asked
+
+    @property
+    def _is_here(self) -> bool:
+        return threading.get_ident() == self._thread
 
     # ---- the system
     def _watch_the_system(self) -> None:
@@ -53,7 +59,7 @@ class Drawing:
 
     def _counting(self, original: Call) -> Call:
         def asked(*args: object, **kwargs: object) -> object:
-            self._asked += 1
+            self._asked += self._is_here
             return original(*args, **kwargs)
 
         return asked
@@ -61,7 +67,7 @@ class Drawing:
     def _counting_no_seed(self, original: Call) -> Call:
         def asked(*args: Any, **kwargs: Any) -> object:
             given = [one for one in (*args, *kwargs.values()) if not isinstance(one, random.Random)]
-            self._asked += all(one is None for one in given)
+            self._asked += self._is_here and all(one is None for one in given)
             return original(*args, **kwargs)
 
         return asked

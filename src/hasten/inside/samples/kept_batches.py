@@ -1,23 +1,31 @@
 """Batches of an evaluation, kept in memory after the loader's own processes made them once.
 
-They are given again only on proof that making them is deterministic. In a forked child, in which nothing can
-disturb the training, some are made anew: they must be equal byte for byte to those kept, the random streams
-must not move, and the dataset must not change. What they are made of (``visible_state``) is compared before
-every pass, and the proof is repeated in the 2nd, 4th, 8th pass and so on.
+They are given again only on proof that making them is deterministic. While they are made, no random number
+may be drawn, and the script's own code may meet no error, for which it might give something else: all
+processes that make them are watched. Then some are made anew in a forked child, in which nothing can disturb
+the training: they must be equal byte for byte to those kept, the random streams must not move, and the
+dataset must not change. What they are made of (``visible_state``) is compared before every pass, and the
+proof is repeated in the 2nd, 4th, 8th pass and so on.
 """
 
 from __future__ import annotations
 
 import copy
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..random_state import fingerprint
+from .batch_copies import Copier
+from .drawing import Drawing, MakingWatch
 from .fetching import samples_of
-from .sampling_proof import answered_apart, incomparable, same_sample, sample_nbytes
+from .loader_override import has_workers
+from .sampling_proof import answered_apart, incomparable, same_sample
+from .store_counts import Counts
 from .visible_state import State, difference, visible_state
+from .watched_workers import WatchedStart, why_another
+from .worker_starts import can_run_ours
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -46,6 +54,8 @@ class KeptBatches:
         self._torch = torch
         self._room = room
         self._batches: list[object] = []
+        self._watch: MakingWatch | None = None  # where this process makes them
+        self._told: Counts | None = None  # by workers, which may stay for other passes
         self._state: State = {}
         self._whole = False  # a pass was kept from its first batch to its last
         self._given = 0  # passes from memory
@@ -63,27 +73,66 @@ class KeptBatches:
             return
         self.forget()
         self._state = state_of(loader)
+        if not loader.num_workers:
+            self._watch = MakingWatch(self._torch, loader.dataset)
+        elif self._told is None:
+            self._watch_workers(loader)
+
+    def _watch_workers(self, loader: DataLoader[object]) -> None:
+        if sys.platform != "linux" or has_workers(loader) or not can_run_ours(loader):
+            self.give_up(f"the processes that read {self._name} cannot be watched")
+        else:
+            self._told = Counts()
+
+    def watched_start(self, loader: DataLoader[object]) -> WatchedStart | None:
+        """In the place of its ``worker_init_fn`` while the pass that was begun starts its workers."""
+        return None if self._told is None else WatchedStart(loader.worker_init_fn, self._told)
+
+    def made(self, make: Callable[[], object]) -> object:
+        """What ``make`` gives: a batch that is to be kept."""
+        watch = self._watch
+        if watch is None:
+            return make()
+        watch.begin()
+        try:
+            return make()
+        finally:
+            why = why_another(self._name, watch.end())
+            if why:
+                self.give_up(why)
 
     def add(self, batch: object) -> None:
         """The next batch of the pass, of which a copy is kept."""
         if self.why_not:
             return
-        size = sample_nbytes(batch)
         if kind := incomparable(batch):
             self.give_up(f"batches of {self._name} hold {kind} objects, which cannot be compared")
-        elif not self._room(size):
+            return
+        copier = Copier(self._torch, batch)
+        if copier.elsewhere:
+            self.give_up(f"batches of {self._name} are on {copier.elsewhere} already")
+        elif not self._room(copier.nbytes):
             self.give_up(f"there is no room for all batches of {self._name}")
         else:
-            self.nbytes += size
+            self.nbytes += copier.nbytes
             with self._torch.inference_mode(False):  # a tensor of that mode stays one for ever
-                self._batches.append(copy.deepcopy(batch))
+                self._batches.append(copier.copied())
 
     def end(self, batches: int) -> None:
         """The pass has come to its end, after so many batches."""
+        if self._told is not None and self._told.given_up:
+            self.give_up(self._told.given_up)
+        self._stop_watching()
         self._whole = bool(self._batches) and len(self._batches) == batches
         self._in_vain -= self._whole
 
+    def _stop_watching(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+        self._watch = None
+
     def forget(self) -> None:
+        self._stop_watching()
         self._batches, self._whole, self.nbytes, self._given = [], False, 0, 0
 
     def give_up(self, why: str) -> None:
@@ -131,7 +180,7 @@ class KeptBatches:
 
     def _examine(self, loader: DataLoader[object], positions: list[int]) -> tuple[str, int]:
         """In a process of its own: ("", 0) where batches made anew are as those kept, else (why not, 0)."""
-        streams, every = fingerprint(self._torch), list(indices_of(loader))
+        drawing, every = Drawing(self._torch, loader.dataset, apart=True), list(indices_of(loader))
         began = time.monotonic()
         for number, position in enumerate(positions):
             if number and time.monotonic() - began > _PROOF_SECONDS:
@@ -139,10 +188,10 @@ class KeptBatches:
             fresh = loader.collate_fn(samples_of(loader.dataset, every[position]))
             if not same_sample(fresh, self._batches[position]):
                 return f"batch {position} of {self._name} differs when it is made again (random?)", 0
-        if fingerprint(self._torch) != streams:
-            return f"making a batch of {self._name} draws random numbers", 0
         if changed := difference(self._state, state_of(loader)):
             return f"making a batch of {self._name} changes {changed}", 0
+        if drawing.drew:
+            return f"making a batch of {self._name} draws random numbers", 0
         return "", 0
 
 

@@ -3,7 +3,9 @@
 What it does: a loader that is read in order gives the same batches in every evaluation, which is told by
 gradients that are off or by the model's eval mode. After the first evaluation they are given from memory, on
 proof that making them is deterministic (``kept_batches``); worker processes are not started for them. Their
-order, their size and what is in them stay; so does what the main process draws. When it helps: reading,
+order, their size and what is in them stay; so does what the main process draws. Where random numbers are
+drawn for a batch, or the script's own code meets an error in making one, batches are made anew in every
+evaluation; so are those that lie on a GPU. When it helps: reading,
 decoding or transforming samples takes a good part of an evaluation, or evaluations are short, so that
 starting workers counts. When it hurts: memory is short: batches weigh what their tensors do, more than the
 files they were made of.
@@ -22,6 +24,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...records.facts import Facts
@@ -62,6 +65,7 @@ class EvaluationInRam(Technique):
         self._keeping: weakref.WeakKeyDictionary[LoaderIterator, KeptBatches] = weakref.WeakKeyDictionary()
         self._giving: weakref.WeakKeyDictionary[LoaderIterator, KeptBatches] = weakref.WeakKeyDictionary()
         self._given: KeptBatches | None = None  # from which the loader is given that is taken up now
+        self._kept: KeptBatches | None = None  # that get what the loader gives that is taken up now
         self._wanted: tuple[KeptBatches, int] | None = None  # where the batch is that is asked for now
         self._why_not: dict[str, None] = {}  # of all loaders, also those that are gone
         self._batches = 0
@@ -98,7 +102,11 @@ class EvaluationInRam(Technique):
                 return original(loader)
             if not _safely(kept, kept.may_be_given, loader):
                 _safely(kept, kept.begin, loader)
-                iterator = original(loader)
+                self._kept = kept
+                try:
+                    iterator = original(loader)
+                finally:
+                    self._kept = None
                 self._keeping[iterator] = kept
                 return iterator
             self._given = kept
@@ -136,8 +144,11 @@ class EvaluationInRam(Technique):
         return held + nbytes <= MEMORY_SHARE * self._training.available_bytes
 
     def _choose(self, loader: DataLoader[object]) -> Mapping[str, object] | None:
-        if self._given is None or not loader.num_workers:
+        if not loader.num_workers:
             return None
+        if self._given is None:
+            start = self._kept.watched_start(loader) if self._kept is not None else None
+            return None if start is None else {"worker_init_fn": start}
         return {**workers(0, 0, False, None), "timeout": 0}
 
     # ---- a batch is asked for
@@ -153,7 +164,7 @@ class EvaluationInRam(Technique):
             if kept is None:
                 return original(iterator)
             try:
-                batch = original(iterator)
+                batch = kept.made(partial(original, iterator))
             except StopIteration:
                 kept.end(batches_given(iterator))
                 raise
