@@ -32,7 +32,7 @@ from .made_up import facts
 
 PLAN = Plan({"async_save": {}})
 STATE = {"weights": torch.arange(5000.0), "step": 7, "name": "a"}
-_stat, _listdir = os.stat, os.listdir
+_stat, _listdir, _getsignal = os.stat, os.listdir, signal.getsignal
 _PATIENCE_SECONDS = 30
 
 
@@ -148,6 +148,23 @@ def removed(path: Path) -> bool:
     return not os.listdir(path.parent)
 
 
+def listed_by_descriptor(folder: Path) -> list[str]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        return os.listdir(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def listed_here(folder: Path) -> list[str]:
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        return os.listdir()
+    finally:
+        os.chdir(before)
+
+
 ASKS: dict[str, Callable[[Path], object]] = {
     "os.path.exists": lambda path: os.path.exists(path),
     "os.path.getsize": lambda path: os.path.getsize(path) > 20_000,
@@ -158,6 +175,11 @@ ASKS: dict[str, Callable[[Path], object]] = {
     "torch.load": lambda path: torch.load(path)["step"] == 7,
     "torch.load by mmap": lambda path: torch.load(path, mmap=True)["step"] == 7,
     "os.listdir": lambda path: path.name in os.listdir(path.parent),
+    "os.listdir of a descriptor": lambda path: path.name in listed_by_descriptor(path.parent),
+    "os.listdir of here": lambda path: path.name in listed_here(path.parent),
+    "os.walk": lambda path: (
+        path.name in [name for _, _, names in os.walk(path.parent.parent) for name in names]
+    ),
     "glob": lambda path: glob.glob(str(path.parent / "*.pt")) == [str(path)],
     "os.rename": lambda path: is_there(path.rename(path.parent / "other")),
     "os.remove": removed,
@@ -193,8 +215,10 @@ def test_a_link_that_was_there_is_asked_for(bench: Workbench, gate: Gate, tmp_pa
 def test_who_asks_for_another_file_does_not_wait(bench: Workbench, gate: Gate, tmp_path: Path) -> None:
     (tmp_path / "other").write_text("text")
     torch.save(STATE, tmp_path / "state.pt")
+    (tmp_path / "older").mkdir()
     assert (tmp_path / "other").read_text() == "text"
     assert (tmp_path / "other").exists()
+    assert os.listdir(tmp_path / "older") == []
     assert not gate.opened.is_set()
 
 
@@ -225,6 +249,58 @@ def test_seams_are_undone_in_a_forked_child_without_waiting(
         os.kill(os.getpid(), signal.SIGUSR1)  # ends it: nothing of ours runs at its end
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGUSR1
     assert not is_there(tmp_path / "state.pt")
+
+
+# ---- signals that end a process
+def test_a_script_sees_its_own_signals(bench: Workbench, gate: Gate, tmp_path: Path) -> None:
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    torch.save(STATE, tmp_path / "state.pt")
+    assert _getsignal(signal.SIGTERM) != signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+    def own(*_: object) -> None:
+        """The script's."""
+
+    assert signal.signal(signal.SIGTERM, own) == signal.SIG_DFL
+    try:
+        assert signal.getsignal(signal.SIGTERM) is own
+        gate.opened.set()
+        bench.switchboard.switch(BASELINE)
+        assert signal.getsignal(signal.SIGTERM) is own
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    assert _getsignal(signal.SIGHUP) == signal.SIG_DFL
+
+
+def test_signals_are_given_back_when_all_is_written(bench: Workbench, gate: Gate, tmp_path: Path) -> None:
+    torch.save(STATE, tmp_path / "state.pt")
+    bench.training.step_ended()
+    assert _getsignal(signal.SIGTERM) != signal.SIG_DFL
+    assert (tmp_path / "state.pt").exists()
+    bench.training.step_ended()
+    assert _getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert "async_save" not in bench.training.after_steps
+
+
+def test_a_forked_child_is_ended_at_once(bench: Workbench, gate: Gate, tmp_path: Path) -> None:
+    torch.save(STATE, tmp_path / "state.pt")
+    child = os.fork()
+    if child == 0:
+        signal.alarm(_PATIENCE_SECONDS // 3)
+        signal.raise_signal(signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGUSR1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+    assert not is_there(tmp_path / "state.pt")
+
+
+def test_a_thread_that_cannot_hold_signals_saves_as_ever(
+    bench: Workbench, gate: Gate, tmp_path: Path
+) -> None:
+    thread = threading.Thread(target=torch.save, args=(STATE, tmp_path / "state.pt"))
+    thread.start()
+    thread.join()
+    assert is_there(tmp_path / "state.pt")
+    assert os.listdir(tmp_path) == ["state.pt"]
 
 
 # ---- what fails
@@ -360,7 +436,7 @@ def test_without_memory_for_a_copy_it_is_as_ever(tmp_path: Path) -> None:
 def test_without_room_on_the_disk_it_is_as_ever(
     bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hasten.inside.techniques.async_save._room_at", lambda place: 100.0)
+    monkeypatch.setattr(background_saves.Place, "has_room_for", lambda place, size: False)
     torch.save(STATE, tmp_path / "state.pt")
     assert is_there(tmp_path / "state.pt")
     assert os.listdir(tmp_path) == ["state.pt"]
@@ -419,6 +495,23 @@ written = background_saves._written
 background_saves._written = lambda save: (shutil.rmtree("saved"), written(save))[1]
 """
 ENDS = {"at its end": "", "by sys.exit": "sys.exit(0)", "by os._exit": "os._exit(0)"}
+SLOWLY = """
+import threading, time
+from hasten.inside.techniques.support import background_saves
+written = background_saves._written
+background_saves._written = lambda save: (time.sleep(1.0), written(save))[1]
+"""
+KILLED = {
+    "by SIGTERM": ("signal.raise_signal(15)", -signal.SIGTERM),
+    "by SIGTERM from a thread": (
+        "main = threading.main_thread().ident\n"
+        "threading.Thread(target=signal.pthread_kill, args=(main, 15)).start()\n"
+        "time.sleep(20)",
+        -signal.SIGTERM,
+    ),
+    "by SIGHUP": ("signal.raise_signal(1)", -signal.SIGHUP),
+    "by an error": ("raise KeyError('its own')", 1),
+}
 
 
 @pytest.mark.parametrize(
@@ -437,6 +530,119 @@ def test_a_script_ends_with_its_files_or_fails(tmp_path: Path, end: str) -> None
     lost = project.hasten("run", "--use", "async_save", "loses.py")
     assert lost.returncode == 1
     assert "saved/model.pt could not be written" in lost.stderr
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "by SIGTERM from a thread",
+        *(
+            pytest.param(how, marks=pytest.mark.thorough)
+            for how in KILLED
+            if how != "by SIGTERM from a thread"
+        ),
+    ],
+)
+def test_a_script_that_is_ended_has_written_its_files(tmp_path: Path, how: str) -> None:
+    project = Project(tmp_path)
+    end, status = KILLED[how]
+    slow = SCRIPT.replace("import torch\n", f"import signal\nimport torch\n{SLOWLY}", 1)
+    project.write("train.py", f"{slow}\n{end}")
+    ended = project.hasten("run", "--use", "async_save", "train.py")
+    assert ended.returncode == status, ended.stderr
+    assert sorted(torch.load(project.folder / "saved" / "model.pt")) == ["bias", "weight"]
+    assert os.listdir(project.folder / "saved") == ["model.pt"]
+
+
+# ---- safetensors
+GATED = """
+import os, posix, threading
+from hasten.inside.techniques.support import background_saves
+from hasten.inside.techniques.support.background_saves import BackgroundSaves
+opened = threading.Event()
+written, wait = background_saves._written, BackgroundSaves.wait
+background_saves._written = lambda save: (opened.wait(30), written(save))[1]
+BackgroundSaves.wait = lambda saves: (opened.set(), wait(saves))[1]
+
+def told(path):  # and not waited for
+    try:
+        posix.stat(path)
+    except FileNotFoundError:
+        return print("later")
+    print("there")
+"""
+PLAIN = """
+import torch
+from safetensors.torch import save_file
+tensors = {"a": torch.arange(5000.0), "b": torch.ones(3, dtype=torch.bfloat16), "c": torch.empty(0)}
+save_file(tensors, "plain", metadata={"format": "pt"})
+"""
+TENSORS = """
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+tensors = {"a": torch.arange(5000.0), "b": torch.ones(3, dtype=torch.bfloat16), "c": torch.empty(0)}
+os.mkdir("saved")
+save_file(tensors, "saved/one.safetensors", metadata={"format": "pt"})
+told("saved/one.safetensors")
+open("saved/two.safetensors", "w").close()
+tensors["a"] += 1
+print(load_file("saved/one.safetensors")["a"][1].item())
+opened.clear()
+save_file(tensors, "saved/two.safetensors")
+print("there" if posix.stat("saved/two.safetensors").st_size else "older")
+with safe_open("saved/two.safetensors", framework="pt") as file:
+    print(file.get_tensor("a")[1].item(), isinstance(file, safe_open))
+try:
+    save_file({"a": torch.ones(4)[::2]}, "saved/three.safetensors")
+except ValueError:
+    print("its own error")
+opened.set()
+"""
+TRAINED = SCRIPT.replace('os.mkdir("saved")\ntorch.save(model.state_dict(), "saved/model.pt")\n', "")
+
+
+@pytest.mark.parametrize(
+    ("before", "found"),
+    [("", ["later", "older"]), ("from safetensors import safe_open as reader", ["there", "there"])],
+)
+def test_files_of_safetensors_are_written_later_too(tmp_path: Path, before: str, found: list[str]) -> None:
+    project = Project(tmp_path)
+    project.write("train.py", f"{before}\n{TRAINED}\n{GATED}\n{TENSORS}")
+    ran = project.hasten("run", "--use", "async_save", "train.py")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == [found[0], "1.0", found[1], "2.0 True", "its own error"]
+    saved = project.folder / "saved"
+    assert sorted(os.listdir(saved)) == ["one.safetensors", "two.safetensors"]
+    project.write("plain.py", PLAIN)
+    assert project.python("plain.py").returncode == 0
+    plain = project.folder / "plain"
+    assert plain.read_bytes() == (saved / "one.safetensors").read_bytes()
+    modes = {path.stat().st_mode for path in (plain, *saved.iterdir())}
+    assert len(modes) == 1
+
+
+PRETRAINED = """
+from transformers import BertConfig, BertModel
+config = BertConfig(
+    vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+)
+bert = BertModel(config)
+bert.save_pretrained("saved")
+told("saved/model.safetensors")
+again = BertModel.from_pretrained("saved")
+print(all(torch.equal(a, b) for a, b in zip(bert.parameters(), again.parameters())))
+opened.set()
+"""
+
+
+@pytest.mark.thorough
+def test_save_pretrained_writes_later(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.write("train.py", f"{TRAINED}\n{GATED}\n{PRETRAINED}")
+    ran = project.hasten("run", "--use", "async_save", "train.py")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == ["later", "True"]
 
 
 # ---- refused

@@ -95,6 +95,18 @@ class Seams:
             self._undo.clear()
 
 
+def when_it_comes(seams: Seams, name: str, act: Callable[[ModuleType], None]) -> None:
+    """``act`` on a module once the script has imported it, or now; not after the seams were undone."""
+    seam = ImportSeam(name, seams.watching(act))
+
+    def forget() -> None:
+        if seam in sys.meta_path:
+            sys.meta_path.remove(seam)
+
+    seams.on_undo(forget)
+    seam.install()
+
+
 class ImportSeam(importlib.abc.MetaPathFinder):
     """Calls ``after(module)`` once module ``name`` has executed, whenever the script imports it.
 

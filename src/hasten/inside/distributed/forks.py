@@ -7,6 +7,8 @@ import os
 import warnings
 from dataclasses import dataclass
 
+from ..own_memory import free_bytes, private_bytes
+
 _MEMORY = 2  # times a process's private memory must be free for each fork
 
 
@@ -50,12 +52,5 @@ def have_memory(forks: int, available_bytes: int) -> bool:
     """Whether there is memory for so many forks of this process; true where that is not known.
     ``available_bytes``: when the process started, a container's limit included.
     """
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            _, resident, shared, *_ = map(int, file.read().split())
-        with open("/proc/meminfo", encoding="ascii") as file:
-            free = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
-    except (OSError, ValueError, StopIteration):
-        return True
-    own = (resident - shared) * os.sysconf("SC_PAGE_SIZE")
-    return min(free * 1024, available_bytes) > _MEMORY * own * forks
+    own, free = private_bytes(), free_bytes()
+    return own is None or free is None or min(free, available_bytes) > _MEMORY * own * forks

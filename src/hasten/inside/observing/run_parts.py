@@ -6,12 +6,11 @@ import builtins
 import gc
 import logging
 import pickle
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from types import ModuleType
 
-from ..seams import Call, ImportSeam, Seams
+from ..seams import Call, Seams, when_it_comes
 from ..training import Training
 from .timeline import Timeline, clock
 
@@ -38,7 +37,7 @@ def watch_parts(training: Training, timeline: Timeline) -> None:
     seams.replace(builtins, "print", partial(around, _OUTPUT))
     seams.replace(logging.Logger, "handle", partial(around, _OUTPUT))
     for module, (names, part) in _LATER.items():
-        _when_it_comes(seams, module, partial(_replace_all, seams, names, partial(around, part)))
+        when_it_comes(seams, module, partial(_replace_all, seams, names, partial(around, part)))
     collected = _collections(timeline)
     gc.callbacks.append(collected)
     seams.on_undo(partial(_forget, collected))
@@ -64,18 +63,6 @@ def _around(
             leave(entered)
 
     return timed
-
-
-def _when_it_comes(seams: Seams, name: str, act: Callable[[ModuleType], None]) -> None:
-    """``act`` on a module once the script has imported it, or now; not after the seams were undone."""
-    seam = ImportSeam(name, seams.watching(act))
-
-    def forget() -> None:
-        if seam in sys.meta_path:
-            sys.meta_path.remove(seam)
-
-    seams.on_undo(forget)
-    seam.install()
 
 
 def _replace_all(

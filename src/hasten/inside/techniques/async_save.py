@@ -1,24 +1,25 @@
 """``torch.save`` returns when it has a copy of what it saves; the file is written in the background.
 
-It helps scripts that save large checkpoints to file systems slower than memory: over a network, or to a disk
-that does not keep up. The copy is taken at once: tensors are copied (from a GPU to main memory), other
-objects are pickled; what the script changes later is not in the file, which is the same to the byte. On a
-local disk it was measured to gain nothing, since a file goes into the system's cache in about the time of the
-copy: no tune tries it, and it is there for ``--use`` where files are saved to a slow file system. Nor does it
-gain where a script looks into the folder right after each save, as those do that delete old checkpoints.
+So do files of safetensors, which ``save_pretrained`` writes. It helps scripts that save large checkpoints to
+file systems slower than memory: over a network, or to a disk that does not keep up. The copy is taken at
+once: tensors are copied (from a GPU to main memory), other objects are pickled; what the script changes later
+is not in the file, which is the same to the byte. On a local disk it was measured to gain nothing, since a
+file goes into the system's cache in about the time of the copy. Nor does it gain where a script looks into
+the folder right after each save, or removes an older checkpoint then. A trial's files go to a layer on a disk
+of this machine: a tune measures that disk, and not the one that the script saves to.
 
 The copy takes as much memory as the file. A save is as ever where that is more than a quarter of what is
 free or the disk has no room for both files, to anything but a plain file of the user's own, and where
 another process may be told of the file: among ranks, and while child processes live that are no DataLoader's
-workers.
+workers. What a script saves into memory (BytesIO) or to a file that it opened itself is as ever, too.
 
-A file appears whole, under its name, when it is finished; until then an older one stays. Whoever opens,
-lists, moves or asks for it in this process waits, and so does the start of any other program; the script's
-end waits for all files. What a save could not write is raised by the next, which writes its own file first,
-or at the script's end, which then fails. Where a file system cannot rename, the file is written a second
-time, under its name. A process that is killed, by SIGTERM as well, leaves the older file and a folder
-``.hasten-*`` beside it. ``sync`` writes through to the disk before a file takes its name, which
-``torch.save`` does not.
+A file appears whole, under its name, when it is finished; until then an older one stays. Whoever opens, moves
+or asks for it in this process waits, whoever lists its folder or removes any file, and so does the start of
+any other program; the script's end waits for all files, by SIGTERM and SIGHUP as well. What a save could not
+write is raised by the next, which writes its own file first, or at the script's end, which then fails. Where
+a file system cannot rename, the file is written a second time, under its name. A process that is killed by
+SIGKILL leaves the older file and a folder ``.hasten-*`` beside it. ``sync`` writes through to the disk before
+a file takes its name, which ``torch.save`` does not.
 
 It belongs to the process: a file written in the background takes time of the steps that follow.
 
@@ -29,10 +30,11 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from ...records.facts import Facts
 from ...records.plan import Settings
@@ -40,25 +42,26 @@ from ...records.trial import Proof
 from ...records.whole_run import account_of
 from ...saying import say
 from ..internals.others import ZIP_WRITER, serialization
+from ..own_memory import free_bytes, private_bytes
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique
-from .support.background_saves import BackgroundSaves, Place, Save, free_bytes, place_for
+from .support.background_saves import BackgroundSaves, Place, Save, place_for
 from .support.child_processes import ChildProcesses
+from .support.deadly_signals import DeadlySignals
 from .support.late_failures import ThenRaises
+from .support.safetensors_files import File, defer_files
+from .support.snapshots import Record, Snapshot
 from .support.waiting_for_saves import let_others_wait
-
-if TYPE_CHECKING:
-    from torch import UntypedStorage
 
 _LEAST_SHARE = 0.01  # of a run
 _MEMORY_SHARE = 4  # this part of the memory that is free
-_ROOM = 1.1  # times the file's size, that the disk must have
+_TWICE = 2  # a content is made before it is bytes
 
 
 class AsyncSave(Technique):
     name = "async_save"
-    summary = "torch.save writes its files in the background"
+    summary = "torch.save and save_pretrained write their files in the background"
     layer = "application"
     risk = "exact"
     scope = "process"
@@ -71,10 +74,12 @@ class AsyncSave(Technique):
     def __init__(self) -> None:
         self._saves = BackgroundSaves(self._was_written)
         self._children = ChildProcesses()
+        self._deadly = DeadlySignals(self._saves.wait)
         self._on = False
         self._synchronous = False
         self._home = os.getpid()
-        self._memory = 0
+        self._memory = self._own = 0  # bytes: what was available, and what this process had
+        self._after_steps: dict[str, Callable[[], None]] = {}
         self._distributed: Any = None
         self._files = self._bytes = self._as_ever = 0
         self._seconds = 0.0  # that the script waited for copies
@@ -101,12 +106,15 @@ class AsyncSave(Technique):
         if not hasattr(module, ZIP_WRITER):
             raise NotApplicable("this torch writes files in another way")
         self._synchronous = bool(settings.get("sync"))
-        self._memory = training.available_bytes
+        self._memory, self._own = training.available_bytes, private_bytes() or 0
+        self._after_steps = training.after_steps
         self._on = True
         saves, seams = self._saves, training.seams
         seams.replace(module, ZIP_WRITER, self._around_writer)
         let_others_wait(saves, seams)
+        defer_files(self._save_file, seams)
         self._children.watch(seams)
+        self._deadly.watch(seams)
         seams.replace(os, "_exit", self._around_exit)
         os.register_at_fork(
             before=saves.about_to_fork, after_in_parent=saves.forked, after_in_child=saves.forked_child
@@ -120,6 +128,7 @@ class AsyncSave(Technique):
     def remove(self, training: Training) -> None:
         self._on = False
         self._saves.wait()
+        self._step_ended()
 
     # ---- saves
     def _around_writer(self, original: Any) -> Call:
@@ -129,13 +138,47 @@ class AsyncSave(Technique):
                 return ThenRaises(original(name_or_buffer), self._raise_what_failed)
             if not isinstance(name_or_buffer, str):
                 return original(name_or_buffer)
-            place = place_for(name_or_buffer) if self._on and self._alone() else None
+            place = self._place_for(name_or_buffer)
             if place is None:
                 self._saves.wait()
                 return original(name_or_buffer)
-            return _Snapshot(self, place, original, name_or_buffer, self._memory_left())
+            return Snapshot(self, place, original, name_or_buffer, self._memory_left())
 
         return open_writer
+
+    def _save_file(self, file: File) -> object:
+        """Of safetensors, whose content is made at once."""
+        if os.getpid() == self._home and self._saves.any_failed:
+            self._saves.wait()
+            file.as_ever()
+            self._raise_what_failed()
+            return None
+        place = self._place_for(os.fsdecode(file.path))
+        if place is None or _TWICE * file.size > self._memory_left() or not place.has_room_for(file.size):
+            if place is not None:
+                place.drop()
+                self._as_ever += 1
+            self._saves.wait()
+            return file.as_ever()
+        began = time.perf_counter()
+        try:
+            content = file.content()
+        except BaseException:
+            place.drop()
+            raise
+        place = replace(place, mode=None)  # that of an older file is not kept
+        write = partial(file.write, content=content)
+        self._submit(Save(place, len(content), write, self._synchronous), began)
+        return None
+
+    def _place_for(self, path: str) -> Place | None:
+        """None where it is saved as ever."""
+        place = place_for(path) if self._on and self._alone() else None
+        if place is not None and not self._deadly.hold():
+            place.drop()
+            return None
+        self._after_steps[self.name] = self._step_ended
+        return place
 
     def _alone(self) -> bool:
         """Whether no other process waits for files of this one's: what it waits for is not seen."""
@@ -150,10 +193,15 @@ class AsyncSave(Technique):
         )
 
     def _memory_left(self) -> int:
-        """Bytes that copies may take now."""
-        return min(self._memory, free_bytes(self._memory)) // _MEMORY_SHARE - self._saves.bytes_under_way
+        """Bytes that copies may take now: of what was available less what this process has taken since, and
+        of what is free.
+        """
+        left = self._memory - max(0, (private_bytes() or 0) - self._own)
+        free = free_bytes()
+        left = left if free is None else min(left, free)
+        return left // _MEMORY_SHARE - self._saves.bytes_under_way
 
-    def taken(self, place: Place, records: list[_Record], original: Any, size: int, seconds: float) -> None:
+    def taken(self, place: Place, records: list[Record], original: Any, size: int, began: float) -> None:
         """A copy is complete."""
 
         def write(path: str) -> None:
@@ -161,8 +209,16 @@ class AsyncSave(Technique):
                 for record in records:
                     writer.write_record(*record)
 
-        self._seconds += seconds
-        self._saves.submit(Save(place, size, write, self._synchronous))
+        self._submit(Save(place, size, write, self._synchronous), began)
+
+    def _submit(self, save: Save, began: float) -> None:
+        self._seconds += time.perf_counter() - began
+        self._saves.submit(save)
+
+    def _step_ended(self) -> None:
+        if not self._saves.any_under_way:
+            self._deadly.release()
+            self._after_steps.pop(self.name, None)
 
     def goes_as_ever(self) -> None:
         """A copy is given up."""
@@ -214,82 +270,3 @@ class AsyncSave(Technique):
             "copies = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}\n"
             "threading.Thread(target=torch.save, args=(copies, path)).start()"
         )
-
-
-_Record = tuple[str, "str | bytes | UntypedStorage", int]
-
-
-class _Snapshot:
-    """Stands in for torch's writer of a zip file: keeps copies of what it is to write. Where they take more
-    than ``limit`` bytes, torch's own writes what there is and all that follows.
-    """
-
-    def __init__(self, saves: AsyncSave, place: Place, original: Any, path: str, limit: int) -> None:
-        self._technique, self._place, self._original, self._path = saves, place, original, path
-        self._limit = limit
-        self._records: list[_Record] = []
-        self._size = 0
-        self._own: Any = None  # torch's, once it is as ever
-        self._writer: Any = None
-        self._began = time.perf_counter()
-
-    def __enter__(self) -> _Snapshot:
-        return self
-
-    def write_record(self, name: str, data: Any, size: int) -> None:
-        if self._writer is None and not self._fits(data, size):
-            self._as_ever()
-        if self._writer is not None:
-            self._writer.write_record(name, data, size)
-            return
-        self._size += size
-        self._records.append((name, data if isinstance(data, (str, bytes)) else data.clone(), size))
-
-    def _fits(self, data: Any, size: int) -> bool:
-        copied = isinstance(data, (str, bytes)) or hasattr(data, "clone")
-        return copied and self._size + size <= self._limit
-
-    def __getattr__(self, name: str) -> Any:
-        """Whatever else torch asks of its writer, its own answers."""
-        if name.startswith("__"):
-            raise AttributeError(name)
-        self._as_ever()
-        return getattr(self._writer, name)
-
-    def _as_ever(self) -> None:
-        if self._writer is not None:
-            return
-        self._drop_place()
-        self._technique.goes_as_ever()
-        self._own = self._original(self._path)
-        self._writer = self._own.__enter__()
-        records, self._records = self._records, []
-        for record in records:
-            self._writer.write_record(*record)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None and self._writer is None and _room_at(self._place) < _ROOM * self._size:
-            self._as_ever()
-        if self._writer is not None:
-            self._own.__exit__(kind, error, trace)
-        elif error is not None:
-            self._drop_place()
-        else:
-            seconds = time.perf_counter() - self._began
-            self._technique.taken(self._place, self._records, self._original, self._size, seconds)
-
-    def _drop_place(self) -> None:
-        shutil.rmtree(self._place.folder, ignore_errors=True)
-
-
-def _room_at(place: Place) -> float:
-    """Bytes that the disk has left there."""
-    try:
-        return shutil.disk_usage(place.folder).free
-    except OSError:
-        return 0.0

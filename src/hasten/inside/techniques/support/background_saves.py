@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 _POLL_SECONDS = 0.005
+_ROOM = 1.1  # times the file's size
 _stat = os.stat
 
 
@@ -32,6 +33,17 @@ class Place:
     def written_first(self) -> str:
         """Called as the file itself: torch writes the name into it."""
         return os.path.join(self.folder, os.path.basename(self.path))
+
+    def has_room_for(self, size: int) -> bool:
+        """Whether the disk has, for a file of ``size`` bytes beside the one that is there."""
+        try:
+            return shutil.disk_usage(self.folder).free >= _ROOM * size
+        except OSError:
+            return False
+
+    def drop(self) -> None:
+        """Nothing is written there after all."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def place_for(path: str) -> Place | None:
@@ -107,8 +119,15 @@ class BackgroundSaves:
 
     def concerns(self, path: str) -> bool:
         """Whether a file with no link in its path is still to come."""
-        places = [save.place for save in self._under_way] + self._parents
-        return any(path == place.path for place in places)
+        return any(path == place.path for place in self._places)
+
+    def concerns_folder(self, path: str) -> bool:
+        """Whether one in the folder is, itself no link."""
+        return any(path == os.path.dirname(place.path) for place in self._places)
+
+    @property
+    def _places(self) -> list[Place]:
+        return [save.place for save in self._under_way] + self._parents
 
     def wait(self) -> None:
         """Until all are written. The thread that writes does not wait for itself, and a forked child has no
@@ -221,13 +240,3 @@ def _exists(path: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def free_bytes(unknown: int) -> int:
-    """Of main memory, now; ``unknown`` where the system does not tell."""
-    try:
-        with open("/proc/meminfo") as lines:
-            found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-        return int(found[0]) * 1024
-    except (OSError, ValueError, IndexError):
-        return unknown

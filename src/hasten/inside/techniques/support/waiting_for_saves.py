@@ -27,11 +27,12 @@ _NEED_ALL = frozenset(
             "os.chmod",
             "os.chown",
         ),
-        *("os.utime", "os.setxattr", "os.listdir", "os.scandir", "os.kill", "os.killpg"),
+        *("os.utime", "os.setxattr", "os.kill", "os.killpg"),
         *("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.startfile", "subprocess.Popen"),
     }
 )
 """Events at which everything is to be there: another program may look at any file."""
+_LISTING = ("os.listdir", "os.scandir")
 _ASKED = ("stat", "lstat", "access")  # of os, without an event
 _SUPPORTED = ("supports_fd", "supports_dir_fd", "supports_follow_symlinks", "supports_effective_ids")
 
@@ -59,26 +60,43 @@ class _Hook:
                 saves.wait()
         elif event == "open":
             self.path_asked(arguments[0])
+        elif event in _LISTING and not saves.is_writing_here():
+            self._folder_asked(saves, arguments[0])
 
     def path_asked(self, path: object) -> None:
-        """Wait if it is one of the files. Looking at links asks for paths itself."""
+        """Wait if it is one of the files."""
         saves = self.saves
-        if saves is None or not saves.any_under_way or saves.is_writing_here():
+        if saves is None or not saves.any_under_way or saves.is_writing_here() or isinstance(path, int):
             return
-        if isinstance(path, int) or getattr(self._looking, "on", False):
-            return
+        real = self._real(path)
+        if real is not None and saves.concerns(real):
+            saves.wait()
+
+    def _folder_asked(self, saves: BackgroundSaves, path: object) -> None:
+        """Wait if one of the files is to be in it, or if it is known by a number alone."""
+        real = None if isinstance(path, int) else self._real("." if path is None else path)
+        if real is None or saves.concerns_folder(real):
+            saves.wait()
+
+    def _real(self, path: object) -> str | None:
+        """Without links; None where it is none. Looking at links asks for paths itself."""
+        if getattr(self._looking, "on", False):
+            return None
         self._looking.on = True
         try:
-            real = os.path.realpath(os.fsdecode(path))  # type: ignore[arg-type]
+            return os.path.realpath(os.fsdecode(path))  # type: ignore[arg-type]
         except (TypeError, ValueError, OSError):
-            return
+            return None
         finally:
             self._looking.on = False
-        if saves.concerns(real):
-            saves.wait()
 
 
 _HOOK = _Hook()
+
+
+def ask_for(path: object) -> None:
+    """Before what reads it past Python does: wait if it is one of the files."""
+    _HOOK.path_asked(path)
 
 
 def let_others_wait(saves: BackgroundSaves, seams: Seams) -> None:

@@ -1,0 +1,24 @@
+"""Memory that this process has for itself, and that the machine has left."""
+
+from __future__ import annotations
+
+import os
+
+
+def private_bytes() -> int | None:
+    """None where the system does not tell."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            _, resident, shared, *_ = map(int, file.read().split())
+    except (OSError, ValueError):
+        return None
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+def free_bytes() -> int | None:
+    """Of main memory, whatever limits this process has; None where the system does not tell."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, StopIteration):
+        return None
