@@ -345,3 +345,11 @@ def seen_guard(known: Known) -> float:
     """What it takes beside those programs."""
     seen = budget_after(known=known)
     return seen.strain * seen.guard(PLAN)
+
+
+@pytest.mark.attack("truth")
+def test_where_nothing_was_found_the_search_goes_on_beside_other_programs() -> None:
+    """Nothing is to be confirmed yet, so nothing is lost where the end takes longer than there is time."""
+    busy, quiet = (budget_after(known=Known(20.0, disturbed_share=share)) for share in (0.9, 0.0))
+    assert busy.search_left(BASELINE) == pytest.approx(quiet.search_left(BASELINE))
+    assert busy.search_left(PLAN) < busy.search_left(BASELINE)

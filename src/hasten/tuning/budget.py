@@ -189,17 +189,18 @@ class Budget(Deadline):
     # ---- what may still be spent
     def search_left(self, plan: Plan) -> float:
         """What the search may begin with, where ``plan`` is what it has found so far. What other programs
-        took of it comes in addition, so that as much is tried as on a quiet machine.
+        took of it comes in addition, so that as much is tried as on a quiet machine. Where nothing was found
+        there is nothing to lose by an end that may take longer beside them.
         """
-        waited = min(self.patience, self._known.waited_seconds)
-        return self.left + waited - self.strain * self.guard(plan) - self._set_aside(plan) - self._closing
+        waited, strain = min(self.patience, self._known.waited_seconds), self.strain if plan else 1.0
+        return self.left + waited - strain * self.guard(plan) - self._set_aside(plan, strain) - self._closing
 
-    def _set_aside(self, plan: Plan) -> float:
+    def _set_aside(self, plan: Plan, strain: float) -> float:
         """For the confirmation: where other programs make it take longer, fewer pairs rather than less of a
         search.
         """
         least = sum(CLAIM_LEAST_PROCESSES * self.pair(one) for one, _ in self._efforts(plan, 0.0))
-        return max(self._confirmation(plan), self.strain * least)
+        return max(self._confirmation(plan), strain * least)
 
     def search_most(self, plan: Plan) -> float:
         """When a comparison that is under way is stopped: a claim's least needs what is left."""

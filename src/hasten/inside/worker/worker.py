@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from contextlib import suppress
 from types import ModuleType
@@ -16,14 +15,13 @@ from ...records.trace import StepTrace
 from ..internals.parts import TorchLacks, check
 from ..job import AHEAD, CLOCKS, Job
 from ..observing.observer import RawStep, clock
-from ..observing.obstacles import several_threads
 from ..random_state import seed_before_imports
 from ..sandbox.containment import die_with_parent, dies_with_parent
 from ..sandbox.denied import naming_file
 from ..sandbox.entering import enter_sandbox
 from ..seams import ImportSeam, Seams
 from ..techniques.catalog import CATALOG, starts_after
-from ..training import NotApplicable, Training
+from ..training import NotApplicable
 from . import bindings, script_side
 from .children import Children
 from .clocks import Clocks
@@ -34,6 +32,7 @@ from .run_script import die_as_python_does, run_to_the_end, show_as_python_does
 from .run_summary import Summarizer
 from .source_files import SourceFiles
 from .traces import trace_of
+from .training_thread import TrainingThread
 from .under_plan import UnderPlan
 from .wire import Wire
 
@@ -59,7 +58,7 @@ class Worker:
         self._under_plan = UnderPlan(job, self._summarizer)
         self._forking = 0  # the process that forked last
         self._clocks = Clocks()
-        self._trainer: threading.Thread | None = None  # whose steps are followed
+        self._thread = TrainingThread()
         self._sources = SourceFiles(job.argv[0], job.module)
         wire = Wire.from_descriptor(job.descriptor) if job.descriptor is not None else None
         self._conversation = Conversation(wire, self._answer, self._sources.new) if wire is not None else None
@@ -240,7 +239,7 @@ class Worker:
     def _step_ended(self, step: RawStep) -> None:
         instruments = self._instruments
         assert instruments is not None
-        if not self._trains_here(instruments.training):
+        if not self._thread.is_this(instruments.training):
             return
         self._steps += 1
         if self._due and instruments.training.roots:  # without an optimizer of torch's, say
@@ -263,16 +262,6 @@ class Worker:
             self._conversation.step_ended(step)
         elif self._steps == _PROOF_AFTER_STEPS + self._delay:
             self._under_plan.tell_proofs(self._seen().switchboard)
-
-    def _trains_here(self, training: Training) -> bool:
-        """Whether this thread is the one whose steps are followed: the first, as long as it lives."""
-        thread = threading.current_thread()
-        if self._trainer is None or not self._trainer.is_alive():
-            self._trainer = thread
-        if self._trainer is not thread:
-            names = f"{self._trainer.name} and {thread.name}"
-            training.obstacles[several_threads(names)] = None
-        return self._trainer is thread
 
     def _seen(self) -> Instruments:
         """Once torch was imported."""
