@@ -316,6 +316,38 @@ def test_random_augmentation_is_not_frozen(watched: Watched) -> None:
     assert "differs when it is drawn twice" in refusal(watched, Augmented())
 
 
+class OneBroken(Rows):
+    """One sample of many cannot be read, and another stands in for it: few looks do not meet it."""
+
+    BROKEN = 1777
+
+    def __len__(self) -> int:
+        return 3000
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int, str]:
+        if index == self.BROKEN:
+            index = int(torch.randint(1000, (1,)))
+        return super().__getitem__(index % SIZE)
+
+
+def test_a_sample_that_chance_makes_is_not_frozen(watched: Watched) -> None:
+    """When all are made it is met: the streams are as before then, and nothing is kept."""
+    watched.switch_on(OneBroken())
+    before = torch.get_rng_state()
+    watched.board.switch(BASELINE)
+    with pytest.raises(NotApplicable, match="making some samples of OneBroken draws random numbers"):
+        watched.board.switch(PLAN, prepare=True)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_one_that_is_made_when_it_is_asked_for_neither(watched: Watched) -> None:
+    dataset = OneBroken()
+    watched.switch_on(dataset)
+    only = Subset(dataset, [dataset.BROKEN, 5])
+    drawn = {float(watched.epoch(only, batch_size=2)[0][1][0]) for _ in range(20)}
+    assert len(drawn) > 1
+
+
 def test_a_dataset_that_makes_whole_batches_is_left_alone(watched: Watched) -> None:
     class Wholesale(Rows):
         def __getitems__(self, indices: list[int]) -> list[Any]:

@@ -70,6 +70,17 @@ def test_whoever_asks_gets_the_real_one(asked: str) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["config", "exc"])
+def test_no_module_of_it_is_there_twice(name: str) -> None:
+    """Whoever sets an option sets the one that the compiler reads."""
+    run(
+        f"{IN_PLACE}{TRAIN}\nimport importlib\nmodule = importlib.import_module('torch._dynamo.{name}')\n"
+        f"assert module is torch._dynamo.symbolic_convert.{name} is sys.modules['torch._dynamo.{name}']\n"
+        "assert module.__spec__.origin == module.__file__\n"
+        "assert not any(type(finder).__name__ == '_Finder' for finder in sys.meta_path)"
+    )
+
+
 def test_python_s_own_questions_import_nothing() -> None:
     run(
         f"{IN_PLACE}{TRAIN}\nimport inspect, warnings\ninspect.getmodule(inspect.currentframe())\n"

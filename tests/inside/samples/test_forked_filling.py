@@ -7,6 +7,7 @@ import random
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -14,7 +15,7 @@ import pytest
 import torch
 
 from hasten.inside.samples import forked_filling
-from hasten.inside.samples.forked_filling import made_in_parallel
+from hasten.inside.samples.forked_filling import _is_shared, made_in_parallel
 
 HERE = os.getpid()
 
@@ -157,14 +158,45 @@ def test_few_samples_are_made_here(monkeypatch: pytest.MonkeyPatch) -> None:
     assert here == list(range(200))
 
 
-def test_a_process_that_talks_to_another_forks_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    assert not forked_filling._is_connected()
+def test_what_a_child_makes_otherwise_is_not_taken() -> None:
+    """By another number of threads, say."""
+    found, here = made_where(lambda index: index if os.getpid() == HERE else index + 1)
+    assert found == {index: index for index in range(200)}
+    assert sorted(here) == list(range(200))
+
+
+def test_a_connection_to_another_process_is_shared() -> None:
+    """Two that listen to it at once mix up what they are told."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        assert not forked_filling._is_connected()
-        with socket.create_connection(server.getsockname()):
-            assert forked_filling._is_connected()
-            assert forked_filling._cores() == 1
+        assert not _is_shared(server.fileno())
+        with socket.create_connection(server.getsockname()) as connection:
+            assert _is_shared(connection.fileno())
+            connection.getpeername()  # it is still open
     one, other = socket.socketpair()
     with one, other:  # as between hasten and its worker
-        assert not forked_filling._is_connected()
+        assert not _is_shared(one.fileno())
+
+
+def test_so_is_the_offset_of_a_file_that_may_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "records"
+    path.write_bytes(bytes(100))
+    with path.open("rb") as file:
+        assert not _is_shared(file.fileno())
+    with path.open("r+b") as file:
+        assert _is_shared(file.fileno())
+        assert forked_filling.shares_what_it_reads()
+
+
+def test_a_process_that_shares_what_it_reads_forks_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(forked_filling, "_is_shared", lambda number: False)
+    assert forked_filling._cores() == len(os.sched_getaffinity(0))
+    monkeypatch.setattr(forked_filling, "_is_shared", lambda number: True)
+    assert forked_filling._cores() == 1
+
+
+def test_looking_leaves_no_descriptor_open() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        forked_filling.shares_what_it_reads()
+    assert len(os.listdir("/proc/self/fd")) == before

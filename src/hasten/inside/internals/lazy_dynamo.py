@@ -11,8 +11,12 @@ Source: torch/_compile.py and torch/optim/optimizer.py of torch 2.9 to 2.15.
 from __future__ import annotations
 
 import importlib
+import importlib.abc
+import importlib.machinery
 import importlib.util
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -27,7 +31,13 @@ class LazyDynamo(ModuleType):
         super().__init__(NAME)
         found = importlib.util.find_spec(NAME)
         assert found is not None, "torch has it"
-        own = {"__spec__": found, "__file__": found.origin, "__package__": NAME, "__loader__": found.loader}
+        own: dict[str, Any] = {
+            "__spec__": found,
+            "__file__": found.origin,
+            "__package__": NAME,
+            "__loader__": found.loader,
+        }
+        own["__path__"] = found.submodule_search_locations
         vars(self).update(own, _left_alone=[], graph_break=_nothing, disable=self._disable)
 
     def _disable(self, function: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -38,10 +48,8 @@ class LazyDynamo(ModuleType):
         return self._real().disable(function, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """Of the real one. Python's own questions about a module (``inspect``) import nothing, but where a
-        package's modules are found is asked to import one of them.
-        """
-        if name.startswith("__") and name != "__path__":
+        """Of the real one. Python's own questions about a module (``inspect``) import nothing."""
+        if name.startswith("__"):
             raise AttributeError(f"module {NAME!r} has no attribute {name!r}")
         return getattr(self._real(), name)
 
@@ -57,11 +65,43 @@ class LazyDynamo(ModuleType):
         return importlib.import_module(NAME)
 
 
+class _Finder(importlib.abc.MetaPathFinder):
+    """Makes way for the real one before a module of it is imported: that imports most of them itself, and
+    none may be executed twice.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if not fullname.startswith(f"{NAME}.") or self not in sys.meta_path:
+            return None
+        take_away()
+        importlib.import_module(NAME)
+        # where it stayed there, Python would take its own spec, and execute it once more
+        found = sys.modules.pop(fullname, None)
+        return None if found is None else importlib.util.spec_from_loader(fullname, _Loaded(found))
+
+
+class _Loaded(importlib.abc.Loader):
+    """Of a module that has been imported meanwhile."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module, self._spec = module, module.__spec__
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        with suppress(AttributeError):  # modules of options take no attributes: theirs is as it was
+            module.__spec__ = self._spec
+
+
 def put_in_place() -> bool:
     """Whether it stands in now; not where the real one was imported already. torch must be imported."""
     if NAME in sys.modules:
         return is_lazy()
     sys.modules[NAME] = vars(sys.modules["torch"])["_dynamo"] = LazyDynamo()
+    sys.meta_path.insert(0, _Finder())
     return True
 
 
@@ -76,6 +116,7 @@ def take_away() -> None:
     if not isinstance(lazy, LazyDynamo):
         return
     del sys.modules[NAME]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
     vars(sys.modules["torch"]).pop("_dynamo", None)
     for function in vars(lazy)["_left_alone"]:
         vars(function).pop(_CACHED, None)

@@ -2,16 +2,20 @@
 training process makes its own.
 
 A child makes samples as a loader's worker process does: with one thread, and apart from the training. It
-writes them as plain bytes (``stored_form``) into memory that both see, where the samples then stay. Whatever
-goes wrong in a child costs time alone: what it did not make is made here.
+writes them as plain bytes (``stored_form``) into memory that both see, where the samples then stay. It begins
+with some that were made here already: where its own are others, if only by a last bit that depends on the
+number of threads, none of its samples is taken. Whatever goes wrong in a child costs time alone: what it did
+not make is made here.
 """
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import signal
 import socket
+import stat
 import struct
 import sys
 import time
@@ -22,6 +26,7 @@ from typing import NoReturn
 
 from ..own_offsets import open_files_anew
 from ..random_state import fingerprint
+from .sampling_proof import same_sample
 from .stored_form import decode, encode
 
 MOST_PROCESSES = 8
@@ -31,6 +36,8 @@ _PATIENCE_SECONDS = 2.0  # for children, besides what we took for our own part
 _SLOWER = 1.5  # times as long as we took
 _RECORD = struct.Struct("<QQQ")  # index, bytes of the layout, bytes of the body
 _ALIGNED = 64
+_MEMORY = ("/memfd:", "/dev/shm/")  # no files of the script's that are read at an offset
+_COMPARED = 2  # samples that a child makes again, to be held against ours
 _BUFFER = 2**20  # bytes
 
 Make = Callable[[int], object]
@@ -39,12 +46,16 @@ Make = Callable[[int], object]
 def made_in_parallel(torch: ModuleType, make: Make, wanted: Sequence[int]) -> Iterator[tuple[int, object]]:
     """(index, sample) of all that are ``wanted``, in any order. What making one raises here is raised."""
     began = time.monotonic()
+    first: dict[int, object] = {}
     for index in wanted[:_TIMED]:
-        yield index, make(index)
+        sample = make(index)
+        if len(first) < _COMPARED:
+            first[index] = sample
+        yield index, sample
     each, rest = (time.monotonic() - began) / _TIMED, wanted[_TIMED:]
-    processes = min(MOST_PROCESSES, _cores()) if each * len(rest) > _WORTH_SECONDS else 1
+    processes = min(MOST_PROCESSES, _cores()) if each * len(rest) > _WORTH_SECONDS and rest else 1
     shares = [rest[number::processes] for number in range(processes)]
-    children = [_Child(torch, make, share) for share in shares[1:]]
+    children = [_Child(torch, make, [*first, *share]) for share in shares[1:]]
     try:
         began = time.monotonic()
         for index in shares[0]:
@@ -52,10 +63,9 @@ def made_in_parallel(torch: ModuleType, make: Make, wanted: Sequence[int]) -> It
         until = time.monotonic() + _PATIENCE_SECONDS + (_SLOWER - 1) * (time.monotonic() - began)
         for child, share in zip(children, shares[1:], strict=True):
             found = child.samples(until)
-            yield from found.items()
+            as_here = all(same_sample(found.pop(index, None), ours) for index, ours in first.items())
             for index in share:
-                if index not in found:
-                    yield index, make(index)
+                yield index, found[index] if as_here and index in found else make(index)
     finally:
         for child in children:
             child.stop()
@@ -63,22 +73,38 @@ def made_in_parallel(torch: ModuleType, make: Make, wanted: Sequence[int]) -> It
 
 def _cores() -> int:
     """That may work at once; 1 where a child could not be trusted with what the process has open."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "memfd_create") and not _is_connected() else 1
+    if not hasattr(os, "memfd_create") or shares_what_it_reads():
+        return 1
+    return len(os.sched_getaffinity(0))
 
 
-def _is_connected() -> bool:
-    """Whether the process talks to another over a socket: samples may come from there, and two processes
-    would mix up what they are told. Pairs of sockets without a name, as to a child, do not count.
+def shares_what_it_reads() -> bool:
+    """Whether the process has something open that samples may come from and that two processes cannot read at
+    once: a connection to another (pairs of sockets without a name, as to a child, do not count), or a file
+    that is open to be read and written, whose offset a fork shares.
     """
-    return any(_has_named_peer(int(name)) for name in os.listdir("/proc/self/fd"))
+    return any(_is_shared(int(name)) for name in os.listdir("/proc/self/fd") if int(name) > 2)
+
+
+def _is_shared(number: int) -> bool:
+    try:
+        mode = os.fstat(number).st_mode
+        if stat.S_ISSOCK(mode):
+            return _has_named_peer(number)
+        both = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
+        return both and stat.S_ISREG(mode) and not os.readlink(f"/proc/self/fd/{number}").startswith(_MEMORY)
+    except OSError:  # the descriptor that listed them is closed by now
+        return False
 
 
 def _has_named_peer(number: int) -> bool:
+    found = socket.socket(fileno=number)
     try:
-        with socket.socket(fileno=os.dup(number)) as found:
-            return bool(found.getpeername())
-    except OSError:  # no socket, or not connected
+        return bool(found.getpeername())
+    except OSError:  # not connected
         return False
+    finally:
+        found.detach()  # it is not ours to close
 
 
 class _Child:
@@ -101,9 +127,10 @@ class _Child:
                 ended, status = os.waitpid(self._process, os.WNOHANG)
                 if not ended:
                     time.sleep(0.005)
+        if ended:
+            self._process = 0
         if not ended or status:
             return {}
-        self._process = 0
         size = os.fstat(self._memory).st_size
         return (
             dict(_read(self._torch, mmap.mmap(self._memory, size, access=mmap.ACCESS_COPY))) if size else {}

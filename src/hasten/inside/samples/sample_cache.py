@@ -7,12 +7,14 @@ the dataset's own, to find changes that set no attribute.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
 from ...records.observation import Loader
 from ..observing.identify import length_of, takes_items_one_by_one
+from ..random_state import comparable, fingerprint, set_streams, state_of_streams
 from ..training import NotApplicable, Training
 from .attribute_watch import AttributeWatch
 from .columns import Columns, Uneven
@@ -151,8 +153,11 @@ class Cache:
             return self.dataset[index]
         sample = self._samples.get(index, self)
         if sample is self:
+            before = fingerprint(sys.modules["torch"])
             sample = self._samples[index] = self._make(index)
             self.made += 1
+            if fingerprint(sys.modules["torch"]) != before:
+                self._give_up(f"making sample {index} drew random numbers")
         else:
             self.hits += 1
             if self._check_is_due(1):
@@ -219,7 +224,17 @@ class Cache:
         return states_of(self.dataset) if self._divided is None else self._divided.state()
 
     def fill(self, torch: ModuleType) -> None:
-        """Raises NotApplicable where the dataset cannot make one of its samples."""
+        """Raises NotApplicable where the dataset cannot make one of its samples, or where making one draws
+        random numbers though those that were looked at did not: the streams are as before then.
+        """
+        before = state_of_streams(torch)
+        self._fill(torch)
+        if fingerprint(torch) != tuple(comparable(before)):
+            self._give_up("making some of its samples draws random numbers")
+            set_streams(torch, before)
+            raise NotApplicable(f"making some samples of {type(self.dataset).__name__} draws random numbers")
+
+    def _fill(self, torch: ModuleType) -> None:
         missing = [index for index in range(len(self.dataset)) if index not in self._samples]
         for index, sample in made_in_parallel(torch, self._surely_made, missing):
             self._samples[index] = sample
