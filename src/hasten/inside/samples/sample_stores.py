@@ -21,6 +21,7 @@ from .attribute_watch import AttributeWatch
 from .columns import tensors_behind
 from .files_read import files_open, has_changed
 from .filling import MOST_CHILDREN, Making, fill
+from .forked_filling import shares_what_it_reads
 from .rows import Rows, rows_of
 from .sample_cache import too_large
 from .served import Served
@@ -248,7 +249,7 @@ class SampleStores:
         store, seconds = served.store, self._training.sample_seconds
         make = partial(sample_of, served.dataset, served.divided)
         making = Making(self._torch, served.dataset, make)
-        children = min(MOST_CHILDREN, len(os.sched_getaffinity(0)))
+        children = 1 if shares_what_it_reads() else min(MOST_CHILDREN, len(os.sched_getaffinity(0)))
         filled = fill(making, store, wanted, children, seconds, self._limit())
         remarks = []
         if filled.fatal:
