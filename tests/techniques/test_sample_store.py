@@ -122,6 +122,12 @@ class Process:
 Start = Callable[..., Process]
 
 
+@pytest.fixture(autouse=True)
+def _several_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the test runner itself has open."""
+    monkeypatch.setattr(sample_stores, "shares_what_it_reads", lambda: False)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "samples"
