@@ -353,3 +353,20 @@ def test_where_nothing_was_found_the_search_goes_on_beside_other_programs() -> N
     busy, quiet = (budget_after(known=Known(20.0, disturbed_share=share)) for share in (0.9, 0.0))
     assert busy.search_left(BASELINE) == pytest.approx(quiet.search_left(BASELINE))
     assert busy.search_left(PLAN) < busy.search_left(BASELINE)
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("plan", [BASELINE, PLAN])
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("waited", [0.0, 12.0])
+def test_nothing_is_begun_that_would_be_stopped_at_once(plan: Plan, share: float, waited: float) -> None:
+    known = Known(20.0, disturbed_share=share, waited_seconds=waited)
+    for spent in range(0, 60, 4):
+        left = SearchTime(budget_after(spent, known), lambda: plan)
+        assert left.left <= left.most()
+        assert left.left_with(PLAN) <= left.budget.search_most(PLAN)
+
+
+def test_the_first_comparison_is_stopped_no_earlier_beside_other_programs() -> None:
+    busy, quiet = (budget_after(known=Known(20.0, disturbed_share=share)) for share in (0.9, 0.0))
+    assert busy.search_most(BASELINE) == pytest.approx(quiet.search_most(BASELINE))

@@ -189,10 +189,9 @@ class Budget(Deadline):
     # ---- what may still be spent
     def search_left(self, plan: Plan) -> float:
         """What the search may begin with, where ``plan`` is what it has found so far. What other programs
-        took of it comes in addition, so that as much is tried as on a quiet machine. Where nothing was found
-        there is nothing to lose by an end that may take longer beside them.
+        took of it comes in addition, so that as much is tried as on a quiet machine.
         """
-        waited, strain = min(self.patience, self._known.waited_seconds), self.strain if plan else 1.0
+        waited, strain = min(self.patience, self._known.waited_seconds), self._strain_for(plan)
         return self.left + waited - strain * self.guard(plan) - self._set_aside(plan, strain) - self._closing
 
     def _set_aside(self, plan: Plan, strain: float) -> float:
@@ -204,7 +203,12 @@ class Budget(Deadline):
 
     def search_most(self, plan: Plan) -> float:
         """When a comparison that is under way is stopped: a claim's least needs what is left."""
-        return max(0.0, self.left - self.strain * self.guard(plan) - self._least_end(plan, self.strain))
+        strain = self._strain_for(plan)
+        return max(0.0, self.left - strain * self.guard(plan) - self._least_end(plan, strain))
+
+    def _strain_for(self, found: Plan) -> float:
+        """Where nothing was found there is nothing to lose by an end that may take longer."""
+        return self.strain if found else 1.0
 
     def guard_steps(self, plan: Plan) -> int:
         """Steps over which ``plan`` is checked: as estimated, or fewer where there is no longer time."""

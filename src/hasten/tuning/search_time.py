@@ -25,11 +25,12 @@ class SearchTime:
 
     @property
     def left(self) -> float:
-        return self.budget.search_left(self.found())
+        """Seconds in which something may begin: none where it would be stopped at once."""
+        return self.left_with(self.found())
 
     def left_with(self, plan: Plan) -> float:
         """The same, if ``plan`` were what is found."""
-        return self.budget.search_left(plan)
+        return min(self.budget.search_left(plan), self.budget.search_most(plan))
 
     def enough_for(self, plan: Plan, seconds: float) -> int | None:
         """The budget under which the search could find ``plan`` in ``seconds`` from now on."""
