@@ -91,7 +91,7 @@ class ScriptBench:
             pair = self.stretches.seconds_of_pair(a, b, early=True) or START_OVERLAP * self._start_seconds
             return first + LEAST_STRETCH_PAIRS * (pair + setup)
         if at_start(a, b):
-            return LEAST_PAIRS * START_OVERLAP * self._start_seconds
+            return first + LEAST_PAIRS * (START_OVERLAP * self._start_seconds + setup)
         if process_part(a) != process_part(b):
             return first + LEAST_PAIRS * (self._pair_seconds + setup)
         if self.live.has_worker_for(a):
