@@ -331,6 +331,25 @@ def test_where_the_guard_stops_everything_nothing_is_confirmed(paper: Paper) -> 
     assert read_plan(PLAN_PATH).plan == BASELINE
 
 
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("risk", ["close", "training"])
+def test_what_only_starts_sooner_is_not_confirmed_where_the_guard_stopped_the_rest(
+    paper: Paper, risk: Risk
+) -> None:
+    """Over steps nothing would be seen of it."""
+    paper.effects = {"bf16": 0.7, "lazy_dynamo": 0.5} if risk == "close" else START_AND_BATCHES
+    paper.allowed = lambda plan: set(plan.techniques) == {"lazy_dynamo"}
+    result = tune(request(risk=risk, budget=300.0), Silent())
+    stopped = {row.technique for row in result.tried if row.method == "guard"}
+    assert stopped, "lazy_dynamo and something else were found"
+    assert "lazy_dynamo" in {row.technique for row in result.tried if row.kept}
+    assert (result.outcome, conclusion_words(result)) == ("no-gain", "what was faster did not hold accuracy")
+    assert (result.plan, paper.confirmed) == (BASELINE, [])
+
+
+START_AND_BATCHES = {"batch_size": 0.5, "lazy_dynamo": 0.5}
+
+
 @pytest.mark.parametrize(
     ("kept", "dropout", "draws", "precision"),
     [

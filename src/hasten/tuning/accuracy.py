@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ..bench.base import at_start
 from ..bench.guard.change_guard import guard_change
 from ..bench.guard.guard import each_alone, guard
 from ..bench.guard.single_steps import ROUNDING
@@ -34,6 +35,14 @@ class Held:
     plan: Plan
     verdict: GuardVerdict | None = None
     stopped: tuple[Tried, ...] = ()
+
+    def but_starts(self) -> Held:
+        """Nothing, where only what makes the start shorter was not stopped: a start is no reason for a plan,
+        and nothing is seen of it over steps. The verdict is then the last that stopped something.
+        """
+        if not self.stopped or not at_start(BASELINE, self.plan):
+            return self
+        return replace(self, plan=BASELINE, verdict=self.stopped[-1].reason.guard)
 
 
 @dataclass(frozen=True)

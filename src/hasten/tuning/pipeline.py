@@ -215,14 +215,15 @@ class _Tune:
         if not plan:
             return Held(plan)
         self.progress.stage("checking that the training stays the same")
-        return Accuracy(
+        accuracy = Accuracy(
             trials=self.trials,
             facts=facts,
             risk=self.request.risk,
             seed=self.request.seed,
             budget=self.budget,
             progress=self.progress,
-        ).held_part(plan)
+        )
+        return accuracy.held_part(plan).but_starts()
 
     def _confirmed(self, held: Held, logged: LoggedBench, quiet: Quiet) -> tuple[Held, Trial | None]:
         """The trial, if there was time for one; where there was not, that is the verdict."""
