@@ -19,12 +19,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..bench.comparing.decisions import Effort
 from ..inside.techniques.catalog import CATALOG
 from ..records.plan import Plan
 from ..records.reasons import Reason
 from ..records.result import Tried
 from ..records.trial import Trial
 from .conclusion import may_be_claimed, too_early
+
+
+def beside(trials: Sequence[Trial], effort: Effort) -> Effort:
+    """``effort`` where ``trials`` went before: where one of these is claimed, all of the error is left, and
+    whether further processes are worth starting is decided by that.
+    """
+    return replace(effort, claims=1) if any(map(may_be_claimed, trials)) else effort
 
 
 def settled(plan: Plan, trials: Sequence[Trial]) -> Trial | None:

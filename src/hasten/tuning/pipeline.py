@@ -47,7 +47,7 @@ from .candidate import Candidate
 from .candidates import choose
 from .comparisons import Comparisons
 from .conclusion import Found, conclude, too_early, unconfirmed
-from .confirming import left_out, settled
+from .confirming import beside, left_out, settled
 from .journal import Journal
 from .paying import ScriptLength
 from .progress import Progress
@@ -237,7 +237,7 @@ class _Tune:
         for one, effort in efforts:
             fitting = self.budget.refitted(one, effort) if trials else effort
             if fitting is not None:
-                trials.append(logged.confirm(one, fitting))
+                trials.append(logged.confirm(one, beside(trials, fitting)))
         trial = settled(plan, trials)
         if plan and held.verdict is not None and (trial is None or too_early(trial)):
             return replace(held, verdict=unconfirmed(held.verdict, self.budget.enough(plan))), None
