@@ -102,3 +102,17 @@ def test_fewer_pairs_than_a_claim_needs_say_nothing() -> None:
 @pytest.mark.parametrize(("gain", "percent"), [(0.01, 1), (0.0101, 2), (0.3, 30)])
 def test_a_gain_is_rounded_up(gain: float, percent: int) -> None:
     assert percent_up(gain) == percent
+
+
+def test_where_two_claims_are_at_stake_each_has_half_of_what_is_set_aside() -> None:
+    """A third of the budget, so that twice the budget is needed."""
+    log_ratios = [0.9, 1.1, 0.95, 1.05, 1.0, 1.02]
+    one, two = (
+        resolution_of_confirmation(replace(trial(log_ratios, BASELINE, claims=claims), seconds=60.0), 10.0)
+        for claims in (1, 2)
+    )
+    assert one is not None
+    assert one.budget is not None
+    assert two is not None
+    assert two.budget is not None
+    assert two.budget > 1.5 * one.budget

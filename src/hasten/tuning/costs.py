@@ -107,13 +107,14 @@ def effort_within(seconds: float, pair_seconds: float) -> Effort:
     return Effort(pairs, min(LOOKS_MOST, left - left % 2))
 
 
-def budget_for(effort: Effort, done: Effort, pair_seconds: float, spent: float) -> float:
+def budget_for(effort: Effort, done: Effort, pair_seconds: float, spent: float, claims: int = 1) -> float:
     """The budget to confirm with ``effort``, where a tune with ``done`` took ``spent`` seconds.
 
-    At most ``EFFORT_MOST``. The search may take longer then, but not what is set aside.
+    At most ``EFFORT_MOST``. The search may take longer then, but not what is set aside; of which each of
+    several ``claims`` has its part.
     """
     more = max(0.0, effort.in_pairs - done.in_pairs)
-    least = max(spent + more * pair_seconds, effort.in_pairs * pair_seconds / CONFIRMATION_SHARE)
+    least = max(spent + more * pair_seconds, claims * effort.in_pairs * pair_seconds / CONFIRMATION_SHARE)
     return 10 * math.ceil(_BUDGET_MARGIN * least / 10)
 
 

@@ -82,7 +82,7 @@ def _possible(trial: Trial) -> Effort:
 
 def _budget(trial: Trial, needed: Effort, spent: float) -> float:
     taken = Effort(len(trial.log_ratios), len(trial.looks))
-    return budget_for(needed, taken, trial.seconds / taken.in_pairs, spent)
+    return budget_for(needed, taken, trial.seconds / taken.in_pairs, spent, trial.claims)
 
 
 def resolution_of_search(tried: Sequence[Tried], budget: SearchBudget | None) -> Resolution | None:
