@@ -18,7 +18,7 @@ from hasten.records.observation import GpuMemory, Observation
 from hasten.records.reasons import WhyNot
 from hasten.records.result import Refused, TuneResult
 from hasten.records.trial import Ratio
-from hasten.records.verdict import GuardVerdict, Invariants
+from hasten.records.verdict import GuardVerdict, Invariants, TooLittleTime
 from hasten.report.conclusion import conclusion_words
 from hasten.report.console import open_console
 from hasten.report.terminal import print_profile, print_tune
@@ -325,3 +325,17 @@ def test_a_profile_of_ranks_says_that_one_was_looked_at() -> None:
     stream = io.StringIO()
     print_profile(observation(), [], open_console(stream, 200), nproc=2)
     assert "10 ms a step, 800 samples a second in each rank (rank 0 of 2)\n" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("techniques", "words"),
+    [
+        ((), "Accuracy was checked; the gain was not confirmed."),
+        (("bf16",), "what it does to accuracy nobody saw"),
+    ],
+)
+def test_where_the_budget_ended_it_is_said_whether_accuracy_was_checked(
+    techniques: tuple[str, ...], words: str
+) -> None:
+    guard = GuardVerdict("not checked", why_not="budget", budget=TooLittleTime(300, techniques))
+    assert words in tune_report(replace(NOT_CHECKED, guard=guard))

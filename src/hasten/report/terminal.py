@@ -161,6 +161,8 @@ def _details(result: TuneResult) -> list[str]:
 def _guard_words(result: TuneResult) -> str:
     guard = result.guard
     assert guard is not None
+    if guard.why_not == "budget" and guard.budget is not None and not guard.budget.techniques:
+        return "Accuracy was checked; the gain was not confirmed."
     if guard.unchecked:
         return "Something was faster, and what it does to accuracy nobody saw; what was tried is above."
     if not guard.passed:
