@@ -54,6 +54,10 @@ def test_a_run() -> None:
     ]
 
 
+def test_an_epoch_of_one_step() -> None:
+    assert said(replace(RUN, of="epoch", steps=1)).startswith("An epoch (1 step): ")
+
+
 def test_an_epoch_where_nobody_knows_how_many_there_are() -> None:
     epoch = replace(RUN, of="epoch", steps=125, epochs=None, pays_runs=None)
     assert said(epoch).startswith(

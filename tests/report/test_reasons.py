@@ -28,6 +28,7 @@ CRASH = Reason("failed", failure="killed by SIGSEGV")
         (Reason("no gain"), "no gain found"),
         (Reason("no gain", resolution=2), "no gain found (cannot tell under 2%)"),
         (Reason("no gain", resolution=22153), "no gain found (too noisy to tell)"),
+        (Reason("gain", parts=("start",)), "a gain in the time to the first step"),
         (CRASH, "killed by SIGSEGV"),
         (Reason("slower", set_up=SetUp(10.0)), "slower; its set-up took 10 s"),
         (Reason("gain", set_up=SET_UP), "a gain; its set-up of 10 s pays after 1000 steps"),

@@ -61,7 +61,7 @@ def _saved(found: RunForecast) -> str:
 
 def _of(found: RunForecast) -> str:
     if found.of == "epoch":
-        return f"An epoch ({found.steps:,} steps)"
+        return f"An epoch ({counted(found.steps, 'step')})"
     if found.of == "steps":
         return f"{found.steps:,} steps"
     epochs = f", {counted(found.epochs, 'epoch')}" if found.epochs is not None else ""

@@ -58,7 +58,7 @@ def _found_words(reason: Reason) -> str:
 def _over_words(reason: Reason) -> str:
     """Over what plans were compared, where that is not steps."""
     if reason.parts == ("start",):
-        return " of the time to the first step"
+        return " in the time to the first step"
     return f" over whole stretches of the run, {parts_words(reason.parts)} included" if reason.parts else ""
 
 
