@@ -11,11 +11,9 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import astuple, dataclass
 from functools import partial
 from types import ModuleType
@@ -24,6 +22,7 @@ from typing import NoReturn
 from ..own_offsets import open_files_anew
 from .drawing import MakingWatch, Seen
 from .files_read import FilesRead, has_changed
+from .forked import be_quiet_and_single, end
 from .store_files import Store, Writer
 from .store_folders import is_full
 from .stored_form import Unstorable, encode
@@ -84,9 +83,7 @@ def fill(
     finally:
         for read_end, child in readers.items():
             os.close(read_end)
-            with suppress(ProcessLookupError, ChildProcessError):  # reaped already where SIGCHLD is ignored
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
+            end(child)
     return Filled(
         sum(answer.made for answer in answers),
         next((answer.why for answer in sorted(answers, key=lambda a: not a.fatal) if answer.why), ""),
@@ -122,11 +119,7 @@ class _Work:
 def _work_and_exit(work: _Work, parent: int, write_end: int) -> NoReturn:
     """All that a child does; nobody asks it for more than its answer, and it ends with its parent."""
     try:
-        silence = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silence, 1)
-        os.dup2(silence, 2)
-        sys.stdout = sys.stderr = os.fdopen(silence, "w")
-        work.making.torch.set_num_threads(1)
+        be_quiet_and_single(work.making.torch)
         try:
             open_files_anew()
             filled = _Child(work, parent).work()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-import signal
 import socket
 import stat
 import struct
@@ -26,6 +25,7 @@ from typing import NoReturn
 
 from ..own_offsets import open_files_anew
 from ..random_state import fingerprint
+from .forked import be_quiet_and_single, end
 from .sampling_proof import same_sample
 from .stored_form import decode, encode
 
@@ -129,22 +129,15 @@ class _Child:
                     time.sleep(0.005)
         if ended:
             self._process = 0
-        if not ended or status:
-            return {}
         size = os.fstat(self._memory).st_size
-        return (
-            dict(_read(self._torch, mmap.mmap(self._memory, size, access=mmap.ACCESS_COPY))) if size else {}
-        )
+        if not ended or status or not size:
+            return {}
+        return dict(_read(self._torch, mmap.mmap(self._memory, size, access=mmap.ACCESS_COPY)))
 
     def stop(self) -> None:
         if self._process:
-            with suppress(ProcessLookupError, ChildProcessError):
-                os.kill(self._process, signal.SIGKILL)
-                os.waitpid(self._process, 0)
-            self._process = 0
-        if self._memory >= 0:
-            os.close(self._memory)
-            self._memory = -1
+            end(self._process)
+        os.close(self._memory)
 
 
 def _read(torch: ModuleType, memory: mmap.mmap) -> Iterator[tuple[int, object]]:
@@ -166,11 +159,7 @@ def _make_and_exit(torch: ModuleType, make: Make, share: Sequence[int], memory: 
     """Exits with 0 only if nothing was drawn: samples whose making draws are not kept."""
     code = 1
     try:
-        silence = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silence, 1)
-        os.dup2(silence, 2)
-        sys.stdout = sys.stderr = os.fdopen(silence, "w")
-        torch.set_num_threads(1)
+        be_quiet_and_single(torch)
         open_files_anew()
         before = fingerprint(torch)
         _write(memory, make, share, parent)

@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..own_offsets import open_files_anew
 from ..random_state import stream_of
 from .drawing import Drawing
+from .forked import be_quiet_and_single, end
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,9 +75,7 @@ def told_apart(torch: ModuleType, tell: Callable[[], object], seconds: float) ->
             told += part
     finally:
         os.close(read_end)
-        with suppress(ProcessLookupError, ChildProcessError):  # reaped already where SIGCHLD is ignored
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+        end(child)
     try:
         return json.loads(told)
     except ValueError:  # nothing, or not all of it
@@ -86,13 +83,9 @@ def told_apart(torch: ModuleType, tell: Callable[[], object], seconds: float) ->
 
 
 def _tell_and_exit(torch: ModuleType, tell: Callable[[], object], write_end: int) -> None:
-    """All that the child does. Like a loader's worker it uses one thread: OpenMP does not survive a fork."""
+    """All that the child does."""
     try:
-        silence = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silence, 1)
-        os.dup2(silence, 2)
-        sys.stdout = sys.stderr = os.fdopen(silence, "w")  # the script may have put a log file in their place
-        torch.set_num_threads(1)
+        be_quiet_and_single(torch)
         with os.fdopen(write_end, "wb") as pipe:
             pipe.write(json.dumps(tell()).encode())
     finally:
