@@ -60,6 +60,8 @@ def main() -> None:
                 file.write(json.dumps(rows[-1]) + "\n")
     enough = sum(row["of_quiet"] is not None and row["of_quiet"] >= WANTED for row in rows)
     print(f"{enough} of {len(rows)} plans found beside the disturber are worth {WANTED:.0%} of the quiet one")
+    if not rows or enough < len(rows):
+        raise SystemExit("not all of them are")
 
 
 def of_example(example: str, budget: float, tunes: int) -> Iterator[dict[str, Any]]:
@@ -67,6 +69,8 @@ def of_example(example: str, budget: float, tunes: int) -> Iterator[dict[str, An
     with tempfile.TemporaryDirectory() as folder, inside(folder):
         script = find_script(str(path(example)), [])
         quiet = tuned(script, budget, 0)
+        if quiet["outcome"] != "gain":
+            raise SystemExit(f"{example}: nothing was found on the quiet machine: {quiet['reason']}")
         for number in range(tunes):
             with disturber(number):
                 noisy = tuned(script, budget, number)

@@ -12,6 +12,7 @@ from hasten.records.quality import Interval
 from hasten.records.trial import Ratio
 
 NOTHING = "nothing.py"  # a script that does nothing: what starting hasten costs
+AS_TUNED = "as tuned"  # the plan that a tune of the run found
 OF_TEN = 9  # forecasts that are to hold
 
 Row = dict[str, Any]
@@ -26,6 +27,9 @@ class Promise(Protocol):
 
     @property
     def above(self) -> float | None: ...
+
+    @property
+    def judged(self) -> str: ...
 
 
 def summary(rows: Sequence[Row], cases: Mapping[str, Promise]) -> str:
@@ -79,7 +83,7 @@ def groups(rows: Sequence[Row]) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
     """Rows of one case under plans from one source on one machine."""
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        plan = row["plan"] if isinstance(row["plan"], str) else "as tuned"
+        plan = row["plan"] if isinstance(row["plan"], str) else AS_TUNED
         key = (row["case"], row["epochs"], plan, row["machine"], row["torch"])
         found.setdefault(key, []).append(row)
     yield from found.items()
@@ -104,8 +108,8 @@ def times_words(times: Ratio | None) -> str:
 
 
 def wanted_words(promise: Promise | None, plan: str, times: Ratio | None) -> str:
-    """What a case is to reach under the plan that a tune finds, and whether it does."""
-    if promise is None or promise.bar is None or plan != "as tuned":
+    """What a case is to reach under the plan that it is judged by, and whether it does."""
+    if promise is None or promise.bar is None or plan != promise.judged:
         return "-"
     wanted = f"{promise.bar:g}x" + (f", above {promise.above:g}" if promise.above is not None else "")
     if times is None:

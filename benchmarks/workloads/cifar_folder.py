@@ -28,7 +28,7 @@ FILES = {"train": [f"data_batch_{number}.png" for number in range(1, 6)], "test"
 LABELS = "{part}_lables.json"  # as the package spells it
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -46,7 +46,7 @@ def main():
             Image.fromarray(image).save(arguments.folder / part / CLASSES[label] / f"{number:05}.png")
 
 
-def images_in(file):
+def images_in(file: Path) -> np.ndarray:
     """uint8 of shape (images, 32, 32, 3)."""
     with Image.open(file) as rows:
         return np.asarray(rows.convert("RGB")).reshape(-1, 32, 32, 3)

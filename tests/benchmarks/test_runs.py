@@ -98,7 +98,7 @@ def test_a_case_that_reads_a_folder_is_told_which() -> None:
     runner = PaperRunner()
     measure(CASES["cifar_cnn"], asked(use=["bf16"], rounds=1), "/data", runner, lambda row: None)
     assert runner.ran[0][1:] == [
-        *(str(CASES["cifar_cnn"].script), "--epochs", "2", "--data", "/data", "--seed", "0")
+        *(str(CASES["cifar_cnn"].script), "--epochs", "1", "--data", "/data", "--seed", "0")
     ]
 
 
@@ -191,6 +191,13 @@ def test_a_whole_run_has_its_ratio_over_rounds() -> None:
 def test_what_was_promised_is_held_against_what_came(planned: list[float], said: str) -> None:
     found = summary(rows([20.0] * len(planned), planned), CASES)
     assert cells(found, "fashion_cnn")[6] == said
+
+
+def test_a_case_may_be_judged_by_a_plan_of_its_own() -> None:
+    made = [
+        {**row, "case": "padded_text"} for row in rows([20.0] * 3, [7.0, 7.1, 6.9], plan="--use pad_trim")
+    ]
+    assert cells(summary(made, CASES), "padded_text")[6] == "2x: reached"
 
 
 def test_a_plan_that_somebody_named_promises_nothing() -> None:
