@@ -130,11 +130,11 @@ def test_a_worker_is_not_switched_to_both(first: str, second: str) -> None:
 def test_a_search_keeps_the_first_and_tries_no_other_beside_it(first: str, second: str) -> None:
     bench = ScriptedBench({first: 0.5, second: 0.5})
     search = search_over(bench)
-    found = search.run([candidate(first), candidate(second)])
+    search.run([candidate(first), candidate(second)])
     assert all(exclusion.within(plan) is None for asked in bench.asked for plan in asked)
-    assert len(found.techniques) == 1
-    (left_out,) = search.left_out
-    assert left_out.technique not in found.techniques
+    kept = {row.technique for row in search.tried if row.kept}
+    assert len(kept) == 1
+    (left_out,) = (row for row in search.left_out if row.technique not in kept)
     assert first in left_out.reasons[0].text
     assert second in left_out.reasons[0].text
 

@@ -65,6 +65,8 @@ def test_what_is_slow_to_set_up_comes_after_what_is_tried_at_little_cost() -> No
     order = names(facts({"cxx": "g++"}), [compute, OPTIMIZER])
     assert order.index("channels_last") < order.index("fused_optimizer") < order.index("compile")
     assert order.index("compile") < order.index("malloc")  # which needs new processes
+    starts = order.index("lazy_dynamo")  # of which no step is trained; and it excludes compile
+    assert order.index("compile") < starts < min(map(order.index, ("malloc", "threads", "loader_workers")))
 
 
 @pytest.mark.parametrize("threads", [0.5, 0.2])

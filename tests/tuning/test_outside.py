@@ -296,13 +296,23 @@ def test_refused_rows_are_told_with_the_rest() -> None:
 
 
 # ---- the start
-def test_what_shortens_the_start_comes_last_and_in_combination() -> None:
-    bench = ScriptedBench({"early": 0.6, "quick": 0.6, "fast": 0.7}, outside=EVALUATION, share=0.1)
+def test_what_shortens_the_start_joins_the_rest_and_is_judged_once() -> None:
+    """It comes by once in a run, so nobody looks for more; and in any combination it is the same start."""
+    effects = {"early": 0.6, "quick": 0.6, "fast": 0.7, "faster": 0.7}
+    bench = ScriptedBench(effects, outside=EVALUATION, share=0.1)
     search = search_over(bench)
-    found = search.run([of("early", "start"), of("quick", "evaluation"), candidate("fast")])
-    assert found == plan_of("fast", "quick", "early")
-    assert bench.asked[-1] == (plan_of("fast", "quick"), plan_of("fast", "quick", "early"))
-    assert [one for one, _ in bench.sought] == [plan_of("quick")]  # it comes by once: nobody looks for more
+    others = [of("quick", "evaluation"), candidate("faster")]
+    found = search.run([candidate("fast"), of("early", "start"), *others])
+    assert found == plan_of("fast", "early", "faster", "quick")
+    assert [one for one, _ in bench.sought] == [plan_of("quick")]
+    assert [row.technique for row in search.tried].count("early") == 1
+
+
+def test_the_last_for_steps_is_not_judged_again_for_a_start_that_came_after_it() -> None:
+    bench = ScriptedBench({"early": 0.6, "fast": 0.7})
+    search = search_over(bench)
+    assert search.run([candidate("fast"), of("early", "start")]) == plan_of("fast", "early")
+    assert [row.technique for row in search.tried] == ["fast", "early"]
 
 
 def test_a_shorter_start_alone_is_no_plan() -> None:

@@ -27,11 +27,6 @@ class Candidate:
         """Whether it makes other parts of a run shorter, between the first step and the last."""
         return any(part not in ("steps", "start") for part in self.technique.parts)
 
-    @property
-    def at_start(self) -> bool:
-        """Whether it makes nothing shorter but the start."""
-        return self.technique.parts == ("start",)
-
     def added_to(self, plan: Plan, number: int) -> Plan:
         """``plan`` with the option of that number, and with what is to be tried together with it."""
         for name, settings in self.together_with[number].techniques.items() if self.together_with else ():

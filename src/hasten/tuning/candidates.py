@@ -139,8 +139,10 @@ def _applies(name: str, facts: Facts) -> bool:
 def _turn(technique: type[Technique], causes: Sequence[Cause]) -> tuple[bool, bool, float, bool, int]:
     """By what the causes suggest, the costliest first, and what is slow to set up at the end of that. What
     needs new processes comes after all that is tried live, or, if it answers the costliest cause, after what
-    of that is tried live.
+    of that is tried live. What shortens the start is compared without a step, so it comes before those.
     """
+    if technique.parts == ("start",):
+        return (False, True, 0.0, True, list(CATALOG).index(technique.name))
     shares = [cause.share for cause in causes if technique.name in cause.techniques]
     share, largest = max(shares, default=0.0), max((cause.share for cause in causes), default=0.0)
     fresh = technique.scope != "live"

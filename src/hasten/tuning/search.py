@@ -57,8 +57,7 @@ class Search:
         """
         self._catalog |= {candidate.technique.name: candidate.technique for candidate in candidates}
         outside = [candidate for candidate in candidates if candidate.outside_steps]
-        starting = [candidate for candidate in candidates if candidate.at_start]
-        candidates = [c for c in candidates if not c.outside_steps and not c.at_start]
+        candidates = [candidate for candidate in candidates if not candidate.outside_steps]
         steadying = [candidate for candidate in candidates if candidate.technique.steadies]
         joint = [c for c in candidates if c.technique.jointly and not c.technique.steadies]
         climbing = [c for c in candidates if not c.technique.steadies and c not in joint]
@@ -76,7 +75,7 @@ class Search:
         for candidate in (*steadying, *(c for c in joint if c.technique.name in self.found.techniques)):
             self._try_others(candidate)
         self._join(outside)
-        self._try_at_start(starting)
+        self._leave_starts_alone()
         self._comparisons.name_budgets(self.found)
         return self.found
 
@@ -119,17 +118,21 @@ class Search:
             why = too_long(self._comparisons, self.found, fitted)
             self._comparisons.leave_out(candidate.technique.name, why)
 
-    def _try_at_start(self, starting: Sequence[Candidate]) -> None:
-        """Last, and only beside something that is confirmed: a start is no reason for a plan."""
-        for candidate in starting:
-            if not self.found:
-                self._comparisons.leave_out(candidate.technique.name, WhyNot("said", _ALONE))
-            elif (fitted := self._fitted(self.found, candidate)) is not None:
-                self._try_if_affordable(fitted)
+    def _leave_starts_alone(self) -> None:
+        """A shorter start is no reason for a plan, where nothing else was found."""
+        if all(self._is_for_start(name) for name in self.found.techniques):
+            for name in self.found.techniques:
+                self._comparisons.leave_out(name, WhyNot("said", _ALONE))
+            self.found = BASELINE
+
+    def _is_for_start(self, name: str) -> bool:
+        return self._catalog[name].parts == ("start",)
 
     # ---- steps
     def _climb(self, climbing: Sequence[Candidate], then: int) -> list[list[str]]:
-        """Try one after the other; what was adopted each time. ``then``: comparisons that are to follow."""
+        """Try one after the other; what was adopted each time, but for starts: these are the same in any
+        combination. ``then``: comparisons that are to follow.
+        """
         adopted = []
         for position, candidate in enumerate(climbing):
             if candidate.technique.name in self.found.techniques:
@@ -138,7 +141,8 @@ class Search:
             if fitted is None:
                 continue
             to_do = sum(map(_weight, climbing[position:])) + then
-            adopted.append(self._try(fitted, self._comparisons.seconds_left * _weight(candidate) / to_do))
+            names = self._try(fitted, self._comparisons.seconds_left * _weight(candidate) / to_do)
+            adopted.append([name for name in names if not self._is_for_start(name)])
         return [names for names in adopted if names]
 
     def _ablate(
