@@ -324,6 +324,13 @@ def test_a_shorter_start_alone_is_no_plan() -> None:
     }
 
 
+def test_where_nothing_else_applies_it_is_not_tried() -> None:
+    search = search_over(ScriptedBench({"early": 0.6}))
+    assert search.run([of("early", "start")]) == BASELINE
+    assert search.tried == []
+    assert list(why_not(search)) == ["early"]
+
+
 def test_a_start_that_takes_longer_is_not_kept() -> None:
     bench = ScriptedBench({"early": 1.1, "fast": 0.7})
     search = search_over(bench)

@@ -56,6 +56,8 @@ class Search:
         ``outside``'s matter, and is not judged again: the confirmation is over all of it.
         """
         self._catalog |= {candidate.technique.name: candidate.technique for candidate in candidates}
+        if self._are_starts_alone([candidate.technique.name for candidate in candidates]):
+            candidates = []
         outside = [candidate for candidate in candidates if candidate.outside_steps]
         candidates = [candidate for candidate in candidates if not candidate.outside_steps]
         steadying = [candidate for candidate in candidates if candidate.technique.steadies]
@@ -75,7 +77,8 @@ class Search:
         for candidate in (*steadying, *(c for c in joint if c.technique.name in self.found.techniques)):
             self._try_others(candidate)
         self._join(outside)
-        self._leave_starts_alone()
+        if self._are_starts_alone(list(self.found.techniques)):
+            self.found = BASELINE
         self._comparisons.name_budgets(self.found)
         return self.found
 
@@ -118,12 +121,12 @@ class Search:
             why = too_long(self._comparisons, self.found, fitted)
             self._comparisons.leave_out(candidate.technique.name, why)
 
-    def _leave_starts_alone(self) -> None:
-        """A shorter start is no reason for a plan, where nothing else was found."""
-        if all(self._is_for_start(name) for name in self.found.techniques):
-            for name in self.found.techniques:
-                self._comparisons.leave_out(name, WhyNot("said", _ALONE))
-            self.found = BASELINE
+    def _are_starts_alone(self, names: Sequence[str]) -> bool:
+        """Whether all of these shorten the start: that is no reason for a plan, and told then."""
+        alone = all(map(self._is_for_start, names))
+        for name in names if alone else ():
+            self._comparisons.leave_out(name, WhyNot("said", _ALONE))
+        return alone
 
     def _is_for_start(self, name: str) -> bool:
         return self._catalog[name].parts == ("start",)
