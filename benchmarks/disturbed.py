@@ -104,7 +104,7 @@ def tuned(script: Script, budget: float, seed: int) -> dict[str, Any]:
     if done.returncode not in (0, NOT_CHECKED):
         return {"outcome": "failed", "reason": done.stderr, "plan": {}, "seconds": seconds}
     told = json.loads(Path("tune.json").read_text())
-    kept = ("outcome", "reason", "plan", "speedup", "warnings")
+    kept = ("outcome", "reason", "plan", "speedup", "warnings", "tried", "refused", "guard")
     return {**{name: told.get(name) for name in kept}, "seconds": seconds}
 
 
