@@ -31,6 +31,7 @@ class PaperTrials:
     rest: Step | None = None  # what came after the script's last step
     refused: Mapping[str, str] = field(default_factory=dict)  # technique: why it cannot be switched on
     effective: bool = True  # what proofs say
+    idle: Sequence[str] = ()  # techniques of which they say otherwise
     evaluating: bool = False  # an evaluation falls into every second step
     on_steps: Disturb = lambda _: None
     on_start: Disturb = lambda _: None
@@ -95,7 +96,11 @@ class PaperWorker:
 
     def proofs(self) -> tuple[Proof, ...]:
         assert self.running, "a stopped process was asked for proofs"
-        return tuple(Proof(name, self.trials.effective, "counted") for name in self.plan.techniques)
+        trials = self.trials
+        return tuple(
+            Proof(name, trials.effective and name not in trials.idle, "counted")
+            for name in self.plan.techniques
+        )
 
     def pause(self) -> None:
         self.running = False

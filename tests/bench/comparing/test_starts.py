@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,8 @@ from hasten.bench.comparing.starts import StartBench
 from hasten.bench.comparing.steps import Rhythm
 from hasten.records.plan import BASELINE, Plan
 from tests.bench.paper_workers import PaperTrials, PaperWorker
+from tests.scripts.shapes import FOLDER
+from tests.scripts.trial import trials_for
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
 QUICK = Plan({"lazy_dynamo": {}})
@@ -55,3 +58,20 @@ def test_a_technique_without_effect_fails() -> None:
     trial = bench_over(PaperTrials(effective=False)).compare(BASELINE, QUICK, 3)
     assert trial.failure is not None
     assert "had no effect" in trial.failure
+
+
+def test_what_both_plans_have_needs_no_effect_before_a_step() -> None:
+    """bf16 has none until a model is called in training."""
+    steps, both = Plan({"bf16": {}}), Plan({"bf16": {}, "lazy_dynamo": {}})
+    trial = bench_over(PaperTrials(idle=["bf16"])).compare(steps, both, 3)
+    assert trial.failure is None
+    assert [proof.technique for proof in trial.proofs] == ["lazy_dynamo"]
+
+
+def test_real_processes_beside_what_acts_in_steps(tmp_path: Path) -> None:
+    steps, both = Plan({"fused_optimizer": {}}), Plan({"fused_optimizer": {}, "lazy_dynamo": {}})
+    with trials_for(FOLDER / "with_argparse.py", tmp_path / "work") as trials:
+        trial = StartBench(trials, RHYTHM).compare(steps, both, 2)
+    assert trial.failure is None
+    assert [proof.technique for proof in trial.proofs] == ["lazy_dynamo"]
+    assert trial.ratio is not None
