@@ -109,7 +109,10 @@ def test_what_no_longer_earns_its_place_is_removed() -> None:
 def test_a_gain_within_the_noise_is_not_kept() -> None:
     search = search_over(ScriptedBench({"a": 0.9}, spread=0.2))
     assert search.run([candidate("a")]) == BASELINE
-    assert rows(search) == [("a", False, "no gain found (cannot tell under 39%)")]
+    assert rows(search) == [
+        ("a", False, "no gain found (cannot tell under 39%)"),
+        ("a", False, "no gain found (cannot tell under 28%)"),
+    ]
 
 
 @pytest.mark.parametrize(("effect", "kept"), [(0.98, True), (0.992, False)])
@@ -280,6 +283,42 @@ def test_what_could_not_be_told_is_compared_once_more_if_there_is_time(beside_b:
     assert ratio is not None
     assert ratio.count == 12
     assert ratio.value == pytest.approx(beside_b, rel=0.01)
+
+
+class NoisyAt(ScriptedBench):
+    """Noise hides what the comparison of one number finds, counted from 0."""
+
+    noisy = 1
+
+    def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
+        self._spread = 0.5 if len(self.asked) == self.noisy else 0.002
+        return super().compare(a, b, seconds)
+
+
+def test_what_looked_faster_in_a_noisy_minute_is_tried_again_before_anything_expensive() -> None:
+    search = search_over(NoisyAt({"a": 0.9, "b": 0.93, "c": 1.0, "costly": 1.0}))
+    costly = Candidate(type("costly", (technique("costly"),), {"scope": "process"}), [{}])
+    plan = search.run([*map(candidate, "abc"), costly])
+    assert plan == plan_of("a", "b")
+    assert [row.technique for row in search.tried][:5] == ["a", "b", "c", "b", "costly"]
+    assert [row.kept for row in search.tried][:5] == [True, False, False, True, False]
+
+
+def test_what_looked_no_faster_is_not_tried_again() -> None:
+    search = search_over(NoisyAt({"a": 0.9, "b": 1.0, "c": 1.0}))
+    assert search.run([*map(candidate, "abc")]) == plan_of("a")
+    assert [row.technique for row in search.tried] == ["a", "b", "c"]
+
+
+def test_what_looked_faster_is_not_tried_again_without_time() -> None:
+    class Slow(NoisyAt, SlowBench):
+        pass
+
+    bench = Slow({"a": 0.9, "b": 0.93})
+    search = search_over(bench, Deadline(15.0, clock=lambda: bench.now))
+    assert search.run([*map(candidate, "ab")]) == plan_of("a")
+    assert [row.technique for row in search.tried] == ["a", "b"]
+    assert search.untried == []
 
 
 def test_every_comparison_is_announced_and_told() -> None:

@@ -7,13 +7,11 @@ once more, if there is time, and what both found counts.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from ..bench.comparing.decisions import excludes_gain, gains, likely
-from ..bench.comparing.statistics import combined
 from ..records.plan import Plan
 from ..records.reasons import Reason, WhyNot
-from ..records.trial import Ratio, Trial
+from ..records.trial import Trial
 from .comparisons import Comparisons
 from .reasons import reason_of
 
@@ -24,7 +22,6 @@ class Ablation:
     def __init__(self, comparisons: Comparisons, proven: Collection[str]) -> None:
         self._comparisons = comparisons
         self._proven = frozenset(proven)
-        self._found: dict[tuple[Plan, Plan], Ratio] = {}  # by all comparisons of the two so far
         self._undecided: dict[str, Plan] = {}  # in which plan
 
     def settle(self, plan: Plan, names: Sequence[str]) -> Plan:
@@ -65,7 +62,6 @@ class Ablation:
             self._comparisons.leave_out(name, WhyNot("no time in combination"))
             return plan
         trial = self._comparisons.compare(name, without, plan, self._comparisons.seconds_left)
-        trial = self._with_what_is_known(trial)
         kept, reason = self._verdict(trial, name, alone)
         self._comparisons.record(name, plan.techniques[name], trial, kept, reason, ablation=True)
         return plan if kept else without
@@ -83,12 +79,3 @@ class Ablation:
             return False, reason_of(trial, False, "not kept")
         self._undecided[name] = trial.b
         return True, reason_of(trial, False, "undecided")
-
-    def _with_what_is_known(self, trial: Trial) -> Trial:
-        """``trial`` with what earlier comparisons of the same two plans have found."""
-        if trial.ratio is None:
-            return trial
-        before = self._found.get((trial.a, trial.b))
-        ratio = trial.ratio if before is None else combined([before, trial.ratio])
-        self._found[trial.a, trial.b] = ratio
-        return replace(trial, ratio=ratio)

@@ -34,6 +34,12 @@ class Candidate:
                 plan = plan.adding(name, settings)
         return plan.adding(self.technique.name, self.options[number])
 
+    def only(self, options: Sequence[Settings]) -> Candidate:
+        """With these of its options alone."""
+        left = [number for number, settings in enumerate(self.options) if settings in options]
+        together_with = [self.together_with[number] for number in left] if self.together_with else ()
+        return replace(self, options=[self.options[number] for number in left], together_with=together_with)
+
     def fitting(self, plan: Plan, catalog: Catalog) -> Candidate | Exclusion:
         """The part of it that can join ``plan``: fewer options, or less together with them. Where no option
         can, what excludes the last.

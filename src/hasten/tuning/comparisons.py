@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..bench.base import Bench
+from ..bench.comparing.statistics import combined
 from ..records.plan import Plan, Settings
 from ..records.reasons import Reason, WhyNot
 from ..records.result import Refused, Tried
-from ..records.trial import Seen, Trial, Unseen
+from ..records.trial import Ratio, Seen, Trial, Unseen
 from .paying import ScriptLength
 from .reasons import reason_together
 
@@ -76,6 +77,7 @@ class Comparisons:
         self.tried: list[Tried] = []
         self.left_out: list[Refused] = []
         self._put_off: list[_PutOff] = []
+        self._found: dict[tuple[Plan, Plan], Ratio] = {}  # by all comparisons of the two so far
         self._wanted = 0.0  # seconds more that would have let all be compared that was left out so far
 
     @property
@@ -104,8 +106,15 @@ class Comparisons:
         return self._deadline.enough_for(b, self._wanted)
 
     def compare(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:
+        """What was found by earlier comparisons of the same two plans counts as well."""
         self._announce(name, a)
-        return self._length.told_of(self._bench.compare(a, b, seconds))
+        trial = self._bench.compare(a, b, seconds)
+        if trial.ratio is not None:
+            before = self._found.get((a, b))
+            ratio = trial.ratio if before is None else combined([before, trial.ratio])
+            self._found[a, b] = ratio
+            trial = replace(trial, ratio=ratio)
+        return self._length.told_of(trial)
 
     def leave_out(self, name: str, why: WhyNot) -> None:
         self.left_out.append(Refused(name, (why,)))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..bench.comparing.decisions import KEEP_BELOW, gains, is_slower
+from ..bench.comparing.decisions import KEEP_BELOW, gains, is_slower, worth_repeating
 from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
 from ..inside.techniques.exclusion import Exclusion, against
@@ -134,19 +134,42 @@ class Search:
     # ---- steps
     def _climb(self, climbing: Sequence[Candidate], then: int) -> list[list[str]]:
         """Try one after the other; what was adopted each time, but for starts: these are the same in any
-        combination. ``then``: comparisons that are to follow.
+        combination. What looked faster, but not for sure, is tried once more before anything expensive.
+        ``then``: comparisons that are to follow.
         """
         adopted = []
+        unsure: list[Candidate] = []
         for position, candidate in enumerate(climbing):
+            to_do = sum(map(_weight, climbing[position:])) + then
+            if candidate.technique.scope != "live":
+                adopted += self._try_again(unsure, to_do)
+                unsure = []
             if candidate.technique.name in self.found.techniques:
                 continue
             fitted = self._fitted(self.found, candidate)
             if fitted is None:
                 continue
-            to_do = sum(map(_weight, climbing[position:])) + then
+            before = len(self.tried)
             names = self._try(fitted, self._comparisons.seconds_left * _weight(candidate) / to_do)
             adopted.append([name for name in names if not self._is_for_start(name)])
+            looked = [row.settings for row in self.tried[before:] if worth_repeating(row.ratio)]
+            if looked and not names and _is_cheap(candidate):
+                unsure.append(fitted.only(looked))
+        adopted += self._try_again(unsure, then)
         return [names for names in adopted if names]
+
+    def _try_again(self, unsure: Sequence[Candidate], then: int) -> list[list[str]]:
+        """Those that can still join the plan, as long as there is time; what was adopted each time."""
+        adopted = []
+        for position, candidate in enumerate(unsure):
+            fitted = candidate.fitting(self.found, self._catalog)
+            if isinstance(fitted, Exclusion) or not self._comparisons.affords(
+                self.found, fitted.added_to(self.found, 0)
+            ):
+                continue
+            seconds = self._comparisons.seconds_left / (len(unsure) - position + then)
+            adopted.append(self._try(fitted, seconds))
+        return adopted
 
     def _ablate(
         self, adopted: Sequence[Sequence[str]], joined: Sequence[str], steadying: Sequence[Candidate]
@@ -263,6 +286,10 @@ class Search:
 
     def _out_of_time(self, name: str, options: Sequence[Settings]) -> None:
         self._comparisons.leave_out(name, WhyNot("no time", untried=tuple(options)))
+
+
+def _is_cheap(candidate: Candidate) -> bool:
+    return candidate.technique.scope == "live" and not candidate.technique.slow_to_set_up
 
 
 def _weight(candidate: Candidate) -> int:

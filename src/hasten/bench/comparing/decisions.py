@@ -38,6 +38,11 @@ def gains(ratio: Ratio | None) -> bool:
     return ratio is not None and ratio.high < KEEP_BELOW
 
 
+def worth_repeating(ratio: Ratio | None) -> bool:
+    """Whether b looks faster, but not for sure: a disturbed minute hides gains of this size."""
+    return ratio is not None and ratio.value < CLEAR_BELOW and not gains(ratio)
+
+
 def is_slower(ratio: Ratio | None) -> bool:
     """Whether b is slower than a."""
     return ratio is not None and ratio.low > 1
