@@ -28,13 +28,13 @@ FILE = FOLDER / "cures.jsonl"
 WORKLOADS = Path(__file__).parent / "workloads"
 CURES = {
     "long_evaluation": {"evaluation_in_ram"},
-    "short_epochs": {"persistent_workers"},
+    "short_epochs": {"persistent_workers", "loader_workers"},  # both let workers stay
     "large_saves": {"async_save"},
     "many_groups": {"merge_groups"},
     "many_objects": {"gc_control"},
     "padded_text": {"pad_trim"},
 }
-"""What each script is slow for, by the technique that is meant for it."""
+"""What each script is slow for, by the techniques that are meant for it: one of them is enough."""
 
 
 def main() -> None:
@@ -68,7 +68,7 @@ def judged(name: str, row: dict[str, Any]) -> str:
     found: Sequence[str] = sorted(others & set(row["plan"]))
     if found:
         return f"claims {', '.join(found)}"
-    return "cured" if CURES[name] <= set(row["plan"]) else "not cured"
+    return "cured" if CURES[name] & set(row["plan"]) else "not cured"
 
 
 def of(row: dict[str, Any]) -> str:

@@ -123,6 +123,19 @@ def test_no_worker_is_started_for_batches_from_memory(started: StartUnder) -> No
     assert vars(made) == own
 
 
+@pytest.mark.parametrize(
+    ("other", "stands_back"), [("dataset_in_ram", True), ("batched_fetch", True), ("sample_store", False)]
+)
+def test_others_stand_back_from_what_is_kept(started: StartUnder, other: str, stands_back: bool) -> None:
+    now = started()
+    asked: list[object] = []
+    for providers in (now.training.fetch_providers, now.training.batch_providers):
+        providers[other] = lambda dataset, indices, collate: asked.append(indices)
+    made = LOADERS["no workers"]()
+    passes(made)
+    assert (now.counted, asked == []) == ((PASSES - 1) * len(made) if stands_back else 0, stands_back)
+
+
 # ---- what is not given from memory
 def set_scale(number: int, dataset: Any) -> None:
     dataset.scale = float(number)

@@ -63,6 +63,10 @@ class KeptBatches:
         self._in_vain = 0  # passes that were begun to be kept, and were not read to their end
         self._size = loader.batch_size or 0
         self._name = type(loader.dataset).__name__
+        self._dataset = id(loader.dataset)
+
+    def is_of(self, dataset: object) -> bool:
+        return id(dataset) == self._dataset
 
     # ---- keeping
     def begin(self, loader: DataLoader[object]) -> None:

@@ -11,9 +11,10 @@ starting workers counts. When it hurts: memory is short: batches weigh what thei
 files they were made of.
 
 What other techniques do in an evaluation: dataset_in_ram and batched_fetch serve every loader without
-workers, evaluations too; such loaders are left to them. channels_last, threads, malloc and precisions that
-are flags of the process (tf32, matmul_precision) hold in evaluations as in training. bf16, fp16, compile and
-loader_workers leave passes without gradients as they are.
+workers, evaluations too, but for those whose batches are kept here: a whole batch takes less than its
+samples. Loaders that read from a store of samples, or are shared among ranks, are left alone.
+channels_last, threads, malloc and precisions that are flags of the process (tf32, matmul_precision) hold in
+evaluations as in training. bf16, fp16, compile and loader_workers leave passes without gradients as they are.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
 """
@@ -33,6 +34,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import NEXT_DATA, batches_given, iterators_that_fetch, reads_indices
 from ..observing.uses import RECORDS_EVALUATIONS
+from ..samples.fetching import samples_of
 from ..samples.kept_batches import KeptBatches
 from ..samples.loader_override import LoaderOverride, workers
 from ..samples.sample_cache import PYTHON_BYTES, too_large
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from ..internals.loaders import LoaderIterator
 
 MEMORY_SHARE = 0.2  # of what is available, for all evaluations
+_STAND_BACK = {"dataset_in_ram", "batched_fetch"}  # from a loader whose whole batches are kept
 
 
 class EvaluationInRam(Technique):
@@ -66,6 +69,7 @@ class EvaluationInRam(Technique):
         self._giving: weakref.WeakKeyDictionary[LoaderIterator, KeptBatches] = weakref.WeakKeyDictionary()
         self._given: KeptBatches | None = None  # from which the loader is given that is taken up now
         self._kept: KeptBatches | None = None  # that get what the loader gives that is taken up now
+        self._making: KeptBatches | None = None  # that get the batch that is made now
         self._wanted: tuple[KeptBatches, int] | None = None  # where the batch is that is asked for now
         self._why_not: dict[str, None] = {}  # of all loaders, also those that are gone
         self._batches = 0
@@ -133,8 +137,8 @@ class EvaluationInRam(Technique):
                 return None
             tell = self._why_not.setdefault
             kept = self._every[loader] = KeptBatches(training.torch, loader, self._has_room, tell)
-        others = len(training.batch_providers) > 1 or training.fetch_providers
-        if not kept.why_not and others and not loader.num_workers:
+        others = {*training.batch_providers, *training.fetch_providers} - {self.name, *_STAND_BACK}
+        if others and not loader.num_workers:
             return None  # another technique serves it
         return None if kept.why_not else kept
 
@@ -163,11 +167,14 @@ class EvaluationInRam(Technique):
                     self._wanted = None
             if kept is None:
                 return original(iterator)
+            self._making = kept
             try:
                 batch = kept.made(partial(original, iterator))
             except StopIteration:
                 kept.end(batches_given(iterator))
                 raise
+            finally:
+                self._making = None
             if batches_given(iterator) == len(kept):
                 _safely(kept, kept.add, batch)
             return batch
@@ -175,6 +182,8 @@ class EvaluationInRam(Technique):
         return _next_data
 
     def _provide(self, dataset: object, indices: Sequence[Any], collate: Call) -> object:
+        if self._making is not None and self._making.is_of(dataset):
+            return collate(samples_of(dataset, indices))
         if self._wanted is None:
             return None
         kept, position = self._wanted
