@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from hasten.bench.base import without_effect
 from hasten.bench.comparing.decisions import Effort
 from hasten.bench.comparing.epoch_ends import EpochEnds
 from hasten.bench.comparing.quiet import Quiet
@@ -29,7 +30,7 @@ from hasten.records.comparison import LossCurve
 from hasten.records.observation import Observation
 from hasten.records.plan import BASELINE, Plan, Value
 from hasten.records.result import TuneResult
-from hasten.records.trial import Trial
+from hasten.records.trial import Proof, Trial
 from hasten.records.verdict import Difference, GuardVerdict, Invariants
 from hasten.report.conclusion import conclusion_words
 from hasten.report.machine_readable import tune_json
@@ -69,6 +70,7 @@ class Paper:
     confirmed: list[tuple[Plan, Effort]] = field(default_factory=list)
     outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # parts that are not steps
     stretch_pair_seconds: float | None = None
+    idle: str = ""  # has no effect in fresh processes
     stretches_fail: str = ""  # by which a confirmation over whole stretches fails
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
 
@@ -146,6 +148,10 @@ class PaperBench(ScriptedBench):
         if self._paper.late_pair_seconds is not None:
             self.pair_seconds = self._paper.late_pair_seconds
         trial = replace(super().compare(BASELINE, plan, 0.0), claims=effort.claims)
+        idle = self._paper.idle
+        if idle in plan.techniques:
+            proofs = tuple(Proof(name, name != idle, "counted") for name in plan.techniques)
+            return replace(trial, ratio=None, proofs=proofs, failure=without_effect(proofs))
         if trial.parts and self._paper.stretches_fail:
             return replace(trial, ratio=None, failure=self._paper.stretches_fail)
         return trial
@@ -473,6 +479,22 @@ def test_a_gain_in_steps_is_claimed_where_the_whole_is_not_confirmed(paper: Pape
     assert row.technique == "quick_eval"
     assert "it evaluates less often" in reason_words(row.reason)
     assert read_plan(PLAN_PATH).plan == steps
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("idle", ["quick_eval", "fused_optimizer"])
+@pytest.mark.usefixtures("quick_eval")
+def test_what_has_no_effect_in_fresh_processes_leaves_the_rest_to_be_confirmed(
+    paper: Paper, idle: str
+) -> None:
+    paper.effects, paper.idle = {**paper.effects, "fused_optimizer": 0.93}, idle
+    (rest,) = {"quick_eval", "fused_optimizer"} - {idle}
+    result = tune(request(90.0), Silent())
+    assert (result.outcome, result.plan) == ("gain", plan_of(rest))
+    (row,) = [row for row in result.tried if row.reason.decision == "left out"]
+    assert row.technique == idle
+    assert f"{idle} had no effect (counted)" in reason_words(row.reason)
+    assert read_plan(PLAN_PATH).plan == plan_of(rest)
 
 
 @pytest.mark.usefixtures("quick_eval")

@@ -3,7 +3,9 @@
 A plan that makes other parts of a run shorter than its steps is confirmed over whole stretches, by few long
 pairs, and so is what it has for steps, by itself, as it would be without the rest (``Budget.confirmations``).
 Where the whole is confirmed, that is the claim, and its number that of whole stretches; else what it has for
-steps is claimed, if that is confirmed, and the rest left out.
+steps is claimed, if that is confirmed, and the rest left out. Where a technique has no effect in fresh
+processes, what the plan is without it is confirmed in its place, as far as there is time: no speed has chosen
+it.
 
 That is one claim, but two that might be made. So that it is false in 1% of all tunes, and not in 2%, each is
 held to half of the error; where the steps' is confirmed by that, the whole may use all of it.
@@ -21,7 +23,7 @@ from dataclasses import replace
 
 from ..bench.comparing.decisions import Effort
 from ..inside.techniques.catalog import CATALOG
-from ..records.plan import Plan
+from ..records.plan import BASELINE, Plan
 from ..records.reasons import Reason
 from ..records.result import Tried
 from ..records.trial import Trial
@@ -46,6 +48,16 @@ def settled(plan: Plan, trials: Sequence[Trial]) -> Trial | None:
     if whole is not None and may_be_claimed(alone := replace(whole, claims=1)):
         return alone
     return part
+
+
+def fallback(plan: Plan, trials: Sequence[Trial]) -> Plan:
+    """What is worth confirming once ``trials`` are over: ``plan`` without what had no effect in fresh
+    processes, where nothing else was confirmed. The baseline where there is no such thing.
+    """
+    idle = {proof.technique for trial in trials for proof in trial.proofs if not proof.effective}
+    rest = plan.only(set(plan.techniques) - idle)
+    known = not idle or any(trial.b == rest or may_be_claimed(trial) for trial in trials)
+    return BASELINE if known else rest
 
 
 def left_out(plan: Plan, trials: Sequence[Trial], claimed: Plan) -> list[Tried]:

@@ -47,7 +47,7 @@ from .candidate import Candidate
 from .candidates import choose
 from .comparisons import Comparisons
 from .conclusion import Found, conclude, too_early, unconfirmed
-from .confirming import beside, left_out, settled
+from .confirming import beside, fallback, left_out, settled
 from .journal import Journal
 from .paying import ScriptLength
 from .progress import Progress
@@ -238,6 +238,9 @@ class _Tune:
             fitting = self.budget.refitted(one, effort) if trials else effort
             if fitting is not None:
                 trials.append(logged.confirm(one, beside(trials, fitting)))
+        if rest := fallback(plan, trials):
+            fitting = self.budget.refitted(rest, efforts[-1][1])
+            trials += [logged.confirm(rest, fitting)] if fitting is not None else []
         trial = settled(plan, trials)
         if plan and held.verdict is not None and (trial is None or too_early(trial)):
             return replace(held, verdict=unconfirmed(held.verdict, self.budget.enough(plan))), None
