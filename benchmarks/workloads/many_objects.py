@@ -1,5 +1,5 @@
-"""A million Python objects are kept for the whole run, and each step makes twenty thousand more: epochs of 100
-steps, over a part of the texts each.
+"""A million Python objects are kept for the whole run, and each step makes twenty thousand more: epochs of
+100 steps, over a part of the texts each.
 """
 
 import argparse
