@@ -80,13 +80,16 @@ def runs_table(rows: Sequence[Row], cases: Mapping[str, Promise]) -> str:
 
 
 def groups(rows: Sequence[Row]) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
-    """Rows of one case under plans from one source on one machine."""
+    """Rows of one case under plans from one source on one machine, by hasten as it was when the last of them
+    was measured.
+    """
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         plan = row["plan"] if isinstance(row["plan"], str) else AS_TUNED
         key = (row["case"], row["epochs"], plan, row["machine"], row["torch"])
         found.setdefault(key, []).append(row)
-    yield from found.items()
+    for key, group in found.items():
+        yield key, [row for row in group if row.get("commit") == group[-1].get("commit")]
 
 
 def pairs_of(rows: Sequence[Row]) -> list[Pair]:

@@ -211,6 +211,13 @@ def test_rounds_of_several_sessions_count_together_and_half_ones_do_not() -> Non
     assert cells(summary(both, CASES), "fashion_cnn")[2] == "3"
 
 
+def test_runs_of_an_older_hasten_do_not_count() -> None:
+    older = [{**row, "commit": "old"} for row in rows([20.0, 20.0], [9.0, 9.1])]
+    newer = [{**row, "commit": "new"} for row in rows([20.0, 20.0], [7.0, 7.1], session="tuesday")]
+    line = cells(summary([*older, *newer], CASES), "fashion_cnn")
+    assert (line[2], line[4]) == ("2", "7.0 s")
+
+
 def test_forecasts_are_held_against_the_runs_that_came() -> None:
     told = rows([20.0, 22.0], [7.0, 7.4], forecast=FORECAST)
     found = forecast_table(told)
