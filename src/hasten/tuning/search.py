@@ -26,6 +26,7 @@ from .outside import large, too_long, weighed
 from .reasons import reason_of
 
 _ALONE = "it makes nothing shorter but the start, and nothing else was found: name it by --use"
+_LONGER = 2  # times as long as the first time, what is tried again
 _EXPENSIVE = 4  # times what is switched within one process
 
 
@@ -167,7 +168,7 @@ class Search:
                 self.found, fitted.added_to(self.found, 0)
             ):
                 continue
-            seconds = self._comparisons.seconds_left / (len(unsure) - position + then)
+            seconds = _LONGER * self._comparisons.seconds_left / (len(unsure) - position + then)
             adopted.append(self._try(fitted, seconds))
         return adopted
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from hasten.bench.comparing.decisions import gains
 from hasten.bench.comparing.live import LiveBench
 from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.comparing.quiet import Quiet
@@ -222,6 +223,28 @@ def test_nothing_is_found_where_nothing_is_though_others_are_at_work(seed: int) 
     assert trial.ratio is not None
     assert trial.ratio.high > 0.99
     assert trial.ratio.low < 1.01
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(("effect", "least", "most"), [(0.95, 55, 60), (1.0, 0, 1)])
+def test_without_patience_those_blocks_count_that_nobody_disturbed(
+    effect: float, least: int, most: int
+) -> None:
+    """Of sixty comparisons, so many find the gain. Where disturbed blocks count as well, it is 53."""
+    found = 0
+    for seed in range(60):
+        there = Disturbed(1 / 3, seed, {"bf16": effect})
+        bench = LiveBench(there.trials.as_trials(), RHYTHM, there.machine.quiet(patience=0.0))
+        found += gains(bench.compare(BASELINE, FAST, 8.0).ratio)
+    assert least <= found <= most
+
+
+def test_where_all_are_disturbed_all_count() -> None:
+    there = Disturbed(1 / 3, 0, {"bf16": 0.8})
+    there.busy = [(0.0, math.inf)]
+    trial = LiveBench(there.trials.as_trials(), RHYTHM, there.machine.quiet(0.0)).compare(BASELINE, FAST, 5.0)
+    assert trial.ratio is not None
+    assert trial.ratio.value == pytest.approx(0.8, rel=0.01)
 
 
 @pytest.mark.attack("truth")

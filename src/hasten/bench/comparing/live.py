@@ -77,7 +77,7 @@ class LiveBench:
         try:
             while not comparison.decided and (clock() - began < seconds or comparison.too_few):
                 try:
-                    comparison.add(self._abba_block(a, b, comparison))
+                    comparison.add(*self._abba_block(a, b, comparison))
                 except _Disturbed:
                     continue
                 except ScriptOver as over:
@@ -88,10 +88,10 @@ class LiveBench:
                     length = over.ended.steps_in_all
                     if not (changing(a) or changing(b)):
                         self._ends.script_ended(length)
-                    empty = 0 if len(comparison.log_ratios) > gathered else empty + 1
+                    empty = 0 if comparison.gathered > gathered else empty + 1
                     if empty and self._rhythm.steps_in_all != length:  # now it is known
                         self._take(replace(self._rhythm, steps_in_all=length))
-                    gathered = len(comparison.log_ratios)
+                    gathered = comparison.gathered
                     if empty >= _EMPTY_WORKERS:
                         raise TrialFailed("the script ends before one comparison is done") from None
             failure = without_effect(comparison.proofs) or None
@@ -136,23 +136,26 @@ class LiveBench:
                 self._worker.steps(untimed)
         return self._worker
 
-    def _abba_block(self, a: Plan, b: Plan, comparison: _Comparison) -> float | None:
-        """log(b / a) of one ABBA block; None where a block had too few regular steps to be timed."""
+    def _abba_block(self, a: Plan, b: Plan, comparison: _Comparison) -> tuple[float | None, bool]:
+        """log(b / a) of one ABBA block; None where a block had too few regular steps to be timed. And whether
+        other programs disturbed it.
+        """
         if not self._block_steps:
             raise TrialFailed(self._rhythm.too_short(_BLOCKS, self._untimed))
         worker = self._ready_worker(process_part(a))
-        order = (a, b, b, a) if len(comparison.log_ratios) % 2 == 0 else (b, a, a, b)
-        logs = {a: 0.0, b: 0.0}
+        order = (a, b, b, a) if comparison.gathered % 2 == 0 else (b, a, a, b)
+        logs, contended = {a: 0.0, b: 0.0}, False
         blocks: list[tuple[Plan, Block]] = []
         for plan in order:
             block = self._block(worker, plan, comparison, is_b=plan == b)
+            contended = contended or self._quiet.contended
             if block is None:
-                return None
+                return None, contended
             logs[plan] += math.log(block.sample_seconds) / 2
             blocks.append((plan, block))
         for plan, block in blocks:
             (comparison.blocks_b if plan == b else comparison.blocks_a).append(block)
-        return logs[b] - logs[a]
+        return logs[b] - logs[a], contended
 
     def _block(self, worker: Worker, plan: Plan, comparison: _Comparison, is_b: bool) -> Block | None:
         self._note(worker)
@@ -214,7 +217,7 @@ class _Comparison:
     def __init__(self, timed: Rhythm) -> None:
         """``timed``: by which its blocks are."""
         self.timed = timed
-        self.log_ratios: list[float] = []
+        self._log_ratios: list[tuple[float, bool]] = []  # each with whether others disturbed it
         self.blocks_a: list[Block] = []
         self.blocks_b: list[Block] = []
         self.proofs: tuple[Proof, ...] = ()
@@ -239,18 +242,28 @@ class _Comparison:
         else:
             self._setup_a = max(self._setup_a, setup_seconds)
 
-    def add(self, log_ratio: float | None) -> None:
+    def add(self, log_ratio: float | None, contended: bool) -> None:
         """An ABBA block; None is one that could not be timed. Raises TrialFailed where hardly any can."""
         if log_ratio is not None:
-            self.log_ratios.append(log_ratio)
+            self._log_ratios.append((log_ratio, contended))
             return
         self._untimed += 1
         if self.too_few and self._untimed >= MOST_ABBA_BLOCKS:
             raise TrialFailed(TOO_FEW_REGULAR)
 
     @property
+    def gathered(self) -> int:
+        return len(self._log_ratios)
+
+    @property
+    def log_ratios(self) -> list[float]:
+        """Of the ABBA blocks that nobody disturbed, where there are enough of them; else of all."""
+        alone = [log_ratio for log_ratio, contended in self._log_ratios if not contended]
+        return alone if len(alone) >= _LEAST_ABBA_BLOCKS else [log_ratio for log_ratio, _ in self._log_ratios]
+
+    @property
     def too_few(self) -> bool:
-        return len(self.log_ratios) < _LEAST_ABBA_BLOCKS
+        return self.gathered < _LEAST_ABBA_BLOCKS
 
     @property
     def decided(self) -> bool:
@@ -258,11 +271,10 @@ class _Comparison:
 
         Stopping early bends the interval a little: it steers the search and is never a claim.
         """
-        count = len(self.log_ratios)
         ratio = robust_interval(self.log_ratios, "ABBA blocks", 0.99)
         if self.too_few or ratio is None:
             return False
-        return is_clear(ratio) or known_well(ratio) or count >= MOST_ABBA_BLOCKS
+        return is_clear(ratio) or known_well(ratio) or len(self.log_ratios) >= MOST_ABBA_BLOCKS
 
     def trial(self, a: Plan, b: Plan, seconds: float, failure: str | None) -> Trial:
         return Trial(

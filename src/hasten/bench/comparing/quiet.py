@@ -1,8 +1,9 @@
 """Blocks of steps that other programs disturbed are set aside, and what follows waits for quiet.
 
 It is looked at who had the processors, never at what a block took: so nothing is chosen by its result. Other
-programs disturb where no CPU is left for them. That is worth only so much time; when that is spent, blocks
-count as they are.
+programs disturb where no CPU is left for them. That is worth only so much time; when that is spent, nothing
+is measured again. Within one process those blocks count alone then that were not disturbed, if there are
+enough of them (``live``); else blocks count as they are.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Quiet:
         self._ours = 0.0  # CPUs that we used at most in a block
         self.patience = 0.0
         self.say: Callable[[str], None] = lambda text: None
+        self.contended = False  # in the latest block
         self.blocks = self.disturbed_blocks = self.set_aside = 0
         self.spent_seconds = 0.0
         self._taken = self._stolen = 0.0  # seconds, in disturbed blocks: by others, of them by a hypervisor
@@ -62,15 +64,17 @@ class Quiet:
     def disturbed(self, before: ProcessorTime | None, again: bool = True) -> bool:
         """Whether others disturbed the block since ``before``, and it is to be measured again: it waits until
         they are quiet then, if they soon are. False once patience is at its end, and where it cannot be
-        measured ``again``.
+        measured ``again``; ``contended`` tells then whether they did.
         """
         after = self._read()
+        self.contended = False
         if before is None or after is None:
             return False
         self.blocks += 1
         self._ours = max(self._ours, _cpus_used(after.own - before.own, before, after))
         if not self._contended(before, after):
             return False
+        self.contended = True
         self.disturbed_blocks += 1
         self._taken += _others(before, after)
         self._stolen += after.stolen - before.stolen
