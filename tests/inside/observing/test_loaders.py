@@ -149,7 +149,7 @@ def test_a_batch_has_as_many_samples_as_were_asked_for(workers: int) -> None:
     seams = Seams()
     samples: list[int] = []
     observer = Observer(lambda step: None)
-    observer.data_waited = lambda seconds, count, elements=0: samples.append(count)  # type: ignore[assignment, method-assign]
+    observer.data_waited = lambda seconds, count, *_: samples.append(count)  # type: ignore[method-assign]
     Hooks(Training(torch, seams, 2**32), observer, lambda: None).install()
     data = [torch.zeros(7 + index) for index in range(10)]
     loader: DataLoader[Any] = DataLoader(

@@ -37,10 +37,10 @@ class Script:
         self.timeline.loader_begins(batches)
         self.takes(seconds)
 
-    def batch(self, seconds: float = 0.0, samples: int = 8) -> None:
+    def batch(self, seconds: float = 0.0, samples: int = 8, source: int = 0) -> None:
         self.timeline.batch_waited_for()
         self.takes(seconds)
-        self.timeline.batch_came(samples)
+        self.timeline.batch_came(samples, source)
 
     def forward(self, seconds: float, recording: bool = True, mode: bool = True) -> None:
         self.timeline.forward_begins(recording)

@@ -101,7 +101,8 @@ def watch_data(
                 return batch
             try:
                 waited = clock() - began
-                observer.data_waited(waited, loaders.batch_came(iterator, batch), elements_in(batch))
+                samples = loaders.batch_came(iterator, batch)
+                observer.data_waited(waited, samples, elements_in(batch), id(iterator))
                 for notice in on_batch:
                     notice(batch, iterator)
             except Exception as error:

@@ -157,11 +157,13 @@ class Observer:
             kept[-count:] = values[:count]
 
     # ---- data
-    def data_waited(self, seconds: float, samples: int, elements: int = 0) -> None:
-        """``elements``: numbers in the tensors of the batch that was waited for."""
+    def data_waited(self, seconds: float, samples: int, elements: int = 0, source: int = 0) -> None:
+        """``elements``: numbers in the tensors of the batch that was waited for; ``source``: the pass over a
+        loader that it is of.
+        """
         self.counts_inputs = False
         if self.timeline is not None:
-            self.timeline.batch_came(samples)
+            self.timeline.batch_came(samples, source)
         self._pending_samples += samples
         self._pending_elements += elements
         self._step.data += seconds

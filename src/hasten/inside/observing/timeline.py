@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from threading import get_ident
 
 from ...records.whole_run import PARTS, Part, WatchedRun, less
+from .batch_counts import BatchCounts
 from .sums import Sum
 
 clock = time.perf_counter
@@ -56,8 +57,7 @@ class Timeline:
         self._standing, self._stood = False, 0.0
         self._mode = True  # of the module in the last forward pass with gradients
         self._trains_in_evaluation_mode: bool | None = None
-        self._samples = self._batches = 0  # since a loader began
-        self._step_batches = self._all_batches = 0  # that were trained on
+        self._batches = BatchCounts()
         self._epoch_batches: int | None = None
         self._exhausted = False  # the training's loader, since the last step
         self._epochs = -1  # seen to their end; -1: none has begun
@@ -70,9 +70,7 @@ class Timeline:
         if not self._away():
             self._turn(_FIRST)
             self._where, self._batches_said = self.place(), batches
-            self._samples = self._batches = 0
-            if not self._sums["steps"].count:
-                self._step_batches = 0
+            self._batches.loader_begins(bool(self._sums["steps"].count))
             self._unusual = True
 
     def batch_waited_for(self) -> None:
@@ -80,14 +78,13 @@ class Timeline:
         if self._open is _GAP and not self._away():
             self._turn(_REST)
 
-    def batch_came(self, samples: int) -> None:
+    def batch_came(self, samples: int, source: int = 0) -> None:
+        """``source``: the pass over a loader that it is of."""
         if self._away():
             return
         if self._open is _FIRST:
             self._turn(_REST)
-        self._samples += samples
-        self._batches += 1
-        self._step_batches += 1
+        self._batches.came(samples, source)
 
     def loader_exhausted(self) -> None:
         """It was asked for a batch and had none left."""
@@ -96,7 +93,7 @@ class Timeline:
         self._turn(_GAP)
         start = self._loop()
         loop = self._stretches[start] if start is not None else None
-        read = bool(self._batches and self._sums["steps"].count)
+        read = bool(self._batches.any_came and self._sums["steps"].count)
         if start is None or loop is None or loop.over or (loop.kind is _FIRST and not read):
             self._exhausted = True
         else:
@@ -148,8 +145,7 @@ class Timeline:
             for stretch in self._stretches:
                 steps.seconds += stretch.seconds
         steps.count += 1
-        self._all_batches += self._step_batches
-        self._step_batches = 0
+        self._batches.step_ended()
         self._stretches.clear()
         self._unusual = self._exhausted = False
         self._standing = True
@@ -203,9 +199,7 @@ class Timeline:
         return tuple(one.part(name) for name, one in self._sums.items())
 
     def _epoch_steps(self) -> int | None:
-        if self._epoch_batches is None or not self._all_batches:
-            return None
-        return max(1, round(self._epoch_batches * self._sums["steps"].count / self._all_batches))
+        return self._batches.steps_of(self._epoch_batches, self._sums["steps"].count)
 
     # ---- inside
     def _away(self) -> bool:
@@ -235,18 +229,19 @@ class Timeline:
         """All stretches from ``start`` on are one."""
         taken = self._stretches[start:]
         first = taken[0]
+        if first.kind not in (_FIRST, _EVALUATION):  # it reads from no loader that began for it
+            self._batches.forget()
         self._stretches[start:] = [
             _Stretch(
                 _EVALUATION,
                 sum(stretch.seconds for stretch in taken),
                 first.where or self.place(),
-                samples=first.samples + self._samples,
+                samples=first.samples + self._batches.samples,
                 gradients=gradients or first.gradients,
                 over=first.over,
             )
         ]
-        self._step_batches -= self._batches
-        self._samples = self._batches = 0
+        self._batches.evaluated()
         self._unusual = True
 
     def _settle(self) -> None:

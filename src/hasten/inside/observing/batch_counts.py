@@ -1,0 +1,54 @@
+"""How many batches a step takes, and an evaluation."""
+
+from __future__ import annotations
+
+
+class BatchCounts:
+    """Told of every batch and of ``source``, the pass over a loader that it came from.
+
+    Of loaders that are read side by side, each gives a step its own batch: what counts is how many batches of
+    one of them a step takes.
+    """
+
+    def __init__(self) -> None:
+        self.samples = 0  # since a loader began, or an evaluation
+        self._since: dict[int, int] = {}  # batches, as ``samples``
+        self._step: dict[int, int] = {}  # of the step
+        self._trained = 0  # of all steps
+
+    def came(self, samples: int, source: int) -> None:
+        self.samples += samples
+        self._since[source] = self._since.get(source, 0) + 1
+        self._step[source] = self._step.get(source, 0) + 1
+
+    def loader_begins(self, trained: bool) -> None:
+        """``trained``: whether any step was taken."""
+        self.forget()
+        if not trained:
+            self._step.clear()
+
+    @property
+    def any_came(self) -> bool:
+        return bool(self._since)
+
+    def forget(self) -> None:
+        """What came until now is no evaluation's."""
+        self.samples = 0
+        self._since.clear()
+
+    def evaluated(self) -> None:
+        """What came was an evaluation's, and no step's."""
+        for source, batches in self._since.items():
+            self._step[source] = self._step.get(source, 0) - batches
+        self.forget()
+
+    def step_ended(self) -> None:
+        if self._step:
+            self._trained += max(0, *self._step.values())
+            self._step.clear()
+
+    def steps_of(self, batches: int | None, steps: int) -> int | None:
+        """That a pass over so many ``batches`` has, where ``steps`` took those that were counted."""
+        if batches is None or not self._trained:
+            return None
+        return max(1, round(batches * steps / self._trained))

@@ -1,0 +1,71 @@
+"""How long an epoch is, and what an evaluation read, whatever comes between the batches of a training."""
+
+from __future__ import annotations
+
+import pytest
+
+from hasten.inside.observing import timeline as module
+
+from .test_timeline import Clock, Script
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Script:
+    clock = Clock()
+    monkeypatch.setattr(module, "clock", clock)
+    return Script(clock)
+
+
+def steps(script: Script, count: int) -> None:
+    for _ in range(count):
+        script.batch(1.0)
+        script.trains(2.0)
+
+
+def test_an_evaluation_on_a_tensor_took_no_batch_of_the_training(script: Script) -> None:
+    """Within an epoch, and at its end: the test set is one tensor."""
+    script.begins(20)
+    for _ in range(2):
+        steps(script, 10)
+        script.forward(5.0, recording=False, mode=False)
+    script.exhausts()
+    script.forward(5.0, recording=False, mode=False)
+    script.begins(20)
+    steps(script, 3)
+    run = script.timeline.watched(ended=False)
+    assert run.epoch_steps == 20
+    assert (run.part("evaluation").seconds, run.part("evaluation").samples) == (15.0, 0)
+
+
+def test_of_loaders_read_side_by_side_each_gives_its_own_batch(script: Script) -> None:
+    script.begins(20)
+    script.begins(20)
+    for _ in range(6):
+        script.batch(1.0, source=1)
+        script.batch(1.0, source=2)
+        script.trains(2.0)
+    assert script.timeline.watched(ended=False).epoch_steps == 20
+
+
+def test_an_evaluation_within_them_counts_for_no_step(script: Script) -> None:
+    script.begins(20)
+    script.begins(20)
+    for number in range(6):
+        script.batch(1.0, source=1)
+        script.batch(1.0, source=2)
+        script.trains(2.0)
+        if number % 2:
+            script.evaluates(7)
+    run = script.timeline.watched(ended=False)
+    assert run.epoch_steps == 20
+    assert run.part("evaluation").samples == 3 * 7 * 8
+
+
+def test_several_batches_of_one_loader_make_a_step(script: Script) -> None:
+    """Gradients are accumulated over four of them."""
+    script.begins(20)
+    for _ in range(3):
+        for _ in range(4):
+            script.batch(1.0)
+        script.trains(2.0)
+    assert script.timeline.watched(ended=False).epoch_steps == 5
