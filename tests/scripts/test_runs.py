@@ -150,3 +150,56 @@ def test_an_epoch_that_is_too_long_is_not_waited_for(tmp_path: Path) -> None:
     run = watched("evaluates_most", tmp_path / "work", WatchOn(seconds=1e-6)).run
     assert run is not None
     assert (run.epochs, run.epoch_steps, run.part("steps").count) == (0, 20, 11)
+
+
+TEACHES = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+x = torch.randn(320, 10)
+loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), batch_size=16)
+teacher, student = (nn.Sequential(nn.Linear(10, n), nn.ReLU(), nn.Linear(n, 1)) for n in (64, 8))
+
+
+def train(model, loss_of, epochs):
+    optimizer = torch.optim.Adam(model.parameters())
+    model.train()
+    for _ in range(epochs):
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            loss_of(model, inputs, targets).backward()
+            optimizer.step()
+
+
+def distilled(model, inputs, targets):
+    with torch.no_grad():
+        taught = teacher(inputs)
+    return nn.functional.mse_loss(model(inputs), taught)
+
+
+def test(model):
+    model.eval()
+    with torch.no_grad():
+        print(sum(nn.functional.mse_loss(model(inputs), targets) for inputs, targets in loader))
+
+
+train(teacher, lambda model, inputs, targets: nn.functional.mse_loss(model(inputs), targets), 3)
+test(teacher)
+train(student, distilled, 3)
+test(student)
+"""
+
+
+def test_a_teacher_that_was_trained_before_belongs_to_the_students_steps(tmp_path: Path) -> None:
+    """It is in eval mode from then on."""
+    script = tmp_path / "distils.py"
+    script.write_text(TEACHES)
+    (tmp_path / "work").mkdir()
+    with workers_forked(), trials_for(script, tmp_path / "work") as trials:
+        observation, _ = observe(trials, steps=8, warmup_steps=2, on=WatchOn(whole=True))
+    run = observation.run
+    assert run is not None
+    assert (run.epochs, run.epoch_steps, run.part("steps").count) == (6, 20, 120)
+    evaluation = run.part("evaluation")
+    assert (evaluation.count, evaluation.samples) == (2, 2 * 320)

@@ -75,6 +75,11 @@ class Training:
         """The ids of the optimizers' parameters."""
         return {id(p) for o in self.optimizers for group in o.param_groups for p in group["params"]}
 
+    def is_trained(self, root: Module) -> bool:
+        """Whether an optimizer that is alive trains it, or none is alive that would."""
+        owned = self.owned()
+        return not owned or any(id(p) in owned for p in root.parameters())
+
     @property
     def has_optimizers(self) -> bool:
         """Whether any is alive."""

@@ -30,6 +30,7 @@ class ForwardSlot:
         torch = training.torch
         self._tracing, self._exporting = torch.jit.is_tracing, torch.compiler.is_exporting  # 0.1 us together
         self.compiled_by_script = compiled_call(root)
+        self._teaches, self._told_of = False, (0, 0)  # as ``_is_teacher`` found it, among which optimizers
         self._time_first = any(getattr(module, "batch_first", True) is False for module in root.modules())
 
     def __call__(self, *args: object, **kwargs: object) -> object:
@@ -59,11 +60,20 @@ class ForwardSlot:
         finally:
             if not training.seams.given_up:
                 try:
-                    observer.forward_ends(began, recording, root.training)
+                    observer.forward_ends(began, recording, root.training or self._is_teacher(root))
                     if recording and observer.counts_inputs and output is not None:
                         observer.passes.forward_ended(root, self._time_first, (args, kwargs), output)
                 except Exception as error:
                     training.seams.give_up(error)
+
+    def _is_teacher(self, root: Module) -> bool:
+        """Whether others are trained and this one no longer is: a pass of it in eval mode belongs to their
+        steps.
+        """
+        now = self._training.parts_added, len(self._training.optimizers)
+        if self._told_of != now:
+            self._teaches, self._told_of = not self._training.is_trained(root), now
+        return self._teaches
 
 
 def taking_out(ref: weakref.ref[Module]) -> Callable[[], None]:
