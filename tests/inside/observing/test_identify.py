@@ -23,6 +23,7 @@ from hasten.inside.observing.identify import (
     describe_loader,
     describe_optimizer,
     describe_root,
+    sparsely_trained,
     takes_items_one_by_one,
     why_not_fused,
 )
@@ -142,11 +143,21 @@ def test_a_parameter_the_fused_form_cannot_update_is_named() -> None:
 
 
 def test_the_fused_form_of_adagrad_is_for_the_cpu() -> None:
-    on_gpu = SimpleNamespace(device=torch.device("cuda"), is_floating_point=lambda: True)
+    on_gpu = SimpleNamespace(device=torch.device("cuda"), is_floating_point=lambda: True, grad=None)
     for kind, why_not in ((torch.optim.Adam, ""), (torch.optim.Adagrad, "fused Adagrad exists on CPU only")):
         optimizer: Any = kind(parameters())
         optimizer.param_groups[0]["params"] = [on_gpu]
         assert why_not_fused(torch, optimizer) == why_not
+
+
+def test_sparse_gradients_are_named() -> None:
+    table = nn.EmbeddingBag(10, 4, sparse=True)
+    optimizer = torch.optim.SGD(table.parameters(), lr=0.1)
+    assert why_not_fused(torch, optimizer) == ""
+    expected = "the fused form takes no sparse gradients"
+    assert why_not_fused(torch, optimizer, sparsely_trained(torch, [table])) == expected
+    table(torch.tensor([[1, 2]])).sum().backward()
+    assert describe_optimizer(torch, optimizer).why_not == expected
 
 
 def test_an_optimizer_that_is_fused_already_is_told() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -110,8 +110,10 @@ def foreach_function(optimizer: TorchOptimizer) -> tuple[str, str] | None:
     return (module, function) if has else None
 
 
-def why_not_fused(torch: ModuleType, optimizer: TorchOptimizer) -> str:
-    """Why torch's fused update cannot serve this optimizer; "" where it can."""
+def why_not_fused(torch: ModuleType, optimizer: TorchOptimizer, sparse: Set[int] = frozenset()) -> str:
+    """Why torch's fused update cannot serve this optimizer; "" where it can. ``sparse``: the ids of
+    parameters that will get sparse gradients, besides those that have one now.
+    """
     name = type(optimizer).__name__
     if name not in FUSED_FUNCTIONS or type(optimizer) is not getattr(torch.optim, name, None):
         return f"{name} has no fused form in torch"
@@ -122,9 +124,17 @@ def why_not_fused(torch: ModuleType, optimizer: TorchOptimizer) -> str:
         for p in group["params"]:
             if not p.is_floating_point() or p.device.type not in ("cpu", "cuda", "xpu", "mps"):
                 return f"a parameter of type {p.dtype} on {p.device} cannot be updated by the fused form"
+            if id(p) in sparse or (p.grad is not None and p.grad.is_sparse):
+                return "the fused form takes no sparse gradients"
         if name == "Adagrad" and any(p.device.type != "cpu" for p in group["params"]):
             return "fused Adagrad exists on CPU only"
     return ""
+
+
+def sparsely_trained(torch: ModuleType, roots: Iterable[Module]) -> set[int]:
+    """The ids of the embeddings' weights that get sparse gradients."""
+    kinds = torch.nn.Embedding, torch.nn.EmbeddingBag
+    return {id(m.weight) for root in roots for m in root.modules() if isinstance(m, kinds) and m.sparse}
 
 
 def describe_loader(iterator: LoaderIterator, training: bool, sample_bytes: int | None) -> Loader:

@@ -23,6 +23,7 @@ from ..observing.identify import (
     FUSED_FUNCTIONS,
     can_foreach,
     foreach_function,
+    sparsely_trained,
     why_not_fused,
 )
 from ..seams import Call
@@ -75,13 +76,16 @@ class FusedOptimizer(Technique):
         if settings.get("form") == "foreach":
             self._install_foreach(training)
             return
+        sparse = sparsely_trained(torch, training.roots)
         suitable = [
             o
             for o in training.optimizers
-            if not why_not_fused(torch, o) and not o.param_groups[0].get("fused")
+            if not why_not_fused(torch, o, sparse) and not o.param_groups[0].get("fused")
         ]
         if not suitable:
-            reasons = {why_not_fused(torch, o) or "the script asks for it" for o in training.optimizers}
+            reasons = {
+                why_not_fused(torch, o, sparse) or "the script asks for it" for o in training.optimizers
+            }
             raise NotApplicable(f"no optimizer of the script's can be fused: {'; '.join(sorted(reasons))}")
         chosen = [o for o in suitable if not any(_lying_otherwise(torch, o))]
         if not chosen:
