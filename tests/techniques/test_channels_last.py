@@ -13,6 +13,7 @@ from torch import nn
 
 from hasten.inside.techniques.channels_last import ChannelsLast, is_channels_last
 from hasten.inside.techniques.support.memory_format import companions, lie_alike
+from hasten.inside.training import NotApplicable
 from hasten.records.plan import BASELINE, Plan
 from hasten.testing.workbench import Workbench, small_cnn, workbench
 
@@ -318,9 +319,23 @@ def test_a_script_that_lays_its_maps_channels_last_draws_as_before() -> None:
         bench.model = model = small_cnn()
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         bench.optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+        weight = next(model.parameters())
+        weight.data = weight.data.contiguous()  # else there is nothing to do
         bench.train(1)
         bench.switchboard.switch(PLAN)
+        assert is_channels_last(weight)
         assert all(map(torch.equal, plain, of_seed(DRAWING["dropout"], last)))
+
+
+def test_a_script_that_has_put_all_its_weights_channels_last_has_it_already() -> None:
+    with workbench() as bench:
+        bench.model = model = small_cnn()
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        bench.optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+        bench.train(1)
+        with pytest.raises(NotApplicable, match="has put its weights channels last itself"):
+            bench.switchboard.switch(PLAN)
+        bench.train(1)
 
 
 # ---- on paper

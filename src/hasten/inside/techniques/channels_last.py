@@ -12,7 +12,7 @@ Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.others import map_leaves
 from ..seams import Args, Call, Kwargs
-from ..training import Training
+from ..training import NotApplicable, Training
 from .base import Technique
 from .support.logical_draws import LogicalDraws
 from .support.memory_format import OptimizerState, companions, restore_strides
@@ -58,6 +58,8 @@ class ChannelsLast(Technique):
 
     def install(self, training: Training, settings: Settings) -> None:
         torch = training.torch
+        if _lies_last_already(p for root in training.roots for p in root.parameters() if p.dim() == 4):
+            raise NotApplicable("the script has put its weights channels last itself")
         owners = {
             id(p): optimizer
             for optimizer in training.optimizers
@@ -176,6 +178,12 @@ def is_channels_last(tensor: Tensor) -> bool:
 def _lies_last(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     _, channels, height, width = shape
     return bool(strides == (channels * height * width, 1, width * channels, channels))
+
+
+def _lies_last_already(weights: Iterable[Tensor]) -> bool:
+    """Whether the script chose that order for each weight that shows it: convolutions go by their weights."""
+    telling = [weight for weight in weights if weight.shape[1] > 1 and weight.shape[2:].numel() > 1]
+    return bool(telling) and all(is_channels_last(weight) for weight in telling)
 
 
 def _chosen(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
