@@ -36,7 +36,12 @@ def test_cells_run_in_order_in_one_namespace(tmp_path: Path) -> None:
     [
         ("%matplotlib inline\nx = 1\n", "pass\nx = 1\n", ("%matplotlib inline",)),
         ("!pip install nothing\n", "pass\n", ("!pip install nothing",)),
-        ("if True:\n    %time y = 2\n", "if True:\n    pass\n", ("%time y = 2",)),
+        ("if True:\n    %time y = 2\n", "if True:\n    y = 2\n", ("%time",)),
+        ("%time\ny = 2\n", "pass\ny = 2\n", ("%time",)),
+        ("%timeit y = 2\n", "pass\n", ("%timeit y = 2",)),
+        ("!pip install \\\n    nothing\nx = 1\n", "pass\n\nx = 1\n", ("!pip install nothing",)),
+        ("?print\nprint??\n", "pass\npass\n", ("?print", "print??")),
+        ("x = 1  # why?\n", "x = 1  # why?\n", ()),
         ("%%time\nx = 2\n", "pass\nx = 2\n", ("%%time",)),
         ("%%bash\nls\n", "", ("the whole cell, %%bash",)),
         ("x = (7\n  % 4)\n", "x = (7\n  % 4)\n", ()),
@@ -49,6 +54,11 @@ def test_what_only_ipython_understands(
     (cell,) = read_notebook(notebook(tmp_path, source))
     assert cell.source == runs
     assert cell.left_out == left_out
+
+
+def test_display_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(notebook(tmp_path, "display('a table', 7)\n"))
+    assert capsys.readouterr().out == "a table 7\n"
 
 
 def test_what_is_left_out_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

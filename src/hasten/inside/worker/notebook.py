@@ -1,7 +1,8 @@
 """Run a notebook's code cells in order, as one program.
 
-Lines for the shell or for IPython (``!``, ``%``) are left out and named. A cell that a ``%%`` line hands to
-another program does not run; one that it only times or silences runs without that line.
+Lines for the shell or for IPython (``!``, ``%``, ``?``) are left out and named. A cell that a ``%%`` line
+hands to another program does not run; one that it only times or silences runs without that line, and what
+``%time`` stands before runs without that. ``display`` prints.
 Source: https://nbformat.readthedocs.io/en/latest/format_description.html
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import linecache
+import re
 import sys
 import textwrap
 import traceback
@@ -21,6 +23,8 @@ from ...saying import say
 
 _SHOWN = 40  # characters of a wrong value
 _HARMLESS_CELL_MAGICS = {"%%time", "%%timeit", "%%capture", "%%prun"}
+_TIMED = re.compile(r"%time\s+(?=\S)")  # what follows runs once, in the notebook's own namespace
+_ASKS = re.compile(r"\?{1,2}[\w.]+|[\w.]+\?{1,2}")  # for help
 
 
 class NotANotebook(ValueError):
@@ -60,6 +64,7 @@ def read_notebook(path: str) -> list[Cell]:
 def run_notebook(path: str, module: ModuleType) -> None:
     """Execute the cells of ``path`` in ``module``; says on standard error what was left out."""
     sys.excepthook = traceback.print_exception  # the interpreter's own shows the lines of files only
+    module.__dict__["display"] = _display
     for cell in read_notebook(path):
         name = name_of(path, cell)
         for line in cell.left_out:
@@ -95,10 +100,32 @@ def _plain(number: int, source: str) -> Cell:
     left_out: list[str] = []
     for index, line in enumerate(lines):
         bare = line.strip()
-        if bare.startswith(("%", "!")) and _begins_a_statement(lines[:index]):
-            left_out.append(bare)
-            lines[index] = line[: len(line) - len(line.lstrip())] + "pass"
+        is_ipythons = bare.startswith(("%", "!")) or _ASKS.fullmatch(bare)
+        if not (is_ipythons and _begins_a_statement(lines[:index])):
+            continue
+        indent = line[: len(line) - len(line.lstrip())]
+        if timed := _TIMED.match(bare):
+            left_out.append("%time")
+            lines[index] = indent + bare[timed.end() :]
+        else:
+            left_out.append(_without_continuation(lines, index))
+            lines[index] = indent + "pass"
     return Cell(number, "\n".join(lines) + "\n", tuple(left_out))
+
+
+def _without_continuation(lines: list[str], index: int) -> str:
+    """The line at ``index`` with those that a backslash joins to it, which are emptied."""
+    whole = lines[index].strip()
+    while whole.endswith("\\") and index + 1 < len(lines):
+        index += 1
+        whole = f"{whole[:-1].rstrip()} {lines[index].strip()}"
+        lines[index] = ""
+    return whole
+
+
+def _display(*objects: object, **options: object) -> None:
+    """As IPython's does where nothing but text can be shown."""
+    print(*objects)
 
 
 def _begins_a_statement(before: list[str]) -> bool:
