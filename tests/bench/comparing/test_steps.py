@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 
 import pytest
@@ -68,7 +69,15 @@ def test_a_remainder_at_an_epochs_end_does_not_hide_the_cycle() -> None:
 
 
 def test_without_a_pattern_every_step_is_a_cycle() -> None:
-    assert cycle_length([(n * n % 7, n % 3 + 1, 1) for n in range(40)]) == 1
+    draws = random.Random(3)
+    assert cycle_length([(draws.randrange(3), draws.randint(1, 3), 1) for _ in range(40)]) == 1
+
+
+def test_a_decoder_that_is_called_for_each_word_does_not_hide_the_cycle() -> None:
+    """Encoder and decoder have an optimizer each, and sentences differ in length."""
+    draws = random.Random(3)
+    signatures = [s for _ in range(20) for s in ((0, draws.randint(4, 20), 1), (1, 0, 0))]
+    assert cycle_length(signatures) == 2
 
 
 def test_the_rhythm_of_two_optimizers_is_a_cycle_of_both() -> None:

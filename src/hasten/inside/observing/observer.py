@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -238,11 +238,20 @@ class Observer:
 def cycle_length(signatures: list[tuple[int, int, int]], longest: int = 16) -> int:
     """Steps in one repeating block of the script: the shortest period of the steps' signatures.
 
-    A signature is (optimizer, forward passes, backward passes). A remainder at an epoch's end may break the
-    pattern, so nine steps in ten must follow it. 1 where no period is found.
+    A signature is (optimizer, forward passes, backward passes). How many passes a step has may depend on its
+    data, as with a decoder that is called for each word: then it counts whether there are any. 1 where no
+    period is found.
+    """
+    whether = [(optimizer, forwards > 0, backwards > 0) for optimizer, forwards, backwards in signatures]
+    return _period(signatures, longest) or _period(whether, longest) or 1
+
+
+def _period(signatures: Sequence[tuple[int, ...]], longest: int) -> int:
+    """0 where there is none. A remainder at an epoch's end may break the pattern, so nine steps in ten must
+    follow it.
     """
     for period in range(1, min(longest, len(signatures) // 2) + 1):
         pairs = list(zip(signatures, signatures[period:], strict=False))
         if sum(a == b for a, b in pairs) >= 0.9 * len(pairs):
             return period
-    return 1
+    return 0
