@@ -275,6 +275,13 @@ def test_what_a_step_is_is_told(seen: dict[str, Any], said: str) -> None:
     assert said in " ".join(profile_report(observation(steps=steps, **seen)).split())
 
 
+def test_passes_that_differ_from_step_to_step_are_told_as_a_range() -> None:
+    """A module that is called for each letter of a word."""
+    steps = tuple(step(signature=(0, 4 + n % 8, 1)) for n in range(32))
+    said = " ".join(profile_report(observation(steps=steps)).split())
+    assert "of an optimizer, with 4 to 11 forward and 1 backward passes; times" in said
+
+
 def test_a_batch_that_serves_two_optimizers_counts_once() -> None:
     """8 samples for every second step of 10 ms."""
     steps = (step(samples=8), step(samples=None)) * 15

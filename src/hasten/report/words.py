@@ -92,15 +92,22 @@ def step_words(observation: Observation) -> str:
         step = "a step is one step of an optimizer"
     else:
         step = "a step is one backward pass (the script has no optimizer)"
-    passes = Counter((s.signature[1], s.signature[2]) for s in observation.steps)
-    forwards, backwards = passes.most_common(1)[0][0] if passes else (1, 1)
-    if observation.cycle == 1 and (forwards, backwards) != (1, 1):
+    forwards, backwards = (_usual_words([s.signature[at] for s in observation.steps]) for at in (1, 2))
+    if observation.cycle == 1 and (forwards, backwards) != ("1", "1"):
         step += f", with {forwards} forward and {backwards} backward passes"
     if observation.cycle > 1:
         step += f"; a block is {observation.cycle} of them, after which the pattern repeats"
     per = "sample" if observation.batch_size else "step, as it is not clear how many samples take part"
     usual = ", as of batches of the usual size" if observation.growth else ""
     return f"{step}; times are compared per {per}{usual}"
+
+
+def _usual_words(counts: Sequence[int]) -> str:
+    """The number that most of them are, or from which to which they go: "4 to 11"."""
+    if not counts:
+        return "1"
+    usual, times = Counter(counts).most_common(1)[0]
+    return str(usual) if times > len(counts) / 2 else f"{min(counts)} to {max(counts)}"
 
 
 def parameters_words(root: Root) -> str:
