@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from hasten.inside.techniques.channels_last import ChannelsLast, is_channels_last
+from hasten.inside.observing.layout import is_channels_last
+from hasten.inside.techniques.channels_last import ChannelsLast
 from hasten.inside.techniques.support.memory_format import companions, lie_alike
 from hasten.inside.training import NotApplicable
 from hasten.records.plan import BASELINE, Plan
@@ -345,6 +346,12 @@ def test_it_applies_to_convolutions() -> None:
 
 def test_without_2d_convolutions_it_is_refused() -> None:
     assert ChannelsLast.refuse(facts(roots=(root(convolutions=0),))) == ["the model has no 2-d convolutions"]
+
+
+def test_where_the_script_has_put_its_weights_so_it_is_refused() -> None:
+    roots = (root(channels_last=True), root(convolutions=0))
+    assert ChannelsLast.refuse(facts(roots=roots)) == ["the script has put its weights channels last itself"]
+    assert ChannelsLast.refuse(facts(roots=(*roots, root()))) == []
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ class Root:
     compiled: bool = False
     trained: int | None = None  # parameters that are; None where nobody counted
     blocks: int = 0  # children of one class in a row, as a transformer's layers
+    channels_last: bool = False  # its convolutions' weights lie so
 
 
 @dataclass(frozen=True)

@@ -150,6 +150,14 @@ def test_the_fused_form_of_adagrad_is_for_the_cpu() -> None:
         assert why_not_fused(torch, optimizer) == why_not
 
 
+def test_weights_that_the_script_has_put_channels_last_are_told() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Conv2d(4, 8, 3), nn.Linear(8, 2))
+    assert not describe_root(torch, model).channels_last
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    assert describe_root(torch, model).channels_last
+    assert not describe_root(torch, nn.Linear(8, 2)).channels_last
+
+
 def test_sparse_gradients_are_named() -> None:
     table = nn.EmbeddingBag(10, 4, sparse=True)
     optimizer = torch.optim.SGD(table.parameters(), lr=0.1)

@@ -22,6 +22,7 @@ from ..internals.loaders import (
 from ..internals.modules import batch_norm_kind, dropout_kind, is_compiled
 from ..samples.columns import tensors_behind
 from .blocks import repeated_blocks
+from .layout import lies_channels_last
 from .parameter_groups import distinct_groups, why_not_merged
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def describe_root(torch: ModuleType, module: Module, owned: Set[int] = frozenset
         scripted=isinstance(module, torch.jit.ScriptModule),
         compiled=is_compiled(module) or any(map(is_compiled, kinds)),
         blocks=len(repeated_blocks(module)),
+        channels_last=lies_channels_last(parameters),
     )
 
 

@@ -12,7 +12,7 @@ Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.others import map_leaves
+from ..observing.layout import is_channels_last, lies_channels_last, shows_channels_last
 from ..seams import Args, Call, Kwargs
 from ..training import NotApplicable, Training
 from .base import Technique
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
     from torch.utils.hooks import RemovableHandle
+
+_BY_THE_SCRIPT = "the script has put its weights channels last itself"
 
 
 class ChannelsLast(Technique):
@@ -54,12 +57,14 @@ class ChannelsLast(Technique):
     def refuse(cls, facts: Facts) -> list[str]:
         if not any(root.convolutions for root in facts.observation.roots):
             return ["the model has no 2-d convolutions"]
+        if all(root.channels_last for root in facts.observation.roots if root.convolutions):
+            return [_BY_THE_SCRIPT]
         return []
 
     def install(self, training: Training, settings: Settings) -> None:
         torch = training.torch
-        if _lies_last_already(p for root in training.roots for p in root.parameters() if p.dim() == 4):
-            raise NotApplicable("the script has put its weights channels last itself")
+        if lies_channels_last(p for root in training.roots for p in root.parameters()):
+            raise NotApplicable(_BY_THE_SCRIPT)
         owners = {
             id(p): optimizer
             for optimizer in training.optimizers
@@ -96,7 +101,7 @@ class ChannelsLast(Technique):
         self._hooks = [o.register_load_state_dict_post_hook(loaded) for o in training.optimizers]
         training.forward_wrappers[self.name] = forward
         self._views_again = training.seams.replace(torch.Tensor, "view", self._around_view)
-        if not any(_chosen(strides, p.shape) for p, strides in self._converted):
+        if not any(shows_channels_last(strides, p.shape) for p, strides in self._converted):
             self._draws = LogicalDraws(training)
 
     def _around_view(self, original: Call) -> Call:
@@ -164,29 +169,3 @@ class ChannelsLast(Technique):
             "inputs = inputs.to(memory_format=torch.channels_last)    # every batch\n"
             "hidden = hidden.reshape(hidden.size(0), -1)              # in place of .view"
         )
-
-
-def is_channels_last(tensor: Tensor) -> bool:
-    """Whether the strides say so.
-
-    ``is_contiguous`` is not enough: with one channel or one pixel both orders are contiguous, and the kernels
-    then choose by the strides. For the same reason conversion is by ``to``: ``contiguous`` would do nothing.
-    """
-    return _lies_last(tensor.stride(), tensor.shape)
-
-
-def _lies_last(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    _, channels, height, width = shape
-    return bool(strides == (channels * height * width, 1, width * channels, channels))
-
-
-def _lies_last_already(weights: Iterable[Tensor]) -> bool:
-    """Whether the script chose that order for each weight that shows it: convolutions go by their weights."""
-    telling = [weight for weight in weights if weight.shape[1] > 1 and weight.shape[2:].numel() > 1]
-    return bool(telling) and all(is_channels_last(weight) for weight in telling)
-
-
-def _chosen(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether the script must have chosen these strides: no other layout has them."""
-    _, channels, height, width = shape
-    return _lies_last(strides, shape) and channels > 1 and height * width > 1

@@ -1,0 +1,42 @@
+"""Whether weights of convolutions lie channels last (NHWC)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def is_channels_last(tensor: Tensor) -> bool:
+    """Whether the strides say so.
+
+    ``is_contiguous`` is not enough: with one channel or one pixel both orders are contiguous, and the kernels
+    then choose by the strides. For the same reason conversion is by ``to``: ``contiguous`` would do nothing.
+    """
+    return _lies_last(tensor.stride(), tensor.shape)
+
+
+def lies_channels_last(parameters: Iterable[Tensor]) -> bool:
+    """Whether each weight of four dimensions, and there are some, that can show that order has it. Kernels of
+    convolutions go by their weights.
+    """
+    telling = [p for p in parameters if p.dim() == 4 and _can_show(p.shape)]
+    return bool(telling) and all(map(is_channels_last, telling))
+
+
+def shows_channels_last(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether the script must have chosen these strides: no other layout has them."""
+    return _lies_last(strides, shape) and _can_show(shape)
+
+
+def _can_show(shape: tuple[int, ...]) -> bool:
+    """With one channel or one pixel, the usual order has these strides, too."""
+    _, channels, height, width = shape
+    return channels > 1 and height * width > 1
+
+
+def _lies_last(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    _, channels, height, width = shape
+    return bool(strides == (channels * height * width, 1, width * channels, channels))
