@@ -103,3 +103,18 @@ def test_techniques_may_act_between_steps_and_leave(training: Training) -> None:
     training.forget()
     training.step_ended()
     assert acted == [0, 1]
+
+
+def test_a_wrapper_may_be_put_beneath_all_but_the_innermost(training: Training) -> None:
+    def wrapper(root: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return call(*args, **kwargs)
+
+    training.forward_wrappers["outer"] = wrapper
+    training.wrap_inside("inside", wrapper)
+    assert list(training.forward_wrappers) == ["inside", "outer"]
+    training.wrap_innermost("innermost", wrapper)
+    training.wrap_inside("inside too", wrapper)
+    assert list(training.forward_wrappers) == ["innermost", "inside too", "inside", "outer"]
+    del training.forward_wrappers["innermost"]
+    training.wrap_inside("late", wrapper)
+    assert list(training.forward_wrappers) == ["late", "inside too", "inside", "outer"]

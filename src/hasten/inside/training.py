@@ -25,6 +25,12 @@ None. Asked before any FetchProvider.
 """
 
 
+EvaluationDeparture = Callable[["Module", Args, Kwargs], "float | None"]
+"""(root, args, kwargs) -> how far what the root returns of this call in an evaluation departs from full
+precision, relative; None where it is computed in that.
+"""
+
+
 class NotApplicable(Exception):
     """A technique found on the running training that it cannot take effect. The message says why."""
 
@@ -41,6 +47,7 @@ class Training:
         self.forward_wrappers: dict[str, ForwardWrapper] = {}
         self.fetch_providers: dict[str, FetchProvider] = {}
         self.batch_providers: dict[str, BatchProvider] = {}
+        self.evaluation_departures: dict[str, EvaluationDeparture] = {}  # of what lowers evaluations
         self.before_passes: Callable[[], None] | None = None  # each of a root that records gradients
         self.after_steps: dict[str, Callable[[], None]] = {}  # called at the end of every step
         self.at_end: dict[str, Callable[[], None]] = {}  # called when the script has ended: may fail it
@@ -58,6 +65,7 @@ class Training:
         self.made_of: Callable[[], str] = str  # tells which script runs, of which files, how
         self.changed = False  # a root or an optimizer came since this was cleared
         self.parts_added = 0  # roots and optimizers, in all
+        self._innermost = ""  # the wrapper around roots' own calls, where there is one
         self._roots: list[weakref.ref[Module]] = []
         self._optimizers: list[weakref.ref[Optimizer]] = []  # of living ones
 
@@ -112,15 +120,25 @@ class Training:
 
     def wrap_innermost(self, name: str, wrapper: ForwardWrapper) -> None:
         """Install ``wrapper`` beneath all others: the call that it wraps is the root's own."""
-        others = dict(self.forward_wrappers)
+        self._innermost = name
+        self._put_first({name: wrapper})
+
+    def wrap_inside(self, name: str, wrapper: ForwardWrapper) -> None:
+        """Install ``wrapper`` beneath all others but the innermost."""
+        inner = self.forward_wrappers.get(self._innermost)
+        self._put_first({**({} if inner is None else {self._innermost: inner}), name: wrapper})
+
+    def _put_first(self, first: dict[str, ForwardWrapper]) -> None:
+        others = {name: one for name, one in self.forward_wrappers.items() if name not in first}
         self.forward_wrappers.clear()
-        self.forward_wrappers.update({name: wrapper, **others})
+        self.forward_wrappers.update({**first, **others})
 
     def forget(self) -> None:
         """Take off all wrappers and providers."""
         self.forward_wrappers.clear()
         self.fetch_providers.clear()
         self.batch_providers.clear()
+        self.evaluation_departures.clear()
         self.after_steps.clear()
 
     def step_ended(self) -> None:

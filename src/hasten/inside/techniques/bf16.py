@@ -13,10 +13,8 @@ from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import Training
-from .base import NO_MODULE, Technique
-from .support.lowering import LoweredForward
-
-_CPU_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
+from .base import Technique
+from .support.lowering import LoweredForward, refuse_bfloat16
 
 
 class Bf16(Technique):
@@ -32,18 +30,7 @@ class Bf16(Technique):
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        reasons = []
-        if facts.on_cpu and not _CPU_FLAGS & set(facts.machine.cpu_flags):
-            reasons.append(
-                "this CPU has no bfloat16 instructions (avx512_bf16, amx_bf16): emulated, they are slower"
-            )
-        if not facts.observation.roots:
-            reasons.append(NO_MODULE)
-        if any(dtype != "float32" for root in facts.observation.roots for dtype in root.dtypes):
-            reasons.append("parameters are not all float32")
-        if "autocast" in facts.observation.uses:
-            reasons.append("the script already uses autocast")
-        return reasons
+        return refuse_bfloat16(facts)
 
     def install(self, training: Training, settings: Settings) -> None:
         self._forward = LoweredForward(training.torch, training.torch.bfloat16)

@@ -46,6 +46,7 @@ from ..samples.loader_override import LoaderOverride
 from ..samples.sample_lengths import lengths_of
 from ..training import Training
 from .base import Technique, conflicting
+from .support.several_ranks import is_one_of_several
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -123,7 +124,7 @@ class LengthGrouping(Technique):
         """Why a loader's batches stay as they are, whatever the lengths; "" where they may not."""
         data, name = training.torch.utils.data, type(loader.dataset).__name__
         drawn, sampler = loader.batch_sampler, loader.sampler
-        if training.this_rank is not None or training.averages_gradients or _is_distributed(training.torch):
+        if is_one_of_several(training):
             return "each of several ranks would have batches of another length, and wait for the longest"
         if not reads_indices(loader):
             return f"{name} is read as a stream, without indices"
@@ -200,11 +201,6 @@ def _of_one_length(dataset: object, lengths: Sequence[int], size: int, together:
     if saved >= _LEAST_SAVED:
         return ""
     return f"the sequences of {type(dataset).__name__} are about equally long: {saved:.0%} could be saved"
-
-
-def _is_distributed(torch: Any) -> bool:
-    ours = torch.distributed
-    return bool(ours.is_available() and ours.is_initialized() and ours.get_world_size() > 1)
 
 
 def _why_not(loader: Loader) -> str:

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ....records.facts import Facts
 from ...seams import Args, Call, Kwargs
 from ...structures import Structure, map_tensors
+from ..base import NO_MODULE
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch import dtype as DType
     from torch.nn import Module
+
+
+_BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
+
+
+def refuse_bfloat16(facts: Facts) -> list[str]:
+    """Why autocast to bfloat16 cannot help or work here."""
+    reasons = []
+    if facts.on_cpu and not _BFLOAT16_FLAGS & set(facts.machine.cpu_flags):
+        reasons.append(
+            "this CPU has no bfloat16 instructions (avx512_bf16, amx_bf16): emulated, they are slower"
+        )
+    if not facts.observation.roots:
+        reasons.append(NO_MODULE)
+    if any(dtype != "float32" for root in facts.observation.roots for dtype in root.dtypes):
+        reasons.append("parameters are not all float32")
+    if "autocast" in facts.observation.uses:
+        reasons.append("the script already uses autocast")
+    return reasons
+
+
+def our_autocast(torch: ModuleType, device: str, reduced: DType) -> AbstractContextManager[object]:
+    """Autocast that is not taken for the script's own."""
+    made: Any = torch.autocast(device, dtype=reduced)
+    made._by_hasten = True
+    return made  # type: ignore[no-any-return]
 
 
 class LoweredForward:
@@ -32,8 +60,7 @@ class LoweredForward:
         device = next(root.parameters()).device.type
         if not torch.is_grad_enabled() or torch.is_autocast_enabled(device):
             return call(*args, **kwargs)
-        autocast = torch.autocast(device, dtype=self._reduced)
-        autocast._by_hasten = True
+        autocast = our_autocast(torch, device, self._reduced)
         watching = torch.autograd.graph.saved_tensors_hooks(self._kept, lambda tensor: tensor)
         with nullcontext() if self.calls else watching, autocast:
             output = call(*args, **kwargs)

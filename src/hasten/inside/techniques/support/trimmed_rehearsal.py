@@ -180,7 +180,7 @@ class _Rehearsal:
         args, kwargs = map_tensors(self._torch, self._call, copied)
         before = graphs_of(self._root)
         output = plain_call(self._root)(*args, **kwargs)
-        if not cuts and any(_was_written(self._torch, own, given) for own, given in copies):
+        if not cuts and any(was_written(self._torch, own, given) for own, given in copies):
             raise WritesIntoInput("the model writes into what it is given")
         known = {id(tensor) for _, tensor in before}
         new = next((name for name, t in graphs_of(self._root) if id(t) not in known), "")
@@ -246,7 +246,7 @@ class WritesIntoInput(Exception):
     """A model changes what the script goes on with: copies would take it."""
 
 
-def _was_written(torch: ModuleType, own: Tensor, given: Tensor) -> bool:
+def was_written(torch: ModuleType, own: Tensor, given: Tensor) -> bool:
     """Whether a copy of ``given`` was written into; tensors of inference mode do not count that."""
     return not bool(torch.equal(own, given)) if own.is_inference() else own._version != 0
 
