@@ -53,15 +53,32 @@ _TWO_CORES = "Unproven: no workload is known to gain from it on the machine we h
 _MEMORY = "It saves memory and no time, so it is not timed; its tests count what is kept."
 _START = "It shortens the start of a run and no step, so it is not timed here; a tune compares starts."
 _OUTSIDE = "Unproven: what it gains lies outside training steps, which is all that the workloads time."
+_IN_EPOCHS = ("persistent_workers", "evaluation_in_ram", "graph_free_evaluation", "evaluation_bf16")
 UNPROVEN = {
     **dict.fromkeys(("affinity", "interop_threads", "huge_pages"), _TWO_CORES),
     **dict.fromkeys(("checkpointing", "optimizer_in_backward"), _MEMORY),
-    **dict.fromkeys(("persistent_workers", "evaluation_in_ram", "graph_free_evaluation"), _OUTSIDE),
+    **dict.fromkeys(_IN_EPOCHS, _OUTSIDE),
     "lazy_dynamo": _START,
     "intel_extension": "Unproven: the extension ended with torch 2.8, older than any we support.",
     "openmp_runtime": "Unproven: no workload is known to gain from it on two cores.",
 }
 """Why there are no numbers."""
+NOT_BUILT = {
+    "larger batches in evaluations": "A batch of another size takes other kernels, which sum in another "
+    "order, and a metric may depend on how batches are cut: a mean of batches' means, with a smaller last "
+    "one; the length that a batch is padded to; anything that the script counts, or keeps, batch by batch. "
+    "That it does not cannot be shown of an arbitrary script. Evaluations are not compared in rounding alone "
+    "then, and no limit would tell a metric that is another from one that is rounded.",
+    "the next epoch's first batches, made while the evaluation runs": "Their order and the workers' seeds "
+    "come from random streams that an evaluation draws from as well. They could be foretold from the epoch "
+    "before, and the batches thrown away where the streams are found elsewhere. But a sample that is made "
+    "early is made of the files and the shared memory of that moment, which an evaluation may write (mined "
+    "examples, sampling weights, a curriculum in mp.Value), and nothing shows that it did: it would be exact "
+    "only for samples that are proven the same each time. Of those, dataset_in_ram and sample_store make the "
+    "wait for a first batch short in any case. What remains to be gained of the others is that wait once an "
+    "epoch, two batches a worker at most, with the evaluation slowed by making them.",
+}
+"""What was looked at and is not worth building, each with the reason."""
 
 
 def main() -> None:
@@ -100,6 +117,8 @@ def index(measured: Sequence[Measured]) -> str:
             for t in techniques:
                 best = _best(t.name, measured)
                 lines.append(f"| [{t.name}]({t.name}.md) | {t.risk} | {t.scope} | {t.summary} | {best} |")
+    lines += ["", "## What is not built, and why", ""]
+    lines += [f"- **{what[0].upper()}{what[1:]}.** {why}" for what, why in NOT_BUILT.items()]
     return "\n".join(lines) + "\n"
 
 

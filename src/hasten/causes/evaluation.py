@@ -7,7 +7,7 @@ from ..records.facts import Facts
 from .of_the_run import account, cause_in_run, lines
 
 _LEAST_SHARE = 0.05
-_TECHNIQUES = ("evaluation_in_ram", "graph_free_evaluation")
+_TECHNIQUES = ("evaluation_in_ram", "graph_free_evaluation", "evaluation_bf16")
 
 
 def look(facts: Facts) -> Cause | None:

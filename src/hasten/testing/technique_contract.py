@@ -18,7 +18,7 @@ from ..inside.techniques.catalog import CATALOG
 from ..inside.techniques.exclusion import within
 from ..records.plan import BASELINE, Plan, Settings
 from .padded_texts import PaddedTexts, TextClassifier
-from .workbench import Workbench, workbench
+from .workbench import Context, Workbench, workbench
 
 _STEPS = 4
 
@@ -67,7 +67,7 @@ def check_proof(bench: Workbench, name: str) -> None:
     """The proof holds after steps under the technique, and fails where none was taken."""
     bench.set_to_none = False
     with CIRCUMSTANCES.get(name, nullcontext)():
-        bench.evaluates = name in IN_EVALUATIONS
+        bench.evaluates = IN_EVALUATIONS.get(name)
         bench.train(2)
         bench.switchboard.switch(plan_of(name), prepare=True)  # as in a trial
         (idle,) = bench.switchboard.proofs()
@@ -130,8 +130,12 @@ CIRCUMSTANCES: dict[str, Callable[[], AbstractContextManager[object]]] = {
 }
 """Contexts in which a technique finds something to do."""
 
-IN_EVALUATIONS = {"graph_free_evaluation", "evaluation_in_ram"}
-"""Techniques that find nothing to do while a script only trains."""
+IN_EVALUATIONS: dict[str, Context] = {
+    "graph_free_evaluation": nullcontext,
+    "evaluation_bf16": torch.no_grad,
+    "evaluation_in_ram": torch.no_grad,
+}
+"""Techniques that find nothing to do while a script only trains, and how it evaluates for them."""
 
 
 def plan_of(*names: str) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -24,6 +24,7 @@ from ..records.plan import BASELINE
 Snapshot = dict[str, Any]
 LossOf = Callable[[torch.nn.Module, Any, Any], Any]
 """(model, inputs, labels) -> the loss of a batch"""
+Context = Callable[[], AbstractContextManager[object]]
 
 
 class Pictures(Dataset[tuple[torch.Tensor, int]]):
@@ -94,7 +95,7 @@ class Workbench:
         self.loader = DataLoader(dataset, batch_size=8, shuffle=True)
         self.losses: list[float] = []
         self.loss_of = loss_of
-        self.evaluates = False  # after every step, on its batch, and without no_grad
+        self.evaluates: Context | None = None  # after every step, on its batch, within this
         self.set_to_none = True  # what the script asks of zero_grad: torch's default
 
     def _step_ended(self, step: RawStep) -> None:
@@ -112,9 +113,10 @@ class Workbench:
                 torch.autograd.backward(loss)
                 self.optimizer.step()
                 losses.append(loss.item())
-                if self.evaluates:
+                if self.evaluates is not None:
                     self.model.eval()
-                    self.model(inputs)
+                    with self.evaluates():
+                        self.model(inputs)
                     self.model.train()
                 if len(losses) == steps:
                     break

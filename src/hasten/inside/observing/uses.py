@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 RECORDS_EVALUATIONS = "gradients in eval mode"  # passes that may be an evaluation's record a graph
+LOWERS_EVALUATIONS = "autocast without gradients"
 DIFFERENTIATES_GRADIENTS = "create_graph=True"
 
 
@@ -41,11 +42,11 @@ class Uses:
         return tuple(self._autocast)
 
     def names(self, evaluations: bool = False) -> tuple[str, ...]:
-        """``evaluations``: autocast that is on in evaluations only counts, too."""
+        """``evaluations``: autocast that is on in evaluations only is called as that of a training is."""
         self.look()
         names = dict(self._names)
-        if evaluations and self._lowers_evaluations:
-            names["autocast"] = None
+        if self._lowers_evaluations:
+            names["autocast" if evaluations else LOWERS_EVALUATIONS] = None
         if self._training is not None and self._training.records_evaluations:
             names[RECORDS_EVALUATIONS] = None
         if self._training is not None and self._training.differentiates_gradients:

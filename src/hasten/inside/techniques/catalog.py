@@ -18,6 +18,7 @@ from .debugging_off import DebuggingOff
 from .denormals import Denormals
 from .device_prefetch import DevicePrefetch
 from .drop_bias import DropBias
+from .evaluation_bf16 import EvaluationBf16
 from .evaluation_in_ram import EvaluationInRam
 from .fp8 import Fp8
 from .fp16 import Fp16
@@ -67,6 +68,7 @@ _ALL: tuple[type[Technique], ...] = (
     DropBias,
     CudnnBenchmark,
     GraphFreeEvaluation,
+    EvaluationBf16,
     FusedOptimizer,
     MergeGroups,
     ZeroGradToNone,

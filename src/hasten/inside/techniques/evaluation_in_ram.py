@@ -14,7 +14,8 @@ What other techniques do in an evaluation: dataset_in_ram and batched_fetch serv
 workers, evaluations too, but for those whose batches are kept here: a whole batch takes less than its
 samples. Loaders that read from a store of samples, or are shared among ranks, are left alone.
 channels_last, threads, malloc and precisions that are flags of the process (tf32, matmul_precision) hold in
-evaluations as in training. bf16, fp16, compile and loader_workers leave passes without gradients as they are.
+evaluations as in training. bf16, fp16, compile and loader_workers leave passes without gradients as they are;
+evaluation_bf16 is for these.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
 """

@@ -12,8 +12,8 @@ When it helps: epochs are short, the training process is large (to fork it takes
 before they make their first sample. When it hurts: memory is short, since workers stay through the
 evaluation.
 
-What it does not do: make the next epoch's batches ahead. The order of samples is drawn when an epoch begins,
-after what the evaluation draws.
+What it does not do: make the next epoch's batches ahead. Their order and seeds could be foretold, but samples
+are made of files and shared memory, too, which an evaluation may write.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
 """
