@@ -169,6 +169,22 @@ def test_single_steps_that_could_not_be_compared_are_owned_up_to() -> None:
     assert "single steps were not compared (no room)." in " ".join(report.split())
 
 
+def test_evaluations() -> None:
+    evaluated, told = (StepDeparture(1.0, 1 / 32, True, 3, apart, 1 / 32) for apart in (0.0041, 0.012))
+    report = tune_report(replace(GAIN, guard=replace(HELD, numerics=with_compared(evaluation=evaluated))))
+    words = (
+        "; what evaluations return stays within 0.41% of what it is in full precision, where 3.1% is allowed."
+    )
+    assert words in " ".join(report.split())
+    both = with_compared(evaluation=evaluated, printed=told)
+    report = tune_report(replace(GAIN, guard=replace(HELD, numerics=both)))
+    assert "precision, and the numbers printed of them within 1.2%, where" in " ".join(report.split())
+
+
+def with_compared(**others: StepDeparture) -> SingleSteps:
+    return replace(STEPS, compared={**STEPS.compared, **others})
+
+
 def test_nothing_was_tried() -> None:
     result = replace(NO_GAIN, tried=(), guard=None, causes=(), reason=Conclusion("nothing applies"))
     report = tune_report(result)

@@ -234,11 +234,15 @@ class LoadState(Request[Departed | Failed]):
 
 @dataclass(frozen=True)
 class Compared(Message):
-    """Our step against the reference's, by parameter and by buffer; empty what could not be compared."""
+    """Our step against the reference's, by parameter and by buffer; empty what could not be compared.
+    ``evaluation``: where the plan lowers evaluations, how far one of the step's batch departs from itself in
+    full precision, relative.
+    """
 
     gradient: Mapping[str, Sums]
     update: Mapping[str, Sums]
     buffers: Mapping[str, Sums]
+    evaluation: float | None = None
 
 
 @dataclass(frozen=True)

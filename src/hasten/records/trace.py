@@ -29,7 +29,8 @@ class Mode:
 class StepTrace:
     """One step. ``optimizer``: which ended it, -1 for none; ``batches``: digests of whole batches, None
     where no process saw one; ``modes`` of each forward pass; ``rates``: learning rates, by optimizer;
-    ``streams``: a digest of all states of random numbers.
+    ``streams``: a digest of all states of random numbers; ``printed``: lines with numbers, where the script
+    evaluated before this step.
     """
 
     optimizer: int = 0
@@ -39,6 +40,7 @@ class StepTrace:
     rates: tuple[tuple[float, ...], ...] = ()
     streams: str = ""
     losses: tuple[float, ...] = ()
+    printed: tuple[str, ...] = ()
 
 
 Trace = Sequence[StepTrace]

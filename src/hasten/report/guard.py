@@ -23,6 +23,8 @@ _PARTS = {
     "gradient": "the gradient",
     "update": "the optimizer's update",
     "buffers": "the change of buffers in a step (running statistics)",
+    "evaluation": "what the model returns in an evaluation",
+    "printed": "what the script prints of an evaluation",
     "since parameters": "the change of the parameters over several steps",
     "since buffers": "the change of buffers over several steps (running statistics)",
 }

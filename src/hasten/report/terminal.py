@@ -180,7 +180,8 @@ def _guard_words(result: TuneResult) -> str:
     return (
         f"Accuracy held over {guard.steps} steps: same {same}; "
         f"the loss stays within {percent_words(curve.deviation or 0.0, 2)} of plain's, where rounding "
-        f"explains {percent_words(curve.tolerance or 0.0, 2)}{_agreed(curve)}{_single_steps(guard.numerics)}."
+        f"explains {percent_words(curve.tolerance or 0.0, 2)}{_agreed(curve)}{_single_steps(guard.numerics)}"
+        f"{_evaluations(guard.numerics)}."
     )
 
 
@@ -204,6 +205,21 @@ def _single_steps(numerics: SingleSteps) -> str:
     return (
         f"; gradients of single steps are {gradient.scale:.3f} times plain's at worst, where {explains} "
         f"{gradient.scale_tolerance:.1%}"
+    )
+
+
+def _evaluations(numerics: SingleSteps) -> str:
+    """What to add on evaluations, where the plan lowers them."""
+    found = numerics.compared.get("evaluation")
+    if found is None:
+        return ""
+    told = numerics.compared.get("printed")
+    numbers = (
+        f", and the numbers printed of them within {percent_words(told.residual or 0.0, 2)}" if told else ""
+    )
+    return (
+        f"; what evaluations return stays within {percent_words(found.residual or 0.0, 2)} of what it is in "
+        f"full precision{numbers}, where {percent_words(found.residual_tolerance or 0.0, 2)} is allowed"
     )
 
 

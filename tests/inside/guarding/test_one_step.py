@@ -98,6 +98,35 @@ def test_the_update_is_from_the_references_gradient(files: Files, optimizer: str
     assert max(apart(found.update).values()) < 1e-5
 
 
+def test_a_batch_is_evaluated_in_both_precisions_where_the_plan_lowers_evaluations(files: Files) -> None:
+    files.reference("SGD")
+    with workbench(make_optimizer=OPTIMIZERS["SGD"]) as bench:
+        bench.train(2)
+        bench.switchboard.switch(Plan({"evaluation_bf16": {}}))
+        numerics = Numerics(bench.training)
+        wrappers = list(bench.training.forward_wrappers)
+        files.load(numerics)
+        bench.train(1)
+        found = files.compare(numerics)
+        assert list(bench.training.forward_wrappers) == wrappers
+        assert all(module.training for module in bench.model.modules())
+        (proof,) = bench.switchboard.proofs()
+    assert found.evaluation is not None
+    assert 0.0 < found.evaluation < 0.03
+    assert not any(apart(found.gradient).values()), "the training is what it is without"
+    assert proof.evidence.startswith("0 passes"), "it is no evaluation of the script's"
+
+
+def test_no_batch_is_evaluated_where_the_plan_leaves_evaluations_alone(files: Files) -> None:
+    files.reference("SGD")
+    with workbench(make_optimizer=OPTIMIZERS["SGD"]) as bench:
+        bench.train(2)
+        numerics = Numerics(bench.training)
+        files.load(numerics)
+        bench.train(1)
+        assert files.compare(numerics).evaluation is None
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_after_the_checked_step_nothing_of_ours_is_left(files: Files, optimizer: str) -> None:
     files.reference(optimizer)

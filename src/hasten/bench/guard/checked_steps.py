@@ -25,7 +25,8 @@ class Check:
     """One step against the reference's.
 
     ``gradient`` and ``update`` by parameter, ``buffers`` by buffer; ``since`` by what it is: how the training
-    had departed since the check before; ``counts``: whole numbers in state and buffers that differed.
+    had departed since the check before; ``counts``: whole numbers in state and buffers that differed;
+    ``evaluation``: as in messages.Compared.
     """
 
     step: int
@@ -34,6 +35,7 @@ class Check:
     buffers: Mapping[str, messages.Sums] = field(default_factory=dict)
     since: Mapping[str, messages.Sums] = field(default_factory=dict)
     counts: Sequence[str] = ()
+    evaluation: float | None = None
 
 
 @dataclass
@@ -124,9 +126,8 @@ class _Led:
         self.advance(step)
         found = self.ask(messages.CompareStep(made))
         if found is not None:
-            self._checks.append(
-                Check(step, found.gradient, found.update, found.buffers, departed.since, departed.counts)
-            )
+            ours = found.gradient, found.update, found.buffers
+            self._checks.append(Check(step, *ours, departed.since, departed.counts, found.evaluation))
 
     def watched(self, steps: int) -> Watched:
         trace = self.over if self.over is not None else self._worker.trace()

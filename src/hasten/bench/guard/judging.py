@@ -17,6 +17,7 @@ from ...records.comparison import LossCurve, SingleSteps
 from ...records.trace import Trace
 from ...records.verdict import Difference, GuardVerdict, Invariants
 from .checked_steps import LEAST_STEPS, Watched
+from .evaluations import judge_evaluations
 from .single_steps import judge_steps
 
 TOLERANCE = 4.0  # times what the perturbed baseline does
@@ -46,7 +47,7 @@ def verdict_on(
     if reference.failed:  # there is no room for its state, say: what else was compared must do
         return replace(whole, numerics=SingleSteps(left_out=reference.failed))
     rounded = [check for one in (perturbed, *others) for check in one.checks]
-    steps = judge_steps(rounded, candidate.checks, draws, precision)
+    steps = _with(judge_steps(rounded, candidate.checks, draws, precision), reference, perturbed, candidate)
     failed = perturbed.failed or candidate.failed
     if failed:
         steps = replace(steps, held=None, left_out=failed)
@@ -57,6 +58,15 @@ def verdict_on(
         whole = _as_steps_agreed(whole)
     accuracy = "not held" if steps.held is False and whole.passed else whole.accuracy
     return replace(whole, accuracy=accuracy, numerics=steps)
+
+
+def _with(steps: SingleSteps, reference: Watched, perturbed: Watched, candidate: Watched) -> SingleSteps:
+    """And with what evaluations tell, where the plan lowers them."""
+    found = judge_evaluations(reference, perturbed, candidate)
+    if not found:
+        return steps
+    held = steps.held is not False and all(one.held for one in found.values())
+    return replace(steps, held=held, left_out="", compared={**steps.compared, **found})
 
 
 def _as_steps_agreed(whole: GuardVerdict) -> GuardVerdict:

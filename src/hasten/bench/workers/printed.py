@@ -1,4 +1,4 @@
-"""What several ranks print against what one process prints, line by line."""
+"""What another training prints against what one prints, line by line: several ranks, or one under a plan."""
 
 from __future__ import annotations
 
@@ -33,26 +33,28 @@ def difference(
     together = [line for line in together if not line.startswith(_OF_GLOO)]
     rounded, another = (_FINE_ROUNDED, _FINE_ANOTHER) if fine else (_ROUNDED, _ANOTHER)
     for place, (one, other) in enumerate(zip(alone, together, strict=False)):
-        apart = _apart(one, other, again[place] if place < len(again) else one, fine)
-        if apart > another:
+        found = apart(one, other, again[place] if place < len(again) else one, fine)
+        if found > another:
             return f"ranks print {_short(other)!r} where one process prints {_short(one)!r}"
-        if apart > rounded:
+        if found > rounded:
             break
     return ""
 
 
-def _apart(one: str, other: str, again: str, fine: bool) -> float:
-    """The largest relative difference of two lines' numbers; infinite where their words differ."""
+def apart(one: str, other: str, again: str, fine: bool = False) -> float:
+    """The largest relative difference of two lines' numbers; infinite where their words differ. ``again`` and
+    ``fine`` as in ``difference``.
+    """
     one, other, again = (_CLOCK.sub("", line) for line in (one, other, again))
     if _words_of(one) != _words_of(other):
         return math.inf if _words_of(one) == _words_of(again) else 0.0
     repeated = [m[0] for m in _NUMBER.finditer(again)] if _words_of(one) == _words_of(again) else []
-    apart = 0.0
+    farthest = 0.0
     for place, (a, b) in enumerate(zip(_NUMBER.finditer(one), _NUMBER.finditer(other), strict=True)):
         steady = place < len(repeated) and repeated[place] == a[0]
         if steady and not _is_time(one, a):
-            apart = max(apart, _difference(a[0], b[0], fine))
-    return apart
+            farthest = max(farthest, _difference(a[0], b[0], fine))
+    return farthest
 
 
 def _words_of(line: str) -> list[str]:

@@ -3,25 +3,28 @@
 One worker, the reference, saves its state before a step, and what the step computed after it. Another loads
 that state, takes the same step and compares. Its optimizer is handed the reference's gradient in place of its
 own, which is recorded first: so the update shows what the optimizer does, whatever rounding the gradient has.
-(Adam turns a gradient of nothing but rounding noise into an update of full size.)
+(Adam turns a gradient of nothing but rounding noise into an update of full size.) Under a plan that lowers
+evaluations, the worker also evaluates the step's batch in both precisions.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...records import messages
-from ..seams import Args, Kwargs
+from ..seams import Args, Call, Kwargs
 from ..training import Training
 from ..worker import own_files
 from .training_state import Tensors, buffers_of, dense, parameters_of, take_up, taken_down
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.nn import Module
     from torch.optim import Optimizer
     from torch.utils.hooks import RemovableHandle
 
@@ -39,6 +42,8 @@ class Numerics:
         self._own: Tensors = {}  # our gradients, where the reference's took their place
         self._hooks: list[RemovableHandle] = []
         self.on_load: Callable[[], None] = lambda: None
+        self._given: weakref.WeakKeyDictionary[Module, tuple[Args, Kwargs]] = weakref.WeakKeyDictionary()
+        training.forward_wrappers["numerics"] = self._forward
 
     def answer(self, request: messages.StepRequest) -> messages.Message:
         try:
@@ -188,7 +193,29 @@ class Numerics:
                 name: _sums(self._torch, ours["buffers"][name], change)
                 for name, change in made["buffers"].items()
             }
-        return messages.Compared(gradients, updates, buffers)
+        return messages.Compared(gradients, updates, buffers, self._evaluation())
+
+    # ---- an evaluation
+    def _forward(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
+        if self._training.evaluation_departures and self._torch.is_grad_enabled():
+            self._given[root] = args, kwargs
+        return call(*args, **kwargs)
+
+    def _evaluation(self) -> float | None:
+        """How far a model's evaluation of its last batch departs at the most; None where none is lowered."""
+        wrappers = self._training.forward_wrappers
+        others = dict(wrappers)
+        wrappers.clear()  # a model within a model is not to be seen as evaluated by the script
+        try:
+            found = [
+                departure(root, *given)
+                for root, given in list(self._given.items())
+                for departure in self._training.evaluation_departures.values()
+            ]
+        finally:
+            wrappers.update(others)
+            self._given.clear()
+        return max((one for one in found if one is not None), default=None)
 
     # ---- both
     @property

@@ -1,5 +1,5 @@
 """What the guard compares between two runs: batches, flags, learning rates, random streams and losses, step
-by step.
+by step, and what is printed of evaluations.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..observing.observer import RawStep
 from ..random_state import fingerprint
 from ..seams import Args, Call, Kwargs
 from ..training import Training
+from .printed import Printed
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -36,6 +37,7 @@ class Recorder:
         self._epochs_begun = 0
         self._modes: list[Mode] = []
         self._steps: list[StepTrace] = []
+        self._printed = Printed(training.seams)
         training.forward_wrappers["recorder"] = self._forward
 
     def batch_came(self, batch: object, iterator: LoaderIterator | None = None) -> None:
@@ -68,8 +70,10 @@ class Recorder:
                 ),
                 streams=streams.hexdigest(),
                 losses=tuple(float(loss) for loss in step.losses),
+                printed=self._printed.take() if step.evaluations else (),
             )
         )
+        self._printed.forget()
         self._batches, self._samples, self._modes = [], [], []
 
     def _streams(self) -> object:
