@@ -70,6 +70,32 @@ def test_a_loader_is_described_at_its_first_batch(training: Training) -> None:
     assert record.sample_bytes == 16
 
 
+def test_loaders_that_are_read_side_by_side_are_all_for_training(training: Training) -> None:
+    """As for a few samples with labels and many without, or for pictures of two kinds."""
+    loaders = Loaders(training)
+    passes = [iter(DataLoader(TensorDataset(torch.zeros(n, 4)), batch_size=2)) for n in (10, 30)]
+    for _ in range(2):
+        for iterator in passes:
+            loaders.batch_came(iterator, next(iterator))
+        loaders.batch_went_in(training_mode=True)
+    assert [(record.samples, record.training) for record in loaders.records()] == [(10, True), (30, True)]
+
+
+@pytest.mark.parametrize(("batches", "steps"), [(1, 20), (3, 2)])
+def test_what_is_read_between_steps_now_and_then_is_not(training: Training, batches: int, steps: int) -> None:
+    """By a model that nobody trains, an average of one say: its passes are not seen."""
+    loaders = Loaders(training)
+    train = iter(DataLoader(TensorDataset(torch.zeros(200, 4)), batch_size=2))
+    test = iter(DataLoader(TensorDataset(torch.zeros(90, 4)), batch_size=2))
+    for _ in range(4):
+        for _ in range(steps):
+            loaders.batch_came(train, next(train))
+            loaders.batch_went_in(training_mode=True)
+        for _ in range(batches):
+            loaders.batch_came(test, next(test))
+    assert [(record.samples, record.training) for record in loaders.records()] == [(200, True), (90, False)]
+
+
 def test_only_the_loader_whose_batch_was_trained_on_is_for_training(training: Training) -> None:
     train, validation = TensorDataset(torch.zeros(10, 4)), TensorDataset(torch.zeros(6, 4))
     loaders = Loaders(training)

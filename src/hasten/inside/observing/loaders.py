@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _FIRST_VALUES = 64  # of a list, whose elements are counted in every step
 _LOOK_SECONDS = 2.0  # for each dataset
+_NEAR = 8  # forward passes from one step to the next, at most
 _MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
 
 
@@ -48,6 +49,8 @@ class _Reading:
     counts_exactly: bool  # a batch has as many samples as were ordered
     key: _Key | None = None  # of the loader, once a batch came
     trained: bool = False  # one of its batches went into a training step
+    waiting: int = 0  # batches that came since one was trained on, before the latest
+    trained_after: int = -_NEAR - 1  # forward passes until one of its batches alone waited for the last time
     ordered: deque[int] = field(default_factory=deque)  # samples in each batch that has not come yet
 
 
@@ -60,6 +63,8 @@ class Loaders:
         self.latest: _Reading | None = None  # of the last batch; None once that is known to be trained on
         self.perhaps: _Reading | None = None  # of one that went into a module in evaluation mode
         self._readings: weakref.WeakKeyDictionary[LoaderIterator, _Reading] = weakref.WeakKeyDictionary()
+        self._waiting: list[_Reading] = []  # gave batches before the latest, and may be trained on, too
+        self._passes = 0  # forward passes in training mode
         self._last: Callable[[], LoaderIterator | None] = lambda: None  # of the last reading
         self._last_reading = _Reading(False)
 
@@ -82,8 +87,15 @@ class Loaders:
         length = asked if asked and reading.counts_exactly else batch_length(batch)
         if reading.key is None:
             reading.key = self._meet(iterator, batch, length)
+        if self.latest is not None:
+            self._came_before(self.latest)
         self.latest = None if reading.trained else reading
         return length
+
+    def _came_before(self, reading: _Reading) -> None:
+        if not reading.waiting:
+            self._waiting.append(reading)
+        reading.waiting += 1
 
     def _reading(self, iterator: LoaderIterator) -> _Reading:
         reading = self._readings.get(iterator)
@@ -114,7 +126,8 @@ class Loaders:
         own flag. Without it only a backward pass tells training from an evaluation without ``no_grad``.
         """
         self.perhaps = None if training_mode else self.latest
-        if training_mode and self.latest is not None:
+        self._passes += training_mode
+        if training_mode and (self.latest is not None or self._waiting):
             self.batch_trained()
 
     def backward_begins(self) -> None:
@@ -127,15 +140,28 @@ class Loaders:
             self.perhaps = None
 
     def batch_trained(self) -> None:
-        """The latest batch is one that is trained on."""
-        if self.latest is None or self.latest.key is None:
+        """The latest batch is one that is trained on. So are those of loaders that are read beside its own:
+        they give one each in two steps that follow one another.
+        """
+        for reading in self._waiting:
+            alone, reading.waiting = reading.waiting == 1, 0
+            if alone and self._passes - reading.trained_after <= _NEAR:
+                self._is_trained(reading)
+            reading.trained_after = self._passes if alone else -_NEAR - 1
+        self._waiting.clear()
+        if self.latest is not None:
+            self._is_trained(self.latest)
+
+    def _is_trained(self, reading: _Reading) -> None:
+        if reading.key is None:
             return
-        self.latest.trained = True
-        seen = self._seen[self.latest.key]
+        reading.trained = True
+        seen = self._seen[reading.key]
         if not seen.record.training:
             seen.record = replace(seen.record, training=True)
         self._training.training_datasets[id(seen.dataset)] = seen.dataset
-        self.latest = None
+        if reading is self.latest:
+            self.latest = None
 
     def look_at_sampling(self) -> None:
         """Find out, in a process of its own, whether the training's samples are the same each time."""
