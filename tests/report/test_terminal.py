@@ -220,6 +220,7 @@ def test_warnings_are_told() -> None:
 def test_a_profile() -> None:
     steps = tuple(step(0.01, shares={"data": 0.5, "forward": 0.25}) for _ in range(30))
     observed = observation(steps=steps, loaders=(loader(), loader(training=False, samples=None, workers=2)))
+    observed = replace(observed, loaders=(*observed.loaders, loader(batch_size=None)))
     cause = Cause("input", 0.5, "50% of a step is waiting for data", ("dataset_in_ram", "loader_workers"))
     assert [line.rstrip() for line in profile_report(observed, cause).splitlines()] == [
         "",
@@ -234,6 +235,7 @@ def test_a_profile() -> None:
         "trains __main__.Net: 1,000 parameters, float32",
         "reads Pictures (training): 64 samples, batches of 8, 0 workers",
         "reads Pictures (other): a stream, batches of 8, 2 workers",
+        "reads Pictures (training): 64 samples, batches as the script makes them, 0 workers",
         "updates by Adam: 1,000 parameters",
         "Why it takes that long:",
         "  50% of a step is waiting for data: try dataset_in_ram, loader_workers",

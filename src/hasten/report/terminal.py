@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..records.cause import Cause
 from ..records.comparison import LossCurve, SingleSteps
-from ..records.observation import Observation
+from ..records.observation import Loader, Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.result import Refused, TuneResult
 from ..units import seconds_words
@@ -87,6 +87,10 @@ def _not_tried_lines(refused: Sequence[Refused]) -> list[str]:
 
 
 _TRIED_WIDTH, _WITH_WIDTH = 24, 14  # characters: what is long is folded, so that results can be read
+
+
+def _batches_words(loader: Loader) -> str:
+    return f"of {loader.batch_size}" if loader.batch_size is not None else "as the script makes them"
 
 
 def _tried_table(result: TuneResult) -> Table:
@@ -275,7 +279,7 @@ def print_profile(
         role = "training" if loader.training else "other"
         size = f"{loader.samples:,} samples" if loader.samples is not None else "a stream"
         console.print(
-            f"reads {loader.dataset} ({role}): {size}, batches of {loader.batch_size}, "
+            f"reads {loader.dataset} ({role}): {size}, batches {_batches_words(loader)}, "
             f"{loader.workers} workers"
         )
     for optimizer in observation.optimizers:
