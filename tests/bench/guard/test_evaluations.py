@@ -61,6 +61,23 @@ def test_printed_numbers_that_depart_farther_fail() -> None:
     assert "in step 30" in reason
 
 
+@pytest.mark.parametrize(("departing", "passed"), [(1, True), (4, False)])
+def test_samples_that_are_right_by_chance_in_one_evaluation_are_no_departure(
+    departing: int, passed: bool
+) -> None:
+    def evaluating(accuracies: list[float]) -> Watched:
+        trace = training()
+        for number, accuracy in enumerate(accuracies):
+            step = 10 * number + 9
+            trace[step] = replace(trace[step], printed=(f"epoch {number}: accuracy {accuracy:.4f}",))
+        return Watched(trace, [replace(check, evaluation=0.004) for check in checks()])
+
+    plain, other = [0.1] * 4, [0.105] * departing + [0.1] * (4 - departing)
+    found = verdict_on(evaluating(plain), evaluating(plain), evaluating(other), False, "float32")
+    assert found.passed is passed
+    assert found.numerics.compared["printed"].step == 10 * departing
+
+
 def test_the_farthest_step_counts() -> None:
     one = watched(evaluation=0.01)
     one.checks[1] = replace(one.checks[1], evaluation=0.02)
