@@ -233,7 +233,36 @@ def test_the_proof_fails_without_a_convolution() -> None:
         bench.train(2)
         (proof,) = bench.switchboard.proofs()
         assert not proof.effective
-        assert proof.evidence == "0 weights and 2 inputs channels last"
+        assert proof.evidence == "0 weights and 2 inputs channels last; passes: 2"
+
+
+class Batching(nn.Module):
+    """Puts pictures into a batch itself, as detectors do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = small_cnn()
+        self.maps: list[torch.Tensor] = []
+        first = self.layers.get_submodule("0")
+        first.register_forward_hook(lambda module, given, maps: self.maps.append(maps))
+
+    def forward(self, pictures: list[torch.Tensor]) -> torch.Tensor:
+        out: torch.Tensor = self.layers(torch.stack(pictures))
+        return out
+
+
+def test_a_model_that_makes_its_batch_itself_computes_channels_last() -> None:
+    with workbench() as bench:
+        bench.model = model = Batching()
+        bench.loss_of = lambda model, inputs, labels: F.cross_entropy(model(list(inputs)), labels)
+        bench.optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        bench.train(1)
+        (proof,) = bench.switchboard.proofs()
+        assert proof.effective
+        assert proof.evidence == "2 weights and 0 inputs channels last; passes: 1"
+        assert [is_channels_last(maps) for maps in model.maps] == [False, True]
 
 
 def test_the_proof_fails_when_the_script_lays_its_weights_out_anew() -> None:
