@@ -136,6 +136,33 @@ def test_indices_may_be_numpys(watched: Watched) -> None:
     assert watched.proof().evidence.startswith(f"{SIZE} samples came from memory, 0 were made")
 
 
+class OfTensors:
+    """A sampler that gives batches of indices as tensors, as those of episodes do."""
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return iter(torch.split(torch.arange(SIZE).flip(0), 5))
+
+
+def test_indices_may_be_tensors(watched: Watched) -> None:
+    dataset = Rows()
+    watched.switch_on(dataset, prepare=True)
+    found = watched.epoch(dataset, batch_size=1, batch_sampler=OfTensors())
+    assert same(found, plain(dataset, torch.arange(SIZE).flip(0)))
+    assert watched.proof().evidence == f"{SIZE} samples came from memory, 0 were made"
+
+
+class TellingItsIndex(Rows):
+    def __getitem__(self, index: int) -> Any:
+        return self.rows[index], str(type(index))
+
+
+def test_samples_that_depend_on_the_indexs_type_are_made_by_the_dataset(watched: Watched) -> None:
+    dataset = TellingItsIndex()
+    watched.switch_on(dataset, prepare=True)
+    found = watched.epoch(dataset, batch_size=1, batch_sampler=OfTensors())
+    assert {name for _, names in found for name in names} == {str(torch.Tensor)}
+
+
 def test_indices_that_are_no_numbers_are_the_datasets_own_business(watched: Watched) -> None:
     class ByName(Rows):
         def __getitem__(self, index: Any) -> tuple[torch.Tensor, int, str]:

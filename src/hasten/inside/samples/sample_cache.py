@@ -164,6 +164,12 @@ class Cache:
                 sample = self._checked(index, sample)
         return sample if self._divided is None else self._divided.finish(sample)
 
+    def gives_the_same(self, index: Any, number: int) -> bool:
+        """Whether the dataset makes the same sample for ``index``, which is ``number`` in another type."""
+        if self._divided is not None:  # whose transforms would draw random numbers
+            return False
+        return same_sample(self.dataset[index], self._make(number))
+
     def _make(self, index: int) -> object:
         return self.dataset[index] if self._divided is None else self._divided.make(index)
 

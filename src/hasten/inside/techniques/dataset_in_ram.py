@@ -23,7 +23,8 @@ from ...records.facts import Facts
 from ...records.observation import Loader
 from ...records.plan import Settings
 from ...records.trial import Proof
-from ..samples.sample_cache import PYTHON_BYTES, SampleCaches, not_read_by_index, too_large
+from ..samples.rows import whole_numbers
+from ..samples.sample_cache import PYTHON_BYTES, Cache, SampleCaches, not_read_by_index, too_large
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique
@@ -40,6 +41,7 @@ class DatasetInRam(Technique):
     def __init__(self) -> None:
         self._caches: SampleCaches | None = None
         self._before = (0, 0)
+        self._alike: dict[int, bool] = {}  # by cache: whether indices that are tensors give the same samples
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
@@ -62,13 +64,23 @@ class DatasetInRam(Technique):
 
         def provide(dataset: object, indices: Sequence[Any], collate: Call) -> list[object] | None:
             cache = caches.get(dataset)
-            if cache is None or not all(isinstance(index, numbers.Integral) for index in indices):
+            wanted = self._numbers(cache, indices) if cache is not None else None
+            if cache is None or wanted is None:
                 return None
-            samples = [cache[index] for index in indices]
+            samples = [cache[index] for index in wanted]
             # default_collate copies samples into the batch; another function may write into what it gets
             return samples if collate is default_collate else copy.deepcopy(samples)
 
         training.fetch_providers[self.name] = provide
+
+    def _numbers(self, cache: Cache, indices: Sequence[Any]) -> list[int] | None:
+        """The indices as numbers; None where samples by such indices may be others."""
+        if all(isinstance(index, numbers.Integral) for index in indices):
+            return list(indices)
+        found = whole_numbers(indices)
+        if found and id(cache) not in self._alike:  # a sampler may give tensors
+            self._alike[id(cache)] = cache.gives_the_same(indices[0], found[0])
+        return found if found and self._alike[id(cache)] else None
 
     def prepare(self, training: Training) -> None:
         if self._caches is not None:
