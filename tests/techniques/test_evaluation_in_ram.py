@@ -124,16 +124,22 @@ def test_no_worker_is_started_for_batches_from_memory(started: StartUnder) -> No
 
 
 @pytest.mark.parametrize(
-    ("other", "stands_back"), [("dataset_in_ram", True), ("batched_fetch", True), ("sample_store", False)]
+    ("other", "batches", "asked_for"),
+    [
+        ("dataset_in_ram", 8, 0),
+        ("batched_fetch", 8, 0),
+        ("sample_store", 8, 4),  # what is kept comes from there
+        ("ranks", 0, 12),
+    ],
 )
-def test_others_stand_back_from_what_is_kept(started: StartUnder, other: str, stands_back: bool) -> None:
+def test_others_stand_back_from_what_is_kept(
+    started: StartUnder, other: str, batches: int, asked_for: int
+) -> None:
     now = started()
     asked: list[object] = []
-    for providers in (now.training.fetch_providers, now.training.batch_providers):
-        providers[other] = lambda dataset, indices, collate: asked.append(indices)
-    made = LOADERS["no workers"]()
-    passes(made)
-    assert (now.counted, asked == []) == ((PASSES - 1) * len(made) if stands_back else 0, stands_back)
+    now.training.fetch_providers[other] = lambda dataset, indices, collate: asked.append(indices)
+    passes(LOADERS["no workers"]())
+    assert (now.counted, len(asked)) == (batches, asked_for)
 
 
 # ---- what is not given from memory

@@ -12,7 +12,7 @@ files they were made of.
 
 What other techniques do in an evaluation: dataset_in_ram and batched_fetch serve every loader without
 workers, evaluations too, but for those whose batches are kept here: a whole batch takes less than its
-samples. Loaders that read from a store of samples, or are shared among ranks, are left alone.
+samples. Those of sample_store are made of the samples in its store. Loaders that ranks share are left alone.
 channels_last, threads, malloc and precisions that are flags of the process (tf32, matmul_precision) hold in
 evaluations as in training. bf16, fp16, compile and loader_workers leave passes without gradients as they are;
 evaluation_bf16 is for these.
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ..internals.loaders import LoaderIterator
 
 MEMORY_SHARE = 0.2  # of what is available, for all evaluations
+_STORE = "sample_store"  # batches are kept of its samples
 _STAND_BACK = {"dataset_in_ram", "batched_fetch"}  # from a loader whose whole batches are kept
 
 
@@ -138,7 +139,7 @@ class EvaluationInRam(Technique):
                 return None
             tell = self._why_not.setdefault
             kept = self._every[loader] = KeptBatches(training.torch, loader, self._has_room, tell)
-        others = {*training.batch_providers, *training.fetch_providers} - {self.name, *_STAND_BACK}
+        others = {*training.batch_providers, *training.fetch_providers} - {self.name, _STORE, *_STAND_BACK}
         if others and not loader.num_workers:
             return None  # another technique serves it
         return None if kept.why_not else kept
@@ -184,7 +185,9 @@ class EvaluationInRam(Technique):
 
     def _provide(self, dataset: object, indices: Sequence[Any], collate: Call) -> object:
         if self._making is not None and self._making.is_of(dataset):
-            return collate(samples_of(dataset, indices))
+            assert self._training is not None
+            stored = _STORE in self._training.fetch_providers
+            return None if stored else collate(samples_of(dataset, indices))
         if self._wanted is None:
             return None
         kept, position = self._wanted
