@@ -32,21 +32,27 @@ def under(plan: str | Path | Mapping[str, Settings]) -> Iterator[None]:
     training = Training(importlib.import_module("torch"), seams, this_machine().available_bytes)
     board = Switchboard(training)
 
+    said: set[str] = set()
+
+    def say_once(text: str) -> None:
+        if text not in said:
+            said.add(text)
+            _say(text)
+
     def root_found() -> None:
-        nonlocal wanted
-        if not wanted:
-            board.refresh()
+        """Each time all is tried: what did not apply to one model may apply to the next."""
+        board.switch(Plan())
+        plan = wanted
         if training.obstacles:
-            _say(f"the plan is not applied: {'; '.join(training.obstacles)}")
-            wanted = Plan()
-        while wanted:
+            say_once(f"the plan is not applied: {'; '.join(training.obstacles)}")
+            plan = Plan()
+        while plan:
             try:
-                board.switch(wanted)
+                board.switch(plan)
                 break
             except NotApplicable as error:
-                _say(f"{board.failed} does not apply here and is left out: {error}")
-                wanted = wanted.without(board.failed)
-        wanted = Plan()
+                say_once(f"{board.failed} does not apply here and is left out: {error}")
+                plan = plan.without(board.failed)
 
     def step_ended(step: RawStep) -> None:
         board.refresh()

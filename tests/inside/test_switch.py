@@ -163,6 +163,20 @@ def test_what_applies_no_longer_is_left_out_and_its_proof_fails(desk: Desk) -> N
     assert proofs["a"].evidence == "not here"
 
 
+def test_until_a_step_is_taken_after_a_refresh_earlier_proofs_count(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked = True
+    monkeypatch.setattr(Noting, "proof", lambda self, training: Proof(self.name, worked, "counted"))
+    desk.switch("a")
+    desk.training.steps, desk.training.changed = 7, True
+    desk.board.refresh()
+    worked = False  # the new instance has counted nothing yet
+    assert [proof.effective for proof in desk.board.proofs()] == [True]
+    desk.training.steps = 8
+    assert [proof.effective for proof in desk.board.proofs()] == [False]
+
+
 def test_what_was_left_out_comes_back_when_it_applies_again(desk: Desk) -> None:
     desk.switch("a", "b")
     for desk.kinds["a"].refusing in ("install", ""):

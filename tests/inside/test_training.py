@@ -37,6 +37,30 @@ def test_an_optimizer_is_listed_once_and_told_once(training: Training) -> None:
     assert not training.changed
 
 
+def test_no_two_optimizers_have_the_same_serial(training: Training) -> None:
+    model = torch.nn.Linear(1, 1)
+    first, second = (torch.optim.SGD(model.parameters()) for _ in range(2))
+    assert [training.serial_of(training.number_of(one)) for one in (first, second)] == [0, 1]
+    del first
+    gc.collect()
+    third = torch.optim.SGD(model.parameters())
+    assert [training.serial_of(training.number_of(one)) for one in (second, third)] == [1, 2]
+    assert training.serial_of(-1) == -1
+
+
+def test_what_came_since_is_told(training: Training) -> None:
+    model, other = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+    optimizers = [torch.optim.SGD(one.parameters()) for one in (model, other)]
+    training.add_root(model)
+    training.add_optimizer(optimizers[0])
+    before = training.roots_added, training.optimizers_added
+    assert training.came_since(*before) == ([], [])
+    training.add_root(other)
+    training.add_optimizer(optimizers[1])
+    assert training.came_since(*before) == ([other], [optimizers[1]])
+    assert training.came_since(0, 0) == ([model, other], optimizers)
+
+
 def test_a_root_is_a_change(training: Training) -> None:
     root = torch.nn.Linear(1, 1)
     training.add_root(root)

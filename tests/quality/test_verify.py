@@ -96,6 +96,18 @@ def test_what_is_worse_but_perhaps_within_the_tolerance_cannot_be_told() -> None
     assert verdict.difference.high < 0
 
 
+@pytest.mark.attack("truth")
+def test_a_plan_of_which_nothing_had_effect_is_not_called_held() -> None:
+    made = runs((0.8, 0.8), (0.8, 0.8))
+    assert judge(ACCURACY, made, POINT_FIVE_PERCENT).outcome == "held"
+    idle = [replace(one, worked=()) for one in made]
+    verdict = judge(ACCURACY, idle, POINT_FIVE_PERCENT)
+    assert verdict.outcome == "cannot tell"
+    assert verdict.reason.startswith("no technique of the plan had effect")
+    partly = [*idle[:-1], replace(idle[-1], worked=("bf16",))]
+    assert judge(ACCURACY, partly, POINT_FIVE_PERCENT).outcome == "held"
+
+
 def test_pairs_are_what_is_compared() -> None:
     """Seeds that differ much do not hide a loss that all of them share."""
     baseline = (0.5, 0.9, 0.7)

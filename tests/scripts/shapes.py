@@ -98,6 +98,7 @@ TUNABLE = (
     shape("with_fused", 150, 28, "Sequential", "Adam", note="fused=True"),
     shape("layer_wise_decay", 150, 16, "Deep", "AdamW",
           note="a parameter group for each of 300 parameters, with 26 sets of hyperparameters"),
+    shape("raw_tensors", 150, None, "", "Adam", note="no module is called: nothing tells how many samples"),
     shape("sparse_embedding", 150, 50, "MatrixFactorization", "SparseAdam"),
 
     # ---- data
@@ -124,6 +125,12 @@ TUNABLE = (
     shape("frozen_parameters", 160, 16, "Classifier", "SGD"),
     shape("several_models", 150, 64, "Polynomial Network Wave", "Adam Adam Adam",
           note="50 steps each, numbered on"),
+    shape("cross_validation", 160, 20, " ".join(["Sequential"] * 5), " ".join(["Adam"] * 5),
+          note="five folds of 32 steps, each with a new model, optimizer and loaders"),
+    shape("learning_rate_finder", 200, 32, "Sequential", "SGD SGD",
+          note="some 60 steps with growing rates, then the weights are put back"),
+    shape("warmed_up_gan", 160, None, "Generator Discriminator", "Adam Adam",
+          note="60 steps of the generator, then 50 of each by turns"),
     shape("train_eval_switching", 160, 24, "Sequential", "Adam", note="validates every 20 steps"),
     shape("ema_deepcopy", 150, 32, "Regressor", "SGD"),
     shape("ema_in_the_model", 150, 28, "SelfTeaching", "AdamW", note="a GradScaler that is not enabled"),

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from hasten.bench.observe import observe
+from hasten.bench.observe import WatchOn, observe
 from hasten.bench.trials import Trials
 from hasten.errors import HastenError, Refusal, ScriptError, WorkerError
 from hasten.records.plan import Plan
+from hasten.report.words import trainings_words
 
 from ..cli.conftest import Project
 from ..inside.distributed.forked import workers_forked
@@ -49,7 +50,8 @@ SWITCHED = ("dataset_in_ram", "batched_fetch", "bf16", "channels_last", "fused_o
 
 ALWAYS = {
     *("module_level", "gan_critic_steps", "lbfgs", "accumulation_with_remainder", "with_grad_scaler"),
-    *("no_dataloader", "loader_workers_fork", "with_compile", "ddp_torchrun"),
+    *("no_dataloader", "loader_workers_fork", "with_compile", "ddp_torchrun", "cross_validation"),
+    *("raw_tensors", "learning_rate_finder"),
     *("hf_trainer", "lightning_trainer"),
 }
 REFUSED_ALWAYS = {"scripted_root", "trains_in_children", "functional_call", "hangs", "raises"}
@@ -114,7 +116,7 @@ def what_is_seen_is_what_there_is(shape: Shape, outcome: Outcome) -> None:
     assert seen is not None
     assert (seen.cycle, seen.batch_size) == (shape.cycle, shape.batch_size)
     roots = tuple(root.name.rsplit(".", 1)[-1] for root in seen.roots)
-    assert roots
+    assert bool(roots) == bool(shape.roots)
     assert roots == shape.roots[: len(roots)], "later ones come later"
     optimizers = tuple(optimizer.name for optimizer in seen.optimizers)
     assert optimizers == shape.optimizers[: len(optimizers)]
@@ -156,6 +158,22 @@ def test_a_plan_waits_for_what_is_trained(tmp_path: Path) -> None:
             ("dataset_in_ram", True),
             ("fused_optimizer", True),
         ]
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("cross_validation", 5), ("warmed_up_gan", 1), ("learning_rate_finder", 2)]
+)
+def test_trainings_are_counted(name: str, count: int, tmp_path: Path) -> None:
+    shape = next(shape for shape in TUNABLE if shape.name == name)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    with workers_forked(), trials_for(shape.path, folder) as trials:
+        observation, _ = observe(trials, on=WatchOn(whole=True))
+    assert len(observation.trainings) == count
+    assert sum(observation.trainings) == shape.steps
+    said = trainings_words(observation)
+    assert said.startswith(f"trains {count} times, one after the other: ")
+    assert "the steps timed above are of the first" in said
 
 
 # ---- refusals

@@ -20,6 +20,7 @@ from hasten.testing.technique_contract import (
     PAIRS,
     STARTED,
     check_checkpoints_look_the_same,
+    check_later_training,
     check_proof,
     check_steps_leave_no_trace,
     check_switching_alone_leaves_no_trace,
@@ -100,6 +101,15 @@ def test_the_proof_needs_the_effect(name: str) -> None:
         pytest.skip(f"{name} cannot take effect on this machine: {'; '.join(reasons)}")
     with BENCHES[name]("cpu") if name in BENCHES else training() as bench:
         check_proof(bench, name)
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_it_is_in_force_in_a_later_training_too(name: str) -> None:
+    reasons = CATALOG[name].refuse_machine(this_machine())
+    if reasons:
+        pytest.skip(f"{name} cannot take effect on this machine: {'; '.join(reasons)}")
+    with BENCHES[name]("cpu") if name in BENCHES else training() as bench:
+        check_later_training(bench, name)
 
 
 @pytest.mark.parametrize("name", LIVE)

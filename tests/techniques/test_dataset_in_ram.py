@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset, Subset, default_collate
 
 from hasten.inside.observing.hooks import Hooks
 from hasten.inside.observing.observer import Observer
+from hasten.inside.samples.sample_cache import MEMORY_SHARE, PYTHON_BYTES, SampleCaches
 from hasten.inside.seams import Seams
 from hasten.inside.switch import Switchboard
 from hasten.inside.techniques.dataset_in_ram import DatasetInRam
@@ -448,6 +449,23 @@ def test_it_applies_to_a_loader_that_fits() -> None:
 def test_what_it_refuses(loaders: tuple[Any, ...], reason: str) -> None:
     (found,) = DatasetInRam.refuse(facts(loaders=loaders))
     assert reason in found
+
+
+def test_a_data_set_of_a_training_that_is_over_makes_room_and_another_does_not(seams: Seams) -> None:
+    each = SIZE * (3 * 8 + 8 + PYTHON_BYTES)
+    watched = Watched(seams, available_bytes=int(1.5 * each / MEMORY_SHARE))
+    first, second, third = Rows(), Rows(), Rows()
+    caches = SampleCaches.of(watched.training)
+    watched.switch_on(first)
+    for dataset in (first, second):
+        watched.epoch(dataset)
+    assert [cache.dataset for cache in caches.caches] == [first]
+    assert caches.reasons == ["the samples of other data sets leave no room for those of Rows"]
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)])
+    for _ in range(2):
+        watched.epoch(third)
+    assert [cache.dataset for cache in caches.caches] == [third]
+    assert watched.proof().effective
 
 
 def test_memory_is_what_is_free_on_this_machine() -> None:

@@ -56,6 +56,7 @@ def train_whole(
         courses={key: tuple(points) for key, points in courses.items()},
         losses=summary.losses,
         remarks=summary.remarks,
+        worked=summary.worked,
         last_line=reader.last_line,
         failure=failure or _not_trained(len(ends), summary.losses),
     )

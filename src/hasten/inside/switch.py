@@ -27,6 +27,9 @@ class Switchboard:
         self.plan = BASELINE
         self.failed = ""  # the technique that was not applicable at the last switch
         self._told_in_steps = 0.0  # of what set-up has taken in steps
+        self._earlier: dict[str, Proof] = {}  # before what came late was taken in
+        self._taken_in_at = -1  # after so many steps
+        self._late_seconds = 0.0  # of set-up for what came late
 
     def start(self, plan: Plan) -> None:
         """Start the plan's techniques of process scope, before the script goes on.
@@ -55,6 +58,8 @@ class Switchboard:
         """
         began = time.perf_counter()
         apart = within(plan, CATALOG)
+        if plan != self.plan:
+            self._taken_in_at = -1
         if apart is not None:
             self.switch(BASELINE)
             self.failed = apart.second
@@ -78,8 +83,9 @@ class Switchboard:
         self._told_in_steps = self.seconds_in_steps()
         return time.perf_counter() - began
 
-    def refresh(self) -> None:
-        """Take in roots and optimizers that came since the last switch.
+    def refresh(self, prepare: bool = False) -> None:
+        """Take in roots and optimizers that came since the last switch; with ``prepare`` pay the set-up for
+        them now.
 
         A technique of the plan that no longer applies is left out, and its proof fails: the script must not
         meet our exceptions.
@@ -87,23 +93,35 @@ class Switchboard:
         if not self._training.changed:
             return
         self._training.changed = False
-        plan = self.plan
+        self._earlier = {proof.technique: proof for proof in self.proofs() if proof.effective}
+        plan, began = self.plan, time.perf_counter()
         self.switch(BASELINE)
-        self.plan = plan
+        self.plan, self._taken_in_at = plan, self._training.steps
         for name in plan.techniques:
             try:
                 self._install(name)
+                if prepare:
+                    self._prepare(name)
             except NotApplicable as error:
+                if name in self._on:
+                    self._on.pop(name).remove(self._training)
                 self._left_out[name] = str(error)
+        self._told_in_steps = self.seconds_in_steps()
+        self._late_seconds += time.perf_counter() - began if prepare and plan else 0.0
 
     def proofs(self) -> list[Proof]:
-        """One proof for each technique of the plan, from what was counted since it was switched on."""
+        """One proof for each technique of the plan, from what was counted since it was switched on, or since
+        models or optimizers came; where no step has been taken since, from before.
+        """
         left_out = [Proof(name, False, reason) for name, reason in self._left_out.items()]
-        return [technique.proof(self._training) for technique in self._on.values()] + left_out
+        found = [technique.proof(self._training) for technique in self._on.values()]
+        if self._training.steps == self._taken_in_at:
+            found = [one if one.effective else self._earlier.get(one.technique, one) for one in found]
+        return found + left_out
 
     def seconds_in_steps(self) -> float:
         """Set-up that the techniques in force could only pay while steps were taken."""
-        return sum(technique.seconds_in_steps() for technique in self._on.values())
+        return self._late_seconds + sum(technique.seconds_in_steps() for technique in self._on.values())
 
     def latest_seconds_in_steps(self) -> float:
         """Of these, what came since this was last asked, or since another plan was put in force."""

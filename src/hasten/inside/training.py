@@ -63,11 +63,13 @@ class Training:
         self.samples_for_later = True  # runs, and not only for processes beside this one
         self.sample_seconds = 300.0  # that making samples to be kept may hold up the training
         self.made_of: Callable[[], str] = str  # tells which script runs, of which files, how
+        self.steps = 0  # that have ended
         self.changed = False  # a root or an optimizer came since this was cleared
-        self.parts_added = 0  # roots and optimizers, in all
         self._innermost = ""  # the wrapper around roots' own calls, where there is one
+        self.roots_added = self.optimizers_added = 0  # in all
         self._roots: list[weakref.ref[Module]] = []
         self._optimizers: list[weakref.ref[Optimizer]] = []  # of living ones
+        self._serials: list[int] = []  # of these: the how many-eth they were, from 0
 
     @property
     def roots(self) -> list[Module]:
@@ -88,6 +90,21 @@ class Training:
         owned = self.owned()
         return not owned or any(id(p) in owned for p in root.parameters())
 
+    def came_since(self, roots: int, optimizers: int) -> tuple[list[Module], list[Optimizer]]:
+        """Those alive that came when so many had come before."""
+        late = len(self._roots) - (self.roots_added - roots)
+        found = [root for ref in self._roots[max(0, late) :] if (root := ref()) is not None]
+        return found, [one for serial, one in self.numbered_optimizers() if serial >= optimizers]
+
+    def numbered_optimizers(self) -> list[tuple[int, Optimizer]]:
+        """Those alive, each with its serial."""
+        numbered = zip(self._serials, self._optimizers, strict=True)
+        return [(serial, optimizer) for serial, ref in numbered if (optimizer := ref()) is not None]
+
+    def serial_of(self, number: int) -> int:
+        """Of the optimizer at that index among ``optimizers``: no other one ever has it. -1 for none."""
+        return self._serials[number] if 0 <= number < len(self._serials) else -1
+
     @property
     def has_optimizers(self) -> bool:
         """Whether any is alive."""
@@ -95,7 +112,8 @@ class Training:
 
     def add_root(self, module: Module) -> None:
         self._roots.append(weakref.ref(module))
-        self._part_came()
+        self.roots_added += 1
+        self.changed = True
 
     def forget_roots(self) -> None:
         """They were called before there was anything to train; who trains calls them again."""
@@ -111,12 +129,19 @@ class Training:
 
     def add_optimizer(self, optimizer: Optimizer) -> None:
         if all(ref() is not optimizer for ref in self._optimizers):
-            self._optimizers.append(weakref.ref(optimizer, self._optimizers.remove))
-            self._part_came()
+            self._optimizers.append(weakref.ref(optimizer, self._optimizer_died))
+            self._serials.append(self.optimizers_added)
+            self.optimizers_added += 1
+            self.changed = True
 
-    def _part_came(self) -> None:
-        self.changed = True
-        self.parts_added += 1
+    def _optimizer_died(self, ref: weakref.ref[Optimizer]) -> None:
+        number = self._optimizers.index(ref)
+        del self._optimizers[number], self._serials[number]
+
+    @property
+    def parts_added(self) -> int:
+        """Roots and optimizers, in all."""
+        return self.roots_added + self.optimizers_added
 
     def wrap_innermost(self, name: str, wrapper: ForwardWrapper) -> None:
         """Install ``wrapper`` beneath all others: the call that it wraps is the root's own."""

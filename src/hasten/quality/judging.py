@@ -21,6 +21,7 @@ TOO_COARSE = (
     "every baseline run ended with exactly {value:g}, though not by the same training: the metric is too "
     "coarse to tell runs apart, or it is not what was meant"
 )
+NOT_IN_FORCE = "no technique of the plan had effect, so two runs of the same were compared"
 SAME_TRAINING = "the same training: all values and the last losses equal the baseline's"
 
 
@@ -46,6 +47,8 @@ def judge(metric: Metric, runs: Sequence[WholeRun], tolerance: Tolerance) -> Qua
         wall=_ratio([(baseline.seconds, plan.seconds) for baseline, plan in pairs]),
         reached=_reached(metric, pairs, median(finals)),
     )
+    if all(run.worked == () for run in arms[1]):
+        return replace(verdict, outcome="cannot tell", reason=NOT_IN_FORCE)
     if len(set(finals)) == 1:
         outcome, reason = _without_spread(metric, pairs)
         return replace(verdict, outcome=outcome, reason=reason)

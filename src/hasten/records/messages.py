@@ -88,7 +88,8 @@ class WatchingFailed(Message):
 class Ended(Message):
     """At the script's end, also in place of any answer. ``how`` and ``detail`` as in ``inside.exits``, or
     "raised" with a traceback; ``steps`` that were not told of before; ``observation`` None where it never
-    trained; ``summary`` of a whole training alone; ``rest``: what came after the last step, told as a step.
+    trained; ``summary`` of a whole training alone; ``rest``: what came after the last step, told as a step;
+    ``proofs`` of the techniques in force.
     """
 
     how: str
@@ -99,6 +100,7 @@ class Ended(Message):
     observation: Observation | None = None
     summary: RunSummary | None = None
     rest: Step | None = None
+    proofs: tuple[Proof, ...] = ()
 
 
 # ---- to train

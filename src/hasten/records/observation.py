@@ -88,6 +88,7 @@ class Step:
     )
     elements: int | None = None  # numbers in the tensors that a loader gave, padding included
     setup_seconds: float = 0.0  # of ``seconds``: techniques' set-up that can only be done in steps
+    new_model: bool = False  # one was called for the first time: another training may begin with it
 
 
 @dataclass(frozen=True)
@@ -155,4 +156,5 @@ class Observation:
     run: WatchedRun | None = None  # where the wall clock went, as far as the run was watched
     padding: float | None = None  # share of the columns of sequences that are padding; None: nobody looked
     growth: float = 0.0  # a step's time grows as this power of a batch's elements; 0: batches are alike
+    trainings: tuple[int, ...] = ()  # steps of each so far, one after the other
     rest: Step | None = None  # what came after the last step, as in ``ScriptEnded``; None: it went on

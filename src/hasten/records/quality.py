@@ -33,13 +33,14 @@ class MetricValue:
 class RunSummary:
     """Of a whole training, which is not conversed with. ``step_ends`` by ``time.monotonic()``, which is one
     clock for all processes of a machine; ``losses`` of the last step that had any; ``remarks`` are what
-    ``hasten run`` would say.
+    ``hasten run`` would say; ``worked``: techniques that had effect, None where nobody looked.
     """
 
     step_ends: tuple[float, ...] = ()
     metrics: tuple[MetricValue, ...] = ()
     losses: tuple[float, ...] = ()
     remarks: tuple[str, ...] = ()
+    worked: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class WholeRun:
     courses: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
     losses: tuple[float, ...] = ()  # of the last step
     remarks: tuple[str, ...] = ()  # what hasten run would say: techniques left out, or without effect
+    worked: tuple[str, ...] | None = None  # techniques that had effect; None where nobody looked
     last_line: str = ""  # that the script printed
     failure: str = ""  # why it is no training to judge by
 

@@ -145,6 +145,7 @@ def profile_json(observation: Observation, nproc: int | None = None) -> dict[str
         "step_seconds": {"median": median(seconds), "p10": tenths[0], "p90": tenths[-1]},
         "samples_per_second": samples / step_seconds(observation) if samples else None,
         "phases": median_phases(observation),
+        "trainings": list(observation.trainings),
         "run": run_json(observation.run),
         "losses": [loss for step in observation.steps for loss in step.losses],
         "roots": to_json(observation.roots),

@@ -29,6 +29,7 @@ from .words import (
     ratio_words,
     step_words,
     technique_words,
+    trainings_words,
     tried_words,
     with_words,
 )
@@ -271,6 +272,8 @@ def print_profile(
         table.add_row(f"  {phase}", seconds_words(seconds), f"{share:.0%}", "#" * round(40 * share))
     console.print(table)
     print_run(observation, console, bound)
+    if len(observation.trainings) > 1:
+        console.print(trainings_words(observation))
     for root in observation.roots:
         console.print(f"trains {root.name}: {parameters_words(root)}, {', '.join(root.dtypes)}")
     if observation.autocast:

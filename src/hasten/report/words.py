@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
 
 from ..records.observation import GpuMemory, Observation, Root
 from ..records.plan import Plan, Settings
@@ -108,6 +109,20 @@ def _usual_words(counts: Sequence[int]) -> str:
         return "1"
     usual, times = Counter(counts).most_common(1)[0]
     return str(usual) if times > len(counts) / 2 else f"{min(counts)} to {max(counts)}"
+
+
+def trainings_words(observation: Observation) -> str:
+    """Where there are several, one after the other: how long each is, and which the timed steps are of."""
+    lengths = observation.trainings
+    timed = observation.warmup_steps + len(observation.steps)
+    number = next((n for n, until in enumerate(accumulate(lengths), 1) if timed <= until), len(lengths))
+    of = "the first" if number == 1 else f"the first {number}"
+    so_far = "" if observation.run is not None and observation.run.ended else " so far"
+    steps = parts_words([str(steps) for steps in lengths])
+    return (
+        f"trains {len(lengths)} times{so_far}, one after the other: {steps} steps; the steps timed above are "
+        f"of {of}, and models and optimizers that are gone are not listed"
+    )
 
 
 def parameters_words(root: Root) -> str:

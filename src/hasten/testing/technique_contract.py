@@ -78,6 +78,26 @@ def check_proof(bench: Workbench, name: str) -> None:
         bench.switchboard.switch(BASELINE)
 
 
+def check_later_training(bench: Workbench, name: str) -> None:
+    """The proof holds for a training that begins when another has ended, as cross-validation has them."""
+    bench.set_to_none = False
+    with CIRCUMSTANCES.get(name, nullcontext)():
+        bench.evaluates = IN_EVALUATIONS.get(name)
+        bench.train(2)
+        bench.switchboard.switch(plan_of(name), prepare=True)
+        bench.train(_STEPS)
+        bench.begin()
+        bench.train(1)
+        bench.training.steps += 1
+        bench.training.changed = True
+        bench.switchboard.refresh(prepare=True)  # as a worker does where it is the first step's batch
+        bench.training.steps += 1
+        bench.train(_STEPS)
+        (proof,) = bench.switchboard.proofs()
+        assert proof.effective, f"{name}: {proof.evidence}"
+        bench.switchboard.switch(BASELINE)
+
+
 def check_checkpoints_look_the_same(bench: Workbench, plan: Plan) -> None:
     """What the script saves while the plan is in force has the keys, shapes and flags it has without
     hasten.

@@ -90,13 +90,21 @@ class Workbench:
         self.hooks.install()
         torch.manual_seed(3)
         self.device = device
-        self.model = make_model().to(device)
-        self.optimizer = make_optimizer(self.model.parameters())
-        self.loader = DataLoader(dataset, batch_size=8, shuffle=True)
+        self._make_model, self._make_optimizer = make_model, make_optimizer
+        self._begin(dataset)
         self.losses: list[float] = []
         self.loss_of = loss_of
         self.evaluates: Context | None = None  # after every step, on its batch, within this
         self.set_to_none = True  # what the script asks of zero_grad: torch's default
+
+    def begin(self) -> None:
+        """Another training, of a model, an optimizer and a data set of its own."""
+        self._begin(copy.deepcopy(self.loader.dataset))
+
+    def _begin(self, dataset: Dataset[Any]) -> None:
+        self.model = self._make_model().to(self.device)
+        self.optimizer = self._make_optimizer(self.model.parameters())
+        self.loader = DataLoader(dataset, batch_size=8, shuffle=True)
 
     def _step_ended(self, step: RawStep) -> None:
         self.steps.append(step)

@@ -81,6 +81,38 @@ def test_each_of_several_models_is_a_root(watch: Watch) -> None:
     assert watch.steps[0].forwards == 2
 
 
+def test_a_part_that_is_trained_later_by_itself_is_a_root_then(watch: Watch) -> None:
+    """As where an encoder is trained within an autoencoder, and then tuned."""
+    whole = torch.nn.Sequential(Net(), torch.nn.Linear(2, 4))
+    train(whole, first := sgd(whole), 2)
+    assert not watch.looking
+    train(whole[0], second := sgd(whole[0]), 2)
+    assert watch.training.roots == [whole, whole[0]]
+    assert [step.forwards for step in watch.steps] == [1, 1, 1, 1]
+    assert not watch.looking
+    assert len({id(first), id(second)}) == 2
+
+
+def test_nothing_is_looked_for_where_the_optimizer_of_a_training_outlives_its_model(watch: Watch) -> None:
+    model = Net()
+    first = sgd(model)
+    train(model, first)
+    del model
+    later = Net()
+    train(later, sgd(later))
+    assert not watch.looking
+    assert first in watch.training.optimizers
+
+
+def test_another_optimizer_for_the_same_model_finds_it_again(watch: Watch) -> None:
+    model = Net()
+    kept = [sgd(model), sgd(model)]
+    for optimizer in kept:
+        train(model, optimizer)
+    assert watch.training.roots == [model]
+    assert not watch.looking
+
+
 def test_without_an_optimizer_what_can_be_trained_is_the_root(watch: Watch) -> None:
     frozen, model = torch.nn.Linear(4, 4).requires_grad_(False), Net()
     model(frozen(torch.ones(8, 4))).sum().backward()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import UserDict
 from collections.abc import Iterator
 from typing import Any
@@ -232,6 +233,33 @@ def test_samples_of_the_training_are_looked_at_when_asked_to(
     hooks.loaders.look_at_sampling()
     assert [record.random for record in hooks.loaders.records()] == [found]
     assert torch.equal(torch.get_rng_state(), stream)
+
+
+# ---- several trainings
+def test_data_sets_of_a_training_that_is_over_are_let_go_of() -> None:
+    seams = Seams()
+    training = Training(torch, seams, 2**32)
+    hooks = Hooks(training, Observer(lambda step: None), lambda: None)
+    hooks.install()
+    model = torch.nn.Linear(4, 1)
+    shared = TensorDataset(torch.zeros(10, 4))
+    gone = []
+    try:
+        for fold in range(3):
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            own = TensorDataset(torch.zeros(8 + 2 * fold, 4))
+            gone.append(weakref.ref(own))
+            for dataset in (own, shared, own):
+                for (x,) in DataLoader(dataset, batch_size=2):
+                    model(x).sum().backward()
+                    optimizer.step()
+            assert list(training.training_datasets.values()) == [own, shared]
+            del own, dataset
+        assert [ref() is None for ref in gone] == [True, True, False]
+        assert [record.samples for record in hooks.loaders.records()] == [8, 10, 12]
+        assert [record.samples for record in hooks.loaders.records(since=hooks.loaders.begun - 1)] == [12]
+    finally:
+        seams.undo_all()
 
 
 # ---- evaluation without no_grad()

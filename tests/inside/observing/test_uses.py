@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from hasten.inside.internals import compiler
+from hasten.inside.observing.compiling import _own_code
 from hasten.inside.observing.uses import LOWERS_EVALUATIONS, Uses
 from hasten.records.plan import Plan
 from hasten.testing.workbench import Workbench, workbench
@@ -160,3 +162,18 @@ def test_what_a_library_compiles_and_nobody_trains_does_not_count(bench: Workben
     bench.train(1)
     assert uses.names() == ()
     del unused
+
+
+@pytest.mark.parametrize(
+    "first", [False, True], ids=["the script compiled nothing", "it had compiled a function"]
+)
+def test_what_we_compile_is_not_taken_for_the_scripts(
+    uses: Uses, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    """A helper that a library compiles, and nobody calls, is none either when graphs are ours."""
+    monkeypatch.setattr(compiler, "is_imported", lambda: True)
+    monkeypatch.setattr(compiler, "graphs", lambda: int(first))
+    torch.compile(lambda x: x, backend="eager")
+    torch.compile(_own_code("ours"), backend="eager")
+    monkeypatch.setattr(compiler, "graphs", lambda: 9)
+    assert ("compile" in uses.names()) is first

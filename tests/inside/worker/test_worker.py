@@ -472,20 +472,25 @@ for _ in range(3):
 """
 
 
-@pytest.mark.attack("messages")
-@pytest.mark.parametrize("ending", ["", "raise SystemExit(0)"])
 @pytest.mark.parametrize(
-    ("source", "why"),
-    [(BY_HAND, "it trains no model"), (PAST_THE_MODEL, "model.forward(x)")],
-    ids=["no model", "a model that is never called"],
+    "source", [BY_HAND, PAST_THE_MODEL], ids=["no model", "a model that is never called"]
 )
-def test_a_run_whose_plan_found_nothing_to_apply_to_says_so(
-    stage: Stage, source: str, why: str, ending: str
+def test_where_no_module_is_called_the_plan_is_in_force_from_the_first_step_on(
+    stage: Stage, source: str
 ) -> None:
-    done = stage.run_forked(f"{source}\n{ending}", plan=Plan({"fused_optimizer": {}, "malloc": {}}))
-    assert done.code == 0, done.stderr
-    assert done.stderr.startswith("hasten: fused_optimizer of the plan could not be applied: ")
-    assert why in done.stderr
+    plan = Plan({"fused_optimizer": {}, "bf16": {}})
+    done = stage.run_forked(f"{source}\nprint(optimizer.param_groups[0]['fused'])", plan=plan)
+    assert (done.code, done.stdout) == (0, "True\n"), done.stderr
+    assert done.stderr.startswith("hasten: bf16 does not apply here and is left out: ")
+    assert "no module is called in its training steps" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.usefixtures("forks")
+def test_a_trial_where_no_module_is_called_is_under_its_plan_too(stage: Stage) -> None:
+    worker = stage.started(BY_HAND.replace("range(3)", "range(1000)"), plan=Plan({"fused_optimizer": {}}))
+    worker.steps(2)
+    assert [proof.evidence for proof in worker.proofs()] == ["2 fused updates"]
 
 
 @pytest.mark.attack("messages")
@@ -500,17 +505,20 @@ def test_a_run_in_which_nothing_trained_says_so(stage: Stage) -> None:
 @pytest.mark.parametrize("ending", [pytest.param("", marks=pytest.mark.thorough), "raise SystemExit(0)"])
 def test_a_strict_run_that_missed_something_cleans_up_and_ends_with_2(stage: Stage, ending: str) -> None:
     """Whatever the script saves at its end is saved."""
-    source = f"import atexit\natexit.register(print, 'saved')\n{BY_HAND}\n{ending}"
+    source = f"import atexit\nimport torch\natexit.register(print, 'saved')\n{ending}"
     done = stage.run(source, plan=Plan({"fused_optimizer": {}}), strict=True)
     assert (done.returncode, done.stdout) == (2, "saved\n")
 
 
 @pytest.mark.attack("messages")
 def test_a_run_that_fails_says_what_of_its_plan_was_missed(stage: Stage) -> None:
-    done = stage.run(f"{BY_HAND}\nraise ValueError('boom')", plan=Plan({"fused_optimizer": {}}), strict=True)
+    source = (
+        TRAIN + "train(1)\noptimizer.param_groups[0]['fused'] = False\ntrain(8)\nraise ValueError('boom')"
+    )
+    done = stage.run(source, plan=Plan({"fused_optimizer": {}}), strict=True)
     assert done.returncode == 1
     assert "ValueError: boom" in done.stderr
-    assert "fused_optimizer of the plan could not be applied" in done.stderr
+    assert "hasten: fused_optimizer has no effect here: 0 fused updates" in done.stderr
 
 
 @pytest.mark.thorough
@@ -528,6 +536,77 @@ def test_a_run_says_what_takes_no_effect(stage: Stage) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "done"
     assert "fused_optimizer" in done.stderr
+
+
+# ---- several trainings, one after the other
+SEVERAL = """
+import torch
+
+def fold(model, steps, inputs=(8, 4)):
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.randn(inputs)).pow(2).mean().backward()
+        optimizer.step()
+    print(optimizer.param_groups[0]["fused"], flush=True)
+
+def dense():
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 1))
+
+def pictures():
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Conv2d(4, 4, 3))
+"""
+PICTURES = "(8, 3, 8, 8)"
+LATER = "for the model or optimizer that came after step 30"
+
+
+def test_each_of_several_trainings_is_under_the_plan(stage: Stage) -> None:
+    source = SEVERAL + "for _ in range(3):\n    fold(dense(), 30)"
+    done = stage.run_forked(source, plan=Plan({"fused_optimizer": {}, "zero_grad_to_none": {}}))
+    assert (done.code, done.stdout) == (0, 3 * "True\n")
+    assert done.stderr.count("\n") <= 1, "what does not apply is said once, not for each of them"
+
+
+def test_what_applies_to_a_later_training_alone_is_in_force_there(stage: Stage) -> None:
+    source = SEVERAL + (
+        f"fold(dense(), 30)\nmodel = pictures()\nfold(model, 30, {PICTURES})\n"
+        "print(model[2].weight.is_contiguous(memory_format=torch.channels_last))"
+    )
+    done = stage.run_forked(source, plan=Plan({"channels_last": {}}))
+    assert done.stdout.splitlines()[-1] == "True", done.stderr
+    assert done.stderr.splitlines() == [
+        "hasten: channels_last does not apply here and is left out: the model has no 2-d convolutions",
+        f"hasten: channels_last applies {LATER}, and is in force from there on",
+    ]
+
+
+@pytest.mark.attack("messages")
+@pytest.mark.parametrize("kept", [False, True], ids=["the first is gone", "the first is still there"])
+def test_a_training_for_which_a_technique_is_not_in_force_is_named(stage: Stage, kept: bool) -> None:
+    first = f"model = pictures()\nfold(model, 30, {PICTURES})\n" + ("" if kept else "del model\n")
+    done = stage.run_forked(SEVERAL + first + "fold(dense(), 30)", plan=Plan({"channels_last": {}}))
+    assert done.code == 0, done.stderr
+    (said,) = done.stderr.splitlines()
+    not_in_force = f"does not apply {LATER} and is left out", f"has no effect {LATER}"
+    assert said.startswith(f"hasten: channels_last {not_in_force[kept]}: ")
+
+
+@pytest.mark.usefixtures("forks")
+def test_a_trial_goes_on_under_its_plan_and_tells_where_a_model_is_new(stage: Stage) -> None:
+    source = SEVERAL + "for _ in range(9):\n    fold(dense(), 30)"
+    worker = stage.started(source, plan=Plan({"fused_optimizer": {}}))
+    worker.steps(35)
+    assert [at for at, step in enumerate(worker.history) if step.new_model] == [0, 30]
+    assert [proof.evidence for proof in worker.proofs()] == ["6 fused updates"]
+    assert worker.observation().trainings == (36,), "the second may be of the first's yet"
+    worker.steps(20)
+    assert worker.observation().trainings == (30, 26)
+
+
+@pytest.mark.usefixtures("forks")
+def test_the_end_of_a_trials_script_brings_its_proofs(stage: Stage) -> None:
+    ended = stage.ending(SEVERAL + "fold(dense(), 30)", plan=Plan({"fused_optimizer": {}}))
+    assert [(proof.technique, proof.effective) for proof in ended.proofs] == [("fused_optimizer", True)]
 
 
 # ---- our own failures

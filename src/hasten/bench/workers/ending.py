@@ -11,6 +11,7 @@ from ...records.observation import Observation, Step
 from ...records.plan import BASELINE, Plan
 from ...records.quality import RunSummary
 from ...records.trace import StepTrace
+from ...records.trial import Proof
 from .denied import ADVICE, denied_words, is_denied_write
 
 LEAST_STEPS = 10  # of the whole script: fewer tell nothing
@@ -56,6 +57,7 @@ class ScriptEnded:
     summary: RunSummary | None = None  # of a whole training
     rest: Step | None = None
     plan: Plan = BASELINE  # that was in force
+    proofs: tuple[Proof, ...] = ()  # of its techniques
 
 
 class ScriptOver(Exception):

@@ -267,6 +267,7 @@ class WorkerProcess:
             summary=message.summary,
             rest=rest_of(message, self._process, self.limit),
             plan=self.plan,
+            proofs=message.proofs,
         )
 
     def _take(self, steps: Sequence[Step]) -> list[Step]:

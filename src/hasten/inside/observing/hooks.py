@@ -49,11 +49,13 @@ class Hooks:
         self._training = training
         self._observer = observer
         self._on_root = on_root
+        self.on_optimizer: Callable[[], None] = lambda: None  # one was made
         self._timed, self._closely = timed, closely
         self.on_batch: list[Callable[[object, LoaderIterator], None]] = []  # (batch, where it came from)
         self.before_samples: list[Callable[[], None]] = []  # a loader is about to make some
         self._stop_discovery: Callable[[], None] | None = None
         self._trains = False  # whether any backward pass was seen
+        self._uncalled: dict[int, set[int]] = {}  # serial of an optimizer -> ids of its parameters
 
     def install(self) -> None:
         self._watch_optimizers()
@@ -72,8 +74,8 @@ class Hooks:
             if not (training.has_optimizers or self._trains):
                 self._forget_roots()
             training.add_optimizer(optimizer)
-            if not self._all_found():
-                self._discover_roots()
+            self._discover_roots()
+            self.on_optimizer()
 
         def initialised(original: Call) -> Call:
             def __init__(optimizer: Optimizer, *args: object, **kwargs: object) -> None:
@@ -115,6 +117,9 @@ class Hooks:
     # ---- roots
     def _discover_roots(self) -> None:
         """Look at every module call until each parameter of the optimizers belongs to a known root."""
+        for serial, optimizer in self._training.numbered_optimizers():
+            if serial not in self._uncalled:
+                self._uncalled[serial] = {id(p) for group in optimizer.param_groups for p in group["params"]}
         if self._stop_discovery is not None:
             return
         module_class, is_grad_enabled = self._training.torch.nn.Module, self._training.torch.is_grad_enabled
@@ -135,8 +140,19 @@ class Hooks:
         if wraps_for_ranks(training.torch, module):
             training.averages_gradients = True
             return  # the model inside is what is trained; it is called next
-        if isinstance(compiled_call(module), ForwardSlot) or next(module.parameters(), None) is None:
+        if next(module.parameters(), None) is None:
             return
+        held = {id(p) for p in module.parameters()}
+        for uncalled in self._uncalled.values():
+            uncalled -= held
+        if not isinstance(compiled_call(module), ForwardSlot):
+            self._consider_root(module)
+        if self._stop_discovery is not None and self._all_found():
+            self._stop_discovery()
+            self._stop_discovery = None
+
+    def _consider_root(self, module: Module) -> None:
+        training = self._training
         owned = training.owned()
         mine = {id(p) for p in module.parameters() if p.requires_grad}
         known = any(module is root for root in training.roots)
@@ -154,9 +170,6 @@ class Hooks:
                 if self._closely:
                     self._observer.marks = Marks(training.torch.cuda, min(gpus, key=str))
             self._on_root()
-        if self._stop_discovery is not None and self._all_found():
-            self._stop_discovery()
-            self._stop_discovery = None
 
     def _forget_roots(self) -> None:
         """What a script calls before it has an optimizer is tried out, as a whole or layer by layer: to print
@@ -167,9 +180,11 @@ class Hooks:
         self._training.forget_roots()
 
     def _all_found(self) -> bool:
-        """Whether each parameter of the optimizers, and there are some, belongs to a known root."""
-        owned = self._training.owned()
-        return bool(owned) and owned <= {id(p) for root in self._training.roots for p in root.parameters()}
+        """Whether each parameter of the optimizers, and there are some, belongs to a module that was called
+        since its optimizer was made. A part of a model that is trained later may be called by itself then.
+        """
+        alive = [serial for serial, _ in self._training.numbered_optimizers()]
+        return bool(alive) and not any(self._uncalled.get(serial) for serial in alive)
 
     # ---- backward
     def _watch_backward(self) -> None:

@@ -38,8 +38,9 @@ _Key = tuple[str, "int | None", "int | None"]
 
 @dataclass
 class _Seen:
-    dataset: object
+    dataset: object  # None where it is let go of
     record: Loader
+    latest: int = 0  # the number of the pass that read it last, from 1
 
 
 @dataclass(slots=True)
@@ -67,6 +68,9 @@ class Loaders:
         self._passes = 0  # forward passes in training mode
         self._last: Callable[[], LoaderIterator | None] = lambda: None  # of the last reading
         self._last_reading = _Reading(False)
+        self.begun = 0  # passes over any of them that gave a batch
+        self._read_for: dict[int, int] = {}  # id of a data set -> how many optimizers had been made then
+        self._let_go_for = 0  # so many, when data sets were let go of last
 
     def epoch_begins(self, iterator: LoaderIterator) -> None:
         """Forget the batches that were ordered in an earlier epoch and never came."""
@@ -117,9 +121,27 @@ class Loaders:
         if seen is None:
             sample_bytes = batch_bytes(batch) // length if length else None
             seen = self._seen[key] = _Seen(dataset, describe_loader(iterator, False, sample_bytes))
-        seen.dataset = dataset
+        self.begun += 1
+        seen.dataset, seen.latest = dataset, self.begun
         self._training.datasets[id(dataset)] = dataset
+        self._read_for[id(dataset)] = made = self._training.optimizers_added
+        if made != self._let_go_for:
+            self._let_go(made)
         return key
+
+    def _let_go(self, made: int) -> None:
+        """Of data sets that were not read since the latest optimizer was made, as those of earlier trainings:
+        the script may have no room for both.
+        """
+        self._let_go_for = made
+        read = {id(dataset_of(iterator)) for iterator in self._readings}
+        for key in [key for key, then in self._read_for.items() if then != made and key not in read]:
+            del self._read_for[key]
+            self._training.datasets.pop(key, None)
+            self._training.training_datasets.pop(key, None)
+        for seen in self._seen.values():
+            if id(seen.dataset) not in self._read_for:
+                seen.dataset = None
 
     def batch_went_in(self, training_mode: bool) -> None:
         """The latest batch went into a forward pass that records gradients. ``training_mode``: the module's
@@ -157,6 +179,8 @@ class Loaders:
             return
         reading.trained = True
         seen = self._seen[reading.key]
+        if seen.dataset is None:
+            return
         if not seen.record.training:
             seen.record = replace(seen.record, training=True)
         self._training.training_datasets[id(seen.dataset)] = seen.dataset
@@ -167,6 +191,8 @@ class Loaders:
         """Find out, in a process of its own, whether the training's samples are the same each time."""
         for seen in self._seen.values():
             record = seen.record
+            if seen.dataset is None:
+                continue
             if record.in_memory:
                 seen.record = replace(record, random="")
             elif record.training and record.random is None and record.default_fetch and record.samples:
@@ -175,8 +201,9 @@ class Loaders:
                 )
                 seen.record = replace(record, random=reason, transforms=bool(reason) and _divides(seen))
 
-    def records(self) -> tuple[Loader, ...]:
-        return tuple(seen.record for seen in self._seen.values())
+    def records(self, since: int = 0) -> tuple[Loader, ...]:
+        """Of those that were read after so many passes."""
+        return tuple(seen.record for seen in self._seen.values() if seen.latest > since)
 
 
 def _divides(seen: _Seen) -> bool:

@@ -37,6 +37,7 @@ class RawStep:
     evaluations: int = 0
     restarts: int = 0
     set_up: float = 0.0  # of ``seconds``: techniques' set-up
+    new_model: bool = False  # as in ``records.observation.Step``
     losses: list[Tensor | float] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)  # where its phases begin and end on a GPU
 

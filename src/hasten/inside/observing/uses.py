@@ -29,6 +29,7 @@ class Uses:
         self._lowers_evaluations = False
         self._compiled: weakref.WeakSet[Module] = weakref.WeakSet()
         self._compiles_functions = False
+        self._compiled_before_us: bool | None = None  # functions: None where we compiled nothing
         self._compiles = False  # the training, when it was last looked at
         self._training: Training | None = None
 
@@ -63,6 +64,8 @@ class Uses:
         return any(id(part) in trained for module in self._compiled for part in module.modules())
 
     def _compiles_function(self) -> bool:
+        if self._compiled_before_us is not None:
+            return self._compiled_before_us
         return self._compiles_functions and compiler.is_imported() and compiler.graphs() > 0
 
     def watch(self, training: Training) -> None:
@@ -84,7 +87,9 @@ class Uses:
     def _around_compile(self, original: Call) -> Call:
         def compile(*args: object, **kwargs: object) -> object:
             target: Any = args[0] if args else kwargs.get("model")
-            if hasattr(target, "named_modules"):
+            if getattr(target, "by_hasten", False):
+                self._compiled_before_us = self._compiles_function()
+            elif hasattr(target, "named_modules"):
                 self._compiled.add(target)
             elif callable(target):
                 self._compiles_functions = True

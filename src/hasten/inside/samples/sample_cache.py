@@ -22,7 +22,7 @@ from .forked_filling import made_in_parallel
 from .sampling_proof import chain, prove_deterministic, same_sample, states_of
 from .transform_prefix import Divided, divide, has_transforms
 
-MEMORY_SHARE = 0.4  # of what is available, for all samples of one dataset
+MEMORY_SHARE = 0.4  # of what is available, for all samples
 PYTHON_BYTES = 600  # what a sample's objects weigh besides their data
 _SPOT_CHECKS = 4  # samples compared with the dataset again at every pass over the cache
 _NAME = "samples"  # in Training.kept
@@ -45,6 +45,8 @@ class SampleCaches:
         self._caches: dict[int, Cache] = {}
         self._why_not: dict[int, str] = {}
         self._kept: dict[int, tuple[Cache, object]] = {}  # with the dataset's state when it was last in use
+        self._gone = 0, 0  # counts of those that made room
+        self._read_for: dict[int, int] = {}  # how many optimizers had been made when it was read last
         self._watch = AttributeWatch(training.seams, self._changed)
 
     @property
@@ -85,11 +87,13 @@ class SampleCaches:
             else:
                 self._caches[key] = cache
                 self._watch.watch(cache.parts)
+        self._read_for[key] = self._training.optimizers_added
         return self._caches.get(key)
 
     def counts(self) -> tuple[int, int]:
         """Samples that came from memory, and samples that were made, in all."""
-        return sum(cache.hits for cache in self.caches), sum(cache.made for cache in self.caches)
+        hits, made = self._gone
+        return hits + sum(cache.hits for cache in self.caches), made + sum(c.made for c in self.caches)
 
     def fill(self) -> None:
         """Make all samples of the datasets that the training reads."""
@@ -116,7 +120,25 @@ class SampleCaches:
         needed = length * (sample_bytes + PYTHON_BYTES)
         if reason := too_large(name, needed, available):
             return reason
-        return Cache(dataset, not too_large(name, 2 * needed, available), divided)
+        if not self._has_room(needed):
+            return f"the samples of other data sets leave no room for those of {name}"
+        return Cache(dataset, self._has_room(2 * needed), divided, needed)
+
+    def _has_room(self, needed: int) -> bool:
+        """Within the share of memory for all. Caches of trainings that are over make room: nothing was read
+        from them since the latest optimizer was made.
+        """
+        room = MEMORY_SHARE * self._training.available_bytes - needed
+        made, read_for = self._training.optimizers_added, self._read_for
+        for key in [key for key in self._caches if read_for.get(key) != made]:
+            if self._nbytes() <= room:
+                break
+            gone = self._caches.pop(key)
+            self._gone = self._gone[0] + gone.hits, self._gone[1] + gone.made
+        return self._nbytes() <= room
+
+    def _nbytes(self) -> int:
+        return sum(cache.nbytes for cache in self.caches)
 
     def _changed(self, part: object) -> None:
         """An attribute was set on what caches may be made from: it empties them."""
@@ -131,8 +153,12 @@ class Cache:
     sample each time it is asked for.
     """
 
-    def __init__(self, dataset: Any, roomy: bool = False, divided: Divided | None = None) -> None:
+    def __init__(
+        self, dataset: Any, roomy: bool = False, divided: Divided | None = None, nbytes: int = 0
+    ) -> None:
+        """``nbytes``: what all samples are expected to weigh."""
         self.dataset = dataset
+        self.nbytes = nbytes
         self._divided = divided
         self.parts = list(chain(dataset)) if divided is None else divided.parts
         self.hits = 0

@@ -12,7 +12,8 @@ https://docs.pytorch.org/docs/stable/data.html#disable-automatic-batching
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ class BatchedFetch(Technique):
     def __init__(self) -> None:
         self._caches: SampleCaches | None = None
         self._trusted: dict[int, str] = {}  # by dataset of tensors: why it is not gathered from, or ""
-        self._held: list[object] = []  # the datasets behind the ids
+        self._behind: dict[int, Callable[[], object]] = {}  # the datasets behind the ids
         self._gathered = 0
         self._others = 0
 
@@ -97,14 +98,14 @@ class BatchedFetch(Technique):
 
     def _is_trusted(self, torch: ModuleType, dataset: Any) -> bool:
         """Whether a batch of a few samples is the same both ways."""
-        if id(dataset) not in self._trusted:
+        if id(dataset) not in self._trusted or self._behind[id(dataset)]() is not dataset:
             name = type(dataset).__name__
             indices = list(range(min(_REHEARSED, length_of(dataset) or 0)))
             expected = (
                 torch.utils.data.default_collate([dataset[index] for index in indices]) if indices else 0
             )
             same = bool(indices) and same_batch(_rows(torch, dataset, indices), expected)
-            self._held.append(dataset)
+            self._behind[id(dataset)] = _weakly(dataset)
             self._trusted[id(dataset)] = "" if same else f"gathering from {name} gives another batch"
         return not self._trusted[id(dataset)]
 
@@ -135,6 +136,14 @@ class BatchedFetch(Technique):
             "for rows in order.split(batch_size):\n"
             "    batch = inputs[rows], targets[rows]"
         )
+
+
+def _weakly(dataset: object) -> Callable[[], object]:
+    """What gives it while it lives; a list, say, is kept."""
+    try:
+        return weakref.ref(dataset)
+    except TypeError:
+        return lambda: dataset
 
 
 def _in_memory(torch: ModuleType, dataset: object) -> bool:

@@ -71,12 +71,12 @@ class ChannelsLast(Technique):
             for g in optimizer.param_groups
             for p in g["params"]
         }
+        parameters = {id(p): p for root in training.roots for p in root.parameters()}  # roots may share some
         with torch.no_grad():
-            for root in training.roots:
-                for parameter in root.parameters():
-                    if parameter.dim() == 4:
-                        optimizer = owners.get(id(parameter))
-                        self._convert_with_state(torch, parameter, optimizer.state if optimizer else {})
+            for parameter in parameters.values():
+                if parameter.dim() == 4:
+                    optimizer = owners.get(id(parameter))
+                    self._convert_with_state(torch, parameter, optimizer.state if optimizer else {})
 
         def last(value: Any) -> object:
             if torch.is_tensor(value) and value.dim() == 4 and value.is_floating_point():

@@ -22,6 +22,7 @@ from ...records.messages import (
 from ...records.observation import Observation, Step
 from ...records.quality import RunSummary
 from ...records.trace import StepTrace
+from ...records.trial import Proof
 from ..observing.observer import RawStep
 from .wire import Hangup, Wire
 
@@ -72,6 +73,7 @@ class Conversation:
         observation: Observation | None = None,
         summary: RunSummary | None = None,
         rest: RawStep | None = None,
+        proofs: Sequence[Proof] = (),
     ) -> None:
         """The script has ended. The message carries steps that were not reported yet, what was recorded and
         what was seen, and the ``rest``: what came after the last step.
@@ -79,7 +81,9 @@ class Conversation:
         steps, sources = _step_records(self._batch), tuple(self._sources())
         last = _step_records([rest])[0] if rest is not None else None
         with contextlib.suppress(Hangup):
-            self._wire.send(Ended(how, detail, steps, sources, trace, observation, summary, last))
+            self._wire.send(
+                Ended(how, detail, steps, sources, trace, observation, summary, last, tuple(proofs))
+            )
 
     def child_came(self, name: str) -> None:
         """Report, before the first step, that the script started a process of its own."""
@@ -117,6 +121,7 @@ def _step_records(steps: Sequence[RawStep]) -> tuple[Step, ...]:
             inputs=step.inputs or None,
             elements=step.elements or None,
             setup_seconds=step.set_up,
+            new_model=step.new_model,
         )
         for step in steps
     )

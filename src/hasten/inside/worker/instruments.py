@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from ..observing.observer import Observer, RawStep
 from ..observing.remembered import Remembered
 from ..observing.run_parts import watch_parts
 from ..observing.timeline import Timeline
+from ..observing.trainings import Trainings
 from ..observing.uses import Uses
 from ..seams import Seams
 from ..switch import Switchboard
@@ -36,6 +38,15 @@ if TYPE_CHECKING:
 
 _SAMPLE_SECONDS_IN_TRIALS = 60.0  # the workers of later trials go on with it
 _LOOK_AFTER = 1  # steps; later twice as many each time
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How many of them had come, and how many passes over loaders, at some moment."""
+
+    roots: int
+    optimizers: int
+    passes: int
 
 
 class Instruments:
@@ -76,6 +87,7 @@ class Instruments:
         self._roots = Remembered(self._trained_roots, self._describe_root)
         self._optimizers = Remembered(lambda: training.optimizers, lambda o: describe_optimizer(torch, o))
         self._steps, self._look_at, self._looked_at_parts = 0, _LOOK_AFTER, 0
+        self._trainings, self._models = Trainings(), 0
         self._leftovers = Leftovers(training)
         self._waits = Waits(training) if job.closely else None
         self.recorder: Recorder | None = None
@@ -86,7 +98,7 @@ class Instruments:
             self.numerics = Numerics(training)
         if job.perturbation is not None:
             noise = job.perturbation
-            perturber = Perturber(training, noise.relative, noise.redraw, noise.seed)
+            perturber = Perturber(training, noise.relative, noise.redraw, noise.seed, noise.after)
             self.hooks.before_samples.append(perturber.samples_come)
             if self.numerics is not None:
                 self.numerics.on_load = perturber.draw_anew
@@ -139,6 +151,9 @@ class Instruments:
     def step_ended(self, step: RawStep) -> None:
         """Keep what is seen of roots and optimizers: after its last step a script may free them."""
         self._steps += 1
+        self._trainings.step_ended(self.training.serial_of(step.optimizer))
+        step.new_model = self.training.roots_added != self._models
+        self._models = self.training.roots_added
         step.set_up = min(step.seconds, self.switchboard.latest_seconds_in_steps())
         stale = self._roots.stale or self._optimizers.stale
         if stale or self._steps >= self._look_at or self.training.parts_added != self._looked_at_parts:
@@ -158,6 +173,31 @@ class Instruments:
 
     def _describe_root(self, root: Module) -> Root:
         return describe_root(self.training.torch, root, self._owned | self.training.owned())
+
+    def mark(self) -> Mark:
+        """What has come so far."""
+        training = self.training
+        return Mark(training.roots_added, training.optimizers_added, self.hooks.loaders.begun)
+
+    def living(self, seen: Observation) -> Observation:
+        """``seen``, but of models and optimizers only those that the script has not let go of."""
+        roots = tuple(map(self._describe_root, self._trained_roots()))
+        optimizers = (describe_optimizer(self.training.torch, one) for one in self.training.optimizers)
+        return replace(seen, roots=roots, optimizers=tuple(optimizers))
+
+    def only_since(self, mark: Mark, seen: Observation) -> Observation | None:
+        """``seen``, but of models, optimizers and loaders only those that came, or were read, since then.
+        None where no model or no optimizer did: then what came has joined the others.
+        """
+        roots, optimizers = self.training.came_since(mark.roots, mark.optimizers)
+        if not (roots and optimizers):
+            return None
+        return replace(
+            seen,
+            roots=tuple(map(self._describe_root, roots)),
+            optimizers=tuple(describe_optimizer(self.training.torch, one) for one in optimizers),
+            loaders=self.hooks.loaders.records(since=mark.passes),
+        )
 
     def lose(self) -> None:
         """Let go of everything that is not a seam; those are undone elsewhere."""
@@ -196,6 +236,7 @@ class Instruments:
             run=run,
             backends=compile_backends(),
             obstacles=tuple(training.obstacles),
+            trainings=self._trainings.steps(),
             padding=self.hooks.padding.share(),
             gpu_memory=gpu_memory(torch, (torch.device(name) for root in roots for name in root.devices)),
         )

@@ -21,6 +21,7 @@ class Summarizer:
         self._metrics: list[MetricValue] = []
         self._losses: list[Tensor | float] = []
         self._remarks: list[str] = []
+        self.worked: tuple[str, ...] | None = None  # techniques that had effect
 
     def step_ended(self, step: RawStep) -> None:
         self._step_ends.append(time.monotonic())
@@ -41,4 +42,5 @@ class Summarizer:
             metrics=tuple(self._metrics),
             losses=tuple(float(loss) for loss in self._losses),
             remarks=tuple(self._remarks),
+            worked=self.worked,
         )

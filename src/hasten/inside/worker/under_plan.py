@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...records.facts import Facts
@@ -14,7 +14,7 @@ from ...records.observation import Observation
 from ...records.plan import Plan
 from ...saying import say
 from ..job import Job
-from ..techniques.catalog import CATALOG
+from ..techniques.catalog import CATALOG, starts_after
 from ..training import NotApplicable
 from . import script_side
 from .run_summary import Summarizer
@@ -22,6 +22,9 @@ from .run_summary import Summarizer
 if TYPE_CHECKING:
     from ..switch import Switchboard
     from ..training import Training
+
+_PROOF_AFTER_STEPS = 20  # of a plan in force
+_FEW_STEPS = 5  # of which nothing need be told: the first batch was made before the plan was in force
 
 
 class UnderPlan:
@@ -32,55 +35,105 @@ class UnderPlan:
         self._missed = False  # something that --strict asked for
         self._job = job
         self._summarizer = summarizer
+        self._where = "here"
+        self._began = 0  # the steps that had ended when the plan was put in force last
+        self._told = False  # the proofs since then
+        self._delay = 0  # steps after that until all of it is in force
+        self._left_out: dict[str, str] | None = None  # why, by technique; "": all of them
+        self._why_not: dict[str, str] | None = None  # as was said
+        self._idle: set[str] = set()  # has no effect, as was said
+        self._worked: set[str] = set()  # had effect before models or optimizers came, or until the end
+        self._noted: set[str] = set()  # changes the training, as was said
 
-    def put_in_force(self, plan: Plan, switchboard: Switchboard, observe: Callable[[], Observation]) -> None:
-        """Put those techniques of the plan in force that apply to this training; name the others."""
-        facts = Facts(self._job.machine, observe())
-        if facts.observation.obstacles:
-            self.say(f"the plan is not applied: {'; '.join(facts.observation.obstacles)}")
-            return
-        for name in list(plan.techniques):
-            # what belongs to the process was decided before it started
-            reasons = CATALOG[name].refuse(facts) if CATALOG[name].scope == "live" else []
-            if not reasons:
-                continue
-            self.say(f"{name} does not apply here and is left out: {'; '.join(reasons)}")
-            plan = plan.without(name)
-        while plan:
-            try:
-                switchboard.switch(plan, prepare=True)  # as it was when its trial was timed
-                return
-            except NotApplicable as error:
-                name = switchboard.failed
-                self.say(f"{name} does not apply here and is left out: {error}")
-                plan = plan.without(name)
+    def put_in_force(
+        self, plan: Plan, switchboard: Switchboard, seen: Sequence[Observation], steps: int = 0
+    ) -> None:
+        """Put those techniques of the plan in force that apply to this training; the others are named when a
+        step has ended. To be called anew, with nothing in force, when models or optimizers came: what was
+        said of those before is not said again.
+
+        ``seen``: the training, and where another began since the last time, what came with it alone: what
+        applies to one of the two is put in force. ``steps``: that have ended.
+        """
+        if steps > 1:
+            self._where = f"for the model or optimizer that came after step {steps}"
+        self._began, self._told = steps, False
+        self._delay = starts_after(plan)
+        obstacles = seen[0].obstacles
+        left_out = {"": "; ".join(obstacles)} if obstacles else self._refused(plan, seen)
+        if not obstacles:
+            left_out |= _switched(switchboard, plan.only(set(plan.techniques) - set(left_out)))
+        self._left_out = left_out
+
+    def _refused(self, plan: Plan, seen: Sequence[Observation]) -> dict[str, str]:
+        """Why what does not apply does not. What was in force may have changed what is seen, and is asked
+        again where another training began.
+        """
+        asked = set(plan.techniques) if self._left_out is None or len(seen) > 1 else set(self._left_out)
+        found = {}
+        for name in plan.techniques:
+            if CATALOG[name].scope != "live" or name not in asked:
+                continue  # what belongs to the process was decided before it started
+            reasons = [CATALOG[name].refuse(Facts(self._job.machine, one)) for one in seen]
+            if all(reasons):
+                found[name] = "; ".join(reasons[-1])
+        return found
+
+    def step_ended(self, steps: int, switchboard: Switchboard) -> None:
+        """So many have."""
+        if self._left_out is not self._why_not:
+            self._tell_left_out(self._left_out or {})
+        if steps == self._began + self._delay + _PROOF_AFTER_STEPS:
+            self.tell_proofs(switchboard)
+
+    def _tell_left_out(self, found: dict[str, str]) -> None:
+        """What was not left out before, or for another reason."""
+        before, self._why_not = self._why_not or {}, self._left_out
+        for name, why in found.items():
+            if before.get(name) != why:
+                left_out = f"{name} does not apply {self._where} and is left out: {why}"
+                self.say(left_out if name else f"the plan is not applied: {why}")
+        for name in before.keys() - found.keys() - {""}:
+            self._note(f"{name} applies {self._where}, and is in force from there on")
+
+    def so_far(self, switchboard: Switchboard, steps: int, least: int = _FEW_STEPS) -> None:
+        """Tell the proofs since the plan was put in force, where enough steps were taken and nobody has."""
+        if not self._told and steps - self._began >= least:
+            self.tell_proofs(switchboard)
+        self._worked |= {proof.technique for proof in switchboard.proofs() if proof.effective}
 
     def tell_proofs(self, switchboard: Switchboard, in_steps: bool = True) -> None:
         """Say which techniques have no effect, and what was changed in the training itself. ``in_steps``: of
         those that make steps shorter; else of the others, whose turn comes with an epoch's.
         """
+        self._told = self._told or in_steps
         for proof in switchboard.proofs():
-            if ("steps" in CATALOG[proof.technique].parts) is not in_steps:
+            name = proof.technique
+            if ("steps" in CATALOG[name].parts) is not in_steps:
                 continue
             if not proof.effective:
-                self.say(f"{proof.technique} has no effect here: {proof.evidence}")
-            elif CATALOG[proof.technique].changes_training(switchboard.plan.techniques[proof.technique]):
-                self._note(f"{proof.technique}: {proof.evidence}")
+                if name not in (self._idle if in_steps else self._worked):
+                    self.say(f"{name} has no effect {self._where}: {proof.evidence}")
+                self._idle.add(name)
+                continue
+            self._idle.discard(name)
+            if CATALOG[name].changes_training(switchboard.plan.techniques[name]) and name not in self._noted:
+                self._noted.add(name)
+                self._note(f"{name}: {proof.evidence}")
 
-    def ended(self, due: Plan, steps: int, delay: int, training: Training, switchboard: Switchboard) -> bool:
+    def ended(self, due: Plan, steps: int, training: Training, switchboard: Switchboard) -> bool:
         """The script has ended after so many steps: say what of the plan was not in force. ``due``: what
-        waited for a model to be called; ``delay``: the steps after which all the rest is in force. False
-        where that is less than ``--strict`` demands.
+        waited for something to train. False where that is less than ``--strict`` demands.
         """
         self._is_over = True
         waiting = [name for name in due.techniques if CATALOG[name].scope == "live"]
-        if not due and 0 < steps <= delay:
-            self.tell_proofs(switchboard)
         if not due and steps:
+            self.so_far(switchboard, steps, 1 if steps <= self._delay else _FEW_STEPS)
             self.tell_proofs(switchboard, in_steps=False)
+            if self._summarizer is not None:
+                self._summarizer.worked = tuple(sorted(self._worked))
         elif waiting:
-            why = "it trains no model (torch.nn.Module) that it calls" if steps else "no training was seen"
-            why = "; ".join(training.obstacles) or why
+            why = "; ".join(training.obstacles) or "no training was seen"
             self.say(f"{', '.join(waiting)} of the plan could not be applied: {why}")
         return not self._missed
 
@@ -108,3 +161,16 @@ class UnderPlan:
             self._summarizer.remark(text)
         if self._job.own_group is None or script_side.is_main():  # or each rank would say it
             say(f"hasten: {text}", lines=True)
+
+
+def _switched(switchboard: Switchboard, plan: Plan) -> dict[str, str]:
+    """Put of ``plan`` in force what can be; why the rest cannot."""
+    found: dict[str, str] = {}
+    while plan:
+        try:
+            switchboard.switch(plan, prepare=True)  # as it was when its trial was timed
+            break
+        except NotApplicable as error:
+            found[switchboard.failed] = str(error)
+            plan = plan.without(switchboard.failed)
+    return found

@@ -10,8 +10,8 @@ from types import ModuleType
 
 from ...records import messages
 from ...records.observation import Observation
-from ...records.plan import BASELINE, Plan
 from ...records.trace import StepTrace
+from ...records.trial import Proof
 from ..internals.parts import TorchLacks, check
 from ..job import AHEAD, CLOCKS, Job
 from ..observing.observer import RawStep, clock
@@ -20,14 +20,13 @@ from ..sandbox.containment import die_with_parent, dies_with_parent
 from ..sandbox.denied import naming_file
 from ..sandbox.entering import enter_sandbox
 from ..seams import ImportSeam, Seams
-from ..techniques.catalog import CATALOG, starts_after
-from ..training import NotApplicable
 from . import bindings, script_side
 from .children import Children
 from .clocks import Clocks
 from .control import Conversation, stop_here
 from .exits import exit_of
 from .instruments import Instruments
+from .plan_in_force import PlanInForce
 from .run_script import die_as_python_does, run_to_the_end, show_as_python_does
 from .run_summary import Summarizer
 from .source_files import SourceFiles
@@ -35,8 +34,6 @@ from .traces import trace_of
 from .training_thread import TrainingThread
 from .under_plan import UnderPlan
 from .wire import Wire
-
-_PROOF_AFTER_STEPS = 20  # a run under a plan asks for its proofs once, this many steps in
 
 
 class Worker:
@@ -50,9 +47,7 @@ class Worker:
         self._steps = 0
         self._seams = Seams(self._watching_failed)
         self._instruments: Instruments | None = None
-        self._due = job.plan  # to be put in force as soon as there is something to train
-        self._setup_seconds = 0.0
-        self._delay = starts_after(job.plan)  # steps until all of the plan is in force
+        self._plan: PlanInForce | None = None  # once torch was imported
         self._metrics: dict[str, float] = {}
         self._summarizer = Summarizer() if job.whole else None
         self._under_plan = UnderPlan(job, self._summarizer)
@@ -105,10 +100,10 @@ class Worker:
     def _tell_what_the_plan_did(self, by_itself: bool) -> bool:
         """``by_itself``: the script ended by itself. False where ``--strict`` asked for more."""
         alone = self._conversation is None or self._summarizer is not None
-        if not alone or self._instruments is None or not (self._steps or by_itself):
+        seen, plan = self._instruments, self._plan
+        if not alone or seen is None or plan is None or not (self._steps or by_itself):
             return True
-        seen = self._instruments
-        return self._under_plan.ended(self._due, self._steps, self._delay, seen.training, seen.switchboard)
+        return self._under_plan.ended(plan.due, self._steps, seen.training, seen.switchboard)
 
     def _about_to_fork(self) -> None:
         self._forking = os.getpid()
@@ -138,11 +133,12 @@ class Worker:
             rest = self._seen().observer.rest() if self._steps else None
             with suppress(Exception):  # the script may have closed it
                 sys.stdout.flush()  # the coordinator does not wait for the interpreter to do so
-            seen = None
+            seen, proofs = None, list[Proof]()
             with suppress(Exception):  # the script may have left nothing to look at
                 seen = self._observe(how) if self._steps else None
+                proofs = self._seen().switchboard.proofs() if self._steps else []
             summary = self._summarizer.summary() if self._summarizer is not None else None
-            self._conversation.ended(how, detail, self._trace(), seen, summary, rest)
+            self._conversation.ended(how, detail, self._trace(), seen, summary, rest, proofs)
 
     def _trace(self) -> tuple[StepTrace, ...]:
         recorder = self._instruments.recorder if self._instruments is not None else None
@@ -158,8 +154,10 @@ class Worker:
     def _watch(self, torch: ModuleType) -> None:
         check(torch.__version__)
         how = (self._step_ended, self._root_found, self._script_began, self._sources)
-        self._instruments = Instruments(torch, self._job, self._seams, *how)
-        self._instruments.training.before_passes = self._before_pass if self._due else None
+        seen = self._instruments = Instruments(torch, self._job, self._seams, *how)
+        in_run = self._wire is None or self._summarizer is not None
+        under_plan = self._under_plan if in_run else None
+        self._plan = PlanInForce(self._job, seen, under_plan, self._observe, self._refused)
 
     def _watching_failed(self, error: BaseException) -> None:
         """Our own watching failed, and everything in torch is restored: the script runs on without us."""
@@ -193,48 +191,14 @@ class Worker:
 
     # ---- during training
     def _root_found(self) -> None:
-        if not self._due:
-            self._seen().switchboard.refresh()
+        if self._plan is not None:
+            self._plan.part_came()
 
-    def _before_pass(self) -> None:
-        """A root is called. Many scripts call their model before there is anything to train, to print shapes,
-        say: the plan waits for an optimizer and, where it needs samples, for a batch.
-        """
-        training = self._seen().training
-        needs = any(CATALOG[name].needs_samples for name in self._due.techniques)
-        if training.has_optimizers and (training.training_datasets or not needs):
-            self._begin_under_the_plan()
-
-    def _begin_under_the_plan(self) -> None:
-        instruments = self._seen()
-        instruments.training.before_passes = None
-        plan, self._due = self._due, BASELINE
-        if plan:
-            with instruments.setting_up():
-                self._put_in_force(plan)
-
-    def _put_in_force(self, plan: Plan) -> None:
-        """Switch on what applies to this training; in a run under a plan, say what does not."""
-        if self._wire is not None and self._summarizer is None:
-            self._start_trial_under(plan, self._wire)
-            return
-        self._under_plan.put_in_force(plan, self._seen().switchboard, self._observe)
-
-    def _start_trial_under(self, plan: Plan, wire: Wire) -> None:
+    def _refused(self, answer: messages.Refused) -> None:
         """As in a run under the plan, but a technique that does not apply fails the trial."""
-        refused = self._switch(plan)
-        if refused is not None:
-            wire.send(refused)
-            stop_here()
-
-    def _switch(self, plan: Plan) -> messages.Refused | None:
-        """Put the plan in force, set-up included; returns the answer where one of its techniques refuses."""
-        switchboard = self._seen().switchboard
-        try:
-            self._setup_seconds = switchboard.switch(plan, prepare=True)
-        except NotApplicable as error:
-            return messages.Refused(switchboard.failed, str(error))
-        return None
+        assert self._wire is not None
+        self._wire.send(answer)
+        stop_here()
 
     def _step_ended(self, step: RawStep) -> None:
         instruments = self._instruments
@@ -242,8 +206,7 @@ class Worker:
         if not self._thread.is_this(instruments.training):
             return
         self._steps += 1
-        if self._due and instruments.training.roots:  # without an optimizer of torch's, say
-            self._begin_under_the_plan()
+        self._in_force().step_ended(self._steps)
         if self._steps == 1:
             self._first_step_seconds = time.time() - self._started
             self._start_seconds = max(0.0, self._first_step_seconds - self._set_up_seconds())
@@ -252,21 +215,22 @@ class Worker:
             self._clocks.step_ended()
         if instruments.recorder is not None:
             instruments.recorder.step_ended(step)
-        if instruments.training.changed:
-            instruments.switchboard.refresh()
         instruments.training.step_ended()
         instruments.step_ended(step)
         if self._summarizer is not None:
             self._summarizer.step_ended(step)
         if self._conversation is not None and self._summarizer is None:
             self._conversation.step_ended(step)
-        elif self._steps == _PROOF_AFTER_STEPS + self._delay:
-            self._under_plan.tell_proofs(self._seen().switchboard)
 
     def _seen(self) -> Instruments:
         """Once torch was imported."""
         assert self._instruments is not None
         return self._instruments
+
+    def _in_force(self) -> PlanInForce:
+        """Once torch was imported."""
+        assert self._plan is not None
+        return self._plan
 
     # ---- answers
     def _answer(self, request: messages.Message) -> messages.Message:
@@ -280,7 +244,8 @@ class Worker:
                 self._seen().hooks.loaders.look_at_sampling()
                 return messages.Observed(self._observe())
             case messages.SwitchPlan():
-                return self._switch(request.plan) or messages.Switched(self._setup_seconds)
+                plan = self._in_force()
+                return plan.switch(request.plan) or messages.Switched(plan.setup_seconds)
             case messages.ShowProofs():
                 return self._proofs()
             case messages.TellTrace():
@@ -294,7 +259,7 @@ class Worker:
         return messages.Proofs(proofs, self._set_up_seconds(), self._start_seconds)
 
     def _set_up_seconds(self) -> float:
-        return self._setup_seconds + self._seen().switchboard.seconds_in_steps()
+        return self._in_force().setup_seconds + self._seen().switchboard.seconds_in_steps()
 
     def _observe(self, over: str = "") -> Observation:
         return self._seen().observation(self._steps, self._first_step_seconds, self._metrics, over)

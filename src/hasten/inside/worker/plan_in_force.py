@@ -1,0 +1,104 @@
+"""When a worker's plan is put in force, and what is done about models and optimizers that come later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...records import messages
+from ...records.observation import Observation
+from ...records.plan import BASELINE, Plan
+from ..job import Job
+from ..techniques.catalog import CATALOG
+from ..training import NotApplicable
+from .instruments import Instruments, Mark
+from .under_plan import UnderPlan
+
+
+class PlanInForce:
+    """The job's plan waits for something to train. Whenever a model or an optimizer comes after that, as
+    those of another training do, it is put in force anew before that is trained.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        instruments: Instruments,
+        under_plan: UnderPlan | None,
+        observe: Callable[[], Observation],
+        refused: Callable[[messages.Refused], None],
+    ) -> None:
+        """``under_plan``: of a run; None in a trial, where a technique that does not apply is ``refused``."""
+        self.due = job.plan
+        self.setup_seconds = 0.0
+        self._plan = job.plan
+        self._instruments, self._training = instruments, instruments.training
+        self._under_plan, self._observe, self._refused = under_plan, observe, refused
+        self._mark: Mark | None = None  # when the plan was put in force last
+        self._training.before_passes = self._before_pass if self.due else None
+        instruments.hooks.on_optimizer = self.part_came
+
+    def part_came(self) -> None:
+        """A model was found, and is called next, or an optimizer was made."""
+        if not self.due:
+            self._training.before_passes = self._take_in
+
+    def step_ended(self, steps: int) -> None:
+        """Of the script, which has taken so many."""
+        self._training.steps = steps
+        if self.due:  # no model was called before it, say
+            self._begin()
+            self._training.changed = False
+        elif self._training.changed:
+            self._take_in()
+        if self._under_plan is not None:
+            self._under_plan.step_ended(steps, self._instruments.switchboard)
+
+    def switch(self, plan: Plan) -> messages.Refused | None:
+        """Put ``plan`` in force, set-up included; returns the answer where one of its techniques refuses."""
+        switchboard = self._instruments.switchboard
+        try:
+            self.setup_seconds = switchboard.switch(plan, prepare=True)
+        except NotApplicable as error:
+            return messages.Refused(switchboard.failed, str(error))
+        return None
+
+    # ---- inside
+    def _before_pass(self) -> None:
+        """A root is called. Many scripts call their model before there is anything to train, to print shapes,
+        say: the plan waits for an optimizer and, where it needs samples, for a batch.
+        """
+        needs = any(CATALOG[name].needs_samples for name in self.due.techniques)
+        if self._training.has_optimizers and (self._training.training_datasets or not needs):
+            self._begin()
+
+    def _begin(self) -> None:
+        self._training.before_passes = None
+        plan, self.due = self.due, BASELINE
+        with self._instruments.setting_up():
+            if self._under_plan is not None:
+                self._put_in_force(self._under_plan)
+            elif (refused := self.switch(plan)) is not None:
+                self._refused(refused)
+
+    def _take_in(self) -> None:
+        """Models or optimizers have come since the plan was put in force."""
+        self._training.before_passes = None
+        if not self._training.changed:
+            return
+        with self._instruments.setting_up():
+            if self._under_plan is None:
+                self._instruments.switchboard.refresh(prepare=True)
+            elif self._plan:
+                self._put_in_force(self._under_plan)
+        self._training.changed = False
+
+    def _put_in_force(self, under_plan: UnderPlan) -> None:
+        instruments, steps = self._instruments, self._training.steps
+        under_plan.so_far(instruments.switchboard, steps)
+        instruments.switchboard.switch(BASELINE)  # some techniques change what is seen
+        seen = instruments.living(self._observe())
+        alone = instruments.only_since(self._mark, seen) if self._mark is not None else None
+        under_plan.put_in_force(
+            self._plan, instruments.switchboard, [seen] if alone is None else [seen, alone], steps
+        )
+        self._mark = instruments.mark()
