@@ -79,7 +79,8 @@ BUDGET = GuardVerdict("not checked", why_not="budget", budget=TooLittleTime(210,
             replace(HELD, accuracy="not checked", **UNSTEADY, invariants=Invariants((), (RATES,))),
             [
                 "the script does not repeat itself from one seed (learning rates differ (from step 7); other "
-                "random numbers were drawn (from step 2)), so nothing can be compared",
+                "random numbers were drawn (from step 2): it may decide by its losses what it does next, "
+                "which noise like rounding's changes), so nothing can be compared",
                 "learning rates differ (from step 7)",
             ],
         ),

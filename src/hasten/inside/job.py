@@ -44,6 +44,7 @@ class Perturbation:
     relative: float
     redraw: bool = False  # other random numbers than the baseline's, from the first step on
     seed: int = 0
+    after: int = 0  # steps without any
 
 
 @dataclass(frozen=True)

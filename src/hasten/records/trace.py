@@ -30,7 +30,8 @@ class StepTrace:
     """One step. ``optimizer``: which ended it, -1 for none; ``batches``: digests of whole batches, None
     where no process saw one; ``modes`` of each forward pass; ``rates``: learning rates, by optimizer;
     ``streams``: a digest of all states of random numbers; ``printed``: lines with numbers, where the script
-    evaluated before this step.
+    evaluated before this step; ``begins``: weights were loaded before it, or its optimizer stepped for the
+    first time, where others had before.
     """
 
     optimizer: int = 0
@@ -41,6 +42,7 @@ class StepTrace:
     streams: str = ""
     losses: tuple[float, ...] = ()
     printed: tuple[str, ...] = ()
+    begins: bool = False
 
 
 Trace = Sequence[StepTrace]

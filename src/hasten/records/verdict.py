@@ -48,7 +48,8 @@ class GuardVerdict:
     "killed", "silent", "ended": one of the processes was killed, hung or ended. "script": the script failed
     in one. "refused": the technique ``refused`` did not apply. "short": the script takes too few steps.
     "unrepeatable": it trains otherwise each time, from one seed. "no losses": it shows none, or no numbers.
-    "state": the state of one training could not be taken up by another. "budget": it ended before.
+    "state": the state of one training could not be taken up by another. "budget": it ended before. "idle":
+    the technique ``refused`` had no effect in what was compared, so nothing was seen of it.
 
     ``invariants``, ``loss_curve`` and ``numerics`` say what was compared and what came out. All of it is told
     in words by ``report.guard``.

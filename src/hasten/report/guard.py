@@ -17,6 +17,7 @@ _EQUAL = {
     "samples": "an epoch had other samples",
     "losses": "losses are missing",
 }
+_DECIDES = ": it may decide by its losses what it does next, which noise like rounding's changes"
 _MOST_SHAPES = 3
 _MOST_COUNTS = 3
 _PARTS = {
@@ -39,6 +40,7 @@ _ADVICE = {
     "clock, uuid, os.urandom), or runs in threads.",
     "no losses": "hasten sees the loss that backward() is called on: it must be there, and a number.",
     "budget": "Tune again with a longer --budget, or when the machine is less busy.",
+    "idle": "Leave it out, or let the script train long enough for it to take effect.",
     "state": "Tune again; if it comes again, leave the technique out that was kept last.",
 }
 
@@ -69,6 +71,8 @@ def _unchecked_words(verdict: GuardVerdict) -> list[str]:
     """Why the script itself lets nothing be compared."""
     if verdict.unsteady:
         found = "; ".join(map(difference_words, verdict.unsteady))
+        if all(difference.step is not None and difference.step > 1 for difference in verdict.unsteady):
+            found += _DECIDES
         return [f"the script does not repeat itself from one seed ({found}), so nothing can be compared"]
     if verdict.needed is not None:
         looked = "seen" if verdict.changes else "compared"

@@ -15,6 +15,7 @@ from hasten.bench.workers.limit import Limit
 from hasten.bench.workers.process import WorkerProcess
 from hasten.records import messages
 from hasten.records.trace import StepTrace
+from hasten.records.trial import Proof
 
 STEPS = 30
 CHECKED = [1, *checked_steps(STEPS)]
@@ -47,6 +48,9 @@ class Paper:
         self.log.append(f"{self.name} at {self.taken}")
         if self.taken == self.length:
             raise ScriptOver(ScriptEnded("completed", "", (), self.trace()))
+
+    def proofs(self) -> tuple[Proof, ...]:
+        return (Proof(self.name, True, f"after {self.taken} steps"),)
 
     def trace(self) -> tuple[StepTrace, ...]:
         return tuple(StepTrace(optimizer=n % 2) for n in range(self.taken))
@@ -89,6 +93,19 @@ def test_a_script_that_ends_is_compared_until_then(tmp_path: Path, length: int) 
     first, (other,) = watched(tmp_path, Paper("a", [], length), Paper("b", [], length))
     assert len(first.trace) == len(other.trace) == length
     assert [check.step for check in other.checks] == [step for step in CHECKED if step < length]
+
+
+def test_proofs_are_of_the_last_step(tmp_path: Path) -> None:
+    _, (other,) = watched(tmp_path, Paper("a", []), Paper("b", []))
+    assert [proof.evidence for proof in other.proofs] == [f"after {STEPS} steps"]
+
+
+def test_steps_before_are_told_apart_and_the_first_after_them_is_not_checked(tmp_path: Path) -> None:
+    workers = [cast(WorkerProcess, Paper(name, [], taken=8)) for name in "ab"]
+    first, (other,) = watch(workers[0], workers[1:], STEPS, str(tmp_path), Limit(), before=7)
+    for one in (first, other):
+        assert (len(one.before), len(one.trace)) == (7, STEPS)
+    assert [check.step for check in other.checks] == CHECKED[1:]
 
 
 def test_one_that_ends_sooner_does_not_keep_the_others(tmp_path: Path) -> None:

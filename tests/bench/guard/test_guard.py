@@ -12,9 +12,10 @@ import pytest
 
 from hasten.bench.guard.checked_steps import LEAST_STEPS, Watched
 from hasten.bench.guard.guard import guard
-from hasten.bench.guard.judging import AGREED_FLOOR, FLOOR, judge
+from hasten.bench.guard.judging import AGREED_FLOOR, FLOOR, apart_before, judge, steps_to_leave
 from hasten.bench.guard.judging import verdict_on as watched_verdict
 from hasten.bench.guard.single_steps import ROUNDING
+from hasten.bench.guard.unchecked import unless_idle
 from hasten.bench.workers.ending import (
     Killed,
     PlanRefused,
@@ -26,6 +27,7 @@ from hasten.errors import WorkerError
 from hasten.records.codec import to_json
 from hasten.records.plan import Plan
 from hasten.records.trace import BatchTrace, Mode, StepTrace
+from hasten.records.trial import Proof
 from hasten.records.verdict import Difference, GuardVerdict
 from hasten.report.guard import reasons
 from tests.bench.guard.test_single_steps import checks
@@ -333,6 +335,74 @@ def test_single_steps_that_could_not_be_compared_are_no_loss_of_accuracy(
         *trainings[:2], Watched(changed(3, modes=(Mode(False),)), [], candidate), False, "float32"
     )
     assert lost.accuracy == "not held"
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize("names", [("bf16",), ("malloc", "bf16")])
+@pytest.mark.parametrize(
+    ("proofs", "why"),
+    [
+        ([Proof("malloc", True, ""), Proof("bf16", False, "0 forward passes")], "0 forward passes"),
+        ([Proof("malloc", True, "")], "it was never put in force"),
+    ],
+)
+def test_what_had_no_effect_is_not_called_held(names: tuple[str, ...], proofs: list[Proof], why: str) -> None:
+    plan = Plan({name: {} for name in names})
+    assert verdict_on(training()).passed
+    judged = unless_idle(verdict_on(training()), plan, proofs)
+    assert (judged.accuracy, judged.why_not, judged.refused) == ("not checked", "idle", "bf16")
+    assert reasons(judged) == [f"bf16 had no effect in the training that was compared ({why})"]
+    lost = verdict_on(with_losses(lambda _: 2.0))
+    assert unless_idle(lost, plan, proofs) == lost
+
+
+def test_what_acts_outside_of_steps_need_not_have_come_by() -> None:
+    plan = Plan({"evaluation_in_ram": {}})
+    assert unless_idle(verdict_on(training()), plan, [Proof("evaluation_in_ram", False, "")]).passed
+
+
+@pytest.mark.attack("truth")
+def test_a_loss_that_never_changes_tells_nothing_alone() -> None:
+    """As where a script calls backward on its loss divided by its value."""
+    constant = [replace(step, losses=(1.0,)) for step in training()]
+    one, stepped = Watched(constant, []), Watched(constant, checks())
+    judged = watched_verdict(one, one, one, False, "float32")
+    assert (judged.accuracy, judged.why_not) == ("not checked", "no losses")
+    assert reasons(judged) == [
+        "the loss is the same number in every step, and no gradients could be compared"
+    ]
+    assert watched_verdict(stepped, stepped, stepped, False, "float32").passed
+
+
+# ---- a script that decides by its losses
+def found_by_steps(count: int, noise: float = 0.0) -> Trace:
+    """A search for a rate of so many steps, then the training."""
+    search = [replace(step, rates=((1e-5 * 2**n,),)) for n, step in enumerate(training(count, noise))]
+    begun = training(60, noise)
+    return [*search, replace(begun[0], begins=True), *begun[1:]]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(30, 28), (30, 33)])
+def test_steps_whose_number_the_losses_decide_are_left(ours: int, theirs: int) -> None:
+    assert steps_to_leave(found_by_steps(ours), found_by_steps(theirs, FLOAT32), False) == ours
+
+
+def test_nothing_is_left_where_trainings_do_not_part_or_none_begins() -> None:
+    assert steps_to_leave(found_by_steps(30), found_by_steps(30, FLOAT32), False) == 0
+    assert steps_to_leave(training(), changed(9, rates=((0.5,),)), False) == 0
+
+
+@pytest.mark.attack("truth")
+def test_a_script_that_parts_even_without_noise_cannot_be_judged() -> None:
+    before = training(30)
+    other = [*before[:9], replace(before[9], streams="elsewhere"), *before[10:]]
+    same, apart_ = Watched(training(), before=before), Watched(training(), before=other)
+    assert apart_before(same, same, same) is None
+    for trainings in ((same, apart_, same), (same, same, apart_)):
+        judged = apart_before(*trainings)
+        assert judged is not None
+        assert (judged.accuracy, judged.why_not) == ("not checked", "unrepeatable")
+        assert "other random numbers were drawn (from step 10)" in reasons(judged)[0]
 
 
 def test_every_precision_of_a_technique_has_its_rounding() -> None:

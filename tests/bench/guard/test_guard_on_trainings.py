@@ -100,6 +100,74 @@ def verdict_on(traces: Traces, candidate: str, precision: str = "float32") -> Gu
     )
 
 
+# Looks for a rate first, for as many steps as the last digits of the 20th guesses, or chance, say.
+SEARCHES = """
+    import os, sys
+    from ground import *
+
+    torch.manual_seed(0)
+    model = Cnn()
+    kept = {name: value.clone() for name, value in model.state_dict().items()}
+    search = torch.optim.SGD(model.parameters(), lr=1e-4)
+    last = 10**9
+    for step, (pictures, labels) in enumerate(batches(Pictures(240)), 1):
+        search.zero_grad()
+        guesses = model(pictures)
+        loss = torch.nn.functional.cross_entropy(guesses, labels)
+        loss.backward()
+        search.step()
+        search.param_groups[0]["lr"] *= 1.1
+        if step == 20:
+            told = os.urandom(1)[0] if "chance" in sys.argv else int(1e9 * guesses.double().abs().sum())
+            last = 21 + told % 23
+        if step == last:
+            break
+    model.load_state_dict(kept)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+    for pictures, labels in batches(Pictures(240)):
+        train_step(model, optimizer, pictures, labels)
+"""
+
+
+def test_a_training_after_a_search_for_its_rate_is_compared_by_itself(tmp_path: Path) -> None:
+    """Noise makes that search longer or shorter."""
+    with trials_for(tmp_path, SEARCHES) as trials:
+        verdict = guard(trials, Plan({"fused_optimizer": {}}), False, "float32", seed=1, steps=50)
+        assert trials._count == 6, "trainings that part are watched once more"
+    assert verdict.passed, reasons(verdict)
+    assert (verdict.steps, verdict.numerics.held) == (50, True)
+
+
+@pytest.mark.thorough
+def test_one_that_chance_decides_is_not_compared(tmp_path: Path) -> None:
+    with trials_for(tmp_path, SEARCHES, "chance") as trials:
+        verdict = guard(trials, Plan({"fused_optimizer": {}}), False, "float32", seed=1, steps=50)
+    assert (verdict.accuracy, verdict.why_not) == ("not checked", "unrepeatable")
+
+
+NO_MODULE = """
+    import torch
+    torch.manual_seed(0)
+    weights = [torch.randn(6, 16, requires_grad=True), torch.randn(16, 1, requires_grad=True)]
+    optimizer = torch.optim.Adam(weights)
+    while True:
+        loss = (torch.tanh(torch.randn(8, 6) @ weights[0]) @ weights[1]).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("name", "accuracy"), [("fused_optimizer", "held"), ("bf16", "not checked")])
+def test_where_no_module_is_called_what_acts_is_compared_and_what_does_not_is_not(
+    tmp_path: Path, name: str, accuracy: str
+) -> None:
+    with trials_for(tmp_path, NO_MODULE) as trials:
+        verdict = guard(trials, Plan({name: {}}), False, "bfloat16", seed=1, steps=20)
+    assert verdict.accuracy == accuracy, reasons(verdict)
+    assert verdict.refused == ("" if accuracy == "held" else name)
+
+
 @pytest.mark.thorough
 def test_bf16_passes_by_its_own_measure_and_not_by_that_of_float32(traces: Traces) -> None:
     verdict = verdict_on(traces, "bf16", "bfloat16")

@@ -74,9 +74,46 @@ def train(
     return model, losses
 
 
+def test_where_a_training_begins_anew_is_written_down(session: Session) -> None:
+    model, other = Net(), Net()
+    train_one(model, 3)
+    model.load_state_dict(other.state_dict())
+    other.load_state_dict(model.state_dict())  # which is not trained
+    train_one(model, 2, made := torch.optim.SGD(model.parameters(), lr=0.1))
+    other.load_state_dict(model.state_dict())
+    train_one(model, 2, made)
+    made.zero_grad()
+    model.load_state_dict(other.state_dict())
+    train_one(model, 2, made)
+    begun = [number for number, step in enumerate(session.recorder.trace(), 1) if step.begins]
+    assert begun == [4, 8]
+
+
+def train_one(model: Net, steps: int, optimizer: torch.optim.Optimizer | None = None) -> None:
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+
+
+def test_noise_may_begin_later(session: Session) -> None:
+    plain = train(4)[1]
+    Perturber(session.training, 2.0**-8, False, 0, after=2)
+
+    def count() -> None:
+        session.training.steps += 1  # as at the end of a step
+
+    session.training.steps = 0
+    losses = train(4, count)[1]
+    assert losses[:2] == plain[:2]
+    assert losses[3] != plain[3]
+
+
 # ---- digests
 def digest(batch: Any) -> str:
-    recorder = Recorder(Training(torch, Seams(), 0))
+    seams = Seams()
+    recorder = Recorder(Training(torch, seams, 0))
+    seams.undo_all()
     recorder.batch_came(batch)
     (found,) = recorder._batches
     return found

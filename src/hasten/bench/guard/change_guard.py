@@ -16,13 +16,14 @@ from ...inside.techniques.catalog import starts_after
 from ...records.messages import Failed, TellShapes
 from ...records.plan import BASELINE, Plan
 from ...records.trace import Trace
+from ...records.trial import Proof
 from ...records.verdict import Difference, GuardVerdict, Invariants
 from ..trials import Trials
 from ..workers.ending import PlanRefused, ScriptOver
 from ..workers.starting import wait_all_started
 from ..workers.worker import Worker
 from .checked_steps import LEAST_STEPS
-from .unchecked import not_checked
+from .unchecked import not_checked, unless_idle
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -44,7 +45,9 @@ def guard_change(trials: Trials, plan: Plan, changing: Sequence[str], seed: int,
             reference.steps(_SETTLED - 1)
             plain = _shapes_in(reference)
             candidate.steps(starts_after(plan) + _SETTLED - 1)
-            return judge_change(plain, _shapes_in(candidate), _trained(candidate, steps), changing)
+            planned = _shapes_in(candidate)
+            trace, proofs = _trained(candidate, steps)
+            return unless_idle(judge_change(plain, planned, trace, changing), plan, proofs)
     except (PlanRefused, ScriptOver, WorkerError) as error:
         return not_checked(error, tuple(changing))
 
@@ -56,14 +59,14 @@ def _shapes_in(worker: Worker) -> Shapes:
     return answer.shapes
 
 
-def _trained(worker: Worker, steps: int) -> Trace:
+def _trained(worker: Worker, steps: int) -> tuple[Trace, Sequence[Proof]]:
     try:
         worker.steps(steps)
     except ScriptOver as over:
         if over.ended.how != "completed":
             raise
-        return over.ended.trace
-    return worker.trace()
+        return over.ended.trace, over.ended.proofs
+    return worker.trace(), worker.proofs()
 
 
 def judge_change(plain: Shapes, planned: Shapes, trace: Trace, changing: Sequence[str]) -> GuardVerdict:

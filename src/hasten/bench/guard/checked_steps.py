@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from ...records import messages
 from ...records.trace import Trace
-from ..workers.ending import ScriptOver
+from ...records.trial import Proof
+from ..workers.ending import ScriptEnded, ScriptOver
 from ..workers.limit import Limit
 from ..workers.worker import Worker
 
@@ -40,11 +41,15 @@ class Check:
 
 @dataclass
 class Watched:
-    """What came of one worker. ``failed``: why steps could not be compared any further, or ""."""
+    """What came of one worker. ``failed``: why steps could not be compared any further, or "". ``proofs``: of
+    its plan's techniques, at the end. ``before``: the steps before those that are compared.
+    """
 
     trace: Trace = ()
     checks: list[Check] = field(default_factory=list)
     failed: str = ""
+    proofs: Sequence[Proof] = ()
+    before: Trace = ()
 
 
 def checked_steps(steps: int) -> list[int]:
@@ -53,17 +58,19 @@ def checked_steps(steps: int) -> list[int]:
 
 
 def watch(
-    reference: Worker, others: Sequence[Worker], steps: int, folder: str, limit: Limit
+    reference: Worker, others: Sequence[Worker], steps: int, folder: str, limit: Limit, before: int = 0
 ) -> tuple[Watched, list[Watched]]:
-    """Train ``steps`` steps in each worker, the reference always ahead. They stand at the end of their first.
+    """Train ``steps`` steps in each worker, the reference always ahead. They stand at the end of their first,
+    which comes after ``before`` others; then they may differ before it, and it is not checked by itself.
 
     Fewer, but ``LEAST_STEPS``, where the next part of them would probably outlast ``limit``. ``folder`` takes
     one state at a time, and is left empty.
     """
-    ahead, behind = _Led(reference), [_Led(worker) for worker in others]
+    ahead, behind = _Led(reference, before), [_Led(worker, before) for worker in others]
     with tempfile.TemporaryDirectory(prefix="steps-", dir=folder) as exchange:
         state, made = os.path.join(exchange, "state"), os.path.join(exchange, "made")
-        _check(ahead, behind, 1, state, made)
+        if not before:
+            _check(ahead, behind, 1, state, made)
         began, done = limit.clock(), 0
         for step in checked_steps(steps):
             if done >= LEAST_STEPS and not _fits(step - done, done, limit.clock() - began, limit.left):
@@ -89,11 +96,11 @@ def _fits(more: int, done: int, took: float, left: float | None) -> bool:
 class _Led:
     """A worker on its way, which may come to its end anywhere."""
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
+    def __init__(self, worker: Worker, before: int) -> None:
+        self._worker, self._before = worker, before
         self._taken = 1
         self._checks: list[Check] = []
-        self.over: Trace | None = None  # of a script that came to its end
+        self.over: ScriptEnded | None = None  # a script that came to its end
         self.failed = ""
 
     def advance(self, step: int) -> None:
@@ -103,7 +110,7 @@ class _Led:
                 self._worker.steps(step - self._taken)
                 self._taken = step
             except ScriptOver as end:
-                self.over = end.ended.trace
+                self.over = end.ended
 
     def ask(self, request: messages.Request[Answer | messages.Failed]) -> Answer | None:
         """None where it failed, now or before, or its script has come to its end."""
@@ -130,8 +137,11 @@ class _Led:
             self._checks.append(Check(step, *ours, departed.since, departed.counts, found.evaluation))
 
     def watched(self, steps: int) -> Watched:
-        trace = self.over if self.over is not None else self._worker.trace()
-        return Watched(trace[:steps], self._checks, self.failed)
+        ended, worker = self.over, self._worker
+        trace, proofs = (worker.trace(), worker.proofs()) if ended is None else (ended.trace, ended.proofs)
+        begin = self._before
+        compared = trace[begin : begin + steps]
+        return Watched(compared, self._checks, self.failed, proofs, trace[:begin])
 
 
 def _check(ahead: _Led, behind: Sequence[_Led], step: int, state: str, made: str) -> None:

@@ -18,15 +18,16 @@ from ...errors import WorkerError
 from ...inside.job import Perturbation
 from ...records.plan import BASELINE, Plan
 from ...records.verdict import GuardVerdict
+from ..base import process_part
 from ..trials import Trials
 from ..workers.ending import PlanRefused, ScriptOver
 from ..workers.starting import wait_all_started
 from ..workers.worker import Worker
 from .checked_steps import Check, Watched, watch
 from .departures import gradient_departures
-from .judging import verdict_on
+from .judging import apart_before, steps_to_leave, verdict_on
 from .single_steps import ROUNDING, TURNED
-from .unchecked import not_checked
+from .unchecked import not_checked, unless_idle
 
 STEPS = 120
 CLOSER_STEPS = 60
@@ -42,11 +43,15 @@ def guard(
     ``draws``: the plan may draw other random numbers from the same distributions. ``precision``: the lowest
     the plan computes in, a key of ROUNDING.
     """
+    before = 0
     try:
         trainings = three_trainings(trials, plan, draws, precision, seed, steps)
+        before = steps_to_leave(trainings[0].trace, trainings[1].trace, draws)
+        if before:
+            trainings = three_trainings(trials, plan, draws, precision, seed, steps, before)
     except (PlanRefused, ScriptOver, WorkerError) as error:
         return not_checked(error)
-    return judged_closely(trials, plan, trainings, draws, precision, seed, steps)
+    return judged_closely(trials, plan, trainings, draws, precision, seed, steps, before)
 
 
 def judged_closely(
@@ -57,38 +62,58 @@ def judged_closely(
     precision: str,
     seed: int,
     steps: int,
+    before: int = 0,
 ) -> GuardVerdict:
     """The verdict on ``three_trainings``, and by a closer look where their size of departure alone is against
-    the plan.
+    the plan. Steps ``before`` those that are compared are the baseline's in all of them.
     """
+    if before and (apart := apart_before(*trainings)) is not None:
+        return apart
     verdict = verdict_on(*trainings, draws, precision)
-    if verdict.accuracy != "not held" or verdict.invariants.differing:
-        return verdict
     _, perturbed, candidate = trainings
+    if verdict.accuracy != "not held" or verdict.invariants.differing:
+        return unless_idle(verdict, plan, candidate.proofs)
     shown = _worst(candidate.checks) / max(_worst(perturbed.checks), ROUNDING[precision])
     try:
-        (closer,) = closer_look(trials, [plan], draws, precision, seed, min(steps, CLOSER_STEPS), shown)
+        few = min(steps, CLOSER_STEPS)
+        (closer,) = closer_look(trials, [plan], draws, precision, seed, few, shown, before)
     except (PlanRefused, ScriptOver, WorkerError):
         return verdict
-    return verdict if closer.unchecked else closer
+    return verdict if closer.unchecked else unless_idle(closer, plan, candidate.proofs)
 
 
 def three_trainings(
-    trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+    trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int, before: int = 0
 ) -> tuple[Watched, Watched, Watched]:
-    """A baseline's, a perturbed baseline's and the plan's, step by step beside each other.
+    """A baseline's, a perturbed baseline's and the plan's, step by step beside each other, after so many
+    steps ``before`` of all three that are the baseline's.
 
     Raises PlanRefused, ScriptOver or WorkerError where one of them does not come to its first step, or fails.
     """
-    noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed)
+    noise = Perturbation(ROUNDING[precision], redraw=draws, seed=seed, after=before)
     trials.rehearse(plan)
     with ExitStack() as stack:
         reference = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True))
         perturbed = stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True, perturbation=noise))
-        candidate = stack.enter_context(trials.worker(plan, seed=seed, traced=True))
+        begun_with = process_part(plan) if before else plan
+        candidate = stack.enter_context(trials.worker(begun_with, seed=seed, traced=True))
         wait_all_started([reference, perturbed, candidate])
-        first, (second, third) = watch(reference, [perturbed, candidate], steps, trials.aside, trials.limit)
+        for worker, wanted in ((reference, BASELINE), (perturbed, BASELINE), (candidate, plan)):
+            _go_on_to(worker, before, wanted)
+        both = [perturbed, candidate]
+        first, (second, third) = watch(reference, both, steps, trials.aside, trials.limit, before)
     return first, second, third
+
+
+def _go_on_to(worker: Worker, before: int, plan: Plan) -> None:
+    """From the end of its first step to the end of the first after ``before``, which is under ``plan``."""
+    if before > 1:
+        worker.steps(before - 1)
+    if before:
+        technique, _, why_not = worker.switch(plan).partition(": ")
+        if technique:
+            raise PlanRefused(technique, why_not)
+        worker.steps(1)
 
 
 def closer_look(
@@ -99,6 +124,7 @@ def closer_look(
     seed: int,
     steps: int,
     shown: float = 1.0,
+    before: int = 0,
 ) -> list[GuardVerdict]:
     """Verdicts on ``plans``, with rounding measured by two perturbed baselines, and in float64.
 
@@ -115,23 +141,30 @@ def closer_look(
     with ExitStack() as stack:
 
         def worker(plan: Plan, noise: float = 0.0, seed_of_noise: int = 0) -> Worker:
-            perturbation = Perturbation(noise, redraw=draws, seed=seed_of_noise) if noise else None
-            return stack.enter_context(trials.worker(plan, seed=seed, traced=True, perturbation=perturbation))
+            perturbation = Perturbation(noise, draws, seed_of_noise, before) if noise else None
+            begun_with = process_part(plan) if before else plan
+            return stack.enter_context(
+                trials.worker(begun_with, seed=seed, traced=True, perturbation=perturbation)
+            )
 
         baselines = [worker(BASELINE), worker(BASELINE, usual, seed + 1), worker(BASELINE, larger, seed + 2)]
         verdicts: list[GuardVerdict | None] = []
         planned: list[Worker] = []
-        for each in [worker(plan) for plan in plans]:
+        for each, plan in [(worker(plan), plan) for plan in plans]:
             try:
                 each.wait_started()
+                _go_on_to(each, before, plan)
             except (PlanRefused, ScriptOver, WorkerError) as error:
                 verdicts.append(not_checked(error))
                 continue
             verdicts.append(None)
             planned.append(each)
         wait_all_started(baselines)
-        reference, *others = [*baselines, *planned, *_in_float64(trials, seed, stack)]
-        first, (perturbed, grown, *rest) = watch(reference, others, steps, trials.aside, trials.limit)
+        for each in baselines:
+            _go_on_to(each, before, BASELINE)
+        exactly = [] if before else _in_float64(trials, seed, stack)  # which would differ before
+        reference, *others = [*baselines, *planned, *exactly]
+        first, (perturbed, grown, *rest) = watch(reference, others, steps, trials.aside, trials.limit, before)
     candidates, exact = rest[: len(planned)], rest[len(planned) :]
     if larger > usual:
         grown.checks = [replace(check, gradient={}, update={}, buffers={}) for check in grown.checks]

@@ -29,6 +29,7 @@ FLOOR = 1e-4
 # perturbed trainings. Seen of a harmless plan: 0.026%, where those did 0.0025% at most. In all eleven runs of
 # planted faults that move losses by less than 0.1%, single steps show the fault.
 AGREED_FLOOR = 1e-3
+_CONSTANT = "the loss is the same number in every step, and no gradients could be compared"
 
 
 def verdict_on(
@@ -56,6 +57,8 @@ def verdict_on(
         return replace(whole, numerics=steps)
     if steps.held and not draws:
         whole = _as_steps_agreed(whole)
+    if whole.passed and steps.held is None and _is_constant(reference.trace):
+        whole = replace(whole, accuracy="not checked", why_not="no losses", failure=_CONSTANT)
     accuracy = "not held" if steps.held is False and whole.passed else whole.accuracy
     return replace(whole, accuracy=accuracy, numerics=steps)
 
@@ -67,6 +70,11 @@ def _with(steps: SingleSteps, reference: Watched, perturbed: Watched, candidate:
         return steps
     held = steps.held is not False and all(one.held for one in found.values())
     return replace(steps, held=held, left_out="", compared={**steps.compared, **found})
+
+
+def _is_constant(trace: Trace) -> bool:
+    """Whether its losses are one number, as where a script divides its loss by itself: they tell nothing."""
+    return len({loss for step in trace for loss in step.losses}) == 1
 
 
 def _as_steps_agreed(whole: GuardVerdict) -> GuardVerdict:
@@ -112,6 +120,26 @@ def judge(
         needed=LEAST_STEPS if why_not == "short" else None,
         unsteady=tuple(unsteady),
     )
+
+
+def steps_to_leave(reference: Trace, perturbed: Trace, draws: bool) -> int:
+    """How many steps are no training to compare, as a search for a learning rate that ends by the losses: so
+    many more or fewer as rounding has it. Those until a training begins anew, once the baseline and the
+    perturbed one have parted; 0 where they do not, or none begins.
+    """
+    steps = min(len(reference), len(perturbed))
+    parted = [one.step for one in differing(reference[:steps], perturbed[:steps], draws) if one.step]
+    begun = (n for n, step in enumerate(reference, 1) if parted and n >= min(parted) and step.begins)
+    return next(begun, 1) - 1
+
+
+def apart_before(reference: Watched, perturbed: Watched, candidate: Watched) -> GuardVerdict | None:
+    """The verdict where the steps before those that are compared, all the baseline's, were not the same."""
+    for other in (perturbed, candidate):
+        found = differing(reference.before, other.before, draws=False)
+        if found:
+            return GuardVerdict("not checked", why_not="unrepeatable", unsteady=tuple(found))
+    return None
 
 
 def _why_not(

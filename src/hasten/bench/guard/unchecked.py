@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from ...errors import WorkerError
+from ...inside.techniques.catalog import CATALOG
+from ...records.plan import Plan
+from ...records.trial import Proof
 from ...records.verdict import GuardVerdict
 from ..workers.ending import (
     BudgetOver,
@@ -19,6 +25,19 @@ def not_checked(error: PlanRefused | ScriptOver | WorkerError, changes: tuple[st
     return GuardVerdict(
         "not checked", changes=changes, why_not=_why_not(error), refused=refused, failure=str(error)
     )
+
+
+def unless_idle(verdict: GuardVerdict, plan: Plan, proofs: Sequence[Proof]) -> GuardVerdict:
+    """``verdict``, but where it passes a technique for steps that did nothing in them: of that one nothing
+    was compared.
+    """
+    found = {proof.technique: proof for proof in proofs}
+    for name in plan.techniques if verdict.passed else ():
+        proof = found.get(name, Proof(name, False, "it was never put in force"))
+        if "steps" in CATALOG[name].parts and not proof.effective:
+            why = f"{name} had no effect in the training that was compared ({proof.evidence})"
+            return replace(verdict, accuracy="not checked", why_not="idle", refused=name, failure=why)
+    return verdict
 
 
 def _why_not(error: PlanRefused | ScriptOver | WorkerError) -> str:

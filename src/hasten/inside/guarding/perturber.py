@@ -30,8 +30,10 @@ class Perturber:
     backward pass: checkpointing, which computes a layer again, would not find it.
     """
 
-    def __init__(self, training: Training, relative: float, redraw: bool, seed: int) -> None:
+    def __init__(self, training: Training, relative: float, redraw: bool, seed: int, after: int = 0) -> None:
+        """``after``: so many steps are left as they are."""
         self._training = training
+        self._after = after
         self._relative = relative
         self._redraws = redraw
         self._redraw = redraw
@@ -45,6 +47,8 @@ class Perturber:
 
     def _forward(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         torch = self._training.torch
+        if not self._has_begun:
+            return call(*args, **kwargs)
         if self._redraw:
             self._draw()
         if not torch.is_grad_enabled():
@@ -71,8 +75,12 @@ class Perturber:
         """A batch was ordered, and none of its samples is made yet. So augmentation draws other numbers than
         the baseline from the first batch on, while the initial weights are the same.
         """
-        if self._redraw and self._training.has_optimizers:
+        if self._redraw and self._training.has_optimizers and self._has_begun:
             self._draw()
+
+    @property
+    def _has_begun(self) -> bool:
+        return self._training.steps >= self._after
 
     def _draw(self) -> None:
         torch = self._training.torch
@@ -102,7 +110,7 @@ class Perturber:
         return (value + noise).clamp(-bound, bound) - value
 
     def _before_step(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
-        for group in optimizer.param_groups:
+        for group in optimizer.param_groups if self._has_begun else ():
             for parameter in group["params"]:
                 if parameter.grad is not None and (noise := self._noise_of_sums(parameter.grad)) is not None:
                     parameter.grad.data.add_(noise)

@@ -38,7 +38,10 @@ class Recorder:
         self._modes: list[Mode] = []
         self._steps: list[StepTrace] = []
         self._printed = Printed(training.seams)
+        self._optimizers: set[int] = set()  # serials of those that have stepped
+        self._loaded = False  # weights of what is trained, since the last step
         training.forward_wrappers["recorder"] = self._forward
+        training.seams.replace(training.torch.nn.Module, "load_state_dict", self._around_load)
 
     def batch_came(self, batch: object, iterator: LoaderIterator | None = None) -> None:
         digest = hashlib.blake2b(digest_size=12)
@@ -56,6 +59,21 @@ class Recorder:
         self._modes.append(Mode(root.training, otherwise))
         return call(*args, **kwargs)
 
+    def _around_load(self, original: Call) -> Call:
+        def load_state_dict(module: Module, *args: object, **kwargs: object) -> object:
+            trained = {id(p) for root in self._training.roots for p in root.parameters()}
+            self._loaded = self._loaded or any(id(p) in trained for p in module.parameters())
+            return original(module, *args, **kwargs)
+
+        return load_state_dict
+
+    def _begins(self, step: RawStep) -> bool:
+        serial = self._training.serial_of(step.optimizer)
+        anew = self._loaded or serial not in self._optimizers
+        self._optimizers.add(serial)
+        self._loaded = False
+        return anew and bool(self._steps)
+
     def step_ended(self, step: RawStep) -> None:
         streams = hashlib.blake2b(repr(self._streams()).encode(), digest_size=12)
         self._steps.append(
@@ -71,6 +89,7 @@ class Recorder:
                 streams=streams.hexdigest(),
                 losses=tuple(float(loss) for loss in step.losses),
                 printed=self._printed.take() if step.evaluations else (),
+                begins=self._begins(step),
             )
         )
         self._printed.forget()
