@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from hasten.bench.trials import Trials
@@ -33,6 +33,7 @@ class PaperTrials:
     effective: bool = True  # what proofs say
     idle: Sequence[str] = ()  # techniques of which they say otherwise
     evaluating: bool = False  # an evaluation falls into every second step
+    models_at: frozenset[int] = frozenset()  # steps, from 1, in which a model is called for the first time
     on_steps: Disturb = lambda _: None
     on_start: Disturb = lambda _: None
     workers: list[PaperWorker] = field(default_factory=list)
@@ -128,6 +129,8 @@ class PaperWorker:
             seconds *= self.trials.effects.get(name, 1.0)
         evaluations = [self.trials.evaluating and (self.taken + n) % 2 for n in range(done)]
         steps = [step(seconds, evaluations=int(e), losses=self.losses) for e in evaluations]
+        new = self.trials.models_at
+        steps = [replace(each, new_model=self.taken + n in new) for n, each in enumerate(steps, 1)]
         self.taken += done
         self.history += steps
         if done < count:

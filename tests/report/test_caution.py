@@ -52,6 +52,11 @@ OTHERS = Disturbance(blocks=40, disturbed=5, set_aside=5, seconds=2.51)
             "than was waited. Compare with hasten profile --warmup 100",
         ),
         (
+            Caution("another model", count=51),
+            "the script calls another model from step 51 on, as one does that trains several times: what is "
+            "claimed was measured in its first steps, and the others are taken to be like them",
+        ),
+        (
             Caution("two speeds"),
             "steps have two speeds: something switches between a fast and a slow state (clocks, memory, a "
             "neighbour). Pairs of processes average over it; a longer --budget narrows the interval",

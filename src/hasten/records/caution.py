@@ -18,6 +18,7 @@ Code = Literal[
     "disturbed",
     "wrote outside",
     "not written down",
+    "another model",
 ]
 
 
@@ -44,7 +45,7 @@ class Caution:
     by ``share`` while they were watched. "two speeds": steps have them. "became slower": plain steps took
     ``times`` as long at the end of a tune as at its beginning. "disturbed": as ``disturbance`` says.
     "wrote outside": the script wrote or removed ``paths`` outside its folder. "not written down": a trial,
-    for the reason ``text``.
+    for the reason ``text``. "another model": the script calls one for the first time in step ``count``.
     """
 
     code: Code

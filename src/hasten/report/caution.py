@@ -46,6 +46,10 @@ _WORDS: dict[Code, Callable[[Caution], str]] = {
     ),
     "disturbed": lambda found: _disturbed_words(found.disturbance) if found.disturbance is not None else "",
     "wrote outside": lambda found: _outside_words(found.paths),
+    "another model": lambda found: (
+        f"the script calls another model from step {found.count} on, as one does that trains several times: "
+        "what is claimed was measured in its first steps, and the others are taken to be like them"
+    ),
     "not written down": lambda found: f"not every trial could be written down: {found.text}",
 }
 

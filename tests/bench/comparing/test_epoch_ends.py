@@ -10,6 +10,7 @@ from hasten.bench.comparing.epoch_ends import TURN, EpochEnd, EpochEnds, Kind
 from hasten.bench.comparing.live import LiveBench
 from hasten.bench.comparing.pairs import PairsBench
 from hasten.bench.comparing.steps import Rhythm
+from hasten.records.caution import Caution
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
 from tests.bench.made_up import step
@@ -250,3 +251,13 @@ def test_pairs_tell_what_the_steps_before_the_timed_ones_took_longer() -> None:
     found = bench.compare(BASELINE, STEADY, 2)
     leads = [one.lead_seconds for one in (*found.processes_a, *found.processes_b)]
     assert leads == pytest.approx([0.02 * (bench._warmup_steps)] * 4)
+
+
+def test_another_model_than_the_first_steps_have_is_a_caution() -> None:
+    ends, steps = EpochEnds(RHYTHM), epochs(3, 40)
+    steps[1] = replace(steps[1], new_model=True)  # as of a GAN's second
+    ends.note(BASELINE, steps[:60], 0)
+    assert ends.cautions() == []
+    steps[70] = replace(steps[70], new_model=True)
+    ends.note(BASELINE, steps[60:], 60)
+    assert ends.cautions() == [Caution("another model", count=71)]

@@ -45,6 +45,19 @@ def test_blocks_come_in_the_order_a_b_b_a_and_b_a_a_b() -> None:
     assert trials.blocks(BLOCK)[:8] == [a, b, b, a, b, a, a, b]
 
 
+def test_an_abba_block_in_which_another_training_begins_does_not_count() -> None:
+    """One plan's blocks would be of a model, and the other's of the next. Step 30 is in the second block."""
+    trials = PaperTrials(effects={"bf16": 0.8}, models_at=frozenset({1, 30}))
+    trial = bench_over(trials).compare(BASELINE, FAST, 0.0)
+    assert trial.failure is None
+    assert len(trials.blocks(BLOCK)) == 4 * (len(trial.log_ratios) + 1)
+
+
+def test_where_every_block_has_another_model_nothing_can_be_told() -> None:
+    trials = PaperTrials(effects={"bf16": 0.8}, models_at=frozenset(range(0, 10**4, 9)))
+    assert bench_over(trials).compare(BASELINE, FAST, 0.0).failure == TOO_FEW_REGULAR
+
+
 def test_a_drift_of_the_machine_is_no_effect() -> None:
     """Every step is a little slower than the one before; the order of blocks cancels that."""
 

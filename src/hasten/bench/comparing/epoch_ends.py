@@ -14,11 +14,13 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from ...inside.techniques.catalog import changing
+from ...records.caution import Caution
 from ...records.observation import Step
 from ...records.plan import Plan
 from .steps import Rhythm
 
 _ALIKE = 1.02  # times: runs of one script that differ in length by no more have one length
+_FIRST_STEPS = 20  # models that are called first after these are no parts of one training
 _PACE_STEPS = 10  # of an epoch, and of later ones, that tell how fast they are
 
 
@@ -80,6 +82,7 @@ class EpochEnds:
     seen: list[EpochEnd] = field(default_factory=list)
     script_steps: int | None = None
     tails: list[EpochEnd] = field(default_factory=list)
+    _another_model: int | None = None  # the step in which one came that had not been there before
     _lengths: list[int] = field(default_factory=list)  # as each process told that came to the end
     _courses: list[_Course] = field(default_factory=list)
 
@@ -88,12 +91,20 @@ class EpochEnds:
         if self.rhythm.steps_in_all is not None and not self._lengths:
             self._lengths = [self.rhythm.steps_in_all]
 
+    def cautions(self) -> list[Caution]:
+        """Of what was seen of the script's course."""
+        found = self._another_model
+        return [Caution("another model", count=found)] if found is not None else []
+
     # ---- what processes tell
     def note(self, plan: Plan, steps: Sequence[Step], before: int) -> None:
         """``steps`` that a process took under ``plan``, one after the other, ``before`` others before
         them."""
         course = self._course(plan, before)
         course.reach = before + len(steps)
+        for number, step in enumerate(steps, before + 1):
+            if step.new_model and number > _FIRST_STEPS and self._another_model is None:
+                self._another_model = number
         regular = [step.seconds for step in steps if self.rhythm.regular(step)]
         for position, step in enumerate(steps, before):
             if not position or self.rhythm.regular(step):

@@ -146,6 +146,7 @@ class LiveBench:
         order = (a, b, b, a) if comparison.gathered % 2 == 0 else (b, a, a, b)
         logs, contended = {a: 0.0, b: 0.0}, False
         blocks: list[tuple[Plan, Block]] = []
+        begun = len(worker.history)
         for plan in order:
             block = self._block(worker, plan, comparison, is_b=plan == b)
             contended = contended or self._quiet.contended
@@ -153,6 +154,11 @@ class LiveBench:
                 return None, contended
             logs[plan] += math.log(block.sample_seconds) / 2
             blocks.append((plan, block))
+        if any(step.new_model for step in worker.history[begun:]):
+            return (
+                None,
+                contended,
+            )  # another training has begun: the two plans' blocks may be of different models
         for plan, block in blocks:
             (comparison.blocks_b if plan == b else comparison.blocks_a).append(block)
         return logs[b] - logs[a], contended

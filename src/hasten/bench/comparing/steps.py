@@ -75,6 +75,10 @@ class Rhythm:
         """No evaluation and no new epoch more than usual fell into the step."""
         return step.evaluations <= self.evaluations and step.restarts <= self.restarts
 
+    def timed(self, step: Step) -> bool:
+        """Regular, and no model was new in it, for which techniques were put in force."""
+        return self.regular(step) and not step.new_model
+
 
 @dataclass(frozen=True)
 class Block:
@@ -129,7 +133,7 @@ def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | 
     The first ``discard`` cycles do not count: the step after a switch or a pause is a step of its own kind.
     """
     cycles = [steps[i : i + rhythm.cycle] for i in range(discard * rhythm.cycle, len(steps), rhythm.cycle)]
-    whole = [c for c in cycles if len(c) == rhythm.cycle and all(rhythm.regular(step) for step in c)]
+    whole = [c for c in cycles if len(c) == rhythm.cycle and all(map(rhythm.timed, c))]
     if len(whole) < 2:
         return None
     if rhythm.unit == STEPS:
