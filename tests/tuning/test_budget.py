@@ -89,6 +89,22 @@ def test_set_ups_count_in_every_pair_and_in_the_guard() -> None:
     assert (seen.pair(BASELINE), seen.guard(BASELINE)) == (5.0, 10.0)
 
 
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("setup", "share", "fits"), [(5.0, 0.0, True), (17.0, 0.0, False), (8.0, 0.2, False)]
+)
+def test_what_is_slow_to_set_up_needs_time_for_that_in_every_process(
+    setup: float, share: float, fits: bool
+) -> None:
+    """Half of the budget is spent. The third is beside other programs, and would fit without them."""
+    known = Known(5.0, {"compile": setup}, disturbed_share=share)
+    seen = budget_after(75.0, known)
+    assert seen.affords_end(PLAN) is fits
+    assert budget_after(75.0, Known(5.0, {"compile": min(setup, 8.0)})).affords_end(PLAN)
+    needed = budget_after(75.0, known).enough_for(PLAN, 0.0)
+    assert budget_after(75.0, known, float(needed)).affords_end(PLAN)
+
+
 def test_the_next_guard_will_take_as_long_as_the_last() -> None:
     seen = budget_after()
     seen.guarded(PLAN, 33.0, 120)

@@ -72,6 +72,29 @@ def test_what_cannot_pay_before_the_script_ends_is_not_kept(steps: int, kept: bo
     assert reason_words(search.tried[0].reason).endswith("and the script ends after 999") is not kept
 
 
+class TooLateFor(Deadline):
+    """What has this technique could not be checked and confirmed any more."""
+
+    def affords_end(self, plan: Plan) -> bool:
+        return "slow" not in plan.techniques
+
+    def enough_for(self, plan: Plan, seconds: float) -> int | None:
+        return 700
+
+
+@pytest.mark.attack("truth")
+def test_what_could_not_be_confirmed_any_more_is_not_adopted_and_its_budget_named() -> None:
+    search = search_over(WithSetUp({"slow": 0.5, "fast": 0.8}), TooLateFor(ENDLESS))
+    assert search.run([candidate("slow"), candidate("fast")]) == plan_of("fast")
+    assert rows(search)[0] == (
+        "slow",
+        False,
+        "a gain; its set-up of 10 s pays after 1000 steps: not kept, as there is no time left to check and "
+        "confirm it, set up in each process; --budget 700 would leave time for it",
+    )
+    assert search.tried[1].against == BASELINE
+
+
 def test_a_row_says_what_a_proof_remarks() -> None:
     bench = WithSetUp({"fast": 0.5})
     bench.proofs = (Proof("fast", True, "", "2 graph breaks"), Proof("other", True, ""))

@@ -58,7 +58,7 @@ class ScriptBench:
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         """For the search: as many measurements as the decision needs, at most about ``seconds``."""
         trial = self._compared(a, b, seconds)
-        new = set(b.techniques) - set(a.techniques)
+        new = [name for name, how in b.techniques.items() if a.techniques.get(name) != how]
         for name in new:  # of several, nobody tells whose it was
             one = b.only({name})
             self._setups[one] = max(self._setups.get(one, 0.0), trial.setup_seconds / len(new))

@@ -25,6 +25,7 @@ Decision = Literal[
     "not checked",
     "not held",
     "left out",  # as the plan with it was not confirmed, and without it was
+    "too late",  # it takes so long to set up that its end would not fit into the budget
 ]
 
 
@@ -51,6 +52,7 @@ class Reason:
     along: Plan = BASELINE  # what was tried along with the technique
     parts: tuple[str, ...] = ()  # for which whole stretches of a run were compared
     guard: GuardVerdict | None = None  # by which it was taken out
+    budget: float | None = None  # under which what is too late could be kept; None where none can be named
 
 
 @dataclass(frozen=True)

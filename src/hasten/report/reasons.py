@@ -26,6 +26,7 @@ _AT_THE_CHECK = {
     "not held": "the guard stopped it",
 }
 _FOUND = {"slower": "slower", "not measured": "could not be measured"}
+_TOO_LATE = ": not kept, as there is no time left to check and confirm it, set up in each process"
 
 
 def reason_words(reason: Reason) -> str:
@@ -39,6 +40,8 @@ def reason_words(reason: Reason) -> str:
     if reason.decision == "left out":
         return _left_out_words(reason)
     along = [f"with {technique_words(*item)}" for item in reason.along.techniques.items()]
+    if reason.decision == "too late":
+        return ", ".join([_found_words(reason), *along]) + _TOO_LATE + _budget_words(reason.budget)
     return ", ".join([_found_words(reason), *along]) + _THEREFORE.get(reason.decision, "")
 
 

@@ -96,9 +96,24 @@ class Accuracy:
             verdict = verdict if rest.plan else found
         return Held(plan, verdict, tuple(stopped))
 
+    def _that_fits(self, plan: Plan) -> tuple[Plan, list[Tried]]:
+        """``plan`` without the technique that takes so long to set up that nothing could be checked and
+        confirmed with it, where the rest can be; and its row.
+        """
+        if self.budget.affords_guard(plan):
+            return plan, []
+        for name in reversed(list(plan.techniques)):
+            rest = plan.without(name)
+            if rest and self.budget.affords_guard(rest):
+                needed = TooLittleTime(self.budget.enough(plan), (name,))
+                late = GuardVerdict("not checked", why_not="budget", budget=needed)
+                return rest, list(self._stopped([name], plan, "not checked", late))
+        return plan, []
+
     def _held_the_same(self, plan: Plan) -> Held:
         """As ``held_part``, for what must train the same."""
-        verdict, stopped = None, list[Tried]()
+        plan, stopped = self._that_fits(plan) if plan else (plan, [])
+        verdict = None
         while plan:
             verdict = self._same(plan)
             if verdict.refused in plan.techniques:
@@ -180,6 +195,15 @@ class Accuracy:
             row = Tried(name, plan.techniques[name], None, plan, False, reason, "guard")
             self.progress.tried(row)
             yield row
+
+
+def too_late(tried: Sequence[Tried]) -> GuardVerdict | None:
+    """The verdict where nothing was found but what there was no time to check and confirm."""
+    late = {row.technique: row.reason.budget for row in tried if row.reason.decision == "too late"}
+    enough = max((budget for budget in late.values() if budget is not None), default=None)
+    if enough is None:
+        return None
+    return GuardVerdict("not checked", why_not="budget", budget=TooLittleTime(int(enough), tuple(late)))
 
 
 def _is_untouched(verdict: GuardVerdict) -> bool:

@@ -61,6 +61,10 @@ class Deadline:
         """The same, where ``plan`` has to be checked and confirmed with it."""
         return self.left
 
+    def affords_end(self, plan: Plan) -> bool:
+        """Whether ``plan`` could still be checked and confirmed, were it found now."""
+        return True
+
     def enough_for(self, plan: Plan, seconds: float) -> int | None:
         """A budget under which ``seconds`` would be left as well; None where none can be named."""
         return None
@@ -220,6 +224,12 @@ class Budget(Deadline):
     def affords_guard(self, plan: Plan, checks: int = 1) -> bool:
         """Whether ``plan`` can be checked, so many times, and then it or its part for steps be confirmed."""
         return checks * self.guard(plan) + self._least_after(plan, checks) <= self._beyond(_ALLOWED)
+
+    def affords_end(self, plan: Plan) -> bool:
+        """Whether ``plan``, set up in each process, could be checked and confirmed; beside others, nearly."""
+        both = (1.0, self._strain_for(plan))
+        plain, slower = (times * self.guard(plan) + self._least_after(plan, 1, times) for times in both)
+        return plain <= self.left and slower <= self._beyond(_ALLOWED)
 
     def guard_most(self, plan: Plan, checks: int = 1) -> float:
         """When a check that is under way is stopped: the first of so many."""

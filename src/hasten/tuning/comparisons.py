@@ -13,7 +13,7 @@ from ..records.reasons import Reason, WhyNot
 from ..records.result import Refused, Tried
 from ..records.trial import Ratio, Seen, Trial, Unseen
 from .paying import ScriptLength
-from .reasons import reason_together
+from .reasons import reason_of, reason_together
 
 TOGETHER = "environment"  # how the row of what was tried together is called
 _MARGIN = 1.1  # times the seconds in which something would have been seen: no two processes take the same
@@ -32,6 +32,10 @@ class TimeLeft(Protocol):
 
     def left_with(self, plan: Plan) -> float:
         """The same, if ``plan`` were found."""
+        ...
+
+    def affords_end(self, plan: Plan) -> bool:
+        """Whether ``plan`` could still be checked and confirmed, were it found now."""
         ...
 
     def enough_for(self, plan: Plan, seconds: float) -> float | None:
@@ -92,6 +96,15 @@ class Comparisons:
     def affords_stretches(self, a: Plan, b: Plan) -> bool:
         """The same of whole stretches, which also confirm ``b`` then, and take long."""
         return self.affords(a, b) and self._deadline.left_with(b) >= self._bench.foreseen(a, b)
+
+    def judged(self, trial: Trial, kept: bool, whole: Plan) -> tuple[bool, Reason]:
+        """Whether what won is adopted, and why. ``whole``: all that would be found then. What takes so long
+        to set up that its end would not fit into the budget is left out, with the budget that would do.
+        """
+        reason = reason_of(trial, kept)
+        if not kept or self._deadline.affords_end(whole):
+            return kept, reason
+        return False, replace(reason, decision="too late", budget=self._deadline.enough_for(whole, 0.0))
 
     def seek(self, name: str, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
         """Where in a run the two can be compared, which differ outside of its steps."""

@@ -41,7 +41,7 @@ from ..scripts.distribution import distribution_of, why_not_shared
 from ..scripts.sources import Sources
 from ..scripts.workspace import Script, Workspace
 from ..units import seconds_words
-from .accuracy import Accuracy, Held
+from .accuracy import Accuracy, Held, too_late
 from .budget import Budget, Clock
 from .candidate import Candidate
 from .candidates import choose
@@ -152,7 +152,7 @@ class _Tune:
             length = ScriptLength(rhythm.steps_in_all)
             logged = LoggedBench(bench, self.trials, self.workspace, self.journal)
             search, longer = self._searched(candidates, logged, length)
-            held = self._guarded(search.found, facts)
+            held = self._guarded(search, facts)
             held, trial = self._confirmed(held, logged, quiet)
             spent = self.budget.spent
             threads = self._threads(facts, search, held.plan, logged)
@@ -169,7 +169,7 @@ class _Tune:
             verdict=held.verdict,
             trial=trial,
             threads=threads,
-            warnings=(*lost, *quiet.cautions()),
+            warnings=(*lost, *quiet.cautions(), *bench.ends.cautions()),
             longer=longer,
             ends=bench.ends,
         )
@@ -211,9 +211,9 @@ class _Tune:
         search.run(candidates)
         return search, time_left.longer()
 
-    def _guarded(self, plan: Plan, facts: Facts) -> Held:
-        if not plan:
-            return Held(plan)
+    def _guarded(self, search: Search, facts: Facts) -> Held:
+        if not search.found:
+            return Held(search.found, too_late(search.tried))
         self.progress.stage("checking that the training stays the same")
         accuracy = Accuracy(
             trials=self.trials,
@@ -223,7 +223,7 @@ class _Tune:
             budget=self.budget,
             progress=self.progress,
         )
-        return accuracy.held_part(plan).but_starts()
+        return accuracy.held_part(search.found).but_starts()
 
     def _confirmed(self, held: Held, logged: LoggedBench, quiet: Quiet) -> tuple[Held, Trial | None]:
         """The trial, if there was time for one; where there was not, that is the verdict."""

@@ -86,8 +86,12 @@ class Search:
     @property
     def plan(self) -> Plan:
         """All that was found so far, for whatever part of a run."""
-        missing = {n: how for n, how in self._by_itself.techniques.items() if n not in self.found.techniques}
-        return Plan({**self.found.techniques, **missing})
+        return self._with_rest(self.found)
+
+    def _with_rest(self, found: Plan) -> Plan:
+        """``found``, and what was found by itself before."""
+        missing = {n: how for n, how in self._by_itself.techniques.items() if n not in found.techniques}
+        return Plan({**found.techniques, **missing})
 
     # ---- other parts of a run than steps
     def _tried_by_themselves(self, outside: Sequence[Candidate]) -> list[Candidate]:
@@ -276,12 +280,12 @@ class Search:
                     self.untried.append(name)
                 break
             trial = self._comparisons.compare(name, plan, wanted, seconds / len(candidate.options))
-            kept = trial.upper() < best_upper and not trial.never_pays
+            won = trial.upper() < best_upper and not trial.never_pays
+            kept, reason = self._comparisons.judged(trial, won, self._with_rest(trial.b))
             if kept:
                 best, best_upper = trial.b, trial.upper()
             along = wanted.only(set(wanted.techniques) - {name, *plan.techniques})
-            reason = replace(reason_of(trial, kept), along=along)
-            self._comparisons.record(name, settings, trial, kept, reason)
+            self._comparisons.record(name, settings, trial, kept, replace(reason, along=along))
         self.found = best
         return [one for one in best.techniques if one not in plan.techniques]
 

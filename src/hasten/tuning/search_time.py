@@ -32,6 +32,10 @@ class SearchTime:
         """The same, if ``plan`` were what is found."""
         return min(self.budget.search_left(plan), self.budget.search_most(plan))
 
+    def affords_end(self, plan: Plan) -> bool:
+        """Whether ``plan`` could still be checked and confirmed, were it found now."""
+        return self.budget.affords_end(plan)
+
     def enough_for(self, plan: Plan, seconds: float) -> int | None:
         """The budget under which the search could find ``plan`` in ``seconds`` from now on."""
         return self.budget.enough_for(plan, seconds)
