@@ -195,6 +195,23 @@ def test_a_batch_has_as_many_samples_as_were_asked_for(workers: int) -> None:
     assert samples == [4, 4, 4, 2]
 
 
+def test_samples_that_a_tensor_of_indices_asks_for_are_counted() -> None:
+    """As samplers of episodes give them; pictures of one batch may come as a list."""
+    seams = Seams()
+    samples: list[int] = []
+    observer = Observer(lambda step: None)
+    observer.data_waited = lambda seconds, count, *_: samples.append(count)  # type: ignore[method-assign]
+    Hooks(Training(torch, seams, 2**32), observer, lambda: None).install()
+    data: Any = [torch.zeros(3, 8, 8) for _ in range(10)]
+    order: Any = torch.split(torch.arange(10), 4)
+    try:
+        for _ in DataLoader(data, batch_sampler=order, collate_fn=list):
+            pass
+    finally:
+        seams.undo_all()
+    assert samples == [4, 4, 2]
+
+
 # ---- whether samples are the same each time
 class Noisy(Dataset[torch.Tensor]):
     def __init__(self, noise: float) -> None:

@@ -79,7 +79,7 @@ class Loaders:
     def batch_ordered(self, iterator: LoaderIterator, indices: object) -> None:
         """The samples with ``indices`` will be one batch; batches come in the order they are asked for."""
         reading = self._last_reading if self._last() is iterator else self._reading(iterator)
-        reading.ordered.append(len(indices) if isinstance(indices, (list, tuple)) else 0)
+        reading.ordered.append(_count(indices))
 
     def batch_came(self, iterator: LoaderIterator, batch: object) -> int:
         """How many samples the new batch has: as many as were ordered, where that is known.
@@ -212,6 +212,14 @@ def _divides(seen: _Seen) -> bool:
         return has_transforms(seen.dataset)
     except Exception:  # of the script's own objects
         return False
+
+
+def _count(indices: object) -> int:
+    """How many samples a batch is ordered by; 0 where they are no list, nor a tensor or an array of them."""
+    if isinstance(indices, (list, tuple)):
+        return len(indices)
+    shape = getattr(indices, "shape", ())
+    return int(shape[0]) if len(shape) == 1 else 0
 
 
 def batch_length(batch: object) -> int:

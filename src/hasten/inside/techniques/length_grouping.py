@@ -135,7 +135,7 @@ class LengthGrouping(Technique):
         if isinstance(sampler, data.DistributedSampler):
             return f"{name} is shared out among ranks by a DistributedSampler"
         if type(sampler) not in (data.RandomSampler, data.SubsetRandomSampler):
-            return f"{name} is read in the order of {type(sampler).__name__}, not at random"
+            return f"{name} is read in the order of {type(sampler).__name__}, which stays as it is"
         if len(drawn) < _LEAST_BATCHES:
             return f"{name} has only {len(drawn)} batches"
         return ""
