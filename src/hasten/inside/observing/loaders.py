@@ -218,7 +218,7 @@ def _count(indices: object) -> int:
     """How many samples a batch is ordered by; 0 where they are no list, nor a tensor or an array of them."""
     if isinstance(indices, (list, tuple)):
         return len(indices)
-    shape = getattr(indices, "shape", ())
+    shape: Any = getattr(indices, "shape", ())
     return int(shape[0]) if len(shape) == 1 else 0
 
 
