@@ -72,7 +72,8 @@ def of_distribution(found: Distribution) -> list[Finding]:
     if found.data_parallel:
         findings.append(
             Finding(
-                f"{found.data_parallel} copies the model in every step, and one Python serves all copies",
+                f"{found.data_parallel} copies the model in every step where it has several GPUs, and one "
+                "Python serves all copies",
                 f"hasten run --nproc-per-node N trains in N processes without a change; {BY_HAND}",
                 hinders=True,
             )

@@ -32,8 +32,8 @@ def start(job: Job, script: Script, found: Distribution, arguments: SimpleNamesp
 
     if found.data_parallel:
         say(
-            f"{found.data_parallel} copies the model in every step; hasten run --nproc-per-node N trains in "
-            f"N processes instead, without a change; {BY_HAND}"
+            f"{found.data_parallel} copies the model in every step where it has several GPUs; hasten run "
+            f"--nproc-per-node N trains in N processes instead, without a change; {BY_HAND}"
         )
     count, launched = arguments.nproc_per_node, launched_rank(os.environ)
     if launched is not None and launched.size > 1 and count is not None:
