@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +16,8 @@ from torch.utils.data import DataLoader, Dataset, Subset, default_collate
 
 from hasten.inside.observing.hooks import Hooks
 from hasten.inside.observing.observer import Observer
-from hasten.inside.samples.sample_cache import MEMORY_SHARE, PYTHON_BYTES, SampleCaches
+from hasten.inside.samples.sample_caches import PYTHON_BYTES, SampleCaches
+from hasten.inside.samples.sample_room import MEMORY_SHARE
 from hasten.inside.seams import Seams
 from hasten.inside.switch import Switchboard
 from hasten.inside.techniques.dataset_in_ram import DatasetInRam
@@ -40,6 +45,31 @@ class Rows(Dataset[Any]):
         return torch.from_numpy(self.rows[index] * self.factor), int(index), f"row {index}"
 
 
+_HIDDEN = {"offset": 0.0}
+
+
+class Hiding(Rows):
+    """What its samples depend on is named nowhere."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int, str]:
+        row, label, name = super().__getitem__(index)
+        return row + globals()["_HID" + "DEN"]["offset"], label, name
+
+
+class Noted(Rows):
+    """Notes in a file, which nobody takes for the data set's own, which samples were made."""
+
+    def __init__(self, notes: Path) -> None:
+        super().__init__()
+        self.notes = notes
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int, str]:
+        file = os.open(self.notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(file, b"+")
+        os.close(file)
+        return super().__getitem__(index)
+
+
 class Augmented(Rows):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int, str]:
         row, label, name = super().__getitem__(index)
@@ -62,6 +92,9 @@ class Watched:
             self.hooks.loaders.batch_trained()
             batches.append(batch)
         return batches
+
+    def caches(self) -> SampleCaches:
+        return SampleCaches.of(self.training)
 
     def switch_on(self, dataset: Dataset[Any], prepare: bool = False) -> None:
         self.epoch(dataset)  # it must have been seen first
@@ -106,26 +139,15 @@ def test_batches_and_random_streams_are_the_plain_loaders(watched: Watched) -> N
     assert torch.equal(ours_stream, torch.get_rng_state())
 
 
-def test_samples_are_made_once(watched: Watched) -> None:
-    dataset = Rows()
+def test_samples_are_made_once(watched: Watched, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    dataset = Noted(notes)
     watched.switch_on(dataset, prepare=True)
-    made: list[int] = []
-    vars(dataset)["rows"] = Noting(dataset.rows, made)
+    before = len(notes.read_bytes())
     for _ in range(3):
         watched.epoch(dataset)
-    assert 0 < len(made) < SIZE  # spot checks
+    assert 0 < len(notes.read_bytes()) - before < SIZE  # spot checks
     assert watched.proof().effective
-
-
-class Noting:
-    """An array that notes which rows were read."""
-
-    def __init__(self, rows: Any, made: list[int]) -> None:
-        self.rows, self.made = rows, made
-
-    def __getitem__(self, index: int) -> Any:
-        self.made.append(index)
-        return self.rows[index]
 
 
 def test_indices_may_be_numpys(watched: Watched) -> None:
@@ -240,11 +262,33 @@ def test_a_class_is_as_before_when_the_technique_is_off(watched: Watched) -> Non
     assert "__setattr__" not in vars(Subset)
 
 
-def test_a_change_in_place_is_found_and_the_cache_given_up(watched: Watched) -> None:
+def test_a_change_in_place_is_found_when_the_next_pass_begins(watched: Watched) -> None:
     dataset = Rows()
     watched.switch_on(dataset, prepare=True)
     watched.epoch(dataset)
-    dataset.rows[:] += 1
+    dataset.rows[SIZE - 1] += 1
+    for _ in range(2):
+        assert same(watched.epoch(dataset), plain(dataset))
+    assert watched.proof().effective
+
+
+def test_what_changes_between_all_passes_is_no_longer_kept(watched: Watched) -> None:
+    dataset = Rows()
+    watched.switch_on(dataset, prepare=True)
+    for _ in range(5):
+        dataset.rows[3] += 1
+        assert same(watched.epoch(dataset), plain(dataset))
+    assert not watched.proof().effective
+    assert "Rows.rows was changed" in watched.proof().evidence
+
+
+def test_a_change_that_nobody_sees_is_found_and_the_cache_given_up(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = Hiding()
+    watched.switch_on(dataset, prepare=True)
+    watched.epoch(dataset)
+    monkeypatch.setitem(_HIDDEN, "offset", 1.0)
     ours = watched.epoch(dataset)
     proof = watched.proof()
     assert not proof.effective
@@ -254,10 +298,12 @@ def test_a_change_in_place_is_found_and_the_cache_given_up(watched: Watched) -> 
     assert same(watched.epoch(dataset), truth)
 
 
-def test_the_sample_that_betrays_a_change_is_given_as_it_is_now(watched: Watched) -> None:
-    dataset = Rows()
+def test_the_sample_that_betrays_a_change_is_given_as_it_is_now(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = Hiding()
     watched.switch_on(dataset, prepare=True)
-    dataset.rows[:] += 1
+    monkeypatch.setitem(_HIDDEN, "offset", 1.0)
     checked = SIZE // 4 - 1  # the sixth sample asked for
     rows = torch.cat([batch[0] for batch in watched.epoch(dataset)])
     assert torch.equal(rows[checked], dataset[checked][0])
@@ -319,10 +365,10 @@ def test_a_kept_cache_is_watched_again(watched: Watched) -> None:
     assert same(ours, plain(dataset))
 
 
-def test_a_cache_that_was_given_up_is_not_kept(watched: Watched) -> None:
-    dataset = Rows()
+def test_a_cache_that_was_given_up_is_not_kept(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = Hiding()
     watched.switch_on(dataset, prepare=True)
-    dataset.rows[:] += 1
+    monkeypatch.setitem(_HIDDEN, "offset", 1.0)
     watched.epoch(dataset)
     watched.board.switch(BASELINE)
     watched.board.switch(PLAN)
@@ -360,7 +406,8 @@ class OneBroken(Rows):
 
 def test_a_sample_that_chance_makes_is_not_frozen(watched: Watched) -> None:
     """When all are made it is met: the streams are as before then, and nothing is kept."""
-    watched.switch_on(OneBroken())
+    dataset = OneBroken()
+    watched.switch_on(dataset)
     before = torch.get_rng_state()
     watched.board.switch(BASELINE)
     with pytest.raises(NotApplicable, match="making some samples of OneBroken draws random numbers"):
@@ -400,6 +447,31 @@ def test_training_without_a_loader_is_no_case_for_it(watched: Watched) -> None:
 def test_more_than_the_memory_holds_is_refused(seams: Seams) -> None:
     watched = Watched(seams, available_bytes=2 * SIZE * 600)
     assert "GiB" in refusal(watched, Rows())
+
+
+def test_memory_is_one_for_all_data_sets(seams: Seams) -> None:
+    """As of cross-validation, whose parts are several."""
+    watched = Watched(seams, available_bytes=int(2.5 * 1.5 * SIZE * (600 + 100)))
+    first, second = Rows(), Rows()
+    watched.switch_on(first, prepare=True)
+    assert same(watched.epoch(second), plain(Rows()))
+    assert watched.proof().evidence.startswith("0 samples came from memory")
+    (reason,) = watched.caches().reasons
+    assert "of other data sets, more than 40%" in reason
+
+
+def test_what_the_script_drops_gives_its_memory_back(seams: Seams) -> None:
+    watched = Watched(seams, available_bytes=int(2.5 * 1.5 * SIZE * (600 + 100)))
+    for _ in range(4):
+        dataset = Rows()
+        watched.switch_on(dataset, prepare=True)
+        assert same(watched.epoch(dataset), plain(Rows()))
+        assert len(list(watched.caches().caches)) == 1
+        gone = weakref.ref(dataset)
+        del dataset
+        assert gone() is None
+    assert not list(watched.caches().caches)
+    assert not watched.caches().reasons
 
 
 def test_an_augmented_dataset_beside_the_cached_one_is_still_drawn(watched: Watched) -> None:
@@ -460,12 +532,20 @@ def test_a_data_set_of_a_training_that_is_over_makes_room_and_another_does_not(s
     for dataset in (first, second):
         watched.epoch(dataset)
     assert [cache.dataset for cache in caches.caches] == [first]
-    assert caches.reasons == ["the samples of other data sets leave no room for those of Rows"]
+    (reason,) = caches.reasons
+    assert "all samples of Rows need 0.0 GiB beside the 0.0 GiB of other data sets" in reason
     torch.optim.SGD([torch.zeros(1, requires_grad=True)])
     for _ in range(2):
         watched.epoch(third)
     assert [cache.dataset for cache in caches.caches] == [third]
     assert watched.proof().effective
+
+
+def test_loaders_that_fit_alone_may_not_fit_together() -> None:
+    large = loader(sample_bytes=10 * 2**20)
+    assert DatasetInRam.refuse(facts(loaders=(large,))) == []
+    (reason,) = DatasetInRam.refuse(facts(loaders=(large, replace(large, dataset="Others"))))
+    assert "all samples of Pictures and Others need 19.5 GiB, more than 40%" in reason
 
 
 def test_memory_is_what_is_free_on_this_machine() -> None:

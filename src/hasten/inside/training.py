@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .living import Living
 from .seams import Args, Call, Kwargs, Seams
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ class Training:
         self.before_passes: Callable[[], None] | None = None  # each of a root that records gradients
         self.after_steps: dict[str, Callable[[], None]] = {}  # called at the end of every step
         self.at_end: dict[str, Callable[[], None]] = {}  # called when the script has ended: may fail it
-        self.datasets: dict[int, object] = {}  # id -> dataset that a loader read from
-        self.training_datasets: dict[int, object] = {}  # id -> dataset whose samples reached a training step
+        self.datasets: Living[None] = Living()  # that a loader read from
+        self.training_datasets: Living[None] = Living()  # those whose samples reached a training step
         self.kept: dict[str, Any] = {}  # what a technique keeps while it is off: caches, never effects
         self.obstacles: dict[str, None] = {}  # why the training cannot be followed
         self.averages_gradients = False  # over ranks, by a wrapper of the script's (DistributedDataParallel)

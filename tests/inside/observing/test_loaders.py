@@ -104,8 +104,8 @@ def test_only_the_loader_whose_batch_was_trained_on_is_for_training(training: Tr
     loaders.batch_trained()
     pull(loaders, DataLoader(validation, batch_size=2))
     assert [(record.samples, record.training) for record in loaders.records()] == [(10, True), (6, False)]
-    assert list(training.training_datasets.values()) == [train]
-    assert list(training.datasets.values()) == [train, validation]
+    assert list(training.training_datasets) == [train]
+    assert list(training.datasets) == [train, validation]
 
 
 def test_a_batch_is_trained_on_once(training: Training) -> None:
@@ -270,9 +270,9 @@ def test_data_sets_of_a_training_that_is_over_are_let_go_of() -> None:
                 for (x,) in DataLoader(dataset, batch_size=2):
                     model(x).sum().backward()
                     optimizer.step()
-            assert list(training.training_datasets.values()) == [own, shared]
+            assert list(training.training_datasets) == [own, shared]
             del own, dataset
-        assert [ref() is None for ref in gone] == [True, True, False]
+        assert [ref() is None for ref in gone] == [True, True, True]
         assert [record.samples for record in hooks.loaders.records()] == [8, 10, 12]
         assert [record.samples for record in hooks.loaders.records(since=hooks.loaders.begun - 1)] == [12]
     finally:

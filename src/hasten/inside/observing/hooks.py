@@ -44,7 +44,7 @@ class Hooks:
         timed: bool = True,
         closely: bool = False,
     ) -> None:
-        self.loaders = Loaders(training)
+        self.loaders = Loaders(training, holds=closely)
         self.padding = PaddingSeen()
         self._training = training
         self._observer = observer

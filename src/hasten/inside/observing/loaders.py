@@ -17,6 +17,7 @@ from ..internals.loaders import (
     makes_batches,
     reads_indices,
 )
+from ..living import Living, Reference, reference
 from ..samples.sampling_proof import prove_deterministic
 from ..samples.transform_prefix import has_transforms
 from ..training import Training
@@ -38,9 +39,16 @@ _Key = tuple[str, "int | None", "int | None"]
 
 @dataclass
 class _Seen:
-    dataset: object  # None where it is let go of
+    """``refer``: to the data set that was read last."""
+
+    refer: Reference
     record: Loader
     latest: int = 0  # the number of the pass that read it last, from 1
+
+    @property
+    def dataset(self) -> Any:
+        """None once it is gone."""
+        return self.refer()
 
 
 @dataclass(slots=True)
@@ -56,10 +64,13 @@ class _Reading:
 
 
 class Loaders:
-    """Notes every loader that gives batches, and which of them feed training steps."""
+    """Notes every loader that gives batches, and which of them feed training steps. ``holds``: data sets stay
+    to be looked at, also when the script has ended.
+    """
 
-    def __init__(self, training: Training) -> None:
+    def __init__(self, training: Training, holds: bool = True) -> None:
         self._training = training
+        self._holds = holds
         self._seen: dict[_Key, _Seen] = {}
         self.latest: _Reading | None = None  # of the last batch; None once that is known to be trained on
         self.perhaps: _Reading | None = None  # of one that went into a module in evaluation mode
@@ -69,7 +80,7 @@ class Loaders:
         self._last: Callable[[], LoaderIterator | None] = lambda: None  # of the last reading
         self._last_reading = _Reading(False)
         self.begun = 0  # passes over any of them that gave a batch
-        self._read_for: dict[int, int] = {}  # id of a data set -> how many optimizers had been made then
+        self._read_for: Living[int] = Living()  # by data set: how many optimizers had been made then
         self._let_go_for = 0  # so many, when data sets were let go of last
 
     def epoch_begins(self, iterator: LoaderIterator) -> None:
@@ -120,11 +131,14 @@ class Loaders:
         seen = self._seen.get(key)
         if seen is None:
             sample_bytes = batch_bytes(batch) // length if length else None
-            seen = self._seen[key] = _Seen(dataset, describe_loader(iterator, False, sample_bytes))
+            record = describe_loader(iterator, False, sample_bytes)
+            seen = self._seen[key] = _Seen(_nothing, record)
         self.begun += 1
-        seen.dataset, seen.latest = dataset, self.begun
-        self._training.datasets[id(dataset)] = dataset
-        self._read_for[id(dataset)] = made = self._training.optimizers_added
+        seen.latest = self.begun
+        seen.refer = (lambda: dataset) if self._holds else reference(dataset)
+        made = self._training.optimizers_added
+        self._training.datasets.put(dataset, None)
+        self._read_for.put(dataset, made)
         if made != self._let_go_for:
             self._let_go(made)
         return key
@@ -135,13 +149,14 @@ class Loaders:
         """
         self._let_go_for = made
         read = {id(dataset_of(iterator)) for iterator in self._readings}
-        for key in [key for key, then in self._read_for.items() if then != made and key not in read]:
-            del self._read_for[key]
-            self._training.datasets.pop(key, None)
-            self._training.training_datasets.pop(key, None)
+        for dataset, then in self._read_for.items():
+            if then != made and id(dataset) not in read:
+                self._read_for.drop(dataset)
+                self._training.datasets.drop(dataset)
+                self._training.training_datasets.drop(dataset)
         for seen in self._seen.values():
-            if id(seen.dataset) not in self._read_for:
-                seen.dataset = None
+            if seen.dataset not in self._read_for:
+                seen.refer = _nothing
 
     def batch_went_in(self, training_mode: bool) -> None:
         """The latest batch went into a forward pass that records gradients. ``training_mode``: the module's
@@ -183,7 +198,7 @@ class Loaders:
             return
         if not seen.record.training:
             seen.record = replace(seen.record, training=True)
-        self._training.training_datasets[id(seen.dataset)] = seen.dataset
+        self._training.training_datasets.put(seen.dataset, None)
         if reading is self.latest:
             self.latest = None
 
@@ -204,6 +219,10 @@ class Loaders:
     def records(self, since: int = 0) -> tuple[Loader, ...]:
         """Of those that were read after so many passes."""
         return tuple(seen.record for seen in self._seen.values() if seen.latest > since)
+
+
+def _nothing() -> None:
+    """The reference to what was let go of."""
 
 
 def _divides(seen: _Seen) -> bool:

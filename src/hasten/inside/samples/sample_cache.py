@@ -1,176 +1,88 @@
-"""Samples kept in memory, shared by all techniques that read them from there.
-
-A dataset's samples are kept only on proof that making them is deterministic (``sampling_proof``). Setting any
-attribute of the dataset, or of one it wraps, empties its cache. In every pass some samples are compared with
-the dataset's own, to find changes that set no attribute.
-"""
+"""Samples of one data set, kept in memory."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
-from ...records.observation import Loader
-from ..observing.identify import length_of, takes_items_one_by_one
+from ..living import reference
 from ..random_state import comparable, fingerprint, set_streams, state_of_streams
-from ..training import NotApplicable, Training
-from .attribute_watch import AttributeWatch
+from ..training import NotApplicable
 from .columns import Columns, Uneven
 from .forked_filling import made_in_parallel
-from .sampling_proof import chain, prove_deterministic, same_sample, states_of
-from .transform_prefix import Divided, divide, has_transforms
+from .sample_room import SampleRoom
+from .sampling_proof import chain, same_sample, states_of
+from .transform_prefix import Divided
+from .visible_state import State, difference, visible_state
 
-MEMORY_SHARE = 0.4  # of what is available, for all samples
-PYTHON_BYTES = 600  # what a sample's objects weigh besides their data
 _SPOT_CHECKS = 4  # samples compared with the dataset again at every pass over the cache
-_NAME = "samples"  # in Training.kept
-
-
-class SampleCaches:
-    """The caches of one training, by dataset. In use while any technique uses them; kept in between."""
-
-    @classmethod
-    def of(cls, training: Training) -> SampleCaches:
-        """The one that all techniques share."""
-        found = training.kept.get(_NAME)
-        if not isinstance(found, cls):
-            found = training.kept[_NAME] = cls(training)
-        return found
-
-    def __init__(self, training: Training) -> None:
-        self._training = training
-        self._users: set[str] = set()
-        self._caches: dict[int, Cache] = {}
-        self._why_not: dict[int, str] = {}
-        self._kept: dict[int, tuple[Cache, object]] = {}  # with the dataset's state when it was last in use
-        self._gone = 0, 0  # counts of those that made room
-        self._read_for: dict[int, int] = {}  # how many optimizers had been made when it was read last
-        self._watch = AttributeWatch(training.seams, self._changed)
-
-    @property
-    def caches(self) -> Iterable[Cache]:
-        return self._caches.values()
-
-    @property
-    def reasons(self) -> list[str]:
-        """Why datasets that were asked for have no cache."""
-        return list(self._why_not.values())
-
-    def acquire(self, user: str) -> None:
-        """Caches from earlier use are used again if their datasets have not changed since."""
-        if not self._users:
-            self._why_not = {}
-            for key, (cache, state) in self._kept.items():
-                if not cache.stale and cache.state() == state:
-                    self._caches[key] = cache
-                    self._watch.watch(cache.parts)
-            self._kept = {}
-        self._users.add(user)
-
-    def release(self, user: str) -> None:
-        self._users.discard(user)
-        if self._users:
-            return
-        self._watch.stop()
-        self._kept.update({key: (cache, cache.state()) for key, cache in self._caches.items()})
-        self._caches = {}
-
-    def get(self, dataset: object) -> Cache | None:
-        """The dataset's cache; None where its samples must not be kept."""
-        key = id(dataset)
-        if key not in self._caches and key not in self._why_not:
-            cache = self._prove(dataset)
-            if isinstance(cache, str):
-                self._why_not[key] = cache
-            else:
-                self._caches[key] = cache
-                self._watch.watch(cache.parts)
-        self._read_for[key] = self._training.optimizers_added
-        return self._caches.get(key)
-
-    def counts(self) -> tuple[int, int]:
-        """Samples that came from memory, and samples that were made, in all."""
-        hits, made = self._gone
-        return hits + sum(cache.hits for cache in self.caches), made + sum(c.made for c in self.caches)
-
-    def fill(self) -> None:
-        """Make all samples of the datasets that the training reads."""
-        for key in self._training.training_datasets:
-            if key in self._caches:
-                self._caches[key].fill(self._training.torch)
-
-    def _prove(self, dataset: object) -> Cache | str:
-        length = length_of(dataset)
-        if not length:
-            return f"{type(dataset).__name__} has no length"
-        if not takes_items_one_by_one(dataset):
-            return f"{type(dataset).__name__} makes whole batches itself (__getitems__)"
-        torch, divided = self._training.torch, None
-        reason, sample_bytes = prove_deterministic(torch, dataset, length)
-        if reason and has_transforms(dataset):
-            found, sample_bytes = divide(torch, dataset, length)
-            if isinstance(found, str):
-                return f"{reason}; and of its transforms: {found}"
-            divided = found
-        elif reason:
-            return reason
-        name, available = type(dataset).__name__, self._training.available_bytes
-        needed = length * (sample_bytes + PYTHON_BYTES)
-        if reason := too_large(name, needed, available):
-            return reason
-        if not self._has_room(needed):
-            return f"the samples of other data sets leave no room for those of {name}"
-        return Cache(dataset, self._has_room(2 * needed), divided, needed)
-
-    def _has_room(self, needed: int) -> bool:
-        """Within the share of memory for all. Caches of trainings that are over make room: nothing was read
-        from them since the latest optimizer was made.
-        """
-        room = MEMORY_SHARE * self._training.available_bytes - needed
-        made, read_for = self._training.optimizers_added, self._read_for
-        for key in [key for key in self._caches if read_for.get(key) != made]:
-            if self._nbytes() <= room:
-                break
-            gone = self._caches.pop(key)
-            self._gone = self._gone[0] + gone.hits, self._gone[1] + gone.made
-        return self._nbytes() <= room
-
-    def _nbytes(self) -> int:
-        return sum(cache.nbytes for cache in self.caches)
-
-    def _changed(self, part: object) -> None:
-        """An attribute was set on what caches may be made from: it empties them."""
-        for known in self.caches:
-            known.invalidate_if_made_from(part)
+_MOST_CHANGES = 3  # between passes: who changes more often than that has no use for what was made
 
 
 class Cache:
     """Samples of one dataset by index, made on first use.
 
-    ``roomy``: there is memory for them twice. ``divided``: what is kept is not finished, and made into a
-    sample each time it is asked for.
+    They take ``needed`` bytes of ``room``. ``divided``: what is kept is not finished, and made into a sample
+    each time it is asked for.
     """
 
     def __init__(
-        self, dataset: Any, roomy: bool = False, divided: Divided | None = None, nbytes: int = 0
+        self, dataset: object, room: SampleRoom, needed: int, divided: Divided | None = None
     ) -> None:
-        """``nbytes``: what all samples are expected to weigh."""
-        self.dataset = dataset
-        self.nbytes = nbytes
+        self._refer = reference(dataset)
         self._divided = divided
-        self.parts = list(chain(dataset)) if divided is None else divided.parts
         self.hits = 0
         self.made = 0
         self.stale = ""
-        self.uneven = "" if roomy else "there is no room for a second copy of the samples"
-        if divided is not None:
-            self.uneven = "samples have random transforms"
+        self.uneven = "samples have random transforms" if divided is not None else ""
         self._samples: dict[int, object] = {}
         self._columns: Columns | None = None
         self._since_check = 0
+        self._room, self._needed, self._taken = room, needed, 0
+        self._take()
+        self._changes = 0
+        self._seen: State | None = self._look()
 
+    @property
+    def dataset(self) -> Any:
+        """To be asked while the script has it."""
+        return self._refer()
+
+    @property
+    def parts(self) -> list[object]:
+        """What the samples are made from."""
+        return list(chain(self.dataset)) if self._divided is None else self._divided.parts
+
+    # ---- room
+    def _take(self) -> None:
+        self._room.take(self._needed)
+        self._taken += self._needed
+
+    def drop(self) -> None:
+        """It is not used again."""
+        self._empty()
+        self._room.give_back(self._taken)
+        self._taken = 0
+
+    # ---- changes that set no attribute
+    def look_again(self) -> None:
+        """A new pass begins: is all as it was?"""
+        if self.stale:
+            return
+        before, self._seen = self._seen, self._look()
+        changed = difference(before, self._seen) if before is not None else ""
+        if changed:
+            self._changes += 1
+            self._empty()
+        if changed and (self._divided is not None or self._changes > _MOST_CHANGES):
+            self._give_up(f"{changed} was changed")
+
+    def _look(self) -> State:
+        made_from = self.dataset if self._divided is None else self._divided.first_part
+        return visible_state(made_from, lenient=True)
+
+    # ---- samples
     def __getitem__(self, index: int) -> object:
         if self._divided is not None and not (self.stale or self._divided.is_intact):
             self._give_up("the transforms were replaced")
@@ -209,11 +121,18 @@ class Cache:
         if self._columns is None and not (self.stale or self.uneven):
             length = len(self.dataset)
             if len(self._samples) >= length and all(index in self._samples for index in range(length)):
-                try:
-                    self._columns = Columns(torch, [self._samples[index] for index in range(length)])
-                except Uneven as error:
-                    self.uneven = str(error)
+                self._lay(torch, [self._samples[index] for index in range(length)])
         return self._columns
+
+    def _lay(self, torch: ModuleType, samples: list[object]) -> None:
+        if self._room.why_not("", self._needed):
+            self.uneven = "there is no room for a second copy of the samples"
+            return
+        try:
+            self._columns = Columns(torch, samples)
+            self._take()
+        except Uneven as error:
+            self.uneven = str(error)
 
     def batch(self, torch: ModuleType, indices: list[int]) -> object:
         """A batch gathered from ``columns``; None where it cannot be."""
@@ -246,11 +165,14 @@ class Cache:
 
     def _give_up(self, why: str) -> None:
         self.stale = f"{why} while training: the cache was given up"
-        self._empty()
+        self.drop()
 
     def _empty(self) -> None:
         self._samples.clear()
-        self._columns = None
+        if self._columns is not None:
+            self._columns = None
+            self._room.give_back(self._needed)
+            self._taken -= self._needed
 
     def state(self) -> object:
         return states_of(self.dataset) if self._divided is None else self._divided.state()
@@ -282,26 +204,6 @@ class Cache:
         if not any(part is known for known in self.parts):
             return
         self._empty()
+        self._seen = None  # it is seen anew when the next pass begins
         if self._divided is not None:  # what was proven of its transforms may hold no longer
             self._give_up("the dataset was changed")
-
-
-def not_read_by_index(loader: Loader) -> str:
-    """Why a loader's samples cannot be kept by their indices; "" where they may be."""
-    if loader.iterable or loader.samples is None:
-        return f"{loader.dataset} is read as a stream, without indices"
-    if not loader.default_fetch:
-        return f"{loader.dataset} is not read sample by sample"
-    return ""
-
-
-def too_large(name: str, needed: int, available: int, share: float = MEMORY_SHARE) -> str:
-    """Why a data set's samples cannot be kept, which need so many bytes, in this share of the bytes of memory
-    that are ``available``; "" where they can.
-    """
-    if needed <= share * available:
-        return ""
-    return (
-        f"all samples of {name} need {needed / 2**30:.1f} GiB, more than {share:.0%} of the "
-        f"{available / 2**30:.1f} GiB of memory that are free"
-    )

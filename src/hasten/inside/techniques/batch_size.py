@@ -109,7 +109,8 @@ class BatchSize(Technique):
             effective, found = steps.taken > 0, f"gradients of {steps.batches} batches gathered"
         else:
             larger: LargerBatches = training.kept.get(self.name) or LargerBatches(1)
-            read = [sizes for key, sizes in larger.sizes.items() if key in training.training_datasets]
+            trained = set(map(id, training.training_datasets))
+            read = [sizes for key, sizes in larger.sizes.items() if key in trained]
             changed = ", ".join(f"batches of {after} in place of {before}" for before, after in read)
             none = "no loader of the training draws in random order, by=accumulation needs none"
             effective, found = bool(read) and steps.taken > 0, changed or larger.why_not or none

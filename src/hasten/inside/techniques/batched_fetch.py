@@ -12,8 +12,7 @@ https://docs.pytorch.org/docs/stable/data.html#disable-automatic-batching
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +21,12 @@ from ...records.observation import Loader
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import collating
+from ..living import Living
 from ..observing.identify import length_of
 from ..samples.columns import gather, same_batch, tensors_behind
 from ..samples.rows import whole_numbers
-from ..samples.sample_cache import PYTHON_BYTES, SampleCaches, not_read_by_index, too_large
+from ..samples.sample_caches import PYTHON_BYTES, SampleCaches, not_read_by_index
+from ..samples.sample_room import too_large
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique
@@ -46,8 +47,7 @@ class BatchedFetch(Technique):
 
     def __init__(self) -> None:
         self._caches: SampleCaches | None = None
-        self._trusted: dict[int, str] = {}  # by dataset of tensors: why it is not gathered from, or ""
-        self._behind: dict[int, Callable[[], object]] = {}  # the datasets behind the ids
+        self._trusted: Living[str] = Living()  # of tensors: why it is not gathered from, or ""
         self._gathered = 0
         self._others = 0
 
@@ -65,7 +65,7 @@ class BatchedFetch(Technique):
         plain = collate_module.collate_tensor_fn
         caches = self._caches = SampleCaches.of(training)
         caches.acquire(self.name)
-        datasets = (training.training_datasets or training.datasets).values()
+        datasets = training.training_datasets or training.datasets
         usable = [self._is_trusted(torch, d) if _in_memory(torch, d) else caches.get(d) for d in datasets]
         if not any(usable):
             reasons = "; ".join([*filter(None, self._trusted.values()), *caches.reasons])
@@ -98,16 +98,15 @@ class BatchedFetch(Technique):
 
     def _is_trusted(self, torch: ModuleType, dataset: Any) -> bool:
         """Whether a batch of a few samples is the same both ways."""
-        if id(dataset) not in self._trusted or self._behind[id(dataset)]() is not dataset:
+        if dataset not in self._trusted:
             name = type(dataset).__name__
             indices = list(range(min(_REHEARSED, length_of(dataset) or 0)))
             expected = (
                 torch.utils.data.default_collate([dataset[index] for index in indices]) if indices else 0
             )
             same = bool(indices) and same_batch(_rows(torch, dataset, indices), expected)
-            self._behind[id(dataset)] = _weakly(dataset)
-            self._trusted[id(dataset)] = "" if same else f"gathering from {name} gives another batch"
-        return not self._trusted[id(dataset)]
+            self._trusted.put(dataset, "" if same else f"gathering from {name} gives another batch")
+        return not self._trusted.get(dataset)
 
     def prepare(self, training: Training) -> None:
         if self._caches is not None:
@@ -136,14 +135,6 @@ class BatchedFetch(Technique):
             "for rows in order.split(batch_size):\n"
             "    batch = inputs[rows], targets[rows]"
         )
-
-
-def _weakly(dataset: object) -> Callable[[], object]:
-    """What gives it while it lives; a list, say, is kept."""
-    try:
-        return weakref.ref(dataset)
-    except TypeError:
-        return lambda: dataset
 
 
 def _in_memory(torch: ModuleType, dataset: object) -> bool:

@@ -1,10 +1,11 @@
 """Keep every sample in memory once it was made, instead of reading and transforming it again each epoch.
 
 What it does: samples stay in the training process after they were made once, on proof that making them is
-deterministic (``sampling_proof``). Where a dataset's transforms are random from some point on, as with
-torchvision's, the outcome of those before it is kept and the rest is called anew for each sample, with the
-same random draws (``transform_prefix``). All are made before the first step; where that takes long, forked
-processes make a part each (``forked_filling``). When it helps: reading, decoding or transforming takes
+deterministic (``sampling_proof``), all datasets of a process together in two fifths of the memory that is
+free, and each for as long as the script keeps it. Where a dataset's transforms are random from some point on,
+as with torchvision's, the outcome of those before it is kept and the rest is called anew for each sample,
+with the same random draws (``transform_prefix``). All are made before the first step; where that takes long,
+forked processes make a part each (``forked_filling``). When it helps: reading, decoding or transforming takes
 long. When it hurts: memory is short. Loaders with worker processes are left alone: forked workers would share
 the pages of samples made before they start, but those of the first epoch start before the first training
 step.
@@ -24,7 +25,9 @@ from ...records.observation import Loader
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..samples.rows import whole_numbers
-from ..samples.sample_cache import PYTHON_BYTES, Cache, SampleCaches, not_read_by_index, too_large
+from ..samples.sample_cache import Cache
+from ..samples.sample_caches import PYTHON_BYTES, SampleCaches, not_read_by_index
+from ..samples.sample_room import too_large
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique
@@ -48,12 +51,15 @@ class DatasetInRam(Technique):
         loaders = [loader for loader in facts.observation.loaders if loader.training]
         if not loaders:
             return ["the training reads from no DataLoader"]
-        return [reason for loader in loaders if (reason := _why_not(loader, facts.machine.available_bytes))]
+        names, available = " and ".join(loader.dataset for loader in loaders), facts.machine.available_bytes
+        reasons = [reason for loader in loaders if (reason := _why_not(loader, available))]
+        together = too_large(names, sum(map(_needed, loaders)), available)
+        return reasons or ([together] if together else [])
 
     def install(self, training: Training, settings: Settings) -> None:
         caches = self._caches = SampleCaches.of(training)
         caches.acquire(self.name)
-        datasets = (training.training_datasets or training.datasets).values()
+        datasets = training.training_datasets or training.datasets
         found = [caches.get(dataset) for dataset in datasets]
         if not any(found):
             reasons = "; ".join(caches.reasons)
@@ -124,5 +130,9 @@ def _why_not(loader: Loader, available_bytes: int) -> str:
         return f"{loader.dataset} is read by {loader.workers} worker processes, each with memory of its own"
     if loader.in_memory:
         return f"{loader.dataset} holds its samples in memory already"
-    needed = (loader.samples or 0) * ((loader.sample_bytes or 0) + PYTHON_BYTES)
-    return too_large(loader.dataset, needed, available_bytes)
+    return too_large(loader.dataset, _needed(loader), available_bytes)
+
+
+def _needed(loader: Loader) -> int:
+    """Bytes."""
+    return (loader.samples or 0) * ((loader.sample_bytes or 0) + PYTHON_BYTES)

@@ -38,7 +38,8 @@ from ..observing.uses import RECORDS_EVALUATIONS
 from ..samples.fetching import samples_of
 from ..samples.kept_batches import KeptBatches
 from ..samples.loader_override import LoaderOverride, workers
-from ..samples.sample_cache import PYTHON_BYTES, too_large
+from ..samples.sample_caches import PYTHON_BYTES
+from ..samples.sample_room import too_large
 from ..seams import Call
 from ..training import Training
 from .base import Technique, conflicting, saw_evaluation

@@ -1,0 +1,178 @@
+"""Samples kept in memory, shared by all techniques that read them from there.
+
+A dataset's samples are kept only on proof that making them is deterministic (``sampling_proof``). Setting any
+attribute of the dataset, or of one it wraps, empties its cache, and so does what is found to be another
+(``visible_state``) when a pass over it begins: an array or list that was written into. In every pass some
+samples are compared with the dataset's own, to find changes that nobody sees. A dataset that the script drops
+takes its cache with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ...records.observation import Loader
+from ..living import Living
+from ..observing.identify import length_of, takes_items_one_by_one
+from ..seams import Call
+from ..training import Training
+from .attribute_watch import AttributeWatch
+from .sample_cache import Cache
+from .sample_room import SampleRoom
+from .sampling_proof import prove_deterministic
+from .transform_prefix import divide, has_transforms
+
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader
+
+PYTHON_BYTES = 600  # what a sample's objects weigh besides their data
+_NAME = "samples"  # in Training.kept
+
+
+class SampleCaches:
+    """The caches of one training, by dataset. In use while any technique uses them; kept in between."""
+
+    @classmethod
+    def of(cls, training: Training) -> SampleCaches:
+        """The one that all techniques share."""
+        found = training.kept.get(_NAME)
+        if not isinstance(found, cls):
+            found = training.kept[_NAME] = cls(training)
+        return found
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._users: set[str] = set()
+        self._room = SampleRoom(training.available_bytes)
+        self._caches: Living[Cache] = Living(self._gone)
+        self._why_not: Living[str] = Living()
+        # with the dataset's state when it was last in use
+        self._kept: Living[tuple[Cache, object]] = Living(lambda kept: self._gone(kept[0]))
+        self._read_for: Living[int] = Living()  # how many optimizers had been made when it was read last
+        self._of_gone = 0, 0  # counts of those that are gone
+        self._watch = AttributeWatch(training.seams, self._changed)
+        self._stop_looking: Call = lambda: None
+
+    @property
+    def caches(self) -> Iterable[Cache]:
+        return self._caches.values()
+
+    def _gone(self, cache: Cache) -> None:
+        """The script has dropped its dataset, or its training is over."""
+        self._of_gone = self._of_gone[0] + cache.hits, self._of_gone[1] + cache.made
+        cache.drop()
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why datasets that were asked for have no cache."""
+        return list(self._why_not.values())
+
+    def acquire(self, user: str) -> None:
+        """Caches from earlier use are used again if their datasets have not changed since."""
+        if not self._users:
+            self._why_not.clear()
+            for dataset, (cache, state) in self._kept.items():
+                if cache.stale or cache.state() != state:
+                    cache.drop()
+                    continue
+                self._caches.put(dataset, cache)
+                self._watch.watch(cache.parts)
+            self._kept.clear()
+            self._look_when_passes_begin()
+        self._users.add(user)
+
+    def _look_when_passes_begin(self) -> None:
+        def beginning(original: Call) -> Call:
+            def __iter__(loader: DataLoader[object]) -> object:
+                cache = self._caches.get(loader.dataset)
+                if cache is not None:
+                    cache.look_again()
+                return original(loader)
+
+            return __iter__
+
+        from torch.utils.data import DataLoader
+
+        self._stop_looking = self._training.seams.replace(DataLoader, "__iter__", beginning)
+
+    def release(self, user: str) -> None:
+        self._users.discard(user)
+        if self._users:
+            return
+        self._watch.stop()
+        self._stop_looking()
+        for dataset, cache in self._caches.items():
+            self._kept.put(dataset, (cache, cache.state()))
+        self._caches.clear()
+
+    def get(self, dataset: object) -> Cache | None:
+        """The dataset's cache; None where its samples must not be kept."""
+        if dataset not in self._caches and dataset not in self._why_not:
+            cache = self._prove(dataset)
+            if isinstance(cache, str):
+                self._why_not.put(dataset, cache)
+            else:
+                self._caches.put(dataset, cache)
+                self._watch.watch(cache.parts)
+        if self._read_for.get(dataset) != self._training.optimizers_added:
+            self._read_for.put(dataset, self._training.optimizers_added)
+        return self._caches.get(dataset)
+
+    def counts(self) -> tuple[int, int]:
+        """Samples that came from memory, and samples that were made, in all."""
+        hits, made = self._of_gone
+        return hits + sum(cache.hits for cache in self.caches), made + sum(c.made for c in self.caches)
+
+    def fill(self) -> None:
+        """Make all samples of the datasets that the training reads."""
+        for dataset in self._training.training_datasets:
+            cache = self._caches.get(dataset)
+            if cache is not None:
+                cache.fill(self._training.torch)
+
+    def _prove(self, dataset: object) -> Cache | str:
+        length = length_of(dataset)
+        if not length:
+            return f"{type(dataset).__name__} has no length"
+        if not takes_items_one_by_one(dataset):
+            return f"{type(dataset).__name__} makes whole batches itself (__getitems__)"
+        torch, divided = self._training.torch, None
+        reason, sample_bytes = prove_deterministic(torch, dataset, length)
+        if reason and has_transforms(dataset):
+            found, sample_bytes = divide(torch, dataset, length)
+            if isinstance(found, str):
+                return f"{reason}; and of its transforms: {found}"
+            divided = found
+        elif reason:
+            return reason
+        needed = length * (sample_bytes + PYTHON_BYTES)
+        if reason := self._why_no_room(type(dataset).__name__, needed):
+            return reason
+        return Cache(dataset, self._room, needed, divided)
+
+    def _why_no_room(self, name: str, needed: int) -> str:
+        """Caches of trainings that are over make room: nothing was read from them since the latest optimizer
+        was made.
+        """
+        for dataset, cache in self._caches.items():
+            if not self._room.why_not(name, needed):
+                break
+            if self._read_for.get(dataset) != self._training.optimizers_added:
+                self._caches.drop(dataset)
+                self._gone(cache)
+        return self._room.why_not(name, needed)
+
+    def _changed(self, part: object) -> None:
+        """An attribute was set on what caches may be made from: it empties them."""
+        for known in self.caches:
+            known.invalidate_if_made_from(part)
+
+
+def not_read_by_index(loader: Loader) -> str:
+    """Why a loader's samples cannot be kept by their indices; "" where they may be."""
+    if loader.iterable or loader.samples is None:
+        return f"{loader.dataset} is read as a stream, without indices"
+    if not loader.default_fetch:
+        return f"{loader.dataset} is not read sample by sample"
+    return ""

@@ -1,0 +1,36 @@
+"""The memory that samples may take: one measure for all data sets of a process."""
+
+from __future__ import annotations
+
+MEMORY_SHARE = 0.4  # of what is available, for all samples that a process keeps in its own memory
+
+
+class SampleRoom:
+    """``available``: bytes of memory that were free before samples took any."""
+
+    def __init__(self, available: int) -> None:
+        self._available = available
+        self._taken = 0
+
+    def why_not(self, name: str, needed: int) -> str:
+        """Why the samples of a data set have no room any more; "" where they have."""
+        return too_large(name, needed, self._available, taken=self._taken)
+
+    def take(self, needed: int) -> None:
+        self._taken += needed
+
+    def give_back(self, needed: int) -> None:
+        self._taken -= needed
+
+
+def too_large(name: str, needed: int, available: int, share: float = MEMORY_SHARE, taken: int = 0) -> str:
+    """Why a data set's samples cannot be kept, which need so many bytes, in this share of the bytes of memory
+    that are ``available``; "" where they can. ``taken``: what others have of it already.
+    """
+    if needed + taken <= share * available:
+        return ""
+    beside = f" beside the {taken / 2**30:.1f} GiB of other data sets" if taken else ""
+    return (
+        f"all samples of {name} need {needed / 2**30:.1f} GiB{beside}, more than {share:.0%} of the "
+        f"{available / 2**30:.1f} GiB of memory that are free"
+    )
