@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import socket
 import subprocess
@@ -149,3 +150,23 @@ def test_what_is_read_once_for_all_samples_is_of_all(tmp_path: Path) -> None:
         return sorted(os.path.basename(path) for path, _, _ in heard.since())
 
     assert in_a_child(look) == "['index', 'other']"
+
+
+def test_what_is_mapped_on_first_use_is_of_all_samples(tmp_path: Path) -> None:
+    """As lmdb does it: by C, once, and what it locks is none."""
+    for name in ("data.mdb", "lock.mdb", "read"):
+        (tmp_path / name).write_bytes(bytes(5000))
+    kept: list[mmap.mmap] = []
+
+    def make() -> None:
+        for name in ("data.mdb", "lock.mdb") if not kept else ():
+            file = ctypes.CDLL(None).open(str(tmp_path / name).encode(), os.O_RDONLY)
+            kept.append(mmap.mmap(file, 0, access=mmap.ACCESS_READ))
+            os.close(file)
+
+    def look(heard: FilesRead) -> object:
+        heard.settle(make)
+        (tmp_path / "read").read_bytes()
+        return sorted(os.path.basename(path) for path, _, _ in heard.since())
+
+    assert in_a_child(look) == "['data.mdb', 'read']"

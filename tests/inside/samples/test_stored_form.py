@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from hasten.inside.samples.sampling_proof import same_sample
-from hasten.inside.samples.stored_form import decode, encode
+from hasten.inside.samples.stored_form import Unstorable, decode, encode
 
 
 def picture() -> Any:
@@ -59,3 +60,11 @@ def test_the_order_of_dimensions_in_memory_is_kept() -> None:
         found: Any = decode(torch, layout, memoryview(bytearray(body)), copied=True)
         in_bytes = found.numpy().strides if torch.is_tensor(found) else found.strides
         assert in_bytes == (sample.numpy().strides if torch.is_tensor(sample) else sample.strides)
+
+
+@pytest.mark.parametrize("kind", [np.matrix, np.memmap, np.recarray])
+def test_other_arrays_are_not_taken_for_one_number(kind: type, tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", np.ones((3, 2)))
+    array = np.load(tmp_path / "rows.npy", mmap_mode="r") if kind is np.memmap else np.ones((3, 2)).view(kind)
+    with pytest.raises(Unstorable):
+        encode((1, array))

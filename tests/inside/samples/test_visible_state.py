@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import random
 from array import array
 from collections import deque
@@ -231,3 +232,12 @@ def test_a_tensor_over_an_arrays_memory_counts_by_its_bytes() -> None:
     assert visible_state(data) == before
     labels[7] = 1
     assert difference(before, visible_state(data)) == "SimpleNamespace.labels"
+
+
+@pytest.mark.parametrize("lock", [True, False])
+def test_a_number_that_processes_share_is_looked_at(lock: bool) -> None:
+    data = SimpleNamespace(epoch=multiprocessing.Value("i", 0, lock=lock))
+    before = visible_state(data)
+    assert visible_state(data) == before
+    data.epoch.value = 1
+    assert difference(before, visible_state(data)) == "SimpleNamespace.epoch"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pkgutil import resolve_name
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -165,6 +166,18 @@ def put_worker_seed(seed: int) -> None:
     vars(module)["_worker_info"] = module.WorkerInfo(
         id=old.id, num_workers=old.num_workers, seed=seed, dataset=old.dataset
     )
+
+
+@contextmanager
+def as_worker(dataset: object, seed: int) -> Iterator[None]:
+    """Within, ``get_worker_info`` tells of one of two worker processes."""
+    told = vars(worker_module())
+    before = told.get("_worker_info")
+    told["_worker_info"] = told["WorkerInfo"](id=1, num_workers=2, seed=seed, dataset=dataset)
+    try:
+        yield
+    finally:
+        told["_worker_info"] = before
 
 
 def collating() -> ModuleType:

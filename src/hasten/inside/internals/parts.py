@@ -86,7 +86,7 @@ PARTS = (
     Part(_OF_WORKERS, "_index_queues", "persistent_workers: words to workers", made=True, needed=False),
     Part(_OF_WORKERS, "_workers", "persistent_workers: whether workers live", made=True, needed=False),
     Part(_WORKERS, "_worker_loop", "persistent_workers, sample_store: what a worker does", needed=False),
-    Part(_WORKERS, "_worker_info", "persistent_workers: what a worker is told", needed=False),
+    Part(_WORKERS, "_worker_info", "what a worker is told", needed=False),
     Part(_WORKERS, "_ResumeIteration", "persistent_workers: when an epoch begins", needed=False),
     Part(_WORKERS, "_generate_state", "persistent_workers: numpy's seed", needed=False),
     Part("torch.utils.data", "_utils", "batched_fetch: how default_collate makes a batch", needed=False),

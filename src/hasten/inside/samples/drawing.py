@@ -8,11 +8,21 @@ import os
 import random
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from ..random_state import fingerprint, stream_of
+from ..internals.loaders import as_worker
+from ..random_state import (
+    another_seed,
+    fingerprint,
+    seed_streams,
+    set_streams,
+    state_of_streams,
+    stream_of,
+)
 from ..seams import Call, Seams
 from .errors_met import errors_met
 from .visible_state import generators_of
@@ -71,6 +81,18 @@ class Drawing:
             return original(*args, **kwargs)
 
         return asked
+
+
+@contextmanager
+def as_another_process(torch: ModuleType, dataset: object, number: int) -> Iterator[None]:
+    """What is made within is made as by a loader's worker, with other seeds. For processes of ours."""
+    before, seed = state_of_streams(torch), another_seed(number)
+    seed_streams(torch, seed)
+    try:
+        with as_worker(dataset, seed):
+            yield
+    finally:
+        set_streams(torch, before)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ _SYSTEMS = (
 )
 _DEVICES, _SHARED = "/dev/", "/dev/shm/"
 _MADE_BY_LIBRARIES = tuple(_SHARED + name for name in ("torch_", "sem.", "nccl-"))  # other names each time
+_LOCKS = ("/lock.mdb", "-lock")  # of lmdb: whoever reads writes into it
 _OVERHEAD_BYTES = 1024  # that asking the kernel reads itself
 _TIMES_READ = 2  # a file may be looked at before it is read
 _PROGRAMS = ("subprocess.Popen", "os.posix_spawn", "os.system", "os.fork", "os.forkpty")
@@ -48,14 +49,19 @@ class FilesRead:
         self._lasting: dict[str, FileMark] = {}  # what was read once for all samples that follow
         self._known_bytes = 0  # of files that were opened, whosever they are
         self._but_in = but_in
+        self._open_before = {path for path, _, _ in files_open(but_in)}
         self._offsets: dict[int, int] | None = None  # of files that are open already, when we looked last
         self._read = bytes_read()
         sys.addaudithook(self._hear)
 
     def settle(self, make: Callable[[], object]) -> None:
-        """``make`` one sample twice: what is opened the first time alone is not read again."""
+        """``make`` one sample twice: what is opened the first time alone is not read again. What is open from
+        then on is read for all, also where a library opened it past Python.
+        """
         first, again = ({mark[0]: mark for mark in self._after(make)} for _ in range(2))
         self._lasting.update({path: mark for path, mark in first.items() if path not in again})
+        opened = {mark[0]: mark for mark in files_open(self._but_in)}
+        self._lasting.update({path: opened[path] for path in opened.keys() - self._open_before})
         self.network = self.unseen = False
 
     def _after(self, make: Callable[[], object]) -> list[FileMark]:
@@ -109,7 +115,7 @@ def files_open(but_in: str) -> list[FileMark]:
     found = set(_opened(but_in).values())
     with suppress(OSError):
         found.update(path for path in _mapped() if not (_is_of_no_sample(path) or _is_in(but_in, path)))
-    return [mark_of(path) for path in sorted(found)]
+    return [mark_of(path) for path in sorted(found) if not path.endswith(_LOCKS)]
 
 
 def _opened(but_in: str) -> dict[int, str]:

@@ -1,7 +1,9 @@
 """Proof that sampling a dataset is deterministic.
 
-A forked child, in which nothing can disturb the training, draws samples twice. They must be equal byte for
-byte, the global random streams must not move, and the dataset's own state must not change.
+A forked child, in which nothing can disturb the training, draws samples twice, the second time as a worker of
+a loader would, with other seeds. They must be equal byte for byte, the global random streams must not move,
+and nothing may change that samples can be made from (``visible_state``), once the first was drawn: what is
+opened or computed on first use is there by then.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..own_offsets import open_files_anew
 from ..random_state import stream_of
-from .drawing import Drawing
+from .drawing import Drawing, as_another_process
 from .forked import be_quiet_and_single, end
+from .visible_state import difference, visible_state
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -102,22 +105,45 @@ def _answer(name: str, examine: Callable[[], tuple[str, int]]) -> tuple[str, int
 
 
 def _examine(torch: ModuleType, dataset: Any, length: int, seconds: float | None) -> tuple[str, int]:
-    name = type(dataset).__name__
-    drawing, state = Drawing(torch, dataset, apart=True), states_of(dataset)
-    largest = 0
+    name, drawing = type(dataset).__name__, Drawing(torch, dataset, apart=True)
+    largest, drew = 0, False
+    before: MadeFrom | None = None
     for index in spread(length, seconds):
         first = dataset[index]
+        before = before or MadeFrom(dataset)
         kind = incomparable(first)
         if kind:
             return f"samples of {name} hold {kind} objects, which cannot be compared byte by byte", 0
         largest = max(largest, sample_nbytes(first))
-        if not same_sample(first, dataset[index]):
+        drew |= drawing.drew
+        with as_another_process(torch, dataset, index):
+            drawing.begin()
+            again = dataset[index]
+            drew |= drawing.drew
+        drawing.begin()
+        if not same_sample(first, again):
             return f"sample {index} of {name} differs when it is drawn twice (random augmentation?)", 0
-    if states_of(dataset) != state:
-        return f"drawing a sample of {name} changes the dataset's own state", 0
-    if drawing.drew:
-        return f"drawing a sample of {name} draws random numbers", 0
-    return "", largest
+    done = before.why_another(drew) if before is not None else ""
+    return (f"drawing a sample of {name} {done}", 0) if done else ("", largest)
+
+
+class MadeFrom:
+    """What samples are made from, as it is now."""
+
+    def __init__(self, dataset: object) -> None:
+        self._dataset = dataset
+        self._own, self._visible = states_of(dataset), visible_state(dataset, lenient=True)
+
+    def why_another(self, drew: bool = False) -> str:
+        """What was done to it since, by which the next sample may be another; "" for nothing. ``drew``:
+        random numbers were drawn.
+        """
+        if states_of(self._dataset) != self._own:
+            return "changes the dataset's own state"
+        if drew:
+            return "draws random numbers"
+        changed = difference(self._visible, visible_state(self._dataset, lenient=True))
+        return f"changes {changed}, or what it names" if changed else ""
 
 
 def spread(length: int, seconds: float | None = None) -> Iterator[int]:

@@ -122,7 +122,9 @@ class _Body:
         numpy = sys.modules["numpy"]
         if array.dtype.kind not in _KINDS:
             raise Unstorable(f"arrays of {array.dtype}")
-        if type(array) is not numpy.ndarray:
+        if type(array) is not numpy.ndarray and not isinstance(array, numpy.generic):
+            raise Unstorable(f"{type(array).__qualname__} objects of numpy")
+        if isinstance(array, numpy.generic):
             return ["g", array.dtype.str, self._add(array.tobytes(), aligned=True)]
         order = _order(array.strides, array.shape)
         if not array.transpose(order).flags.c_contiguous:

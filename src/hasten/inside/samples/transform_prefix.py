@@ -14,9 +14,11 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+from ..living import reference
 from ..random_state import fingerprint, set_streams, state_of_streams
-from .drawing import Drawing
+from .drawing import Drawing, as_another_process
 from .sampling_proof import (
+    MadeFrom,
     Marked,
     answered_apart,
     chain,
@@ -26,23 +28,24 @@ from .sampling_proof import (
     sample_nbytes,
     spread,
     state_of,
-    states_of,
 )
 
 
 class Divided:
-    """A dataset whose samples are made in two parts: ``make`` up to some transform, ``finish`` from there."""
+    """A dataset whose samples are made in two parts: ``make`` up to some transform, ``finish`` from there. It
+    does not keep the dataset alive.
+    """
 
     def __init__(self, dataset: Any, count: int) -> None:
         """``count`` transforms belong to the first part. Raises LookupError where there is none to divide."""
-        self._path = _path(dataset)
-        if not self._path:
+        path = _path(dataset)
+        if not path:
             raise LookupError(f"{type(dataset).__name__} has no transforms")
-        self._owner = self._path[-1]
-        self._compose = self._owner.transform
+        self._dataset, self._owner = reference(dataset), reference(path[-1])
+        self._compose = path[-1].transform
         self._transforms = list(self._compose.transforms)
         self.count = count
-        self._cut = self._with_first(count)
+        self._cut = self._with_first(count, path)
 
     def make(self, index: int) -> object:
         """The sample with Marked in place of what the remaining transforms go on from."""
@@ -67,13 +70,13 @@ class Divided:
     @property
     def is_intact(self) -> bool:
         """Whether the dataset still has the transforms that were divided."""
-        now = getattr(self._owner, "transform", None)
+        now = getattr(self._owner(), "transform", None)
         return now is self._compose and _same_objects(self._transforms, now.transforms)
 
     @property
     def parts(self) -> list[object]:
         """What the first part of every sample is made from."""
-        return [*chain(self._path[0]), self._compose, *self._transforms[: self.count]]
+        return [*chain(self._dataset()), self._compose, *self._transforms[: self.count]]
 
     @property
     def first_part(self) -> object:
@@ -84,22 +87,24 @@ class Divided:
         """A fingerprint of what the first part of every sample is made from."""
         held = [
             {k: v for k, v in vars(part).items() if k not in ("transform", "transforms", "dataset")}
-            for part in chain(self._path[0])
+            for part in chain(self._dataset())
             if hasattr(part, "__dict__")
         ]
         return [*map(state_of, held), *map(state_of, self._transforms[: self.count]), self.is_intact]
 
-    def _with_first(self, count: int) -> Any:
-        """A shallow copy of the dataset that calls the first transforms only, and marks their result."""
+    def _with_first(self, count: int, path: Sequence[Any]) -> Any:
+        """A shallow copy of the dataset that calls the first transforms only and marks their result. ``path``
+        leads from it to who has them.
+        """
         cut = copy.copy(self._compose)
         vars(cut)["transforms"] = [*self._transforms[:count], _mark]
-        inner = copy.copy(self._owner)
+        inner = copy.copy(path[-1])
         vars(inner)["transform"] = cut
-        both = getattr(self._owner, "transforms", None)  # torchvision's: of the image and of its target
+        both = getattr(path[-1], "transforms", None)  # torchvision's: of the image and of its target
         if getattr(both, "transform", None) is self._compose:
             vars(inner)["transforms"] = both = copy.copy(both)
             vars(both)["transform"] = cut
-        for outer in reversed(self._path[:-1]):
+        for outer in reversed(path[:-1]):
             wrapped, inner = inner, copy.copy(outer)
             vars(inner)["dataset"] = wrapped
         return inner
@@ -182,8 +187,11 @@ def _find(torch: ModuleType, whole: Divided, dataset: Any, length: int) -> tuple
             state = state_of(transforms[number])
             drawing.begin()
             first = transforms[number](duplicate(value))
-            again = transforms[number](duplicate(value))
-            moved = drawing.drew or state_of(transforms[number]) != state
+            moved = drawing.drew
+            with as_another_process(torch, dataset, index):
+                drawing.begin()
+                again = transforms[number](duplicate(value))
+                moved |= drawing.drew or state_of(transforms[number]) != state
             if moved or not (incomparable(first) or same_sample(first, again)):
                 limit = number
                 break
@@ -201,8 +209,9 @@ def _marked_value(made: Any) -> object:
 
 def _examine(torch: ModuleType, divided: Divided, dataset: Any, length: int) -> tuple[str, int]:
     """("", bytes of the largest unfinished sample) where samples made in two parts are the dataset's."""
-    name, state, largest = type(dataset).__name__, states_of(divided._cut), 0
-    drawing = Drawing(torch, divided._cut, apart=True)
+    name, cut, largest = type(dataset).__name__, divided.first_part, 0
+    drawing = Drawing(torch, cut, apart=True)
+    before: MadeFrom | None = None
     for index in spread(length):
         start = state_of_streams(torch)
         sample = dataset[index]
@@ -211,14 +220,19 @@ def _examine(torch: ModuleType, divided: Divided, dataset: Any, length: int) -> 
             return f"samples of {name} hold {kind} objects, which cannot be compared byte by byte", 0
         set_streams(torch, start)
         drawing.begin()
-        made, again = divided.make(index), divided.make(index)
-        if drawing.drew:
+        made = divided.make(index)
+        before = before or MadeFrom(cut)
+        drew = drawing.drew
+        with as_another_process(torch, dataset, index):
+            drawing.begin()
+            again = divided.make(index)
+            drew |= drawing.drew
+        if drew:
             return f"drawing a sample of {name} draws random numbers besides its transforms", 0
         if not _marks_in(made) or not same_sample(made, again):
             return f"sample {index} of {name} differs before its first random transform", 0
         if not same_sample(divided.finish(made), sample) or fingerprint(torch) != end:
             return f"sample {index} of {name} differs when its random transforms are called apart", 0
         largest = max(largest, sample_nbytes(made))
-    if states_of(divided._cut) != state:
-        return f"drawing a sample of {name} changes the dataset's own state", 0
-    return "", largest
+    done = before.why_another() if before is not None else ""
+    return (f"drawing a sample of {name} {done}", 0) if done else ("", largest)

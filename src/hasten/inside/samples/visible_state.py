@@ -18,6 +18,7 @@ identity, and generators that an installed library keeps for itself. Files that 
 
 from __future__ import annotations
 
+import ctypes
 import io
 import logging
 import marshal
@@ -43,6 +44,7 @@ _FEW = 64  # objects in a container that is looked into at once
 _MOST_BYTES = 2**26  # of all tensors
 _FILES = ("h5py", "lmdb", "zipfile")  # by the module of their type
 _CONTAINERS = (list, tuple, set, frozenset, deque)
+_OF_C = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)  # as in multiprocessing.Value
 _FUNCTIONS = (types.FunctionType, types.MethodType, partial)
 
 State = dict[str, int]
@@ -151,7 +153,7 @@ class _Look:
             return told
         if hasattr(value, "tobytes") and hasattr(value, "dtype"):
             return array_state(value)
-        if isinstance(value, (bytearray, array, memoryview)):
+        if isinstance(value, (bytearray, array, memoryview, *_OF_C)):
             return buffer_state(value)
         if _is_iterator(value):
             return ("iterator", time.monotonic_ns())
