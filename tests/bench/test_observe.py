@@ -12,6 +12,7 @@ from hasten.bench.observe import observe
 from hasten.bench.stage import Stage
 from hasten.bench.trials import Trials
 from hasten.bench.workers.ending import ScriptOver
+from hasten.bench.workers.trial_files import TrialFiles
 from hasten.errors import Refusal, ScriptError
 from hasten.records.observation import Observation, Step
 from hasten.records.plan import Plan
@@ -51,6 +52,41 @@ def _workers_are_forks() -> Iterator[None]:
     """What is tested comes after their start."""
     with workers_forked():
         yield
+
+
+SAVING = """
+    from pathlib import Path
+
+    from ground import *
+    from torch.utils.data import TensorDataset
+
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for batch, in batches(TensorDataset(torch.randn(400, 8))):
+        optimizer.zero_grad()
+        model(batch).mean().backward()
+        optimizer.step()
+        torch.save(model.state_dict(), Path(__file__).with_name("model.pt"))
+"""
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_folder_that_is_saved_into_on_another_disk_is_told(
+    tmp_path: Path, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def lies_elsewhere(files: TrialFiles, folder: str) -> bool:
+        asked.append(folder)
+        return elsewhere
+
+    monkeypatch.setattr(TrialFiles, "lies_elsewhere", lies_elsewhere)
+    with trials_for(tmp_path, SAVING) as trials:
+        observation, _ = observe(trials, steps=10, warmup_steps=4)
+    assert observation.run is not None
+    assert len(asked) == 1
+    assert asked == list(observation.run.part("saving").folders)
+    assert observation.run.saved_elsewhere == (asked[0] if elsewhere else "")
 
 
 def test_two_optimizers_in_turns_are_a_cycle(tmp_path: Path) -> None:

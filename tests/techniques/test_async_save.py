@@ -670,10 +670,16 @@ def test_its_settings() -> None:
             AsyncSave.check(wrong)
 
 
-def test_no_tune_tries_it() -> None:
-    seen = facts(run=WatchedRun(100.0, True, (Part("saving", 50.0, 2), Part("steps", 50.0, 30))))
-    assert AsyncSave.refuse(seen) == []
-    (refused,) = [one for one in choose(seen, [], "exact")[1] if one.technique == "async_save"]
-    assert [why.text.split(":")[0] for why in refused.reasons] == [
-        "on a local disk the copy takes as long as the save"
-    ]
+def test_a_tune_tries_it_where_a_trial_saves_to_the_same_disk() -> None:
+    run = WatchedRun(100.0, True, (Part("saving", 50.0, 2), Part("steps", 50.0, 30)))
+    candidates, _ = choose(facts(run=run), [], "exact")
+    (found,) = [one for one in candidates if one.technique is AsyncSave]
+    assert (found.share, found.outside_steps) == (0.5, True)
+
+
+def test_elsewhere_the_bound_is_told_and_how_to_see_it() -> None:
+    parts = (Part("saving", 20.0, 2), Part("steps", 80.0, 30))
+    (reason,) = AsyncSave.refuse(facts(run=WatchedRun(100.0, True, parts, saved_elsewhere="/mnt/shared")))
+    assert "saved in /mnt/shared" in reason
+    assert "20% of a run at most" in reason
+    assert "hasten run --use async_save" in reason

@@ -10,6 +10,7 @@ from statistics import median
 
 from ..records.observation import Observation, Step
 from ..records.plan import BASELINE
+from ..records.whole_run import WatchedRun
 from .comparing.steps import Rhythm, in_unit, rhythm_of
 from .trials import Trials
 from .workers.ending import LEAST_STEPS, BudgetOver, ScriptOver, too_short
@@ -73,6 +74,8 @@ def observe(
     rhythm = rhythm_of(watched, in_all)
     if seen.run is not None:
         rhythm = replace(rhythm, epoch_steps=seen.run.epoch_steps)
+        if worker.protection == "overlay":
+            seen = replace(seen, run=_told_elsewhere(seen.run, trials))
     counted = in_unit(watched, rhythm)
     sizes = Counter(step.samples for step in counted if step.samples)
     observation = replace(
@@ -84,6 +87,11 @@ def observe(
         batch_size=sizes.most_common(1)[0][0] if sizes else None,
     )
     return observation, rhythm
+
+
+def _told_elsewhere(run: WatchedRun, trials: Trials) -> WatchedRun:
+    folders = filter(trials.files.lies_elsewhere, run.part("saving").folders)
+    return replace(run, saved_elsewhere=next(folders, ""))
 
 
 def _watch_on(worker: Worker, trials: Trials, seen: Observation, on: WatchOn) -> Observation:

@@ -37,6 +37,7 @@ class Part:
     each: tuple[float, ...] = ()  # seconds of each time, in order, as far as kept; of steps none
     samples: int = 0  # that went through it, where that is known (evaluation)
     where: tuple[str, ...] = ()  # "train.py:41", what took longest first, as far as known
+    folders: tuple[str, ...] = ()  # that files were written into (saving), as far as known
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class WatchedRun:
     came to its end by itself. ``parts``, in the order of PARTS, add up to ``seconds``.
 
     An epoch is a pass over the training's loader, from its beginning to the next one's. ``whole_epochs`` are
-    the parts of those that were seen to their end.
+    the parts of those that were seen to their end. ``saved_elsewhere``: a folder into which files were saved
+    that go to another disk when it is a trial that saves them; "" for none.
     """
 
     seconds: float
@@ -55,6 +57,7 @@ class WatchedRun:
     epoch_steps: int | None = None  # that an epoch takes, as the training's loader says; None: not known
     whole_epochs: tuple[Part, ...] = ()
     failure: str = ""  # how the script failed, where it did when enough had been seen
+    saved_elsewhere: str = ""
 
     def part(self, name: str) -> Part:
         """The part of that name; empty where none was seen."""

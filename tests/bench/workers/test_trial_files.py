@@ -67,3 +67,13 @@ def test_layers_and_what_stands_beside_them_go_together(tmp_path: Path) -> None:
     files.remove()
     assert not os.path.exists(base)
     remove_layers(base)
+
+
+def test_files_that_a_trial_writes_may_lie_on_another_disk(tmp_path: Path) -> None:
+    files = TrialFiles([str(tmp_path)], {})
+    try:
+        there = os.path.dirname(files.aside)
+        assert not files.lies_elsewhere(os.path.join(there, "not", "there", "yet"))
+        assert files.lies_elsewhere("/proc")
+    finally:
+        files.remove()

@@ -44,9 +44,17 @@ def test_files_are_seen_with_their_lines(watched: Watched, tmp_path: Path) -> No
     numpy.save(tmp_path / "c.npy", numpy.ones(3))
     part = watched.part("saving")
     assert part.count == 3
+    assert part.folders == (str(tmp_path),)
     assert len(part.where) == 3
     assert all(place.rsplit("/", 1)[-1].startswith("test_run_parts.py:") for place in part.where)
     assert torch.load(tmp_path / "a.pt")["weights"].sum() == 4
+
+
+def test_a_file_without_a_name_lies_in_no_folder(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.save({}, io.BytesIO())
+    pickle.dump([1], file=io.BytesIO())
+    assert watched.part("saving").count == 2
+    assert watched.part("saving").folders == ()
 
 
 def test_output_is_seen(watched: Watched) -> None:

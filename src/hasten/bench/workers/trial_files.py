@@ -42,6 +42,17 @@ class TrialFiles:
         through = (self.aside, *filter(None, [self._own_cache]))
         return Sandbox(tuple(folders), self.layers, dict(self._prelude), through, self.aside, required)
 
+    def lies_elsewhere(self, folder: str) -> bool:
+        """Whether what a trial writes into ``folder`` goes to another file system than what a run writes
+        there: then it may take another time. An overlay passes on what is written.
+        """
+        while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+            folder = os.path.dirname(folder)
+        try:
+            return os.stat(folder).st_dev != os.stat(self._base).st_dev
+        except OSError:
+            return True
+
     def watch(self, worker: Worker) -> None:
         """What this worker writes outside the folders is to be told at the end."""
         self._workers.append(worker)

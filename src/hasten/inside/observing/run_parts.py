@@ -5,12 +5,15 @@ from __future__ import annotations
 import builtins
 import gc
 import logging
+import os
 import pickle
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial, wraps
 from types import ModuleType
+from typing import Any
 
-from ..seams import Call, Seams, when_it_comes
+from ..seams import Args, Call, Kwargs, Seams, when_it_comes
 from ..training import Training
 from .timeline import Timeline, clock
 
@@ -26,31 +29,42 @@ _LATER = {  # module: (class or "", function), part
         _OUTPUT,
     ),
 }  # fmt: skip
+_FILE_AT = {"numpy": 0, "safetensors.torch": 1}  # which argument is the file that is written ...
+_FILE_NAMES = ("f", "file", "filename")  # ... or what it is called
 
 
 def watch_parts(training: Training, timeline: Timeline) -> None:
     """Tell ``timeline`` of them. What is called costs about two microseconds more, a collection one."""
     seams, torch = training.seams, training.torch
     around = partial(_around, seams, timeline, torch.compiler.is_compiling)
-    seams.replace(torch, "save", partial(around, _SAVING))
-    seams.replace(pickle, "dump", partial(around, _SAVING))
+    seams.replace(torch, "save", partial(around, _SAVING, file_at=1))
+    seams.replace(pickle, "dump", partial(around, _SAVING, file_at=1))
     seams.replace(builtins, "print", partial(around, _OUTPUT))
     seams.replace(logging.Logger, "handle", partial(around, _OUTPUT))
     for module, (names, part) in _LATER.items():
-        when_it_comes(seams, module, partial(_replace_all, seams, names, partial(around, part)))
+        file_at = _FILE_AT.get(module)
+        made = partial(around, part, file_at=file_at)
+        when_it_comes(seams, module, partial(_replace_all, seams, names, made))
     collected = _collections(timeline)
     gc.callbacks.append(collected)
     seams.on_undo(partial(_forget, collected))
 
 
 def _around(
-    seams: Seams, timeline: Timeline, is_compiling: Callable[[], bool], part: str, original: Call
+    seams: Seams,
+    timeline: Timeline,
+    is_compiling: Callable[[], bool],
+    part: str,
+    original: Call,
+    file_at: int | None = None,
 ) -> Call:
+    """``file_at``: which argument is the file that is written."""
     enter = seams.watching(timeline.enter)
 
     @seams.watching
-    def leave(entered: tuple[float, float, str]) -> None:
-        timeline.leave(part, entered, timeline.place())
+    def leave(entered: tuple[float, float, str], args: Args, kwargs: Kwargs) -> None:
+        folder = _folder_of(args, kwargs, file_at) if file_at is not None else ""
+        timeline.leave(part, entered, timeline.place(), folder)
 
     @wraps(original)
     def timed(*args: object, **kwargs: object) -> object:
@@ -60,9 +74,20 @@ def _around(
         try:
             return original(*args, **kwargs)
         finally:
-            leave(entered)
+            leave(entered, args, kwargs)
 
     return timed
+
+
+def _folder_of(args: Args, kwargs: Kwargs, file_at: int) -> str:
+    """Of the file that such a call writes, by its path or open; "" where it has no name."""
+    named = [kwargs[name] for name in _FILE_NAMES if name in kwargs]
+    file: Any = (*args[file_at : file_at + 1], *named, None)[0]
+    with suppress(Exception):  # whatever an object of the script's says, or there is no working directory
+        path = file if isinstance(file, os.PathLike) else getattr(file, "name", file)
+        if isinstance(path, (str, bytes, os.PathLike)):
+            return os.path.dirname(os.path.abspath(os.fsdecode(path)))
+    return ""
 
 
 def _replace_all(

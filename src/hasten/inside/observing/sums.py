@@ -6,6 +6,7 @@ from ...records.whole_run import Part
 
 _KEPT = 100  # times that are told singly, and lines
 _LINES_TOLD = 3
+_MOST_FOLDERS = 20
 
 
 class Sum:
@@ -15,8 +16,10 @@ class Sum:
         self.seconds, self.count, self.samples = 0.0, 0, 0
         self.each: list[float] = []
         self.lines: dict[str, float] = {}
+        self.folders: dict[str, None] = {}
 
-    def add(self, seconds: float, where: str = "", samples: int = 0) -> None:
+    def add(self, seconds: float, where: str = "", samples: int = 0, folder: str = "") -> None:
+        """``folder``: that something was written into."""
         self.seconds += seconds
         self.count += 1
         self.samples += samples
@@ -24,7 +27,10 @@ class Sum:
             self.each.append(seconds)
         if where and (where in self.lines or len(self.lines) < _KEPT):
             self.lines[where] = self.lines.get(where, 0.0) + seconds
+        if folder and len(self.folders) < _MOST_FOLDERS:
+            self.folders[folder] = None
 
     def part(self, name: str) -> Part:
         lines = sorted(self.lines, key=lambda line: -self.lines[line])[:_LINES_TOLD]
-        return Part(name, self.seconds, self.count, tuple(self.each), self.samples, tuple(lines))
+        where, folders = tuple(lines), tuple(self.folders)
+        return Part(name, self.seconds, self.count, tuple(self.each), self.samples, where, folders)

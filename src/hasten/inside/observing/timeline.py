@@ -168,12 +168,12 @@ class Timeline:
         self.inside, self._carved = part, 0.0
         return entered
 
-    def leave(self, part: str, entered: tuple[float, float, str], where: str = "") -> None:
+    def leave(self, part: str, entered: tuple[float, float, str], where: str = "", folder: str = "") -> None:
         began, before, outside = entered
         if self.inside != part:
             return  # a step has ended meanwhile
         seconds = clock() - began
-        self._sums[part].add(max(0.0, seconds - self._carved), where)
+        self._sums[part].add(max(0.0, seconds - self._carved), where, folder=folder)
         self._carved, self.inside = before + seconds, outside
 
     def collected(self, seconds: float) -> None:
