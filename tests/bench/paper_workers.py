@@ -32,6 +32,7 @@ class PaperTrials:
     refused: Mapping[str, str] = field(default_factory=dict)  # technique: why it cannot be switched on
     effective: bool = True  # what proofs say
     idle: Sequence[str] = ()  # techniques of which they say otherwise
+    paid: tuple[float, ...] = ()  # seconds by the n-th worker, for what lasts
     evaluating: bool = False  # an evaluation falls into every second step
     models_at: frozenset[int] = frozenset()  # steps, from 1, in which a model is called for the first time
     on_steps: Disturb = lambda _: None
@@ -97,9 +98,18 @@ class PaperWorker:
 
     def proofs(self) -> tuple[Proof, ...]:
         assert self.running, "a stopped process was asked for proofs"
-        trials = self.trials
+        trials, number = self.trials, self.trials.workers.index(self)
+        paid, lasting = sum(trials.paid[number : number + 1]), sum(trials.paid[: number + 1])
+        if trials.paid and self.plan:
+            self.setup_seconds = 1.0 + paid
         return tuple(
-            Proof(name, trials.effective and name not in trials.idle, "counted")
+            Proof(
+                name,
+                trials.effective and name not in trials.idle,
+                "counted",
+                lasting_seconds=lasting,
+                paid_seconds=paid,
+            )
             for name in self.plan.techniques
         )
 

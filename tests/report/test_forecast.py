@@ -54,6 +54,12 @@ def test_a_run() -> None:
     ]
 
 
+def test_what_the_first_run_alone_pays() -> None:
+    lines = said(replace(RUN, lasting_seconds=4.0)).splitlines()
+    assert "  Of the set-up, 4.0 s is the first run's alone: later ones read what it made." in lines
+    assert "first run's" not in said(RUN)
+
+
 def test_an_epoch_of_one_step() -> None:
     assert said(replace(RUN, of="epoch", steps=1)).startswith("An epoch (1 step): ")
 

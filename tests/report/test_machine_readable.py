@@ -24,7 +24,7 @@ PROMISED = {  # keys that other programs rely on
     "outcome", "reason", "speedup", "ratio", "parts", "steps_ratio", "measured", "baseline", "plan", "tried",
     "refused", "causes", "threads", "guard", "setup_seconds", "breakeven_steps", "protection", "warnings",
     "tune_seconds", "nproc_per_node", "machine", "versions", "sources", "cpu_flags", "looks", "script_steps",
-    "forecast", "run",
+    "lasting_setup_seconds", "forecast", "run",
 }  # fmt: skip
 
 

@@ -73,6 +73,14 @@ def test_a_gain() -> None:
     ]
 
 
+def test_a_set_up_that_lasts() -> None:
+    report = tune_report(replace(GAIN, lasting_seconds=1.5))
+    assert (
+        "It pays 2 s once to set up, earned back after 700 steps; "
+        "later runs read what 1.5 s of that have made."
+    ) in report
+
+
 def test_a_gain_over_whole_stretches_of_the_run() -> None:
     found = replace(GAIN, parts=("evaluation", "saving"), steps_ratio=Ratio(1.0, 0.98, 1.02, 6, "pairs"))
     report = tune_report(found)

@@ -152,6 +152,7 @@ def process(folder: Path) -> Iterator[Start]:
 def no_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """No sample of a pass is made anew to be compared."""
     monkeypatch.setattr(stored_fetch.Reader, "_between_checks", 10**9)
+    monkeypatch.setattr(stored_fetch.Reader, "check_first", lambda self: None)
 
 
 def plain(dataset: Any, collate: Any = default_collate) -> list[Any]:
@@ -1043,12 +1044,28 @@ def test_children_that_fill_are_not_waited_for_without_end(process: Start) -> No
 
 
 # ---- refusals on paper
-def test_a_tune_does_not_try_it_unless_it_is_named() -> None:
+def test_a_tune_tries_it_where_samples_cannot_be_in_the_trainings_memory() -> None:
     from hasten.tuning.candidates import choose
 
-    refused = {row.technique: row.reasons for row in choose(facts(steps=(step(0.5),)), [], "exact")[1]}
-    (reason,) = refused["sample_store"]
-    assert "name it by --use" in reason.text
+    def tried(*loaders: Any) -> set[str]:
+        found, _ = choose(facts(steps=(step(0.5),), loaders=loaders), [], "exact")
+        return {one.technique.name for one in found} & {"sample_store", "dataset_in_ram"}
+
+    assert tried(loader()) == {"dataset_in_ram"}
+    assert tried(loader(workers=4)) == {"sample_store"}
+    assert tried(loader(sample_bytes=15 * 2**20)) == {"sample_store"}
+
+
+@pytest.mark.parametrize(
+    ("workers", "waiting", "samples", "seconds"), [(0, 0.5, 400_000, "391"), (4, 0.1, 200_000, "1562")]
+)
+def test_what_takes_long_to_make_is_not_tried(
+    workers: int, waiting: float, samples: int, seconds: str
+) -> None:
+    """By 16 processes: of 32 samples a step, each of a second."""
+    many = loader(workers=workers, samples=samples, sample_bytes=10)
+    (found,) = SampleStore.refuse(facts(steps=(step(waiting),), loaders=(many,)))
+    assert found.startswith(f"making all samples once takes about {seconds} s")
 
 
 def step(waiting: float) -> Step:
@@ -1057,9 +1074,14 @@ def step(waiting: float) -> Step:
 
 
 def test_it_applies_to_a_loader_whose_samples_are_waited_for() -> None:
-    assert SampleStore.refuse(facts(steps=(step(0.5),))) == []
     assert SampleStore.refuse(facts(loaders=(loader(workers=4),), steps=(step(0.5),))) == []
-    assert SampleStore.refuse(facts(loaders=(loader(random="differs", transforms=True),))) == []
+    random = loader(random="differs", transforms=True, workers=2)
+    assert SampleStore.refuse(facts(loaders=(random,))) == []
+
+
+def test_where_memory_can_hold_the_samples_that_does() -> None:
+    (found,) = SampleStore.refuse(facts(steps=(step(0.5),)))
+    assert "dataset_in_ram keeps them" in found
 
 
 @pytest.mark.parametrize(
@@ -1077,6 +1099,54 @@ def test_it_applies_to_a_loader_whose_samples_are_waited_for() -> None:
 def test_what_it_refuses(loaders: tuple[Any, ...], reason: str) -> None:
     (found,) = SampleStore.refuse(facts(loaders=loaders))
     assert reason in found
+
+
+# ---- what making them took
+def test_making_samples_is_paid_by_one_process_for_all(process: Start) -> None:
+    now = process()
+    now.switch_on(Rows())
+    first = now.reading.proof()
+    assert first.lasting_seconds > first.paid_seconds > 0
+    assert first.remark.startswith("samples are made once, ")
+    later = process()
+    later.switch_on(Rows())
+    assert later.reading.proof().paid_seconds == 0
+    assert later.reading.proof().lasting_seconds == first.lasting_seconds
+
+
+def test_what_is_made_while_steps_are_taken_is_told_as_such(process: Start) -> None:
+    now, whole = process(), Rows()
+    folds = [Subset(whole, range(12)), Subset(whole, range(12, SIZE))]
+    now.switch_on(folds[0])
+    assert now.reading.board.seconds_in_steps() == 0
+    now.epoch(folds[1])
+    paid = now.reading.proof().paid_seconds
+    now.epoch(folds[1])
+    assert now.reading.board.seconds_in_steps() == now.reading.proof().paid_seconds - paid > 0
+
+
+def test_a_store_is_read_by_the_next_of_equal_data_sets_once_the_first_is_gone(
+    process: Start, no_checks: None
+) -> None:
+    now, dataset = process(), Rows()
+    now.switch_on(dataset)
+    for _ in range(3):
+        del dataset
+        dataset = Rows()
+        assert same_batch(now.epoch(dataset), plain(dataset))
+    assert now.evidence.startswith(f"{3 * SIZE} samples came from a store, 0 were made")
+
+
+def test_the_first_sample_that_the_training_process_reads_is_compared(
+    process: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Children make samples with one thread: with several, the last bits may be others."""
+    monkeypatch.setattr(stored_fetch.Reader, "_between_checks", 10**9)
+    now, dataset = process(), Hiding()
+    now.switch_on(dataset)
+    monkeypatch.setitem(_HIDDEN, "offset", 1e-9)
+    assert same_batch(now.epoch(dataset), plain(dataset))
+    assert "sample 0 changed: the store was given up" in now.evidence
 
 
 def test_a_training_that_does_not_wait_is_refused_with_the_share() -> None:

@@ -121,6 +121,16 @@ def test_a_set_up_that_a_short_run_does_not_earn_back_is_no_gain() -> None:
     assert (found.pays_runs, found.pays_epochs, found.pays_steps) == (None, None, None)
 
 
+def test_a_set_up_that_lasts_is_the_first_runs_alone() -> None:
+    usual = told(SEEN)
+    found = told(replace(SEEN, setup_seconds=5.0, lasting_seconds=4.0))
+    assert part(found, "set-up")[1].value == 5.0
+    assert found.saved.value == pytest.approx(usual.saved.value - 4.0)
+    assert found.lasting_seconds == 4.0
+    # later runs save four seconds more each
+    assert found.pays_runs == math.ceil((100.0 + 4.0) / usual.saved.value)
+
+
 def test_what_was_not_seen_is_named_and_makes_it_less_sure() -> None:
     unseen = told(replace(SEEN, between=(), turns_seen=False))
     assert unseen.assumed == ("ends unseen",)

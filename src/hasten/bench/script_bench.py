@@ -61,7 +61,8 @@ class ScriptBench:
         new = [name for name, how in b.techniques.items() if a.techniques.get(name) != how]
         for name in new:  # of several, nobody tells whose it was
             one = b.only({name})
-            self._setups[one] = max(self._setups.get(one, 0.0), trial.setup_seconds / len(new))
+            each = (trial.setup_seconds - trial.lasting_seconds) / len(new)
+            self._setups[one] = max(self._setups.get(one, 0.0), each)
         return trial
 
     def _compared(self, a: Plan, b: Plan, seconds: float) -> Trial:

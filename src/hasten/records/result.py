@@ -68,6 +68,7 @@ class TuneResult:
     guard: GuardVerdict | None = None
     tune_seconds: float = 0.0
     setup_seconds: float = 0.0  # paid once by the plan, before it gains
+    lasting_seconds: float = 0.0  # of these, paid by its first run on this machine alone
     breakeven_steps: int | None = None  # steps after which that has paid
     script_steps: int | None = None  # of the whole script, where it came to its end
     causes: tuple[Cause, ...] = ()

@@ -100,6 +100,7 @@ class RunForecast:
     pays_epochs: int | None = None
     pays_steps: int | None = None
     slower_start: float = 0.0  # seconds by which processes under the plan start later, where that is sure
+    lasting_seconds: float = 0.0  # of the set-up, that later runs on this machine do not pay again
     assumed: tuple[Assumed, ...] = ()
 
     @property

@@ -30,12 +30,18 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Proof:
-    """Whether a technique took effect, counted and not assumed."""
+    """Whether a technique took effect, counted and not assumed.
+
+    ``lasting_seconds``: set-up that is paid once on this machine and not by each process, as told by what it
+    made: by whichever processes. ``paid_seconds``: of these, by this process.
+    """
 
     technique: str
     effective: bool
     evidence: str
     remark: str = ""  # what a reader of the measured number should know
+    lasting_seconds: float = 0.0
+    paid_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,7 @@ class Trial:
     step_seconds_b: float | None
     seconds: float  # what the trial itself took, wall clock
     setup_seconds: float = 0.0  # paid once by b before timing: filling a cache, compiling
+    lasting_seconds: float = 0.0  # of these, paid by b's first run on this machine alone
     proofs: tuple[Proof, ...] = ()
     failure: str | None = None
     script_steps: int | None = None  # of the whole plain script, where it came to its end

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ..records.run_forecast import Assumed, ForecastPart, PartName, RunForecast, Span
 
 _START_WORTH_A_WORD = 0.5  # seconds
+_LASTING_WORTH_A_WORD = 0.5
 _MINUTES, _HOURS = 120.0, 7200.0  # seconds from which these are told
 _ASSUMED: Mapping[Assumed, str] = {
     "length by loader": "that an epoch is what its loader holds",
@@ -38,6 +39,9 @@ def forecast_lines(found: RunForecast, tune_seconds: float) -> list[str]:
     if found.slower_start >= _START_WORTH_A_WORD:
         later = span_words(found.slower_start)
         lines.append(f"  Processes under the plan take {later} longer to start; that is included.")
+    if found.lasting_seconds >= _LASTING_WORTH_A_WORD:
+        lasting = span_words(found.lasting_seconds)
+        lines.append(f"  Of the set-up, {lasting} is the first run's alone: later ones read what it made.")
     if found.is_faster:
         lines.append(_pays_words(found, tune_seconds))
     else:

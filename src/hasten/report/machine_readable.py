@@ -77,6 +77,7 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
         "causes": to_json(result.causes),
         "guard": guard_json(result.guard) if result.guard is not None else None,
         "setup_seconds": result.setup_seconds,
+        "lasting_setup_seconds": result.lasting_seconds,
         "breakeven_steps": result.breakeven_steps,
         "script_steps": result.script_steps,
         "looks": to_json(result.looks),

@@ -138,7 +138,7 @@ def _details(result: TuneResult) -> list[str]:
     if result.breakeven_steps is not None:
         lines.append(
             f"It pays {seconds_words(result.setup_seconds)} once to set up, earned back after "
-            f"{result.breakeven_steps} steps."
+            f"{result.breakeven_steps} steps{_lasting_words(result.lasting_seconds)}."
         )
         if result.script_steps is not None and result.script_steps < result.breakeven_steps:
             lines.append(
@@ -161,6 +161,11 @@ def _details(result: TuneResult) -> list[str]:
         f"Tuned in {result.tune_seconds:.0f} s on {result.machine}, torch {result.versions['torch']}."
     )
     return lines
+
+
+def _lasting_words(seconds: float) -> str:
+    """Of set-up that later runs do not pay again."""
+    return f"; later runs read what {seconds_words(seconds)} of that have made" if seconds else ""
 
 
 def _guard_words(result: TuneResult) -> str:

@@ -84,6 +84,7 @@ def conclude(found: Found) -> TuneResult:
         refused=(*found.refused, *late),
         guard=verdict,
         setup_seconds=trial.setup_seconds if trial is not None and claimed else 0.0,
+        lasting_seconds=trial.lasting_seconds if trial is not None and claimed else 0.0,
         breakeven_steps=trial.breakeven_steps if trial is not None and claimed else None,
         script_steps=_script_steps(found),
         causes=tuple(found.causes),

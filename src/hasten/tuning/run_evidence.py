@@ -40,6 +40,7 @@ def forecast_of(
             planned=trial.processes_b,
             start_seconds=seen.start_seconds,
             setup_seconds=result.setup_seconds,
+            lasting_seconds=result.lasting_seconds,
             length=length,
             between=tuple(between.values()),
             turns_seen=turns_seen(ends, length),

@@ -59,6 +59,7 @@ class Measured:
     paces: Paces = EVEN
     of_stretches: bool = False
     command_seconds: float = 0.0  # that hasten's own command takes before the script starts
+    lasting_seconds: float = 0.0  # of the set-up, that the first run on this machine alone pays
 
     def ratio_of_means(self) -> Ratio:
         """As the claim, of mean steps, which a run takes: the claim is of the median ones."""
@@ -88,6 +89,7 @@ def forecast(seen: Measured, tune_seconds: float) -> RunForecast | None:
         parts=_told([*in_run[:2], *of_process, *in_run[2:]]),
         once=_told([] if whole else alone),
         slower_start=max(0.0, -slower.value) if whole and slower.high < 0 else 0.0,
+        lasting_seconds=seen.lasting_seconds,
         assumed=_assumed(seen, whole),
     )
     return _paying(found, seen, tune_seconds) if found.is_faster else found
@@ -103,10 +105,12 @@ def _paying(found: RunForecast, seen: Measured, tune_seconds: float) -> RunForec
     fixed = seen.command_seconds + seen.setup_seconds - _start(seen)[1].value
     fixed -= _difference(seen.tail.part()).value if seen.tail is not None else 0.0
     steps = max(1, math.ceil((tune_seconds + fixed) / each)) if each > 0 else None
-    epoch = seen.length.epoch_steps
+    epoch, lasting = seen.length.epoch_steps, seen.lasting_seconds
     return replace(
         found,
-        pays_runs=math.ceil(tune_seconds / found.saved.value) if found.of == "run" else None,
+        pays_runs=(
+            math.ceil((tune_seconds + lasting) / (found.saved.value + lasting)) if found.of == "run" else None
+        ),
         pays_epochs=math.ceil(steps / epoch) if steps is not None and epoch else None,
         pays_steps=steps,
     )
@@ -230,12 +234,15 @@ def _start(seen: Measured) -> tuple[ForecastPart, Span]:
 
 
 def _set_up(seen: Measured) -> Span:
-    """Processes of a pair may set up side by side, so that alone one takes less."""
-    value = seen.setup_seconds
+    """Processes of a pair may set up side by side, so that alone one takes less. What lasts was made by one
+    process of all, and is told of the first run.
+    """
+    lasting = around(seen.lasting_seconds, SEEN_ONCE)
+    value = seen.setup_seconds - lasting.value
     pairs = zip(seen.plain, seen.planned, strict=True)
     once = several([(max(0.0, b.setup_seconds - a.setup_seconds),) for a, b in pairs], 1.0)
     low = min(value / START_OVERLAP, value - once.value + once.low)
-    return Span(value, max(0.0, low), value - once.value + once.high)
+    return independent([Span(value, max(0.0, low), value - once.value + once.high), lasting])
 
 
 # ---- all of them

@@ -35,6 +35,15 @@ def test_the_ratio_is_the_effect() -> None:
     assert [proof.technique for proof in trial.proofs] == ["malloc"]
 
 
+def test_set_up_that_lasts_is_told_in_full_whichever_process_paid_it() -> None:
+    """As that of a store of samples: later processes find what the first has made."""
+    trials = PaperTrials(paid=(0.0, 40.0, 20.0))
+    trial = bench_over(trials).compare(BASELINE, FAST, 4)
+    assert [worker.plan for worker in trials.workers[:3]] == [BASELINE, FAST, FAST]
+    assert (trial.setup_seconds, trial.lasting_seconds) == (61.0, 60.0)
+    assert [one.setup_seconds for one in trial.processes_b] == [1.0] * 4
+
+
 def test_every_pair_has_fresh_processes_and_none_is_left() -> None:
     trials = PaperTrials()
     bench_over(trials).compare(BASELINE, FAST, 3)

@@ -10,15 +10,14 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 
 from ...errors import WorkerError
 from ...inside.techniques.catalog import changing, starts_after
 from ...records.observation import Step
 from ...records.plan import Plan
-from ...records.run_forecast import SeenProcess
-from ...records.trial import Proof, Trial
+from ...records.trial import Trial
 from ..base import batches_ahead, without_effect
 from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
@@ -26,6 +25,7 @@ from ..workers.starting import START_OVERLAP, wait_all_started
 from ..workers.worker import Worker
 from .epoch_ends import EpochEnds
 from .live import HOPELESS
+from .pair import Pair, lasting_seconds
 from .quiet import Quiet
 from .seen_process import seen_process
 from .statistics import interval
@@ -39,21 +39,6 @@ _WARMUP_STEPS = 10
 _LATEST_PAIRS = 3  # whose median says what one takes
 
 Enough = Callable[[list[float]], bool]
-
-
-@dataclass(frozen=True)
-class Pair:
-    """What two processes of a pair came to."""
-
-    log_ratio: float
-    step_seconds_a: float
-    step_seconds_b: float
-    sample_seconds_b: float
-    setup_seconds: float
-    proofs: tuple[Proof, ...]
-    setups_seconds: float  # that both took
-    a: SeenProcess
-    b: SeenProcess
 
 
 class PairsBench:
@@ -126,6 +111,7 @@ class PairsBench:
         except (MeasureFailed, PlanRefused, WorkerError) as error:
             failure = str(error)
         log_ratios = [pair.log_ratio for pair in done]
+        lasting = max((pair.lasting_seconds for pair in done), default=0.0)
         self.sample_seconds_b = tuple(pair.sample_seconds_b for pair in done)
         return Trial(
             a=a,
@@ -136,7 +122,8 @@ class PairsBench:
             step_seconds_a=median(p.step_seconds_a for p in done) if done else None,
             step_seconds_b=median(p.step_seconds_b for p in done) if done else None,
             seconds=clock() - began,
-            setup_seconds=median(p.setup_seconds for p in done) if done else 0.0,
+            setup_seconds=lasting + (median(p.setup_seconds for p in done) if done else 0.0),
+            lasting_seconds=lasting,
             proofs=done[-1].proofs if done else (),
             failure=failure,
             script_steps=self._ends.script_steps,
@@ -203,7 +190,7 @@ class PairsBench:
             proofs = workers[b].proofs()
             workers[b].pause()
             workers[a].resume()
-            workers[a].proofs()  # of use for what its set-up took, and its start
+            of_a = workers[a].proofs()  # of use for what its set-up took, and its start
             for plan, worker in workers.items():
                 self._ends.note(plan, worker.history, 0)
             return Pair(
@@ -211,11 +198,11 @@ class PairsBench:
                 sample_seconds_b=self._time(blocks[b]),
                 step_seconds_a=median(block.step_seconds for block in blocks[a]),
                 step_seconds_b=median(block.step_seconds for block in blocks[b]),
-                setup_seconds=max(0.0, workers[b].setup_seconds - workers[a].setup_seconds),
                 proofs=proofs,
+                lasting_seconds=max(0.0, lasting_seconds(proofs) - lasting_seconds(of_a)),
                 setups_seconds=_beside(workers[a].setup_seconds, workers[b].setup_seconds),
-                a=seen_process(workers[a], blocks[a], settled[a], self._rhythm),
-                b=seen_process(workers[b], blocks[b], settled[b], self._rhythm),
+                a=seen_process(workers[a], of_a, blocks[a], settled[a], self._rhythm),
+                b=seen_process(workers[b], proofs, blocks[b], settled[b], self._rhythm),
             )
 
     def _time(self, blocks: list[Block]) -> float:

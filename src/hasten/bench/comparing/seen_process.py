@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from ...records.run_forecast import SeenProcess
+from ...records.trial import Proof
 from ..workers.worker import Worker
 from .steps import Block, Rhythm, regular_steps
 
 
-def seen_process(worker: Worker, blocks: Sequence[Block], settled: int, rhythm: Rhythm) -> SeenProcess:
+def seen_process(
+    worker: Worker, proofs: Sequence[Proof], blocks: Sequence[Block], settled: int, rhythm: Rhythm
+) -> SeenProcess:
     """``settled``: its steps before the first that was timed. Blocks with too few regular steps to tell what
-    one takes are left out of that.
+    one takes are left out of that, and set-up that lasts, which no other process pays again.
     """
     means = [block.mean_seconds for block in blocks if block.mean_seconds > 0]
     mean = fmean(means) if means else 0.0
@@ -20,7 +23,7 @@ def seen_process(worker: Worker, blocks: Sequence[Block], settled: int, rhythm: 
     return SeenProcess(
         start_seconds=worker.start_seconds,
         step_seconds=mean,
-        setup_seconds=worker.setup_seconds,
+        setup_seconds=max(0.0, worker.setup_seconds - sum(proof.paid_seconds for proof in proofs)),
         lead_seconds=sum(step.seconds - step.setup_seconds - mean for step in lead),
         uneven=fmean(block.uneven for block in blocks) if blocks else 1.0,
         steps=len(worker.history),

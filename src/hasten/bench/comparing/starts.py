@@ -16,7 +16,8 @@ from ...records.run_forecast import SeenProcess
 from ...records.trial import Trial
 from ..workers.starting import wait_all_started
 from ..workers.worker import Worker
-from .pairs import Enough, MeasureFailed, Pair, PairsBench
+from .pair import Pair
+from .pairs import Enough, MeasureFailed, PairsBench
 
 PARTS = ("start",)
 
@@ -29,7 +30,13 @@ class StartBench(PairsBench):
     def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
         trial = super().compare(a, b, pairs, enough)
         return replace(
-            trial, method="starts", parts=PARTS, step_seconds_a=None, step_seconds_b=None, setup_seconds=0.0
+            trial,
+            method="starts",
+            parts=PARTS,
+            step_seconds_a=None,
+            step_seconds_b=None,
+            setup_seconds=0.0,
+            lasting_seconds=0.0,
         )
 
     @property
@@ -49,8 +56,8 @@ class StartBench(PairsBench):
                 step_seconds_a=seconds_a,
                 step_seconds_b=seconds_b,
                 sample_seconds_b=seconds_b,
-                setup_seconds=0.0,
                 proofs=proofs,
+                lasting_seconds=0.0,
                 setups_seconds=0.0,
                 a=SeenProcess(seconds_a, 0.0, 0.0),
                 b=SeenProcess(seconds_b, 0.0, 0.0),

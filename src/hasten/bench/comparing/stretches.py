@@ -45,8 +45,9 @@ from ..workers.starting import START_SECONDS
 from ..workers.worker import Worker
 from .course import Course, Parts, comes_by, course_of, is_told, rarest, seconds_to_see, times_in
 from .epoch_ends import EpochEnds
+from .pair import Pair
 from .pair_costs import PairCosts, seconds_trained
-from .pairs import Enough, MeasureFailed, Pair, PairsBench
+from .pairs import Enough, MeasureFailed, PairsBench
 from .quiet import Quiet
 from .steps import STEPS, Block, Rhythm, measure, spoilt
 

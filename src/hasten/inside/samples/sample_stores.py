@@ -11,10 +11,12 @@ import os
 import random
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from functools import partial
 from types import ModuleType
 from typing import Any
 
+from ..living import Living, reference
 from ..observing.identify import length_of, takes_items_one_by_one
 from ..training import Training
 from .attribute_watch import AttributeWatch
@@ -23,7 +25,7 @@ from .files_read import files_open, has_changed
 from .filling import MOST_CHILDREN, Making, fill
 from .forked_filling import shares_what_it_reads
 from .rows import Rows, rows_of
-from .sample_cache import too_large
+from .sample_room import too_large
 from .served import Served
 from .store_counts import Counts
 from .store_files import Header, Store
@@ -31,6 +33,7 @@ from .store_folders import locked, open_folder, size_of
 from .store_key import Key, key_of
 from .store_proof import division, prove, sample_of, why_not_equal, why_not_kept
 from .store_room import found_again, hold_for_this_run, is_for_one_run, is_left_over, make_room, thin_out
+from .store_tally import StoreTally
 from .stored_fetch import Reader
 
 MEMORY_SHARE = 0.8  # of what is available: a larger store would be read from the disk in each pass
@@ -47,14 +50,21 @@ class SampleStores:
         self._torch: ModuleType = training.torch
         self._folder = training.sample_folder
         self._disk_share = disk_share
-        self._served: dict[int, Served] = {}
-        self._why_not: dict[int, str] = {}
-        self._held: list[object] = []  # the data sets behind the ids
+        self.tally = StoreTally()
+        self._served: Living[Served] = Living(self._gone)
+        self._why_not: Living[str] = Living()
         self._watch = AttributeWatch(training.seams, self._changed)
 
     @property
     def served(self) -> list[Served]:
-        return list(self._served.values())
+        return self._served.values()
+
+    def _gone(self, served: Served) -> None:
+        """The script has dropped its data set: another of the same samples may have the store."""
+        with suppress(OSError, ValueError):
+            self.tally.gone(served)
+        served.store.close()
+        served.counts.close()
 
     @property
     def reasons(self) -> list[str]:
@@ -63,7 +73,7 @@ class SampleStores:
 
     def known(self, dataset: object) -> Served | None:
         """The store of the data set's samples, if it was opened and is in use."""
-        found = self._served.get(id(rows_of(self._torch, dataset).base))
+        found = self._served.get(rows_of(self._torch, dataset).base)
         return found if found is not None and not (found.stale or found.counts.given_up) else None
 
     def opened(self, dataset: object) -> Served | None:
@@ -71,17 +81,15 @@ class SampleStores:
         one.
         """
         rows = rows_of(self._torch, dataset)
-        key = id(rows.base)
-        if key not in self._served and key not in self._why_not:
-            self._held.append(rows.base)
+        if rows.base not in self._served and rows.base not in self._why_not:
             try:
                 found = self._open(dataset, rows)
             except OSError as error:
                 found = f"{self._folder} cannot hold samples: {error.strerror or error}"
             if isinstance(found, str):
-                self._why_not[key] = found
+                self._why_not.put(rows.base, found)
             else:
-                self._served[key] = found
+                self._served.put(rows.base, found)
                 self._watch.watch(found.parts)
                 found.look()
         elif (served := self.known(dataset)) is not None:
@@ -129,20 +137,22 @@ class SampleStores:
             return f"another data set of this run cannot be told from this {name}, and has the store of both"
         store = Store.open(path)
         if store is None:
-            return self._begin(dataset, base, key, places)
+            return self._begun(dataset, base, key, places)
         why_not = self._why_not_believed(store, dataset, base, places)
         if not why_not:
             found_again(path)
             return self._serve(base, store)
         with locked(path) as alone:
+            if alone:
+                store.spoil()
+            store.close()
             if not alone:
                 return f"{why_not}, and another process is writing it"
-            store.spoil()
-        return self._begin(dataset, base, key, places)
+        return self._begun(dataset, base, key, places)
 
     @property
     def _in_use(self) -> set[str]:
-        return {served.store.path for served in self._served.values()}
+        return {served.store.path for served in self.served}
 
     def _why_not_believed(self, store: Store, dataset: Any, base: Any, places: list[int]) -> str:
         """Compares some samples of a store with the data set's own, made in a process apart."""
@@ -163,6 +173,14 @@ class SampleStores:
             return divided
         chosen = random.Random().sample(there, min(len(there), AFRESH))
         return why_not_equal(self._torch, store, base, divided, chosen)
+
+    def _begun(self, dataset: Any, base: Any, key: Key, places: list[int]) -> Served | str:
+        """A new store, in which it is noted what proving that there may be one has taken."""
+        began = time.monotonic()
+        found = self._begin(dataset, base, key, places)
+        if isinstance(found, Served):
+            found.store.took(time.monotonic() - began)
+        return found
 
     def _begin(self, dataset: Any, base: Any, key: Key, places: list[int]) -> Served | str:
         """A new store, or the one that another process has begun meanwhile."""
@@ -218,11 +236,13 @@ class SampleStores:
         if isinstance(divided, str):
             return divided
         counts = Counts()
-        reader = Reader(self._torch, dataset, store, divided, counts, counts.take())
+        refer = reference(dataset)
+        reader = Reader(self._torch, refer, store, divided, counts, counts.take())
+        reader.check_first()
         store.used()
         if is_for_one_run(store.path):
             hold_for_this_run(store.path)
-        return Served(dataset, store, divided, counts, reader)
+        return Served(refer, store, divided, counts, reader)
 
     def _look_again(self, served: Served) -> None:
         """A new pass begins: is all as it was proven to be?"""
@@ -238,7 +258,7 @@ class SampleStores:
 
     def _changed(self, part: object) -> None:
         """The script has set an attribute of it."""
-        for served in self._served.values():
+        for served in self.served:
             if not served.stale and any(part is known for known in served.parts):
                 self._give_up(served, f"{type(part).__name__} was changed while training")
 
@@ -250,7 +270,11 @@ class SampleStores:
         make = partial(sample_of, served.dataset, served.divided)
         making = Making(self._torch, served.dataset, make)
         children = 1 if shares_what_it_reads() else min(MOST_CHILDREN, len(os.sched_getaffinity(0)))
+        began = time.monotonic()
         filled = fill(making, store, wanted, children, seconds, self._limit())
+        if filled.made:  # else it is what each process takes to look
+            store.took(time.monotonic() - began)
+            served.paid += time.monotonic() - began
         remarks = []
         if filled.fatal:
             store.drop()

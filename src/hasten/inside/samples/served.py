@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..living import Reference
 from .sampling_proof import chain, states_of
 from .store_counts import Counts
 from .store_files import Store
@@ -15,11 +16,12 @@ from .visible_state import State, difference, visible_state
 
 @dataclass
 class Served:
-    """``asked``: samples that were to be made, as far as they could be; ``stale``: why it is read no
-    longer.
+    """``refer``: to the data set, which the script may drop. ``asked``: samples that were to be made, as far
+    as they could be; ``stale``: why it is read no longer; ``paid``: seconds that making samples for it took
+    in this process; ``before``: what was counted when counting began.
     """
 
-    dataset: Any
+    refer: Reference
     store: Store
     divided: Divided | None
     counts: Counts
@@ -27,12 +29,24 @@ class Served:
     remark: str = ""
     asked: set[int] = field(default_factory=set)
     stale: str = ""
+    paid: float = 0.0
+    before: tuple[int, int, int] = (0, 0, 0)
     cheap_state: object = None
     state: State = field(default_factory=dict)
 
     @property
+    def dataset(self) -> Any:
+        return self.refer()
+
+    @property
     def parts(self) -> list[object]:
         return list(chain(self.dataset)) if self.divided is None else self.divided.parts
+
+    @property
+    def counted(self) -> tuple[int, int, int]:
+        """Samples that came from the store, that were made, that were compared."""
+        (hits, made, checked), before = self.counts.total(), self.before
+        return hits - before[0], made - before[1], checked - before[2]
 
     def look(self) -> None:
         """It is as it should be now."""

@@ -38,6 +38,11 @@ class Counts:
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._memory = mmap.mmap(self._file, _SIZE)
 
+    def close(self) -> None:
+        """Nothing more is counted here; others that have it go on."""
+        self._memory.close()
+        os.close(self._file)
+
     def take(self) -> int:
         """The first of some slots that no living process writes to."""
         first = self._taken

@@ -4,6 +4,7 @@ read by any number.
     header.json   what it is of; without it the folder is no store
     index         for each sample where its bytes lie, with checksums: nothing yet where it is all zeros
     data-N        samples one after the other, as the Nth filling process wrote them
+    seconds       what making them took: a line for each time that some were made
 
 A sample's bytes are written first, then its place in the index, so that a writer that was killed leaves
 samples that are whole or not there. Everything is read by pread, never mapped: a file that is cut short under
@@ -28,6 +29,8 @@ from .store_folders import HEADER, open_folder, open_ours, remove
 
 FORMAT = 2
 INDEX = "index"
+_SECONDS = "seconds"
+_MOST_SECONDS_READ = 2**16  # bytes
 _PLACE = struct.Struct("<HQQI")  # data file + 1, offset, length, checksum of the data; then its own checksum
 _OWN = struct.Struct("<I")
 _SIZE = _PLACE.size + _OWN.size
@@ -171,6 +174,22 @@ class Store:
         except OSError:
             return False
         return os.path.samestat(found, self._born) and found.st_mtime_ns == self._born.st_mtime_ns
+
+    def took(self, seconds: float) -> None:
+        """Making samples for it, or proving that it may be made, has just taken so long."""
+        with suppress(OSError):
+            file = open_ours(self._folder, _SECONDS, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            with open(file, "wb") as told:
+                told.write(f"{seconds:.3f}\n".encode())
+
+    @property
+    def seconds(self) -> float:
+        """That making its samples has taken so far, by all processes."""
+        with suppress(OSError, ValueError):
+            file = open_ours(self._folder, _SECONDS, os.O_RDONLY)
+            with open(file, "rb") as told:
+                return sum(map(float, told.read(_MOST_SECONDS_READ).split()))
+        return 0.0
 
     def used(self) -> None:
         """It is younger than those that were not used since, and removed after them."""

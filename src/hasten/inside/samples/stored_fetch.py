@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from ..internals.loaders import CREATE_FETCHER, fetchers, is_indexed, resolving_worker_loop, worker_loop
+from ..living import Reference
 from ..seams import Call, Seams
 from .fetching import Fetcher
 from .files_read import has_changed
@@ -29,19 +30,19 @@ _DATASET, _WORKER = 1, 10  # of the arguments of torch's worker processes
 
 
 class Reader:
-    """Samples of ``dataset`` in one process. ``slot``: where it counts."""
+    """Samples of the data set to which ``refer`` leads, in one process. ``slot``: where it counts."""
 
     def __init__(
         self,
         torch: ModuleType,
-        dataset: Any,
+        refer: Reference,
         store: Store,
         divided: Divided | None,
         counts: Counts,
         slot: int,
     ) -> None:
         self._torch = torch
-        self._dataset = dataset
+        self._refer = refer
         self._store = store
         self._divided = divided
         self._counts = counts
@@ -53,6 +54,12 @@ class Reader:
     def _between_checks(self) -> int:
         return max(1, self._store.header.samples // SPOT_CHECKS)
 
+    def check_first(self) -> None:
+        """The next sample is compared, whichever it is: its making may depend on what is particular to this
+        process, such as the number of threads.
+        """
+        self._until_check = 0
+
     @property
     def in_use(self) -> bool:
         return not self._counts.given_up
@@ -60,11 +67,13 @@ class Reader:
     def samples(self, indices: Sequence[int], copied: bool) -> list[object]:
         """Unless ``copied`` they are for somebody who does not write into them."""
         found, hits, made, checked = [], 0, 0, 0
+        if self._divided is not None and not self._divided.is_intact:
+            self._counts.give_up("the transforms were replaced: the store was given up")
         for index in indices:
-            kept = self._kept(index, copied)
+            kept = self._kept(index, copied) if self.in_use else _NONE
             if kept is _NONE:
                 made += 1
-                found.append(self._dataset[index])
+                found.append(self._refer()[index])
                 continue
             self._until_check -= 1
             if self._until_check < 0:
@@ -85,7 +94,7 @@ class Reader:
         return _NONE
 
     def _checked(self, index: int, kept: object) -> object:
-        fresh = self._dataset[index] if self._divided is None else self._divided.make(index)
+        fresh = self._refer()[index] if self._divided is None else self._divided.make(index)
         if not same_sample(fresh, kept):
             self._counts.give_up(f"sample {index} changed: the store was given up")
             self._store.spoil()
@@ -148,7 +157,7 @@ def _serve(handed: Handed, dataset: Any, worker: int) -> None:
         return
     rows, before = rows_of(torch, dataset), states_of(dataset)
     divided = None if handed.prefix is None else Divided(rows.base, handed.prefix)
-    reader = Reader(torch, rows.base, store, divided, handed.counts, handed.first_slot + worker)
+    reader = Reader(torch, lambda: rows.base, store, divided, handed.counts, handed.first_slot + worker)
 
     def creating(original: Any) -> Any:
         def create_fetcher(

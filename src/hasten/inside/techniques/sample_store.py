@@ -17,8 +17,11 @@ pass, or 300 seconds (60 in a trial): what is missing then is made as ever, and 
 store has at most a fifth of what is free on its disk (setting ``disk_share``), and four fifths of the memory
 that is free.
 
-No tune tries it by itself for now: proofs over many kinds of data set are still to come. Name it by
-``--use``.
+A tune tries it where loaders have worker processes, or where the samples have no room in the training's own
+memory: else dataset_in_ram does the same without a disk between, and one of the two is enough. It is not
+tried where making all samples would take longer than three minutes. What making them took is written into the
+store, by whichever process of a tune it was, and told as set-up of the first run, which must earn it back:
+later runs only read.
 
 A sample is made anew each time where making it draws random numbers, or where the script's own code meets an
 error in it and may give something else in its place. Not kept are samples that come over a network, and those
@@ -39,12 +42,14 @@ from typing import TYPE_CHECKING, Any
 from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.observation import Loader
-from ...records.phases import phase_share
+from ...records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import WORKER_LOOP, makes_batches, reads_indices, worker_module
+from ..samples.filling import MOST_CHILDREN
 from ..samples.rows import rows_of
-from ..samples.sample_cache import not_read_by_index, too_large
+from ..samples.sample_caches import not_read_by_index
+from ..samples.sample_room import too_large
 from ..samples.sample_stores import MEMORY_SHARE, SampleStores
 from ..samples.served import Served
 from ..samples.stored_fetch import WorkerEntry
@@ -52,6 +57,7 @@ from ..samples.worker_starts import can_run_ours
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique, conflicting
+from .dataset_in_ram import DatasetInRam
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -60,6 +66,11 @@ if TYPE_CHECKING:
 
 _DISK_SHARE = 0.2  # of what is free
 _LEAST_WAITING = 0.02  # of a step
+_MOST_SECONDS = 180.0  # of making samples: the workers of three trials may do so one after the other
+_IN_RAM = (
+    "there is room for its samples in memory, where dataset_in_ram keeps them: name it by --use to keep them "
+    "for later runs, too"
+)
 
 
 class SampleStore(Technique):
@@ -68,7 +79,6 @@ class SampleStore(Technique):
     layer = "data"
     risk = "exact"
     scope = "process"
-    not_tried = "proofs over many kinds of data set are still to come: name it by --use"
     conflicts = conflicting(
         dataset_in_ram="each of them takes the place of the data set",
         batched_fetch="each of them takes the place of the data set",
@@ -77,8 +87,8 @@ class SampleStore(Technique):
     def __init__(self) -> None:
         self._stores: SampleStores | None = None
         self._home = os.getpid()
-        self._before: dict[int, tuple[int, int, int]] = {}
         self._left_alone: dict[str, None] = {}
+        self._in_steps = 0.0  # seconds of making samples, while steps were taken
 
     @classmethod
     def refuse_machine(cls, machine: Machine) -> list[str]:
@@ -94,7 +104,13 @@ class SampleStore(Technique):
         if seen.steps and waiting < _LEAST_WAITING:
             reasons.append(f"{waiting:.1%} of a step is waiting for data: no more could be gained")
         available = facts.machine.available_bytes
-        return [*reasons, *(reason for loader in loaders if (reason := _why_not(loader, available)))]
+        reasons += [reason for loader in loaders if (reason := _why_not(loader, available))]
+        seconds = _seconds_to_make(facts, loaders)
+        if seconds > _MOST_SECONDS:
+            reasons.append(f"making all samples once takes about {seconds:.0f} s: name it by --use")
+        if not (reasons or DatasetInRam.refuse(facts)):
+            reasons.append(_IN_RAM)
+        return reasons
 
     @classmethod
     def check(cls, settings: Settings) -> None:
@@ -152,8 +168,10 @@ class SampleStore(Technique):
         try:
             reason = _why_left_alone(loader)
             served = None if reason else stores.opened(loader.dataset)
-            if served is not None and id(loader.dataset) in training.training_datasets:
+            if served is not None and loader.dataset in training.training_datasets:
+                before = served.paid
                 stores.fill(served, loader.dataset)
+                self._in_steps += served.paid - before
                 served = stores.known(loader.dataset)
         except Exception as error:  # what the script's own objects raise when they are looked at
             reason, served = f"{type(error).__name__}: {error}", None
@@ -166,29 +184,40 @@ class SampleStore(Technique):
         served = self._stores.served
         if not served and (reasons := [*self._stores.reasons, *self._left_alone]):
             raise NotApplicable("; ".join(reasons))
-        self._before = {id(one): one.counts.total() for one in served}
+        self._stores.tally.begin(served)
 
     def prepare(self, training: Training) -> None:
         assert self._stores is not None
-        for dataset in training.training_datasets.values():
+        for dataset in training.training_datasets:
             served = self._stores.known(dataset)
             if served is not None:
                 self._stores.fill(served, dataset)
+
+    def seconds_in_steps(self) -> float:
+        return self._in_steps
 
     def proof(self, training: Training) -> Proof:
         """Counts the samples that came from a store, in all processes; those that were made; and those of the
         first that were made all the same and compared. A store that was given up does not count.
         """
-        served = self._stores.served if self._stores is not None else []
-        counted = [(one.counts.total(), self._before.get(id(one), (0, 0, 0))) for one in served]
-        hits, made, checked = (sum(now[n] - then[n] for now, then in counted) for n in range(3))
+        assert self._stores is not None
+        served, tally = self._stores.served, self._stores.tally
+        hits, made, checked = tally.counted(served)
         given_up = [why for one in served if (why := one.stale or one.counts.given_up)]
         evidence = [
             f"{hits} samples came from a store, {made} were made; {checked} were compared with new ones"
         ]
         evidence += [f"it lies in {one.store.path}" for one in served]
         evidence += [*given_up, *filter(None, (one.remark for one in served)), *self._left_alone]
-        return Proof(self.name, hits > 0 and not given_up, "; ".join(evidence))
+        seconds = tally.seconds(served)
+        return Proof(
+            self.name,
+            hits > 0 and not given_up,
+            "; ".join(evidence),
+            f"samples are made once, {seconds:.1f} s; later runs read them" if seconds else "",
+            lasting_seconds=seconds,
+            paid_seconds=tally.paid(served),
+        )
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
@@ -202,6 +231,18 @@ class SampleStore(Technique):
             "    def __getitem__(self, i):\n"
             "        return torch.from_numpy(numpy.load('samples.npy', mmap_mode='r')[i].copy()), labels[i]"
         )
+
+
+def _seconds_to_make(facts: Facts, loaders: Sequence[Loader]) -> float:
+    """All samples, by as many processes as fill a store. Worker processes that are waited for make some all
+    the time. 0 where steps do not tell.
+    """
+    seen, cpus = facts.observation, facts.machine.usable_cpus
+    each, workers = samples_per_step(seen), max(loader.workers for loader in loaders)
+    if not each:
+        return 0.0
+    making = min(workers, cpus) * step_seconds(seen) if workers else median_phases(seen)["data"]
+    return making / each * sum(loader.samples or 0 for loader in loaders) / min(cpus, MOST_CHILDREN)
 
 
 def _why_not(loader: Loader, available_bytes: int) -> str:

@@ -1,0 +1,36 @@
+"""What two processes of a pair came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...records.run_forecast import SeenProcess
+from ...records.trial import Proof
+
+
+@dataclass(frozen=True)
+class Pair:
+    """``lasting_seconds``: what it took to make what b finds and a does not, whichever process made it.
+    ``setups_seconds``: what both took to set up, that included where they made it.
+    """
+
+    log_ratio: float
+    step_seconds_a: float
+    step_seconds_b: float
+    sample_seconds_b: float
+    proofs: tuple[Proof, ...]
+    lasting_seconds: float
+    setups_seconds: float
+    a: SeenProcess
+    b: SeenProcess
+
+    @property
+    def setup_seconds(self) -> float:
+        """That b takes and a does not, in each process anew."""
+        return max(0.0, self.b.setup_seconds - self.a.setup_seconds)
+
+
+def lasting_seconds(proofs: Sequence[Proof]) -> float:
+    """Of all techniques together."""
+    return sum(proof.lasting_seconds for proof in proofs)

@@ -1,0 +1,45 @@
+"""What a training has had of its stores, and what making them took; also of data sets that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .served import Served
+
+Counted = tuple[int, int, int]
+"""Samples that came from a store, that were made, that were compared."""
+
+
+class StoreTally:
+    def __init__(self) -> None:
+        self._of_gone: Counted = (0, 0, 0)
+        self._seconds: dict[str, float] = {}  # by the store's path
+        self._paid = 0.0
+
+    def begin(self, served: Sequence[Served]) -> None:
+        """Count from here on."""
+        self._of_gone = (0, 0, 0)
+        for one in served:
+            one.before = one.counts.total()
+
+    def gone(self, one: Served) -> None:
+        """Its data set is."""
+        self._of_gone = _sum([self._of_gone, one.counted])
+        self._seconds[one.store.path] = one.store.seconds
+        self._paid += one.paid
+
+    def counted(self, served: Sequence[Served]) -> Counted:
+        return _sum([self._of_gone, *(one.counted for one in served)])
+
+    def seconds(self, served: Sequence[Served]) -> float:
+        """That making the stores' samples has taken, by whichever processes."""
+        return sum({**self._seconds, **{one.store.path: one.store.seconds for one in served}}.values())
+
+    def paid(self, served: Sequence[Served]) -> float:
+        """That it has taken in this process."""
+        return self._paid + sum(one.paid for one in served)
+
+
+def _sum(several: Sequence[Counted]) -> Counted:
+    hits, made, checked = (sum(one[n] for one in several) for n in range(3))
+    return hits, made, checked
