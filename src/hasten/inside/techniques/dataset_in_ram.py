@@ -24,6 +24,7 @@ from ...records.facts import Facts
 from ...records.observation import Loader
 from ...records.plan import Settings
 from ...records.trial import Proof
+from ..living import Living
 from ..samples.rows import whole_numbers
 from ..samples.sample_cache import Cache
 from ..samples.sample_caches import PYTHON_BYTES, SampleCaches, not_read_by_index
@@ -44,7 +45,7 @@ class DatasetInRam(Technique):
     def __init__(self) -> None:
         self._caches: SampleCaches | None = None
         self._before = (0, 0)
-        self._alike: dict[int, bool] = {}  # by cache: whether indices that are tensors give the same samples
+        self._alike: Living[bool] = Living()  # by cache: whether tensors as indices give the same samples
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
@@ -84,9 +85,9 @@ class DatasetInRam(Technique):
         if all(isinstance(index, numbers.Integral) for index in indices):
             return list(indices)
         found = whole_numbers(indices)
-        if found and id(cache) not in self._alike:  # a sampler may give tensors
-            self._alike[id(cache)] = cache.gives_the_same(indices[0], found[0])
-        return found if found and self._alike[id(cache)] else None
+        if found and cache not in self._alike:  # a sampler may give tensors
+            self._alike.put(cache, cache.gives_the_same(indices[0], found[0]))
+        return found if found and self._alike.get(cache) else None
 
     def prepare(self, training: Training) -> None:
         if self._caches is not None:
