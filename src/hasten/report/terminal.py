@@ -21,6 +21,7 @@ from .threads import thread_lines
 from .whole_run import print_run, print_start
 from .words import (
     gpu_memory_words,
+    lasting_words,
     measured_words,
     parameters_words,
     parts_words,
@@ -138,7 +139,7 @@ def _details(result: TuneResult) -> list[str]:
     if result.breakeven_steps is not None:
         lines.append(
             f"It pays {seconds_words(result.setup_seconds)} once to set up, earned back after "
-            f"{result.breakeven_steps} steps{_lasting_words(result.lasting_seconds)}."
+            f"{result.breakeven_steps} steps{lasting_words(result.lasting_seconds)}."
         )
         if result.script_steps is not None and result.script_steps < result.breakeven_steps:
             lines.append(
@@ -161,11 +162,6 @@ def _details(result: TuneResult) -> list[str]:
         f"Tuned in {result.tune_seconds:.0f} s on {result.machine}, torch {result.versions['torch']}."
     )
     return lines
-
-
-def _lasting_words(seconds: float) -> str:
-    """Of set-up that later runs do not pay again."""
-    return f"; later runs read what {seconds_words(seconds)} of that have made" if seconds else ""
 
 
 def _guard_words(result: TuneResult) -> str:

@@ -11,6 +11,7 @@ from ..records.observation import GpuMemory, Observation, Root
 from ..records.plan import Plan, Settings
 from ..records.result import Tried
 from ..records.trial import Ratio
+from ..units import seconds_words
 
 
 def ratio_words(ratio: Ratio | None) -> str:
@@ -140,3 +141,8 @@ def gpu_memory_words(memory: GpuMemory) -> str:
         f"at most, {memory.reserved_bytes / gib:.2f} with what torch keeps for reuse"
     )
     return words + (f"; it ran short {memory.retries} times" if memory.retries else "")
+
+
+def lasting_words(seconds: float) -> str:
+    """Of set-up that later runs do not pay again."""
+    return f"; later runs read what {seconds_words(seconds)} of that have made" if seconds else ""

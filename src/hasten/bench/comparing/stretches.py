@@ -277,8 +277,7 @@ class StretchBench(PairsBench):
         steps = worker.steps(course.lengths[number], timeout=self._timeout(course))
         worker.pause()
         self._quiet.disturbed(before, again=False)
-        why_not = spoilt(steps, self._rhythm)
-        if why_not:
+        if why_not := spoilt(steps, self._rhythm):
             raise MeasureFailed(why_not)
         return steps
 
