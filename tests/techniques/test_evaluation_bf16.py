@@ -18,6 +18,7 @@ from hasten.inside.techniques.evaluation_bf16 import EvaluationBf16
 from hasten.inside.techniques.exclusion import within
 from hasten.inside.techniques.support.lowered_evaluations import MOST, compare
 from hasten.inside.training import NotApplicable
+from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
 from hasten.testing.workbench import Workbench, workbench
 
@@ -320,6 +321,11 @@ def test_it_asks_for_what_bf16_asks_for() -> None:
     assert "no bfloat16 instructions" in EvaluationBf16.refuse(facts(weak))[0]
     assert EvaluationBf16.refuse(facts(weak, roots=(root(devices=("cuda:0",)),))) == []
     assert EvaluationBf16.refuse(facts(roots=(root(dtypes=("float64",)),)))
+
+
+def test_a_script_is_refused_of_which_only_steps_were_seen() -> None:
+    (reason,) = EvaluationBf16.refuse(facts(steps=(Step(0.1, 8, 0, 0, {}, (), (0, 1, 1)),)))
+    assert "not known how" in reason
 
 
 @pytest.mark.parametrize("uses", ["autocast", LOWERS_EVALUATIONS])

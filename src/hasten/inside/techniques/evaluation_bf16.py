@@ -50,6 +50,8 @@ class EvaluationBf16(Technique):
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
         reasons = refuse_bfloat16(facts)
+        if facts.observation.steps and facts.observation.run is None:  # a run under a plan tells of neither
+            reasons.append("it is not known how the script evaluates")
         if LOWERS_EVALUATIONS in facts.observation.uses:
             reasons.append("the script already evaluates under autocast")
         if "compile" in facts.observation.uses:
