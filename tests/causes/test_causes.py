@@ -336,9 +336,18 @@ def test_workers_that_start_anew_are_named() -> None:
     run = watched_run({"steps": 50.0, "first batches": 50.0}, epochs=1)
     (cause,) = find_causes(facts_with({}, run=run, loaders=(loader(workers=2),)))
     assert "whose loader starts its worker processes anew" in cause.evidence
-    for others in (loader(), loader(workers=2, keeps_workers=True), loader(workers=2, training=False)):
+    for others in (loader(), loader(workers=2, training=False)):
         (without,) = find_causes(facts_with({}, run=run, loaders=(others,)))
         assert "anew" not in without.evidence
+
+
+def test_workers_that_start_once_are_no_cause_by_the_first_epoch() -> None:
+    run = watched_run({"steps": 50.0, "first batches": 50.0}, epochs=1)
+    stay = (loader(workers=2, keeps_workers=True),)
+    assert find_causes(facts_with({}, run=run, loaders=stay)) == []
+    for known in (replace(run, epochs=2), replace(run, ended=True)):
+        (cause,) = find_causes(facts_with({}, run=known, loaders=stay))
+        assert (cause.name, "anew" in cause.evidence) == ("epochs", False)
 
 
 def test_prints_are_told_once() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hasten.records.whole_run import Part, WatchedRun
 from hasten.report.console import open_console
 from hasten.report.terminal import print_tune
 from hasten.report.whole_run import print_run, run_json
 
-from ..bench.made_up import observation, step, watched_run
+from ..bench.made_up import loader, observation, step, watched_run
 from .made_up import GAIN
 
 PARTS = (
@@ -24,9 +25,9 @@ PARTS = (
 EPOCHS = WatchedRun(23.0, False, PARTS, 2, 20, (replace(PARTS[0], seconds=0.0, count=0), *PARTS[1:]))
 
 
-def lines(run: WatchedRun | None) -> list[str]:
+def lines(run: WatchedRun | None, **seen: Any) -> list[str]:
     stream = io.StringIO()
-    print_run(observation(run=run, steps=(step(0.5),) * 30), open_console(stream, 200))
+    print_run(observation(run=run, steps=(step(0.5),) * 30, **seen), open_console(stream, 200))
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
@@ -75,6 +76,14 @@ def test_what_was_seen_among_the_steps_is_told() -> None:
 
 def test_epochs_without_evaluation_say_so() -> None:
     assert "  No evaluation was seen in it." in lines(watched_run(epochs=1, start=1.0, steps=9.0))
+
+
+def test_workers_that_start_in_the_first_epoch_alone_are_told() -> None:
+    run, loaders = watched_run(epochs=1, start=1.0, steps=9.0), (loader(workers=2, keeps_workers=True),)
+    said = "  The loader's worker processes start in the first epoch alone: later ones begin sooner."
+    assert said in lines(run, loaders=loaders)
+    assert said not in lines(run)
+    assert said not in lines(replace(run, epochs=2), loaders=loaders)
 
 
 def test_a_script_that_failed_is_told() -> None:

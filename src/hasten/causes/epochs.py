@@ -12,7 +12,7 @@ _TECHNIQUES = ("persistent_workers", "dataset_in_ram", "loader_workers")
 
 def look(facts: Facts) -> Cause | None:
     seen = account(facts)
-    if seen is None:
+    if seen is None or (seen.basis == "epochs" and facts.observation.first_epoch_alone):
         return None
     loaders = (loader for loader in facts.observation.loaders if loader.training)
     anew = any(loader.workers and not loader.keeps_workers for loader in loaders)

@@ -158,3 +158,12 @@ class Observation:
     growth: float = 0.0  # a step's time grows as this power of a batch's elements; 0: batches are alike
     trainings: tuple[int, ...] = ()  # steps of each so far, one after the other
     rest: Step | None = None  # what came after the last step, as in ``ScriptEnded``; None: it went on
+
+    @property
+    def first_epoch_alone(self) -> bool:
+        """Whether no more than an epoch was seen, and it began as no other will: worker processes of the
+        training's loaders start in it, and stay.
+        """
+        made = [loader for loader in self.loaders if loader.training and loader.workers]
+        seen = self.run is not None and not self.run.ended and self.run.epochs == 1
+        return seen and bool(made) and all(loader.keeps_workers for loader in made)

@@ -26,6 +26,7 @@ _ALWAYS_SHOWN = ("start", "steps", "first batches", "evaluation", "saving")  # w
 _PER_EPOCH = (
     "How many epochs the script trains is not known, so times are of those seen: --whole watches to its end."
 )
+_WORKERS_STAY = "The loader's worker processes start in the first epoch alone: later ones begin sooner."
 _WATCH_ON = "--seconds N or --whole watches on"
 
 
@@ -107,7 +108,8 @@ def _notes(observation: Observation, run: WatchedRun, account: Account, bound: f
         return unseen
     once = [f"The run's start took {_seconds(run, 'start')}, once."]
     if account.basis == "epochs":
-        return [*unseen, *once, _PER_EPOCH]
+        stay = [_WORKERS_STAY] if observation.first_epoch_alone else []
+        return [*unseen, *once, *stay, _PER_EPOCH]
     waited = (
         []
         if bound is None
