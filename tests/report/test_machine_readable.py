@@ -78,6 +78,7 @@ def test_the_guard() -> None:
     assert content["guard"] == {
         "accuracy": "held",
         "steps": 120,
+        "after": 0,
         "invariants": {"compared": list(HELD.invariants.compared), "differing": []},
         "loss_curve": {
             "held": True, "deviation": 0.003, "bias": 0.0, "tolerance": 0.012, "precision": "bfloat16",

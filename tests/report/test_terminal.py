@@ -81,6 +81,15 @@ def test_a_set_up_that_lasts() -> None:
     ) in report
 
 
+def test_where_another_training_comes_first_it_is_said() -> None:
+    assert GAIN.guard is not None
+    report = tune_report(replace(GAIN, guard=replace(GAIN.guard, after=32)))
+    assert (
+        "Accuracy held over 120 steps from step 33 on (how long it does what comes before, its losses "
+        "decide): same batches," in report
+    )
+
+
 def test_a_gain_over_whole_stretches_of_the_run() -> None:
     found = replace(GAIN, parts=("evaluation", "saving"), steps_ratio=Ratio(1.0, 0.98, 1.02, 6, "pairs"))
     report = tune_report(found)

@@ -74,7 +74,9 @@ class Tuned:
             return not_checked(over)
         return verdict(self.allowed(plan))
 
-    def _each_alone(self, trials: ClockedTrials, plan: Plan, *told: Any) -> dict[str, GuardVerdict]:
+    def _each_alone(
+        self, trials: ClockedTrials, plan: Plan, *told: Any, before: int
+    ) -> dict[str, GuardVerdict]:
         alone = {name: self._guard(trials, plan.only({name}), *told) for name in plan.techniques}
         return {name: verdict for name, verdict in alone.items() if not verdict.unchecked}
 

@@ -91,7 +91,7 @@ class Paper:
         return found
 
     def each_alone(
-        self, trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+        self, trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int, before: int
     ) -> dict[str, GuardVerdict]:
         if not self.alone:
             return {}

@@ -67,6 +67,7 @@ class GuardVerdict:
     unsteady: tuple[Difference, ...] = ()  # what two runs of the script itself differed in
     failure: str = ""  # the error that ended the check, or why single steps could not be compared
     budget: TooLittleTime | None = None  # where that, and nothing else, ended it
+    after: int = 0  # steps that were not compared: the losses decide how many they are
 
     @property
     def passed(self) -> bool:

@@ -97,6 +97,7 @@ def guard_json(verdict: GuardVerdict) -> dict[str, Any]:
     return {
         "accuracy": verdict.accuracy,
         "steps": verdict.steps,
+        "after": verdict.after,
         "invariants": to_json(verdict.invariants),
         "loss_curve": to_json(verdict.loss_curve),
         "reasons": reasons(verdict),

@@ -11,6 +11,7 @@ from ..records.comparison import LossCurve, SingleSteps
 from ..records.observation import Loader, Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.result import Refused, TuneResult
+from ..records.verdict import GuardVerdict
 from ..units import seconds_words
 from .caution import caution_words
 from .conclusion import conclusion_words, looks_words
@@ -184,11 +185,18 @@ def _guard_words(result: TuneResult) -> str:
     if "streams" not in guard.invariants.compared:
         same = "flags and learning rates, other draws of the same distributions"
     return (
-        f"Accuracy held over {guard.steps} steps: same {same}; "
+        f"Accuracy held over {guard.steps} steps{_after(guard)}: same {same}; "
         f"the loss stays within {percent_words(curve.deviation or 0.0, 2)} of plain's, where rounding "
         f"explains {percent_words(curve.tolerance or 0.0, 2)}{_agreed(curve)}{_single_steps(guard.numerics)}"
         f"{_evaluations(guard.numerics)}."
     )
+
+
+def _after(guard: GuardVerdict) -> str:
+    """Where the training begins with another, as a search for its learning rate is."""
+    if not guard.after:
+        return ""
+    return f" from step {guard.after + 1} on (how long it does what comes before, its losses decide)"
 
 
 def _agreed(curve: LossCurve) -> str:

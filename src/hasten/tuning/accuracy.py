@@ -136,9 +136,8 @@ class Accuracy:
         if len(names) > 1 and self.budget.affords_guard(plan, checks=2):
             self.progress.stage("looking for the technique by which the training departs")
             with self.trials.limit.ending(self.budget.guard_most(plan, checks=2)):
-                alone = each_alone(
-                    self.trials, plan, *self._measure(plan), self.seed, self.budget.guard_steps(plan)
-                )
+                how = (*self._measure(plan), self.seed, self.budget.guard_steps(plan))
+                alone = each_alone(self.trials, plan, *how, before=verdict.after)
             guilty = {name: found for name, found in alone.items() if not found.passed}
             if guilty:
                 return guilty

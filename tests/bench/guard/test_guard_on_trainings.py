@@ -136,6 +136,7 @@ def test_a_training_after_a_search_for_its_rate_is_compared_by_itself(tmp_path: 
         assert trials._count == 6, "trainings that part are watched once more"
     assert verdict.passed, reasons(verdict)
     assert (verdict.steps, verdict.numerics.held) == (50, True)
+    assert 20 < verdict.after <= 43
 
 
 @pytest.mark.thorough

@@ -69,7 +69,7 @@ def judged_closely(
     """
     if before and (apart := apart_before(*trainings)) is not None:
         return apart
-    verdict = verdict_on(*trainings, draws, precision)
+    verdict = replace(verdict_on(*trainings, draws, precision), after=before)
     _, perturbed, candidate = trainings
     if verdict.accuracy != "not held" or verdict.invariants.differing:
         return unless_idle(verdict, plan, candidate.proofs)
@@ -79,7 +79,7 @@ def judged_closely(
         (closer,) = closer_look(trials, [plan], draws, precision, seed, few, shown, before)
     except (PlanRefused, ScriptOver, WorkerError):
         return verdict
-    return verdict if closer.unchecked else unless_idle(closer, plan, candidate.proofs)
+    return verdict if closer.unchecked else unless_idle(replace(closer, after=before), plan, candidate.proofs)
 
 
 def three_trainings(
@@ -199,10 +199,10 @@ def _worst(checks: Sequence[Check]) -> float:
 
 
 def each_alone(
-    trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int
+    trials: Trials, plan: Plan, draws: bool, precision: str, seed: int, steps: int, before: int = 0
 ) -> dict[str, GuardVerdict]:
     """A verdict on each technique of ``plan`` by itself, by the rounding and the draws that the whole may
-    have. What could not be checked so is left out.
+    have. What could not be checked so is left out. ``before``: as in the verdict on the whole.
     """
     found: dict[str, GuardVerdict] = {}
     names = list(plan.techniques)
@@ -210,7 +210,8 @@ def each_alone(
         some = names[first : first + _AT_ONCE]
         plans = [plan.only({name}) for name in some]
         with suppress(PlanRefused, ScriptOver, WorkerError):
-            verdicts = closer_look(trials, plans, draws, precision, seed, min(steps, CLOSER_STEPS))
+            few = min(steps, CLOSER_STEPS)
+            verdicts = closer_look(trials, plans, draws, precision, seed, few, before=before)
             found |= {
                 name: verdict for name, verdict in zip(some, verdicts, strict=True) if not verdict.unchecked
             }
