@@ -129,7 +129,7 @@ TUNABLE = (
           note="five folds of 32 steps, each with a new model, optimizer and loaders"),
     shape("learning_rate_finder", 200, 32, "Sequential", "SGD SGD",
           note="some 60 steps with growing rates, then the weights are put back"),
-    shape("warmed_up_gan", 160, None, "Generator Discriminator", "Adam Adam",
+    shape("warmed_up_gan", 160, 32, "Generator Discriminator", "Adam Adam",
           note="60 steps of the generator, then 50 of each by turns"),
     shape("train_eval_switching", 160, 24, "Sequential", "Adam", note="validates every 20 steps"),
     shape("ema_deepcopy", 150, 32, "Regressor", "SGD"),
