@@ -70,7 +70,9 @@ def test_what_both_plans_have_needs_no_effect_before_a_step() -> None:
 
 def test_real_processes_beside_what_acts_in_steps(tmp_path: Path) -> None:
     steps, both = Plan({"fused_optimizer": {}}), Plan({"fused_optimizer": {}, "lazy_dynamo": {}})
-    with trials_for(FOLDER / "with_argparse.py", tmp_path / "work") as trials:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    with trials_for(FOLDER / "with_argparse.py", folder) as trials:
         trial = StartBench(trials, RHYTHM).compare(steps, both, 2)
     assert trial.failure is None
     assert [proof.technique for proof in trial.proofs] == ["lazy_dynamo"]
