@@ -25,6 +25,7 @@ from hasten.inside.samples import sample_stores, sampling_proof, stored_fetch
 from hasten.inside.samples.columns import same_batch
 from hasten.inside.samples.store_files import Store, Writer
 from hasten.inside.samples.store_folders import locked
+from hasten.inside.samples.worker_entry import data_set_of
 from hasten.inside.seams import Seams
 from hasten.inside.techniques.sample_store import SampleStore
 from hasten.inside.training import NotApplicable
@@ -365,7 +366,7 @@ def test_a_file_that_is_open_is_read_by_each_process_at_its_own_offset(
 def test_a_worker_takes_its_data_set_from_a_list_too() -> None:
     """As torch 2.15 hands it over."""
     dataset = Rows()
-    assert stored_fetch._data_set_of([dataset]) is stored_fetch._data_set_of(dataset) is dataset
+    assert data_set_of([dataset]) is data_set_of(dataset) is dataset
 
 
 # ---- another store, or none

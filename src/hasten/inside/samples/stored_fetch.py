@@ -6,16 +6,14 @@ another now ends the use of the store in all processes, and the store.
 
 from __future__ import annotations
 
-import functools
 import random
 from collections.abc import Sequence
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from ..internals.loaders import CREATE_FETCHER, fetchers, is_indexed, resolving_worker_loop, worker_loop
 from ..living import Reference
-from ..seams import Call, Seams
+from ..seams import Call
 from .fetching import Fetcher
 from .files_read import has_changed
 from .rows import Rows, rows_of
@@ -24,9 +22,9 @@ from .store_counts import Counts
 from .store_files import Store
 from .stored_form import decode
 from .transform_prefix import Divided
+from .worker_entry import fetch_by, listed
 
 SPOT_CHECKS = 4  # samples compared with the data set's own in every pass, by all readers together
-_DATASET, _WORKER = 1, 10  # of the arguments of torch's worker processes
 
 
 class Reader:
@@ -111,65 +109,25 @@ class Handed:
         self.path, self.prefix, self.counts = path, prefix, counts
         self.first_slot = counts.take()
 
+    def serve(self, dataset: Any, worker: int) -> None:
+        """Put the store's samples in the place of the data set's. A data set that the loader's
+        ``worker_init_fn`` changes makes its samples itself.
+        """
+        import torch
 
-class WorkerEntry:
-    """Runs in place of torch's own code of a loader's worker process, and calls it: where ``handed`` is set
-    when the process is started, its samples come from the store.
-    """
+        store = Store.open(self.path)
+        if store is None:
+            return
+        rows, before = rows_of(torch, dataset), states_of(dataset)
+        divided = None if self.prefix is None else Divided(rows.base, self.prefix)
+        reader = Reader(torch, lambda: rows.base, store, divided, self.counts, self.first_slot + worker)
 
-    def __init__(self, original: Call | None = None) -> None:
-        if original is not None:
-            functools.update_wrapper(self, original)  # others look at its signature
-        self._original = original
-        self.handed: Handed | None = None
+        def make(fetcher: Fetcher, collate: Call) -> Fetcher:
+            if states_of(dataset) != before:
+                return fetcher
+            return StoredFetch(fetcher, rows, reader, collate, torch)
 
-    def __reduce__(self) -> Any:
-        if self.handed is None:
-            return resolving_worker_loop()
-        return _started_anew, (self.handed,)
-
-    def __call__(self, *arguments: Any) -> None:
-        if self.handed is not None:
-            with suppress(Exception):  # without us it makes samples as ever
-                _serve(self.handed, _data_set_of(arguments[_DATASET]), int(arguments[_WORKER]))
-        (self._original or worker_loop())(*arguments)
-
-
-def _data_set_of(argument: Any) -> Any:
-    """Since torch 2.15 a worker gets its data set in a list, which it empties."""
-    return argument[0] if type(argument) is list and len(argument) == 1 else argument
-
-
-def _started_anew(handed: Handed) -> WorkerEntry:
-    entry = WorkerEntry()
-    entry.handed = handed
-    return entry
-
-
-def _serve(handed: Handed, dataset: Any, worker: int) -> None:
-    """In a worker process, before torch's code runs: put the store's samples in the place of the data set's.
-    A data set that the loader's ``worker_init_fn`` changes makes its samples itself.
-    """
-    import torch
-
-    store = Store.open(handed.path)
-    if store is None:
-        return
-    rows, before = rows_of(torch, dataset), states_of(dataset)
-    divided = None if handed.prefix is None else Divided(rows.base, handed.prefix)
-    reader = Reader(torch, lambda: rows.base, store, divided, handed.counts, handed.first_slot + worker)
-
-    def creating(original: Any) -> Any:
-        def create_fetcher(
-            kind: int, asked: object, auto_collation: bool, collate: Call, drop_last: bool
-        ) -> Fetcher:
-            fetcher: Fetcher = original(kind, asked, auto_collation, collate, drop_last)
-            ours = asked is dataset and is_indexed(kind) and auto_collation and states_of(dataset) == before
-            return StoredFetch(fetcher, rows, reader, collate, torch) if ours else fetcher
-
-        return create_fetcher
-
-    Seams().replace(fetchers(), CREATE_FETCHER, creating)
+        fetch_by(dataset, make)
 
 
 class StoredFetch:
@@ -185,8 +143,8 @@ class StoredFetch:
         self._copied = collate is not torch.utils.data.default_collate
 
     def fetch(self, indices: Any) -> object:
-        listed = self._reader.in_use and isinstance(indices, (list, tuple))
-        wanted = self._rows.places(indices) if listed else None
+        places = listed(indices) if self._reader.in_use else None
+        wanted = self._rows.places(places) if places is not None else None
         if wanted is None:
             return self._fetcher.fetch(indices)
         return self._collate(self._reader.samples(wanted, self._copied))

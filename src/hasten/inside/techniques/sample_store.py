@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any
 from ...records.facts import Facts
 from ...records.machine import Machine
 from ...records.observation import Loader
-from ...records.phases import median_phases, phase_share, samples_per_step, step_seconds
+from ...records.phases import median_phases, samples_per_step, step_seconds
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import WORKER_LOOP, makes_batches, reads_indices, worker_module
@@ -52,12 +52,13 @@ from ..samples.sample_caches import not_read_by_index
 from ..samples.sample_room import too_large
 from ..samples.sample_stores import MEMORY_SHARE, SampleStores
 from ..samples.served import Served
-from ..samples.stored_fetch import WorkerEntry
+from ..samples.worker_entry import WorkerEntry
 from ..samples.worker_starts import can_run_ours
 from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique, conflicting
 from .dataset_in_ram import DatasetInRam
+from .support.input_waits import hardly_waits, training_loaders
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     from ..internals.loaders import LoaderIterator
 
 _DISK_SHARE = 0.2  # of what is free
-_LEAST_WAITING = 0.02  # of a step
 _MOST_SECONDS = 180.0  # of making samples: the workers of three trials may do so one after the other
 _IN_RAM = (
     "there is room for its samples in memory, where dataset_in_ram keeps them: name it by --use to keep them "
@@ -96,14 +96,11 @@ class SampleStore(Technique):
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        reasons, seen = cls.refuse_machine(facts.machine), facts.observation
-        loaders = [loader for loader in seen.loaders if loader.training]
+        reasons, loaders = cls.refuse_machine(facts.machine), training_loaders(facts)
         if not loaders:
             return [*reasons, "the training reads from no DataLoader"]
-        waiting = phase_share(seen, "data")
-        if seen.steps and waiting < _LEAST_WAITING:
-            reasons.append(f"{waiting:.1%} of a step is waiting for data: no more could be gained")
         available = facts.machine.available_bytes
+        reasons += hardly_waits(facts)
         reasons += [reason for loader in loaders if (reason := _why_not(loader, available))]
         seconds = _seconds_to_make(facts, loaders)
         if seconds > _MOST_SECONDS:

@@ -1,0 +1,21 @@
+"""Whether a training waits for its data at all."""
+
+from __future__ import annotations
+
+from ....records.facts import Facts
+from ....records.observation import Loader
+from ....records.phases import phase_share
+
+_LEAST_WAITING = 0.02  # of a step
+
+
+def training_loaders(facts: Facts) -> list[Loader]:
+    return [loader for loader in facts.observation.loaders if loader.training]
+
+
+def hardly_waits(facts: Facts) -> list[str]:
+    """The reason, where so little of a step is waiting for data that nothing could be gained; else none."""
+    waiting = phase_share(facts.observation, "data")
+    if not facts.observation.steps or waiting >= _LEAST_WAITING:
+        return []
+    return [f"{waiting:.1%} of a step is waiting for data: no more could be gained"]
