@@ -55,6 +55,7 @@ _START = "It shortens the start of a run and no step, so it is not timed here; a
 _OUTSIDE = "Unproven: what it gains lies outside training steps, which is all that the workloads time."
 _IN_EPOCHS = ("persistent_workers", "evaluation_in_ram", "graph_free_evaluation", "evaluation_bf16")
 UNPROVEN = {
+    "uint8_transfer": "Unproven: not measured on a GPU yet.",
     **dict.fromkeys(("affinity", "interop_threads", "huge_pages"), _TWO_CORES),
     **dict.fromkeys(("checkpointing", "optimizer_in_backward"), _MEMORY),
     **dict.fromkeys(_IN_EPOCHS, _OUTSIDE),

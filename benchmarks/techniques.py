@@ -55,6 +55,13 @@ CASES = (
         "dataset_in_ram", "slow_samples 16", GAIN, "a sample takes several operators to make, always the same"
     ),
     Case("dataset_in_ram", "small_layers 1024", REFUSED, "the samples lie in memory already"),
+    Case(
+        *("batched_to_tensor", "flipped_pictures", GAIN),
+        "making a tensor of so small a picture is all Python, and is done once a batch",
+    ),
+    Case("batched_to_tensor", "slow_samples 16", REFUSED, "no transforms make its tensors"),
+    Case("native_resize", "resized_pictures", GAIN, "resizing takes most of a sample"),
+    Case("native_resize", "flipped_pictures", REFUSED, "its pictures are not resized"),
     Case("debugging_off", "left_on 8", GAIN, "anomaly detection records every operator"),
     Case("debugging_off", "small_layers 8", REFUSED, "nothing is left on"),
     Case("pad_trim", "padded_text", GAIN, "most texts are short, and all are padded to 128 words"),

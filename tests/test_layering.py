@@ -65,6 +65,7 @@ EXCEPTIONS = {  # module: a library besides; refused with the extra to install w
 AFTER_TORCH = (
     *("hasten.inside.distributed.", "hasten.inside.guarding.doubled"),
     *("hasten.inside.internals.dispatch", "hasten.inside.internals.groups"),
+    "hasten.inside.internals.late_tensor",
 )
 
 

@@ -36,7 +36,8 @@ def test_a_step_that_waits_for_data() -> None:
     assert cause is not None
     assert cause.share == pytest.approx(0.6)
     assert cause.techniques[:3] == ("dataset_in_ram", "batched_fetch", "sample_store")
-    assert set(cause.techniques[3:]) - {"loader_workers"} == {"pin_memory", "device_prefetch"}
+    assert cause.techniques[3:6] == ("batched_to_tensor", "native_resize", "loader_workers")
+    assert set(cause.techniques[6:]) == {"pin_memory", "device_prefetch", "uint8_transfer"}
     assert "60% of a step is waiting for data" in cause.evidence
     assert "Pictures sample by sample in the training process" in cause.evidence
 
@@ -261,7 +262,7 @@ def test_copies_to_the_device_suggest_page_locked_memory() -> None:
     cause = copies.look(both)
     assert cause is not None
     assert cause.share == pytest.approx(0.4)
-    assert cause.techniques == ("pin_memory", "device_prefetch")
+    assert cause.techniques == ("pin_memory", "device_prefetch", "uint8_transfer")
     assert ".to() at train.py:9 (40%)" in cause.evidence
     fetches = waiting.look(both)
     assert fetches is not None

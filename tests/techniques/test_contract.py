@@ -19,6 +19,7 @@ from hasten.testing.technique_contract import (
     LIVE,
     PAIRS,
     STARTED,
+    bench_of,
     check_checkpoints_look_the_same,
     check_later_training,
     check_proof,
@@ -118,7 +119,10 @@ def test_checkpoints_look_the_same(name: str) -> None:
         check_checkpoints_look_the_same(bench, plan_of(name))
 
 
-SUITED: dict[str, dict[str, Any]] = {"sample_store": {"loaders": (loader(workers=2),)}}
+SUITED: dict[str, dict[str, Any]] = {
+    "sample_store": {"loaders": (loader(workers=2),)},
+    "batched_to_tensor": {"loaders": (loader(pictures=True),)},
+}
 """What is seen of a script that a technique applies to, where that is not the usual one."""
 
 
@@ -127,9 +131,9 @@ SUITED: dict[str, dict[str, Any]] = {"sample_store": {"loaders": (loader(workers
 def test_a_process_that_starts_under_it_trains_the_same(name: str) -> None:
     if refused := CATALOG[name].refuse(facts(**SUITED.get(name, {}))):
         pytest.skip(f"on this CPU: {refused[0]}")
-    with workbench() as bench:
+    with bench_of(name, "cpu") as bench:
         expected = trained_from_the_start(bench, BASELINE)
-    with workbench() as bench:
+    with bench_of(name, "cpu") as bench:
         assert trained_from_the_start(bench, plan_of(name)) == expected
 
 

@@ -15,6 +15,7 @@ from hasten.records.plan import BASELINE
 from hasten.testing.technique_contract import (
     BENCHES,
     STARTED,
+    bench_of,
     check_checkpoints_look_the_same,
     check_proof,
     check_steps_leave_no_trace,
@@ -109,7 +110,7 @@ def test_checkpoints_look_the_same(bench: Workbench, name: str) -> None:
 
 @pytest.mark.parametrize("name", STARTED)
 def test_a_process_that_starts_under_it_trains_the_same(name: str) -> None:
-    with workbench(device="cuda") as bench:
+    with bench_of(name, "cuda") as bench:
         expected = trained_from_the_start(bench, BASELINE)
-    with workbench(device="cuda") as bench:
+    with bench_of(name, "cuda") as bench:
         assert trained_from_the_start(bench, plan_of(name)) == expected

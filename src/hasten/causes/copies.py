@@ -13,4 +13,4 @@ def look(facts: Facts) -> Cause | None:
     if not lines:
         return None
     evidence = f"a step stands still for {share:.0%} of its time while it copies to the device: {lines}"
-    return Cause("copies", share, evidence, ("pin_memory", "device_prefetch"))
+    return Cause("copies", share, evidence, ("pin_memory", "device_prefetch", "uint8_transfer"))

@@ -27,8 +27,11 @@ def look(facts: Facts) -> Cause | None:
             "dataset_in_ram",
             "batched_fetch",
             "sample_store",
+            "batched_to_tensor",
+            "native_resize",
             "loader_workers",
             "pin_memory",
             "device_prefetch",
+            "uint8_transfer",
         ),
     )

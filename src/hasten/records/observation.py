@@ -48,6 +48,8 @@ class Loader:
     random: str | None = None  # why samples are not the same each time; "" proven so, None not looked at
     keeps_workers: bool = False  # its worker processes stay from epoch to epoch
     transforms: bool = False  # they are random and come by a list of transforms: the first may not be
+    pictures: bool = False  # its transforms end with those that make tensors of pictures
+    resizes: bool = False  # a transform of its pictures resizes them
 
 
 @dataclass(frozen=True)

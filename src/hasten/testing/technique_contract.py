@@ -17,6 +17,7 @@ from ..inside.techniques.base import Technique
 from ..inside.techniques.catalog import CATALOG
 from ..inside.techniques.exclusion import within
 from ..records.plan import BASELINE, Plan, Settings
+from .byte_pictures import BytePictures
 from .padded_texts import PaddedTexts, TextClassifier
 from .workbench import Context, Workbench, workbench
 
@@ -117,6 +118,11 @@ def check_checkpoints_look_the_same(bench: Workbench, plan: Plan) -> None:
     bench.switchboard.switch(BASELINE)
 
 
+def bench_of(name: str, device: str) -> AbstractContextManager[Workbench]:
+    """The training in which the technique finds something to do."""
+    return BENCHES[name](device) if name in BENCHES else workbench(device=device)
+
+
 def trained_from_the_start(bench: Workbench, plan: Plan) -> tuple[list[float], dict[str, object]]:
     """Losses and bits of a training whose process started under the plan's techniques of process scope. Of
     exact ones they are the baseline's, and so is where the random streams are left; the proof holds.
@@ -141,7 +147,9 @@ CATALOG_SETTINGS: dict[str, Settings] = {
 """Settings for techniques that need some."""
 
 BENCHES: dict[str, Callable[[str], AbstractContextManager[Workbench]]] = {
-    "pad_trim": lambda device: workbench(PaddedTexts(), make_model=TextClassifier, device=device)
+    "pad_trim": lambda device: workbench(PaddedTexts(), make_model=TextClassifier, device=device),
+    "batched_to_tensor": lambda device: workbench(BytePictures(), device=device),
+    "uint8_transfer": lambda device: workbench(BytePictures(), device=device),
 }
 """Trainings on a device in which a technique finds something to do; the usual one has nothing for it."""
 
@@ -188,7 +196,7 @@ STARTED = [
     name
     for name, technique in CATALOG.items()
     if technique.layer == "data" and technique.start is not Technique.start
-    if name not in IN_EVALUATIONS and technique.risk != "training"
+    if name not in IN_EVALUATIONS and technique.risk == "exact"
 ]
 """Techniques that a process starts under, that train the same and end with its seams. What those of the
 environment start (thread pools, affinity) stays: their tests have processes of their own.

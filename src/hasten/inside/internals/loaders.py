@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch.utils.data import DataLoader
     from torch.utils.data import dataloader as _of_torch
 
@@ -195,3 +197,15 @@ def worker_loop() -> Callable[..., None]:
 def resolving_worker_loop() -> tuple[Callable[[str], Any], tuple[str]]:
     """What pickle writes of ``worker_loop`` as torch has it, whatever stands in its place here."""
     return resolve_name, (f"torch.utils.data._utils.worker:{WORKER_LOOP}",)
+
+
+def shared_floats(torch: ModuleType, shape: tuple[int, ...]) -> Tensor:
+    """Float32 numbers, not set, in memory that a worker process can hand on as it is: where its
+    ``default_collate`` puts a batch, too.
+    """
+    empty: Tensor = torch.empty(0, dtype=torch.float32, device="cpu")
+    share = getattr(torch.UntypedStorage, "_new_shared", None)
+    if share is None:
+        return empty.resize_(shape)
+    strides = tuple(math.prod(shape[place + 1 :]) for place in range(len(shape)))
+    return empty.set_(share(4 * math.prod(shape), device="cpu"), 0, shape, strides)

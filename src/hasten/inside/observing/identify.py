@@ -21,6 +21,8 @@ from ..internals.loaders import (
 )
 from ..internals.modules import batch_norm_kind, dropout_kind, is_compiled
 from ..samples.columns import tensors_behind
+from ..samples.late_dataset import puts_off
+from ..samples.resizing import resizes
 from .blocks import repeated_blocks
 from .layout import lies_channels_last
 from .parameter_groups import distinct_groups, why_not_merged
@@ -158,6 +160,8 @@ def describe_loader(iterator: LoaderIterator, training: bool, sample_bytes: int 
         default_collate=collate_of(iterator) is torch.utils.data.default_collate,
         in_memory=tensors_behind(torch, dataset, ()) is not None,
         keeps_workers=keeps_workers(iterator),
+        pictures=not iterable and puts_off(torch, dataset),
+        resizes=resizes(dataset),
     )
 
 

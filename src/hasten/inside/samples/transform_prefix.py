@@ -17,6 +17,7 @@ from typing import Any
 from ..living import reference
 from ..random_state import fingerprint, set_streams, state_of_streams
 from .drawing import Drawing, as_another_process
+from .late_dataset import same_objects
 from .sampling_proof import (
     MadeFrom,
     Marked,
@@ -71,7 +72,7 @@ class Divided:
     def is_intact(self) -> bool:
         """Whether the dataset still has the transforms that were divided."""
         now = getattr(self._owner(), "transform", None)
-        return now is self._compose and _same_objects(self._transforms, now.transforms)
+        return now is self._compose and same_objects(self._transforms, now.transforms)
 
     @property
     def parts(self) -> list[object]:
@@ -164,10 +165,6 @@ def _marks_in(sample: Any) -> int:
     if isinstance(sample, dict):
         sample = list(sample.values())
     return sum(map(_marks_in, sample)) if isinstance(sample, (tuple, list)) else isinstance(sample, Marked)
-
-
-def _same_objects(a: Sequence[object], b: Sequence[object]) -> bool:
-    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 
 def _find(torch: ModuleType, whole: Divided, dataset: Any, length: int) -> tuple[str, int]:

@@ -8,6 +8,7 @@ from .async_save import AsyncSave
 from .base import Technique
 from .batch_size import BatchSize
 from .batched_fetch import BatchedFetch
+from .batched_to_tensor import BatchedToTensor
 from .bf16 import Bf16
 from .channels_last import ChannelsLast
 from .checkpointing import Checkpointing
@@ -34,6 +35,7 @@ from .loader_workers import LoaderWorkers
 from .malloc import Malloc
 from .matmul_precision import MatmulPrecision
 from .merge_groups import MergeGroups
+from .native_resize import NativeResize
 from .openmp_runtime import OpenmpRuntime
 from .optimizer_in_backward import OptimizerInBackward
 from .pad_trim import PadTrim
@@ -44,17 +46,21 @@ from .prune import Prune
 from .sample_store import SampleStore
 from .tf32 import Tf32
 from .threads import Threads
+from .uint8_transfer import Uint8Transfer
 from .zero_grad_to_none import ZeroGradToNone
 
 _ALL: tuple[type[Technique], ...] = (
     DatasetInRam,
     BatchedFetch,
     SampleStore,
+    BatchedToTensor,
+    NativeResize,
     LoaderWorkers,
     LengthGrouping,
     PersistentWorkers,
     EvaluationInRam,
     PinMemory,
+    Uint8Transfer,
     DevicePrefetch,
     DebuggingOff,
     PadTrim,
