@@ -15,7 +15,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, default
 
 from hasten.inside.samples import late_fetch
 from hasten.inside.samples.columns import same_batch
-from hasten.inside.samples.conversions import tail_of
+from hasten.inside.samples.conversions import convert, tail_of
 from hasten.inside.samples.late_dataset import LateDataset
 from hasten.inside.samples.late_pictures import Late
 from hasten.inside.techniques.batched_to_tensor import BatchedToTensor
@@ -236,6 +236,24 @@ def test_pictures_of_any_size_and_mode(
     made: Any = [late(one) for one in pictures]
     assert same_batch(late.batch(made), default_collate([late.finish(one) for one in pictures]))
     assert same_batch([one.finished() for one in made], [late.finish(one) for one in pictures])
+
+
+@pytest.mark.parametrize(("side", "at_once"), [(8, 21 * 3), (32, 10), (200, 1)])
+def test_small_pictures_are_not_shared_among_threads(side: int, at_once: int) -> None:
+    """torch shares 32768 elements and more: waiting for its threads may take longer than the work."""
+    seen: list[int] = []
+
+    class Noting(torch.Tensor):
+        def div_(self, other: Any, **more: Any) -> Any:
+            seen.append(len(self))
+            return super().div_(other, **more)
+
+    pixels = torch.randint(256, (at_once + 2, 3, side, side)).to(torch.uint8)
+    floats = torch.empty(pixels.shape)
+    convert(pixels, floats.as_subclass(Noting), [("div_", 255.0)])
+    assert max(seen) * 3 * side * side < 32768 or at_once == 1
+    assert max(seen) >= at_once
+    assert torch.equal(floats, pixels / 255)
 
 
 def test_pictures_of_several_sizes_are_batches_of_one(started_under: StartUnder) -> None:

@@ -23,7 +23,7 @@ Operation: TypeAlias = "tuple[str, Tensor | float]"
 
 _TO_FLOATS = {"ToTensor", "MaybeToTensor", "to_tensor", "ConvertImageDtype", "ToDtype"}
 _OTHERS = {"PILToTensor", "pil_to_tensor", "ToImage", "ToPureTensor"}  # they leave bytes as they are
-_CACHED = 2**17  # elements that are worked on at once: their floats stay in a core's cache
+_AT_ONCE = 2**15 - 1  # elements: they stay in a core's cache, and torch shares no fewer among threads
 
 
 def tail_of(transforms: Sequence[object]) -> int:
@@ -74,7 +74,7 @@ def _by_channel(torch: ModuleType, values: Any) -> Tensor:
 
 def convert(pixels: Tensor, floats: Tensor, operations: Sequence[Operation]) -> None:
     """Write into ``floats`` what the operations make of ``pixels``, bytes of the same (N, C, H, W)."""
-    rows = max(1, _CACHED // max(1, floats[0].numel()))
+    rows = max(1, _AT_ONCE // max(1, floats[0].numel()))
     for begin in range(0, len(floats), rows):
         into = floats[begin : begin + rows]
         into.copy_(pixels[begin : begin + rows])
