@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, default_collate
 
-from hasten.inside.samples import late_fetch
+from hasten.inside.samples import late_fetch, late_sets
 from hasten.inside.samples.columns import same_batch
 from hasten.inside.samples.conversions import convert, tail_of
 from hasten.inside.samples.late_dataset import LateDataset
 from hasten.inside.samples.late_pictures import Late
+from hasten.inside.samples.late_proof import proven
 from hasten.inside.techniques.batched_to_tensor import BatchedToTensor
 from hasten.inside.training import NotApplicable
 from hasten.records.observation import Step
@@ -391,6 +394,36 @@ def test_when_the_seams_are_undone_batches_are_made_as_before(started_under: Sta
     started.seams.undo_all()
     list(DataLoader(dataset, batch_size=5, num_workers=1))
     assert started.counted == SIZE
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_data_set_that_the_script_drops_is_freed(started_under: StartUnder, workers: int) -> None:
+    started_under(PLAN)
+    dataset = Pictures(PIPELINES["random before"]())
+    alive = weakref.ref(dataset)
+    list(DataLoader(dataset, batch_size=5, num_workers=workers))
+    del dataset
+    gc.collect()
+    assert alive() is None
+
+
+def test_what_was_refused_is_not_looked_at_in_each_pass(
+    started_under: StartUnder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def noting(*given: Any) -> Any:
+        asked.append(given)
+        return proven(*given)
+
+    monkeypatch.setattr(late_sets, "proven", noting)
+    started_under(PLAN)
+    dataset = Pictures(Compose([Counting()]))
+    for _ in range(3):
+        list(DataLoader(dataset, batch_size=5))
+    dataset.transform = Compose([Counting()])
+    list(DataLoader(dataset, batch_size=5))
+    assert len(asked) == 2
 
 
 # ---- what it leaves to the script

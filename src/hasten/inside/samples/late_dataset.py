@@ -42,9 +42,14 @@ class LateDataset:
         return same_objects(list(self._now()), self._seen)
 
     @property
+    def transforms(self) -> list[object]:
+        """Those that are put off."""
+        return [one for late in self.lates for one in late.tail]
+
+    @property
     def tails(self) -> list[object]:
         """The transforms that are put off, with what they hold."""
-        return [held for late in self.lates for one in late.tail for held in (one, *_held_by(one))]
+        return [held for one in self.transforms for held in (one, *_held_by(one))]
 
     def _now(self) -> Iterator[object]:
         for part in self._parts:

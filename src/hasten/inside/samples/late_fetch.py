@@ -26,7 +26,9 @@ BETWEEN_CHECKS = 64  # batches
 
 
 class LateBatches:
-    """Of one data set, in one process. ``slot``: where it counts; ``gather`` as for ``collate``."""
+    """Of one data set, in one process, for one pass. ``slot``: where it counts; ``gather`` as for
+    ``collate``.
+    """
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class LateBatches:
         self._proof = proof
         self._counts = counts
         self._slot = slot
-        self._until_check = BETWEEN_CHECKS
+        self._until_check = 1
         self._late = proof.trusted(torch, dataset)
 
     def batch(self, indices: Any) -> object:
@@ -103,8 +105,8 @@ class LateBatches:
         return True
 
     def _checked(self, index: Any, before: State) -> int:
-        """Compare, every so many batches, a sample with the script's own; the streams stay as they are.
-        Raises ValueError.
+        """Compare, at first and every so many batches, a sample with the script's own; the streams stay as
+        they are. Raises ValueError.
         """
         self._until_check -= 1
         if self._until_check:

@@ -6,6 +6,7 @@ What a data set holds is held by nobody else once the passes over it have ended.
 from __future__ import annotations
 
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Found:
-    tails: list[object]  # the transforms that were looked at, with what they hold
+    transforms: list[object]  # that were looked at ...
+    tails: list[object]  # ... and with what they hold
     proof: Proven
+
+    def is_of(self, late: LateDataset) -> bool:
+        """Whether it tells of the data set as it is now. Transforms that were refused stay so: what they hold
+        may change with each sample.
+        """
+        if self.proof.reason:
+            return same_objects(self.transforms, late.transforms)
+        return same_objects(self.tails, late.tails)
 
 
 class LateSets:
@@ -43,8 +53,8 @@ class LateSets:
         self.proven = False  # whether any is, or was
 
     def opened(self, dataset: Any) -> HandedProof | None:
-        """A pass over the data set begins: prove what is not proven yet. What worker processes need; None where
-        batches are made as ever.
+        """A pass over the data set begins: prove what is not proven yet. What worker processes need; None
+        where batches are made as ever.
         """
         try:
             late = LateDataset(self._torch, dataset)
@@ -53,8 +63,9 @@ class LateSets:
             self.reasons[str(error)] = None
             return None
         found = self._found.get(dataset)
-        if found is None or not same_objects(found.tails, late.tails):
-            found = _Found(late.tails, proven(self._torch, dataset, length_of(dataset) or 0))
+        if found is None or not found.is_of(late):
+            proof = proven(self._torch, dataset, length_of(dataset) or 0)
+            found = _Found(late.transforms, late.tails, proof)
             self._found.put(dataset, found)
         if found.proof.reason:
             self.reasons[found.proof.reason] = None
@@ -66,7 +77,9 @@ class LateSets:
         """It reads in this process, or its workers read, what was opened for it."""
         dataset = dataset_of(iterator)
         found = self._found.get(dataset)
-        if found is not None and not found.proof.reason:
+        if found is None or found.proof.reason:
+            return
+        with suppress(Exception):  # of the script's own objects: it was copied before
             self._passes[iterator] = LateBatches(
                 self._torch, dataset, found.proof, self.counts, self._slot, self._gather
             )
