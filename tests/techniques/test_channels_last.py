@@ -233,7 +233,7 @@ def test_the_proof_fails_without_a_convolution() -> None:
         bench.train(2)
         (proof,) = bench.switchboard.proofs()
         assert not proof.effective
-        assert proof.evidence == "0 weights and 2 inputs channels last; passes: 2"
+        assert proof.evidence == "0 weights and 2 inputs channels last; passes: 0"
 
 
 class Batching(nn.Module):

@@ -331,6 +331,14 @@ def test_where_nothing_else_applies_it_is_not_tried() -> None:
     assert list(why_not(search)) == ["early"]
 
 
+def test_nor_where_what_else_applies_was_not_seen() -> None:
+    unseen = {"evaluation": Unseen("evaluation", 10.0)}
+    search = search_over(ScriptedBench({"early": 0.6}, outside=EVALUATION, unseen=unseen))
+    assert search.run([of("quick", "evaluation"), of("early", "start")]) == BASELINE
+    assert search.tried == []
+    assert list(why_not(search)) == ["quick", "early"]
+
+
 def test_a_start_that_takes_longer_is_not_kept() -> None:
     bench = ScriptedBench({"early": 1.1, "fast": 0.7})
     search = search_over(bench)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -34,8 +33,10 @@ class Plan:
 
     @property
     def key(self) -> str:
-        """A canonical text, equal for equal plans whatever the order of adoption."""
-        return json.dumps(self.to_json(), sort_keys=True)
+        """A canonical text, equal for equal plans whatever the order of adoption. Made without modules: it is
+        needed in the script's process, where these may have been replaced.
+        """
+        return repr([(name, sorted(how.items())) for name, how in sorted(self.techniques.items())])
 
     @property
     def label(self) -> str:

@@ -27,6 +27,11 @@ class Candidate:
         """Whether it makes other parts of a run shorter, between the first step and the last."""
         return any(part not in ("steps", "start") for part in self.technique.parts)
 
+    @property
+    def is_cheap(self) -> bool:
+        """Whether a comparison takes little more than its steps."""
+        return self.technique.scope == "live" and not self.technique.slow_to_set_up
+
     def added_to(self, plan: Plan, number: int) -> Plan:
         """``plan`` with the option of that number, and with what is to be tried together with it."""
         for name, settings in self.together_with[number].techniques.items() if self.together_with else ():

@@ -57,8 +57,6 @@ class Search:
         ``outside``'s matter, and is not judged again: the confirmation is over all of it.
         """
         self._catalog |= {candidate.technique.name: candidate.technique for candidate in candidates}
-        if self._are_starts_alone([candidate.technique.name for candidate in candidates]):
-            candidates = []
         outside = [candidate for candidate in candidates if candidate.outside_steps]
         candidates = [candidate for candidate in candidates if not candidate.outside_steps]
         steadying = [candidate for candidate in candidates if candidate.technique.steadies]
@@ -66,6 +64,9 @@ class Search:
         climbing = [c for c in candidates if not c.technique.steadies and c not in joint]
         outside = self._tried_by_themselves(outside)
         self.found = BASELINE
+        left = [candidate.technique.name for candidate in (*candidates, *outside)]
+        if not self._by_itself and self._are_starts_alone(left):
+            climbing = []
         for fitting in self._fitting_each_other(BASELINE, steadying):
             self.found = self.found.adding(fitting.technique.name, fitting.options[0])
         adopted = self._climb(climbing, bool(joint) + len(steadying))
@@ -158,7 +159,7 @@ class Search:
             names = self._try(fitted, self._comparisons.seconds_left * _weight(candidate) / to_do)
             adopted.append([name for name in names if not self._is_for_start(name)])
             looked = [row.settings for row in self.tried[before:] if worth_repeating(row.ratio)]
-            if looked and not names and _is_cheap(candidate):
+            if looked and not names and candidate.is_cheap:
                 unsure.append(fitted.only(looked))
         adopted += self._try_again(unsure, then)
         return [names for names in adopted if names]
@@ -291,10 +292,6 @@ class Search:
 
     def _out_of_time(self, name: str, options: Sequence[Settings]) -> None:
         self._comparisons.leave_out(name, WhyNot("no time", untried=tuple(options)))
-
-
-def _is_cheap(candidate: Candidate) -> bool:
-    return candidate.technique.scope == "live" and not candidate.technique.slow_to_set_up
 
 
 def _weight(candidate: Candidate) -> int:

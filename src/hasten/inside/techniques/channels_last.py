@@ -84,8 +84,10 @@ class ChannelsLast(Technique):
                 return value.to(memory_format=torch.channels_last)
             return value
 
+        convolving = {id(root) for root in training.roots if any(p.dim() == 4 for p in root.parameters())}
+
         def forward(root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
-            self._passes += 1
+            self._passes += id(root) in convolving
             args, kwargs = map_leaves(torch, last, (args, kwargs))
             before, self._in_forward = self._in_forward, True
             try:
@@ -151,7 +153,8 @@ class ChannelsLast(Technique):
         self._odd.clear()
 
     def proof(self, training: Training) -> Proof:
-        """Counts the weights that lie channels last now, and passes: convolutions go by their weights. Inputs
+        """Counts the weights that lie channels last now, and passes of models that have such: convolutions go
+        by their weights. Inputs
         need not be there to be converted: a model may put pictures into a batch itself.
         """
         weights: list[Tensor] = [p for root in training.roots for p in root.parameters() if p.dim() == 4]

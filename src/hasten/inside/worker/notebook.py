@@ -123,9 +123,12 @@ def _without_continuation(lines: list[str], index: int) -> str:
     return whole
 
 
+_print = print  # of the script's own words: they go where its others do
+
+
 def _display(*objects: object, **options: object) -> None:
     """As IPython's does where nothing but text can be shown."""
-    print(*objects)
+    _print(*objects)
 
 
 def _begins_a_statement(before: list[str]) -> bool:
