@@ -72,6 +72,7 @@ OTHERWISE: dict[str, Callable[[Any], Any]] = {
     "the size that it has": lambda one: one.resize(one.size, BILINEAR),
     "with transparency": lambda one: one.convert("RGBA").resize((20, 20), BILINEAR),
     "with a palette": lambda one: one.convert("P").resize((20, 20)),
+    "more than a million pixels": lambda one: one.resize((1100, 1000), BILINEAR),
     "a thumbnail": lambda one: one.thumbnail((20, 20)) or one,
 }
 

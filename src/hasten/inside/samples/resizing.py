@@ -1,7 +1,7 @@
 """Resizes Pillow's pictures by torch's kernel for bytes, which was made after Pillow's and is faster.
 
-Its weights have 16 bits where Pillow's have 22, so that a byte may differ by 1. Pictures of other kinds, and
-what is asked for in other ways, are Pillow's business as ever.
+Its weights have 16 bits where Pillow's have 22, so that a byte may differ by 1, seldom by 2. Pictures of
+other kinds, and what is asked for in other ways, are Pillow's business as ever.
 
 Sources: https://pillow.readthedocs.io/en/stable/reference/Image.html#PIL.Image.Image.resize,
 https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html
@@ -19,6 +19,7 @@ from .store_counts import Counts
 
 LIMIT = 2  # of 255: what differs by more is not used
 FIRST_CHECKS, BETWEEN_CHECKS = 4, 500  # pictures of a process
+LARGEST = 2**20  # pixels: to hand over more costs about what it saves
 _MODES = ("L", "RGB")
 _FILTERS = {2: "bilinear", 3: "bicubic", None: "bicubic"}  # Pillow's numbers; None: its usual one
 
@@ -83,8 +84,10 @@ def _is_usual(picture: Any, size: Any, resample: Any) -> bool:
     known = picture.mode in _MODES and resample in _FILTERS
     if not known or not isinstance(size, (tuple, list)) or len(size) != 2:
         return False
-    whole = all(type(number) is int and number > 0 for number in (*size, *picture.size))
-    return whole and tuple(size) != picture.size
+    if any(type(number) is not int or number <= 0 for number in (*size, *picture.size)):
+        return False
+    pixels: int = max(size[0] * size[1], picture.size[0] * picture.size[1])
+    return pixels <= LARGEST and bool(tuple(size) != picture.size)
 
 
 def resizes(dataset: object) -> bool:
