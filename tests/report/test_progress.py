@@ -68,6 +68,15 @@ def test_plain_lines() -> None:
     ]
 
 
+def test_a_shorter_start_makes_no_training_faster() -> None:
+    stream = io.StringIO()
+    lines = Lines(100, stream)
+    for name, parts in (("bf16", ()), ("lazy_dynamo", ("start",))):
+        ratio = Ratio(0.5, 0.4, 0.6, 3, "pairs")
+        lines.tried(Tried(name, {}, ratio, BASELINE, True, Reason("gain", parts=parts), "pairs", parts=parts))
+    assert stream.getvalue().count("(best so far about 2.00 times faster)") == 2
+
+
 def test_better_settings_take_the_place_of_those_before_them() -> None:
     stream = io.StringIO()
     lines = Lines(100, stream)

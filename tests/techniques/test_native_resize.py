@@ -162,6 +162,13 @@ def test_it_applies_to_a_training_whose_pictures_are_resized() -> None:
     assert NativeResize.refuse(facts(loaders=(loader(resizes=True),))) == []
 
 
+def test_samples_that_are_kept_in_memory_are_resized_once() -> None:
+    (reason,) = NativeResize.refuse(facts(loaders=(loader(resizes=True, random=""),)))
+    assert reason == "dataset_in_ram keeps its samples, which are the same each time"
+    kept_by_nobody = loader(resizes=True, random="", workers=2)
+    assert NativeResize.refuse(facts(loaders=(kept_by_nobody,))) == []
+
+
 @pytest.mark.parametrize(
     ("loaders", "on", "reason"),
     [

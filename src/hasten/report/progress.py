@@ -49,6 +49,9 @@ class Silent:
         pass
 
 
+_START = "start"  # of a run: what makes it shorter makes no training faster
+
+
 class Lines(Silent):
     """Plain lines, each with the seconds left of the budget."""
 
@@ -85,7 +88,7 @@ class Lines(Silent):
         self._say(f"trying {technique}{others}")
 
     def tried(self, row: Tried) -> None:
-        if row.kept and row.ratio is not None and not row.ablation:
+        if row.kept and row.ratio is not None and not row.ablation and _START not in row.parts:
             if self._before is None or self._before[0] != row.against:  # else another setting took its place
                 self._before = (row.against, self._best)
             self._best = self._before[1] / row.ratio.value

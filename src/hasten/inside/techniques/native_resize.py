@@ -10,7 +10,7 @@ is used again.
 
 When it helps: pictures are large and resizing is much of what a sample takes, on processors with vector
 instructions for it (AVX2). When it hurts: pictures are small, so that handing them over costs more; or Pillow
-itself was built with such instructions.
+itself was built with such instructions. Where dataset_in_ram can keep all samples, each is resized only once.
 
 Sources: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html,
 https://pillow.readthedocs.io/en/stable/reference/Image.html#PIL.Image.Image.resize
@@ -30,6 +30,7 @@ from ..samples.resizing import LIMIT, Resizing
 from ..seams import Call, when_it_comes
 from ..training import NotApplicable, Training
 from .base import Technique
+from .dataset_in_ram import DatasetInRam
 from .support.input_waits import hardly_waits, training_loaders
 
 _VECTORS = "avx2"
@@ -62,7 +63,10 @@ class NativeResize(Technique):
         if not any(loader.resizes for loader in loaders):
             names = ", ".join(dict.fromkeys(loader.dataset for loader in loaders))
             reasons.append(f"no transform of {names} resizes pictures")
-        return [*reasons, *hardly_waits(facts)]
+        reasons += hardly_waits(facts)
+        if not reasons and all(one.random == "" for one in loaders) and not DatasetInRam.refuse(facts):
+            reasons.append("dataset_in_ram keeps its samples, which are the same each time")
+        return reasons
 
     def start(self, training: Training, settings: Settings) -> None:
         def around(images: ModuleType, original: Call) -> Call:
