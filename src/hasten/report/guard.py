@@ -61,6 +61,77 @@ def reasons(verdict: GuardVerdict) -> list[str]:
     ]
 
 
+def accuracy_words(guard: GuardVerdict) -> str:
+    """What a tune says at its end of the accuracy of what it found."""
+    if guard.why_not == "budget" and guard.budget is not None and not guard.budget.techniques:
+        return "Accuracy was checked; the gain was not confirmed."
+    if guard.unchecked:
+        return "Something was faster, and what it does to accuracy nobody saw; what was tried is above."
+    if not guard.passed:
+        return f"Accuracy is not held: {'; '.join(reasons(guard))}."
+    if guard.changes:
+        return (
+            f"Accuracy was not judged: {', '.join(guard.changes)} changes the training itself. "
+            f"Losses stayed finite over {guard.steps} steps, and checkpoints keep their shapes. "
+            "Faster means more samples in the same time, not how soon the model is as good."
+        )
+    curve = guard.loss_curve
+    same = "batches, flags, learning rates and random draws"
+    if "streams" not in guard.invariants.compared:
+        same = "flags and learning rates, other draws of the same distributions"
+    return (
+        f"Accuracy held over {guard.steps} steps{_after(guard)}: same {same}; "
+        f"the loss stays within {percent_words(curve.deviation or 0.0, 2)} of plain's, where rounding "
+        f"explains {percent_words(curve.tolerance or 0.0, 2)}{_agreed(curve)}{_single_steps(guard.numerics)}"
+        f"{_evaluations(guard.numerics)}."
+    )
+
+
+def _after(guard: GuardVerdict) -> str:
+    """Where the training begins with another, as a search for its learning rate is."""
+    if not guard.after:
+        return ""
+    return f" from step {guard.after + 1} on (how long it does what comes before, its losses decide)"
+
+
+def _agreed(curve: LossCurve) -> str:
+    """Where the losses departed by more than that."""
+    if (curve.deviation or 0.0) <= (curve.tolerance or 0.0):
+        return ""
+    return " (more than that by so little that it counts as equal, as single steps agree)"
+
+
+def _single_steps(numerics: SingleSteps) -> str:
+    """What to add on gradients, if anything was asked about them."""
+    if not numerics:
+        return ""
+    if numerics.held is None:
+        return f"; single steps were not compared ({numerics.left_out})"
+    gradient = numerics.compared.get("gradient")
+    if gradient is None:
+        return ""
+    explains = "other draws explain" if numerics.draws else "rounding explains"
+    return (
+        f"; gradients of single steps are {gradient.scale:.3f} times plain's at worst, where {explains} "
+        f"{gradient.scale_tolerance:.1%}"
+    )
+
+
+def _evaluations(numerics: SingleSteps) -> str:
+    """What to add on evaluations, where the plan lowers them."""
+    found = numerics.compared.get("evaluation")
+    if found is None:
+        return ""
+    told = numerics.compared.get("printed")
+    numbers = (
+        f", and the numbers printed of them within {percent_words(told.residual or 0.0, 2)}" if told else ""
+    )
+    return (
+        f"; what evaluations return stays within {percent_words(found.residual or 0.0, 2)} of what it is in "
+        f"full precision{numbers}, where {percent_words(found.residual_tolerance or 0.0, 2)} is allowed"
+    )
+
+
 def _budget_words(budget: TooLittleTime) -> str:
     what = ", ".join(budget.techniques)
     could = f"{what} could be checked and then confirmed" if what else "what was faster could be confirmed"

@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..records.cause import Cause
-from ..records.comparison import LossCurve, SingleSteps
 from ..records.observation import Loader, Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
 from ..records.result import Refused, TuneResult
-from ..records.verdict import GuardVerdict
 from ..units import seconds_words
 from .caution import caution_words
 from .conclusion import conclusion_words, looks_words
 from .forecast import forecast_lines
-from .guard import advice, reasons
+from .guard import accuracy_words, advice
 from .reasons import reason_words, why_not_words
 from .threads import thread_lines
 from .whole_run import print_run, print_start
@@ -26,7 +24,6 @@ from .words import (
     measured_words,
     parameters_words,
     parts_words,
-    percent_words,
     rate_words,
     ratio_words,
     step_words,
@@ -148,7 +145,7 @@ def _details(result: TuneResult) -> list[str]:
                 "longer."
             )
     if result.guard is not None:
-        lines.append(_guard_words(result))
+        lines.append(accuracy_words(result.guard))
     if result.protection == "off":
         lines.append(
             "Protection was off (--allow-writes): the script may have written files while it was measured."
@@ -163,78 +160,6 @@ def _details(result: TuneResult) -> list[str]:
         f"Tuned in {result.tune_seconds:.0f} s on {result.machine}, torch {result.versions['torch']}."
     )
     return lines
-
-
-def _guard_words(result: TuneResult) -> str:
-    guard = result.guard
-    assert guard is not None
-    if guard.why_not == "budget" and guard.budget is not None and not guard.budget.techniques:
-        return "Accuracy was checked; the gain was not confirmed."
-    if guard.unchecked:
-        return "Something was faster, and what it does to accuracy nobody saw; what was tried is above."
-    if not guard.passed:
-        return f"Accuracy is not held: {'; '.join(reasons(guard))}."
-    if guard.changes:
-        return (
-            f"Accuracy was not judged: {', '.join(guard.changes)} changes the training itself. "
-            f"Losses stayed finite over {guard.steps} steps, and checkpoints keep their shapes. "
-            "Faster means more samples in the same time, not how soon the model is as good."
-        )
-    curve = guard.loss_curve
-    same = "batches, flags, learning rates and random draws"
-    if "streams" not in guard.invariants.compared:
-        same = "flags and learning rates, other draws of the same distributions"
-    return (
-        f"Accuracy held over {guard.steps} steps{_after(guard)}: same {same}; "
-        f"the loss stays within {percent_words(curve.deviation or 0.0, 2)} of plain's, where rounding "
-        f"explains {percent_words(curve.tolerance or 0.0, 2)}{_agreed(curve)}{_single_steps(guard.numerics)}"
-        f"{_evaluations(guard.numerics)}."
-    )
-
-
-def _after(guard: GuardVerdict) -> str:
-    """Where the training begins with another, as a search for its learning rate is."""
-    if not guard.after:
-        return ""
-    return f" from step {guard.after + 1} on (how long it does what comes before, its losses decide)"
-
-
-def _agreed(curve: LossCurve) -> str:
-    """Where the losses departed by more than that."""
-    if (curve.deviation or 0.0) <= (curve.tolerance or 0.0):
-        return ""
-    return " (more than that by so little that it counts as equal, as single steps agree)"
-
-
-def _single_steps(numerics: SingleSteps) -> str:
-    """What to add on gradients, if anything was asked about them."""
-    if not numerics:
-        return ""
-    if numerics.held is None:
-        return f"; single steps were not compared ({numerics.left_out})"
-    gradient = numerics.compared.get("gradient")
-    if gradient is None:
-        return ""
-    explains = "other draws explain" if numerics.draws else "rounding explains"
-    return (
-        f"; gradients of single steps are {gradient.scale:.3f} times plain's at worst, where {explains} "
-        f"{gradient.scale_tolerance:.1%}"
-    )
-
-
-def _evaluations(numerics: SingleSteps) -> str:
-    """What to add on evaluations, where the plan lowers them."""
-    found = numerics.compared.get("evaluation")
-    if found is None:
-        return ""
-    told = numerics.compared.get("printed")
-    numbers = (
-        f", and the numbers printed of them within {percent_words(told.residual or 0.0, 2)}" if told else ""
-    )
-    return (
-        f"; what evaluations return stays within {percent_words(found.residual or 0.0, 2)} of what it is in "
-        f"full precision{numbers}, where {percent_words(found.residual_tolerance or 0.0, 2)} is allowed"
-    )
 
 
 def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:

@@ -15,9 +15,9 @@ from ...records.facts import Facts
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import NotApplicable, Training
-from .base import NO_MODULE, Technique, conflicting
+from .base import Technique, conflicting
 from .support.loss_scale import LossScaling, Scale
-from .support.lowering import LoweredForward
+from .support.lowering import LoweredForward, refuse_autocast
 
 _CPU_FLAGS = {"avx512_fp16", "amx_fp16"}
 
@@ -40,18 +40,10 @@ class Fp16(Technique):
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        reasons = []
-        if facts.on_cpu and not _CPU_FLAGS & set(facts.machine.cpu_flags):
-            reasons.append(
-                "this CPU has no float16 arithmetic (avx512_fp16, amx_fp16): emulated, it is slower"
-            )
-        if not facts.observation.roots:
-            reasons.append(NO_MODULE)
-        if any(dtype != "float32" for root in facts.observation.roots for dtype in root.dtypes):
-            reasons.append("parameters are not all float32")
-        for name in ("autocast", "GradScaler"):
-            if name in facts.observation.uses:
-                reasons.append(f"the script already uses {name}")
+        lacks = "this CPU has no float16 arithmetic (avx512_fp16, amx_fp16): emulated, it is slower"
+        reasons = refuse_autocast(facts, _CPU_FLAGS, lacks)
+        if "GradScaler" in facts.observation.uses:
+            reasons.append("the script already uses GradScaler")
         if not facts.observation.optimizers:
             reasons.append("the script has no torch optimizer, whose overflowing steps could be skipped")
         return reasons

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,13 @@ _BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 
 def refuse_bfloat16(facts: Facts) -> list[str]:
     """Why autocast to bfloat16 cannot help or work here."""
-    reasons = []
-    if facts.on_cpu and not _BFLOAT16_FLAGS & set(facts.machine.cpu_flags):
-        reasons.append(
-            "this CPU has no bfloat16 instructions (avx512_bf16, amx_bf16): emulated, they are slower"
-        )
+    lacks = "this CPU has no bfloat16 instructions (avx512_bf16, amx_bf16): emulated, they are slower"
+    return refuse_autocast(facts, _BFLOAT16_FLAGS, lacks)
+
+
+def refuse_autocast(facts: Facts, flags: Set[str], lacks: str) -> list[str]:
+    """Why autocast cannot help or work here; ``lacks`` where it is a CPU with none of ``flags``."""
+    reasons = [lacks] if facts.on_cpu and not flags & set(facts.machine.cpu_flags) else []
     if not facts.observation.roots:
         reasons.append(NO_MODULE)
     if any(dtype != "float32" for root in facts.observation.roots for dtype in root.dtypes):
