@@ -16,20 +16,10 @@ import pytest
 import torch
 from torch.utils.data import ConcatDataset, Dataset, Subset, default_collate, get_worker_info, random_split
 
+from hasten.testing.byte_pictures import Compose
+
 SIZE = 24
 ROWS = np.random.default_rng(3).random((SIZE, 3))
-
-
-class Compose:
-    """As torchvision's."""
-
-    def __init__(self, transforms: list[Any]) -> None:
-        self.transforms = transforms
-
-    def __call__(self, value: Any) -> Any:
-        for transform in self.transforms:
-            value = transform(value)
-        return value
 
 
 def doubled(value: Any) -> Any:

@@ -14,6 +14,7 @@ from torch.utils.data import Dataset, Subset, default_collate
 from hasten.inside.samples.columns import same_batch
 from hasten.inside.training import NotApplicable
 from hasten.records.plan import BASELINE, Plan
+from hasten.testing.byte_pictures import Compose
 
 from .reading import Reading
 
@@ -21,18 +22,6 @@ PLAN = Plan({"dataset_in_ram": {}})
 SIZE = 24
 
 pytest.importorskip("PIL", reason="pictures are Pillow's here, which is not installed")
-
-
-class Compose:
-    """As torchvision's."""
-
-    def __init__(self, transforms: list[Callable[[Any], Any]]) -> None:
-        self.transforms = transforms
-
-    def __call__(self, image: Any) -> Any:
-        for transform in self.transforms:
-            image = transform(image)
-        return image
 
 
 class ModuleCompose(torch.nn.Module):

@@ -31,6 +31,7 @@ from hasten.inside.techniques.sample_store import SampleStore
 from hasten.inside.training import NotApplicable
 from hasten.records.observation import Step
 from hasten.records.plan import Plan
+from hasten.testing.byte_pictures import Compose
 
 from ..patience import PATIENCE_SECONDS
 from .made_up import facts, loader, machine
@@ -718,18 +719,6 @@ class Hiding(Dataset[Any]):
 
     def __getitem__(self, index: int) -> torch.Tensor:
         return torch.tensor(index + globals()["_HID" + "DEN"]["offset"])
-
-
-class Compose:
-    """As torchvision's."""
-
-    def __init__(self, transforms: list[Any]) -> None:
-        self.transforms = transforms
-
-    def __call__(self, value: Any) -> Any:
-        for transform in self.transforms:
-            value = transform(value)
-        return value
 
 
 def halved(value: Any) -> Any:

@@ -37,13 +37,18 @@ def test_an_evaluation_on_a_tensor_took_no_batch_of_the_training(script: Script)
     assert (run.part("evaluation").seconds, run.part("evaluation").samples) == (15.0, 0)
 
 
+def step_of_two(script: Script) -> None:
+    """On a batch of each of two loaders."""
+    script.batch(1.0, source=1)
+    script.batch(1.0, source=2)
+    script.trains(2.0)
+
+
 def test_of_loaders_read_side_by_side_each_gives_its_own_batch(script: Script) -> None:
     script.begins(20)
     script.begins(20)
     for _ in range(6):
-        script.batch(1.0, source=1)
-        script.batch(1.0, source=2)
-        script.trains(2.0)
+        step_of_two(script)
     assert script.timeline.watched(ended=False).epoch_steps == 20
 
 
@@ -51,9 +56,7 @@ def test_an_evaluation_within_them_counts_for_no_step(script: Script) -> None:
     script.begins(20)
     script.begins(20)
     for number in range(6):
-        script.batch(1.0, source=1)
-        script.batch(1.0, source=2)
-        script.trains(2.0)
+        step_of_two(script)
         if number % 2:
             script.evaluates(7)
     run = script.timeline.watched(ended=False)
