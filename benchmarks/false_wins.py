@@ -40,7 +40,8 @@ from hasten.report.caution import caution_words
 from hasten.report.conclusion import conclusion_words
 from hasten.report.progress import Silent
 from hasten.scripts.workspace import find_script
-from hasten.tuning.pipeline import TuneRequest, tune
+from hasten.tuning.pipeline import tune
+from hasten.tuning.request import TuneRequest
 
 from .disturber import disturber
 from .results import FOLDER, now

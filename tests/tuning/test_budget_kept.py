@@ -24,7 +24,8 @@ from hasten.report.conclusion import conclusion_words
 from hasten.report.progress import Silent
 from hasten.scripts.workspace import find_script
 from hasten.tuning import accuracy, pipeline
-from hasten.tuning.pipeline import TuneRequest, tune
+from hasten.tuning.pipeline import tune
+from hasten.tuning.request import TuneRequest
 from tests.bench.clocked_workers import ClockedTrials
 from tests.bench.made_up import loader, machine, observation, root, step, verdict
 from tests.bench.real_workers import one_thread

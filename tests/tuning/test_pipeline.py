@@ -40,7 +40,8 @@ from hasten.scripts.sources import digest_of
 from hasten.scripts.workspace import find_script
 from hasten.tuning import accuracy, costs, pipeline
 from hasten.tuning.costs import Costs
-from hasten.tuning.pipeline import TuneRequest, tune
+from hasten.tuning.pipeline import tune
+from hasten.tuning.request import TuneRequest
 from tests.bench import idle_technique
 from tests.bench.known_techniques import known_to_workers
 from tests.bench.made_up import machine, observation, root, step, unchecked, verdict

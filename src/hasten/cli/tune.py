@@ -52,7 +52,8 @@ def execute(arguments: SimpleNamespace) -> int:
     from ..report.progress import progress_for
     from ..report.terminal import print_tune
     from ..scripts.workspace import Workspace
-    from ..tuning.pipeline import TuneRequest, tune
+    from ..tuning.pipeline import tune
+    from ..tuning.request import TuneRequest
 
     require_platform()
     script = script_of(arguments)

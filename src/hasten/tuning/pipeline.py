@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +19,6 @@ from ..bench.workers.limit import Limit
 from ..bench.workers.outside import outside_caution
 from ..causes import find_causes
 from ..errors import Refusal
-from ..inside.techniques.base import Risk
-from ..launch.chosen import OwnRanks, own_ranks_of
 from ..lock import alone
 from ..machine import this_machine
 from ..machine.container import quota_cpus
@@ -39,7 +37,7 @@ from ..records.trial import Trial
 from ..records.vitals import Vitals
 from ..scripts.distribution import distribution_of, why_not_shared
 from ..scripts.sources import Sources
-from ..scripts.workspace import Script, Workspace
+from ..scripts.workspace import Workspace
 from ..units import seconds_words
 from .accuracy import Accuracy, Held, too_late
 from .budget import Budget, Clock
@@ -52,26 +50,11 @@ from .journal import Journal
 from .paying import ScriptLength
 from .progress import Progress
 from .recording import LoggedBench
+from .request import TuneRequest
 from .run_evidence import forecast_of
 from .search import Search
 from .search_time import SearchTime
 from .thread_curve import complete, curve_of
-
-
-@dataclass(frozen=True)
-class TuneRequest:
-    """What was asked for. ``budget`` in seconds includes guard and confirmation."""
-
-    script: Script
-    environment: Mapping[str, str]
-    budget: float
-    risk: Risk
-    seed: int
-    allow_writes: bool
-    nproc: int | None = None  # ranks of a script that is distributed itself; None: it trains in one process
-    backend: str = ""  # that stands in for those that such a script names; "" for none
-    wait: bool = False  # for the end of what is measured in the same folder
-    began: float | None = None  # when the command did, by time.monotonic()
 
 
 def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic) -> TuneResult:
@@ -84,14 +67,14 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
     """
     machine, distribution = this_machine(), distribution_of(request.script)
     command_seconds = time.monotonic() - request.began if request.began is not None else 0.0
-    own_ranks = _own_ranks(request, distribution, machine)  # what cannot be is said before it is waited for
+    own_ranks = request.own_ranks(distribution, machine)  # what cannot be is said before it is waited for
     workspace = Workspace(request.script)
     prepare(workspace)
     with alone(workspace, request.wait, progress.stage) as undisturbed:
         progress.begin()
         budget, sources = Budget(request.budget, clock), Sources(request.script, "tuned")
         others, begun = idle_vitals(), _vitals(machine)
-        stage = _stage(request, machine, own_ranks)
+        stage = request.stage(machine, own_ranks)
         trials = Trials(stage, workspace.new_trial(), sources, Limit(clock))
         with Journal(workspace.journal_path, _identity(stage, sources), undisturbed) as journal:
             with sources.unchanged():
@@ -272,18 +255,6 @@ def quiet_here(patience: float, progress: Progress) -> Quiet:
     return quiet
 
 
-def _stage(request: TuneRequest, machine: Machine, own_ranks: OwnRanks | None) -> Stage:
-    return Stage(
-        argv=request.script.argv,
-        machine=machine,
-        environment=request.environment,
-        folders=request.script.folders,
-        module=request.script.module is not None,
-        protect=not request.allow_writes,
-        own_ranks=own_ranks,
-    )
-
-
 def _identity(stage: Stage, sources: Sources) -> dict[str, Any]:
     """What the journal calls the tune by."""
     return {"argv": stage.argv, "digest": sources.digests().script, "machine": stage.seen.identity}
@@ -291,10 +262,3 @@ def _identity(stage: Stage, sources: Sources) -> dict[str, Any]:
 
 def _vitals(machine: Machine) -> Vitals:
     return vitals(gpus=bool(machine.accelerators))
-
-
-def _own_ranks(request: TuneRequest, distribution: Distribution, machine: Machine) -> OwnRanks | None:
-    tried = ", and how many processes are best for it is tried anyhow"
-    return own_ranks_of(
-        request.script, distribution, machine, request.nproc, request.backend, otherwise=tried
-    )

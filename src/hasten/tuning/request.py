@@ -1,0 +1,46 @@
+"""What a tune was asked for, and what follows from that before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..bench.stage import Stage
+from ..inside.techniques.base import Risk
+from ..launch.chosen import OwnRanks, own_ranks_of
+from ..records.diagnosis import Distribution
+from ..records.machine import Machine
+from ..scripts.workspace import Script
+
+
+@dataclass(frozen=True)
+class TuneRequest:
+    """What was asked for. ``budget`` in seconds includes guard and confirmation."""
+
+    script: Script
+    environment: Mapping[str, str]
+    budget: float
+    risk: Risk
+    seed: int
+    allow_writes: bool
+    nproc: int | None = None  # ranks of a script that is distributed itself; None: it trains in one process
+    backend: str = ""  # that stands in for those that such a script names; "" for none
+    wait: bool = False  # for the end of what is measured in the same folder
+    began: float | None = None  # when the command did, by time.monotonic()
+
+    def own_ranks(self, distribution: Distribution, machine: Machine) -> OwnRanks | None:
+        """None for a script that trains in one process. Raises UsageError where so many cannot be."""
+        tried = ", and how many processes are best for it is tried anyhow"
+        return own_ranks_of(self.script, distribution, machine, self.nproc, self.backend, otherwise=tried)
+
+    def stage(self, machine: Machine, own_ranks: OwnRanks | None) -> Stage:
+        """Where the script is watched."""
+        return Stage(
+            argv=self.script.argv,
+            machine=machine,
+            environment=self.environment,
+            folders=self.script.folders,
+            module=self.script.module is not None,
+            protect=not self.allow_writes,
+            own_ranks=own_ranks,
+        )
