@@ -88,6 +88,13 @@ def write(path: Path, content: bytes) -> None:
             raise
 
 
+def remove(path: Path) -> None:
+    """A file of ours, where there is one."""
+    with suppress(FileNotFoundError), _parent(path, writing=True) as (folder, name):
+        _check_file(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
+        os.unlink(name, dir_fd=folder)
+
+
 @contextmanager
 def changing(path: Path, extra_flags: int = 0) -> Iterator[IO[bytes]]:
     """A file of ours, to be read and written in its place. It must have no second name elsewhere."""

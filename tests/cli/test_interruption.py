@@ -313,3 +313,32 @@ def test_at_any_moment_of_its_start_it_is_an_interruption(project: Project, call
     done = project.python(str(Path(__file__).with_name("interrupted_starts.py")), str(calls))
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
     assert project.left_over() == []
+
+
+NOT_CONFIRMED = """
+format = 1
+[measured]
+outcome = "not-confirmed"
+accuracy = "not checked"
+[techniques.bf16]
+"""
+LEFT = (
+    "finished trials are in the journal. The best plan so far (bf16) is in "
+    ".hasten/train/plan.unconfirmed.toml, not confirmed: the tune that found it ended before that. Its gain "
+    "is a guess, and its accuracy was not checked. Train under it: hasten run --plan "
+    ".hasten/train/plan.unconfirmed.toml train.py. To have it confirmed, tune again: by the same command, or "
+    "with a longer --budget\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")]
+)
+def test_the_best_plan_so_far_is_named_with_what_to_do(
+    project: Project, number: signal.Signals, said: str
+) -> None:
+    project.write(".hasten/train/plan.unconfirmed.toml", NOT_CONFIRMED)
+    tune = Tune(project)
+    wait_until((project.folder / ".hasten" / "journal.db").exists)
+    assert tune.end(number) == 128 + number
+    assert tune.said[-1] == f"hasten: {said}; {LEFT}"

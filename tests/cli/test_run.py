@@ -188,6 +188,53 @@ def test_a_plan_that_does_not_apply_is_said_not_to(project: Project) -> None:
     assert done.returncode == 0
 
 
+UNCONFIRMED = """\
+format = 1
+[measured]
+outcome = "not-confirmed"
+accuracy = "held"
+[techniques.threads]
+count = 1
+"""
+CAVEAT = (
+    "not confirmed: the tune that found it ended before that. Its accuracy was held in the steps that were "
+    "compared; its gain is a guess"
+)
+
+
+@pytest.mark.attack("truth")
+def test_a_plan_that_is_not_confirmed_is_named_and_not_used(project: Project) -> None:
+    project.write("train.py", "print('trained')\n")
+    project.write(".hasten/train/plan.unconfirmed.toml", UNCONFIRMED)
+    done = project.hasten("run", "train.py")
+    path = ".hasten/train/plan.unconfirmed.toml"
+    assert done.stderr == (
+        f"hasten: the plan in {path} is not used, since it is {CAVEAT}. To train under it all the same: "
+        f"hasten run --plan {path} train.py\n"
+        "hasten: no plan for train.py yet, so it runs unchanged; make one with: hasten tune train.py\n"
+    )
+    assert done.stdout == "trained\n"
+
+
+@pytest.mark.attack("truth")
+def test_a_plan_that_is_not_confirmed_says_so_where_it_is_named(project: Project) -> None:
+    project.write("train.py", "print('trained')\n")
+    path = ".hasten/train/plan.unconfirmed.toml"
+    project.write(path, UNCONFIRMED)
+    done = project.hasten("run", "--plan", path, "train.py")
+    assert done.stderr == (
+        f"hasten: the plan in {path} is {CAVEAT}\nhasten: training under {path}: threads\n"
+    )
+
+
+def test_beside_a_confirmed_plan_it_is_not_mentioned(project: Project) -> None:
+    project.write("train.py", "print('trained')\n")
+    project.write(".hasten/train/plan.toml", UNCONFIRMED.replace("not-confirmed", "gain"))
+    project.write(".hasten/train/plan.unconfirmed.toml", UNCONFIRMED)
+    done = project.hasten("run", "train.py")
+    assert done.stderr == "hasten: training under .hasten/train/plan.toml: threads\n"
+
+
 def test_techniques_can_be_put_in_and_taken_out_by_hand(project: Project) -> None:
     project.write("train.py", "print('trained')\n")
     project.write(".hasten/train/plan.toml", PLAN)

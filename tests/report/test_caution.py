@@ -89,7 +89,7 @@ OTHERS = Disturbance(blocks=40, disturbed=5, set_aside=5, seconds=2.51)
         ),
         (
             Caution("not written down", text="the disk is full"),
-            "not every trial could be written down: the disk is full",
+            "not everything could be written down: the disk is full",
         ),
     ],
 )

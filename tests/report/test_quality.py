@@ -118,6 +118,6 @@ def test_less_protection_is_said(protection: str, words: str) -> None:
 
 def test_what_may_spoil_it_is_told_in_both_forms() -> None:
     verdict = replace(HELD, warnings=(Caution("not written down", text="the disk is full"),))
-    told = "not every trial could be written down: the disk is full"
+    told = "not everything could be written down: the disk is full"
     assert f"Warning: {told}" in report(verdict)
     assert verify_json(verdict)["warnings"] == [told]

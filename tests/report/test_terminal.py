@@ -228,7 +228,7 @@ def test_writes_that_were_denied_are_told() -> None:
 
 def test_warnings_are_told() -> None:
     warning = Caution("not written down", text="the disk is [full]")
-    assert "\nWarning: not every trial could be written down: the disk is [full]\n" in tune_report(
+    assert "\nWarning: not everything could be written down: the disk is [full]\n" in tune_report(
         replace(GAIN, warnings=(warning,))
     )
 

@@ -21,6 +21,7 @@ from .options import files
 VERBS = (doctor, profile, tune, run, verify, techniques, demo)
 """Each a module with NAME, HELP, PARAMETERS, perhaps EPILOG, and ``execute``, which is given what ``parse``
 found, carries the verb out and returns the exit code. It raises HastenError for what a user can meet.
+Where it leaves something when it is interrupted, ``kept``, given the same, says what.
 """
 _COMPLETE = "_HASTEN_COMPLETE"  # set by the shell that wants the rest of a word
 _DESCRIPTION = """\

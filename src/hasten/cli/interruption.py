@@ -16,7 +16,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def heed() -> None:
-    """From now on SIGTERM, SIGHUP and SIGQUIT raise SystemExit, as SIGINT raises KeyboardInterrupt.
+    """From now on SIGTERM, SIGHUP and SIGQUIT raise Ended, a SystemExit, as SIGINT raises KeyboardInterrupt.
 
     One that is ignored (SIGHUP by nohup) stays so.
     """
@@ -24,6 +24,14 @@ def heed() -> None:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _end)
     sys.unraisablehook = _unraisable
+
+
+class Ended(SystemExit):
+    """A signal asked for an end; its code is the one that a shell gives such an end."""
+
+    @property
+    def signal_name(self) -> str:
+        return signal.Signals(int(self.code or 0) - 128).name
 
 
 @contextmanager
@@ -38,7 +46,7 @@ def not_again() -> Iterator[None]:
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
+    raise Ended(128 + number)
 
 
 def _unraisable(unraisable: sys.UnraisableHookArgs) -> None:

@@ -42,11 +42,16 @@ def _carried_out(argv: list[str] | None) -> int:
         standard_streams.finish()
         return code
     except KeyboardInterrupt as interrupted:
-        what = str(interrupted) or "interrupted"
-        kept = "; finished trials are in the journal" if getattr(arguments.verb, "NAME", "") == "tune" else ""
         with interruption.not_again():
-            say(f"hasten: {what}{kept}")
+            kept = _kept(arguments)
+            say(f"hasten: {str(interrupted) or 'interrupted'}{kept and '; '}{kept}")
         return _INTERRUPTED
+    except interruption.Ended as ended:
+        with interruption.not_again():
+            kept = _kept(arguments)
+            if kept:
+                say(f"hasten: ended by {ended.signal_name}; {kept}")
+        raise
     except HastenError as error:
         if arguments.debug:
             raise
@@ -60,6 +65,12 @@ def _carried_out(argv: list[str] | None) -> int:
         where = f" ({error.filename})" if error.filename else ""
         say(f"hasten: {why_lost(error, str(error.filename))}{where}: make room and run again")
         return 1
+
+
+def _kept(arguments: SimpleNamespace) -> str:
+    """What the verb that was interrupted leaves, and how to go on; "" for nothing."""
+    told = getattr(arguments.verb, "kept", None)
+    return str(told(arguments)) if told is not None else ""
 
 
 def _parse(argv: list[str] | None) -> SimpleNamespace:

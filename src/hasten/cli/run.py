@@ -64,6 +64,7 @@ def execute(arguments: SimpleNamespace) -> int:
     from ..inside.job import Job
     from ..machine import this_machine
     from ..plans.fitting import fit
+    from ..plans.unconfirmed import caveat
     from ..scripts.distribution import distribution_of
 
     require_platform()
@@ -76,6 +77,8 @@ def execute(arguments: SimpleNamespace) -> int:
     if remarks and arguments.strict:
         raise UsageError("stopping before the script starts, as --strict asks")
     distribution = distribution_of(script)
+    if caveat(saved):
+        say(f"the plan in {source} is {caveat(saved)}")
     if plan:
         say(f"training under {source}: {plan.label}")
         for line in _about_quality(plan, arguments, script, distribution):
@@ -96,6 +99,7 @@ def execute(arguments: SimpleNamespace) -> int:
 def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
     """The plan that was asked for, and where it comes from."""
     from ..errors import UsageError
+    from ..plans import unconfirmed
     from ..plans.files import SavedPlan, changed, read_plan
     from ..plans.own import own_plan
     from ..records.plan import BASELINE
@@ -116,6 +120,13 @@ def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
         return changed(saved, arguments.use, arguments.without), str(workspace.plan_path)
     if remark:
         say(remark)
+    left = unconfirmed.kept(workspace)
+    if left is not None:
+        path = workspace.unconfirmed_path
+        say(
+            f"the plan in {path} is not used, since it is {unconfirmed.caveat(left)}. To train under it all "
+            f"the same: hasten run --plan {path} {script.label}"
+        )
     if arguments.strict:
         raise UsageError(f"there is no plan for {script.label}. Make one with: hasten tune {script.label}")
     if arguments.nproc_per_node is None:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import shlex
+from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import click
 
+from ..saying import say
 from .common import console_for, require_platform, script_of
 from .options import ALLOW_WRITES, JSON, QUIET, WAIT, OneOf, ranks, script
 from .values import MOST_SEED, positive_seconds, whole_number
+
+if TYPE_CHECKING:
+    from ..scripts.workspace import Script
 
 NAME = "tune"
 HELP = "find the plan under which a script trains fastest here, with accuracy held"
@@ -79,8 +87,47 @@ def execute(arguments: SimpleNamespace) -> int:
     if arguments.json is not None:
         write_json(tune_json(result), arguments.json)
     plan_path = Workspace(script).plan_path
+    if result.outcome == "not-checked":
+        left = _unconfirmed(script, arguments)
+        if left:
+            say(f"hasten: {left}")
     try:
         print_tune(result, console_for(arguments.json), script.label, plan_path)
     except OutputLost as lost:
         raise OutputLost(f"{lost}; the plan is in {plan_path}" if result.plan else str(lost)) from None
     return NOT_CHECKED if result.outcome == "not-checked" else 0
+
+
+def kept(arguments: SimpleNamespace) -> str:
+    """What an interrupted tune leaves. Raises nothing: it may have been interrupted before all is known."""
+    from ..errors import HastenError
+
+    found = ""
+    with suppress(HastenError, OSError):
+        found = _unconfirmed(script_of(arguments), arguments)
+    return f"finished trials are in the journal{found and '. '}{found}"
+
+
+def _unconfirmed(script: Script, arguments: SimpleNamespace) -> str:
+    """The best plan that is not confirmed, and what to do with it; "" for none."""
+    from ..plans import unconfirmed
+    from ..scripts.workspace import Workspace
+
+    workspace = Workspace(script)
+    saved = unconfirmed.kept(workspace)
+    if saved is None:
+        return ""
+    path = workspace.unconfirmed_path
+    return (
+        f"The best plan so far ({saved.plan.label}) is in {path}, {unconfirmed.caveat(saved)}. Train under "
+        f"it: {_run_words(script, arguments, path)}. To have it confirmed, tune again: by the same command, "
+        "or with a longer --budget"
+    )
+
+
+def _run_words(script: Script, arguments: SimpleNamespace, path: Path) -> str:
+    """The command that trains under the plan at ``path``."""
+    ranks = [] if arguments.nproc_per_node is None else ["--nproc-per-node", str(arguments.nproc_per_node)]
+    backend = ["--backend", arguments.backend] if arguments.backend else []
+    words = ["hasten", "run", *ranks, *backend, "--plan", str(path)]
+    return f"{shlex.join(words)} {script.label} {shlex.join(script.arguments)}".rstrip()

@@ -94,6 +94,7 @@ def execute(arguments: SimpleNamespace) -> int:
     from ..lock import beside_nobody
     from ..machine import this_machine
     from ..plans.fitting import fit
+    from ..plans.unconfirmed import caveat
     from ..quality.metric import Wanted, wanted_metric
     from ..quality.verify import VerifyRequest, verify
     from ..report.machine_readable import verify_json, write_json
@@ -106,7 +107,10 @@ def execute(arguments: SimpleNamespace) -> int:
     if arguments.wait:  # the plan to verify is the one that a tune is about to write
         with beside_nobody(Workspace(script), True, say):
             pass
-    plan, remarks = fit(_plan(arguments, script), script, this_machine(), arguments.nproc_per_node)
+    saved = _plan(arguments, script)
+    plan, remarks = fit(saved, script, this_machine(), arguments.nproc_per_node)
+    if unconfirmed := caveat(saved):
+        say(f"hasten: the plan is {unconfirmed}")
     for remark in remarks:
         say(f"hasten: {remark}")
     if not plan:

@@ -43,8 +43,10 @@ class SavedPlan:
     measured: Mapping[str, Any] = field(default_factory=dict)  # speedup, low, high, date
 
 
-def write_plan(path: Path, saved: SavedPlan) -> None:
-    """Replace ``path`` at once, so that a crash leaves the old plan or the new one."""
+def write_plan(path: Path, saved: SavedPlan, header: str = _HEADER) -> None:
+    """Replace ``path`` at once, so that a crash leaves the old plan or the new one. ``header`` is its first
+    comment.
+    """
     import tomli_w
 
     content = {
@@ -53,7 +55,7 @@ def write_plan(path: Path, saved: SavedPlan) -> None:
         "measured": dict(saved.measured),
         "techniques": saved.plan.to_json(),
     }
-    safe_files.write(path, (_HEADER + tomli_w.dumps(content)).encode())
+    safe_files.write(path, (header + tomli_w.dumps(content)).encode())
 
 
 def read_plan(path: Path) -> SavedPlan:

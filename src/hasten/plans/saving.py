@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 from ..errors import OutputLost
 from ..lost_writes import why_lost
 from ..records.plan import Plan
 from ..records.result import TuneResult
+from ..records.sources import SourceDigests
 from ..report.conclusion import QUALITY_UNKNOWN, looks_words
 from ..scripts.workspace import Script, Workspace
 from .files import SavedPlan, write_plan
@@ -35,23 +37,37 @@ def save_plan(workspace: Workspace, result: TuneResult) -> None:
         }
         if result.guard is not None and result.guard.changes:
             measured["quality"] = QUALITY_UNKNOWN
-    made_for = {
+    written_for = made_for(
+        script, sources, result.machine, result.cpu_flags, result.versions, nproc=result.nproc
+    )
+    path = workspace.plan_path
+    try:
+        workspace.make()  # somebody may have cleared all away meanwhile
+        write_plan(path, SavedPlan(Plan(result.plan.techniques), written_for, measured))
+    except OSError as error:
+        told = f"the plan could not be written to {path}: {why_lost(error, path)}"
+        raise OutputLost(f"{told}. {_by_hand(script, result)}" if result.plan else told) from None
+
+
+def made_for(
+    script: Script,
+    sources: SourceDigests,
+    machine: str,
+    cpu_flags: Sequence[str],
+    versions: Mapping[str, str],
+    nproc: int | None,
+) -> dict[str, object]:
+    """What a plan says of where it holds; ``fitting`` compares that with what is here."""
+    return {
         "script": script.label,
         "digest": sources.script,
         "modules": dict(sources.modules),
         "arguments": list(script.arguments),
-        "machine": result.machine,
-        "cpu_flags": list(result.cpu_flags),
-        **({"nproc_per_node": result.nproc} if result.nproc is not None else {}),
-        **result.versions,
+        "machine": machine,
+        "cpu_flags": list(cpu_flags),
+        **({"nproc_per_node": nproc} if nproc is not None else {}),
+        **versions,
     }
-    path = workspace.plan_path
-    try:
-        workspace.make()  # somebody may have cleared all away meanwhile
-        write_plan(path, SavedPlan(Plan(result.plan.techniques), made_for, measured))
-    except OSError as error:
-        told = f"the plan could not be written to {path}: {why_lost(error, path)}"
-        raise OutputLost(f"{told}. {_by_hand(script, result)}" if result.plan else told) from None
 
 
 def _by_hand(script: Script, result: TuneResult) -> str:

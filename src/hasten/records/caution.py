@@ -44,8 +44,9 @@ class Caution:
     "gpu clock": one moved. "few blocks": only ``count`` could be watched. "warming up": steps became faster
     by ``share`` while they were watched. "two speeds": steps have them. "became slower": plain steps took
     ``times`` as long at the end of a tune as at its beginning. "disturbed": as ``disturbance`` says.
-    "wrote outside": the script wrote or removed ``paths`` outside its folder. "not written down": a trial,
-    for the reason ``text``. "another model": the script calls one for the first time in step ``count``.
+    "wrote outside": the script wrote or removed ``paths`` outside its folder. "not written down": a trial, a
+    plan or the result, for the reason ``text``. "another model": the script calls one for the first time in
+    step ``count``.
     """
 
     code: Code

@@ -50,7 +50,7 @@ _WORDS: dict[Code, Callable[[Caution], str]] = {
         f"the script calls another model from step {found.count} on, as one does that trains several times: "
         "what is claimed was measured in its first steps, and the others are taken to be like them"
     ),
-    "not written down": lambda found: f"not every trial could be written down: {found.text}",
+    "not written down": lambda found: f"not everything could be written down: {found.text}",
 }
 
 

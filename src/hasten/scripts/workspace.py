@@ -140,6 +140,11 @@ class Workspace:
         return self.folder / "plan.toml"
 
     @property
+    def unconfirmed_path(self) -> Path:
+        """The best plan of a tune that goes on, or that did not come to its end."""
+        return self.folder / "plan.unconfirmed.toml"
+
+    @property
     def journal_path(self) -> Path:
         return self.root / "journal.db"
 

@@ -93,12 +93,17 @@ def conclude(found: Found) -> TuneResult:
         warnings=tuple(found.warnings),
         machine=found.facts.machine.identity,
         cpu_flags=found.facts.machine.cpu_flags,
-        versions={
-            "hasten": __version__,
-            "torch": observation.torch,
-            "python": platform.python_version(),
-        },
+        versions=versions_of(found.facts),
     )
+
+
+def versions_of(facts: Facts) -> dict[str, str]:
+    """Of what a plan depends on."""
+    return {
+        "hasten": __version__,
+        "torch": facts.observation.torch,
+        "python": platform.python_version(),
+    }
 
 
 def may_be_claimed(confirmation: Trial) -> bool:

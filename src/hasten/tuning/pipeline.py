@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,21 +19,22 @@ from ..bench.workers.ending import BudgetOver
 from ..bench.workers.limit import Limit
 from ..bench.workers.outside import outside_caution
 from ..causes import find_causes
-from ..errors import Refusal
+from ..errors import Refusal, UsageError
 from ..lock import alone
 from ..machine import this_machine
 from ..machine.container import quota_cpus
 from ..machine.processor_time import allowed_cpus, processor_time
 from ..machine.vitals import idle_vitals, vitals
 from ..plans.own import prepare
-from ..plans.saving import save_plan
+from ..plans.saving import made_for, save_plan
+from ..plans.unconfirmed import forget
 from ..records.caution import Caution
 from ..records.curve import ThreadCurve
 from ..records.diagnosis import Distribution
 from ..records.facts import Facts
 from ..records.machine import Machine
 from ..records.plan import Plan
-from ..records.result import TuneResult
+from ..records.result import Tried, TuneResult
 from ..records.trial import Trial
 from ..records.vitals import Vitals
 from ..scripts.distribution import distribution_of, why_not_shared
@@ -44,9 +46,10 @@ from .budget import Budget, Clock
 from .candidate import Candidate
 from .candidates import choose
 from .comparisons import Comparisons
-from .conclusion import Found, conclude, too_early, unconfirmed
+from .conclusion import Found, conclude, too_early, unconfirmed, versions_of
 from .confirming import beside, fallback, left_out, settled
 from .journal import Journal
+from .keeping import Keeping
 from .paying import ScriptLength
 from .progress import Progress
 from .recording import LoggedBench
@@ -85,6 +88,7 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
                         trials=trials,
                         workspace=workspace,
                         journal=journal,
+                        sources=sources,
                         progress=progress,
                         budget=budget,
                     ).found()
@@ -106,6 +110,8 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
                     result = replace(result, forecast=told)
             if result.outcome != "not-checked":
                 save_plan(workspace, result)
+                with suppress(OSError, UsageError):  # the plan comes before it wherever it is asked for
+                    forget(workspace)
         return result
 
 
@@ -118,6 +124,7 @@ class _Tune:
     trials: Trials
     workspace: Workspace
     journal: Journal
+    sources: Sources
     progress: Progress
     budget: Budget
 
@@ -134,13 +141,16 @@ class _Tune:
             self._divide_budget(facts, rhythm, bench)
             length = ScriptLength(rhythm.steps_in_all)
             logged = LoggedBench(bench, self.trials, self.workspace, self.journal)
-            search, longer = self._searched(candidates, logged, length)
+            keeping = self._keeping(facts)
+            search, longer = self._searched(candidates, logged, length, keeping)
+            keeping.found(search.found)
             held = self._guarded(search, facts)
+            keeping.checked(held)
             held, trial = self._confirmed(held, logged, quiet)
             spent = self.budget.spent
             threads = self._threads(facts, search, held.plan, logged)
 
-        lost = (Caution("not written down", text=logged.lost),) if logged.lost else ()
+        lost = logged.lost or keeping.lost
         return Found(
             facts=facts,
             spent=spent,
@@ -152,7 +162,7 @@ class _Tune:
             verdict=held.verdict,
             trial=trial,
             threads=threads,
-            warnings=(*lost, *quiet.cautions(), *bench.ends.cautions()),
+            warnings=(*not_written_down(lost), *quiet.cautions(), *bench.ends.cautions()),
             longer=longer,
             ends=bench.ends,
         )
@@ -184,15 +194,33 @@ class _Tune:
             )
 
     def _searched(
-        self, candidates: Sequence[Candidate], logged: LoggedBench, length: ScriptLength
+        self, candidates: Sequence[Candidate], logged: LoggedBench, length: ScriptLength, keeping: Keeping
     ) -> tuple[Search, Callable[[float], float]]:
         """The search when it is over, and the budget under which it would have so many times the time."""
         time_left = SearchTime(self.budget, lambda: search.plan)
         logged.most_seconds = time_left.most
-        told = self.progress.trying, self.progress.tried
-        search = Search(Comparisons(logged, time_left, *told, length))
+
+        def trying(technique: str, against: Plan) -> None:
+            keeping.found(search.plan)
+            self.progress.trying(technique, against)
+
+        def tried(row: Tried) -> None:
+            keeping.adopted(row, search.plan)
+            self.progress.tried(row)
+
+        search = Search(Comparisons(logged, time_left, trying, tried, length))
         search.run(candidates)
         return search, time_left.longer()
+
+    def _keeping(self, facts: Facts) -> Keeping:
+        """Of the best plan so far, which is on disk as long as it is not confirmed."""
+        machine, script, sources = facts.machine, self.request.script, self.sources
+
+        def written_for() -> dict[str, object]:
+            how = machine.identity, machine.cpu_flags, versions_of(facts), self.request.nproc
+            return made_for(script, sources.digests(), *how)
+
+        return Keeping(self.workspace, written_for)
 
     def _guarded(self, search: Search, facts: Facts) -> Held:
         if not search.found:
@@ -245,6 +273,11 @@ class _Tune:
             return None
         comparison = self.budget.comparison(curve.together_with)
         return complete(curve, logged, self.budget.rest(), comparison, self.progress.trying)
+
+
+def not_written_down(why: str) -> tuple[Caution, ...]:
+    """None where all was."""
+    return (Caution("not written down", text=why),) if why else ()
 
 
 def quiet_here(patience: float, progress: Progress) -> Quiet:
