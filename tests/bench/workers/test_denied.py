@@ -21,9 +21,9 @@ DENIED = {  # an error's last line, and the file it names
     "PermissionError: [Errno 13] Permission denied: 'a' -> 'b'": "'a' -> 'b'",
     "OSError: [Errno 18] Invalid cross-device link: 'a' -> '/tmp/b'": "'a' -> '/tmp/b'",
     "RuntimeError: open file failed with strerror: Permission denied: 'last.pt'": "'last.pt'",
-    "RuntimeError: File runs/last.pt cannot be opened.": "runs/last.pt",
-    'SafetensorError: I/O error: Permission denied (os error 13) at path "/x/m"': "/x/m",
-    "PermissionError: [Errno 13] Unable to open file (name = 'd.h5', errno = 13, ...)": "d.h5",
+    "RuntimeError: File runs/last.pt cannot be opened.": "'runs/last.pt'",
+    'SafetensorError: I/O error: Permission denied (os error 13) at path "/x/m"': "'/x/m'",
+    "PermissionError: [Errno 13] Unable to open file (name = 'd.h5', errno = 13, ...)": "'d.h5'",
     "sqlite3.OperationalError: attempt to write a readonly database": "a file",
     "sqlite3.OperationalError: unable to open database file": "a file",
 }

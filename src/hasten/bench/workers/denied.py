@@ -26,9 +26,12 @@ def is_denied_write(detail: str) -> bool:
 
 
 def denied_file(detail: str) -> str:
-    """The file that could not be written, as the error names it, or "a file" where it does not."""
-    names = [name for match in _NAMED.finditer(detail) for name in match.groups() if name]
-    return names[-1] if names else "a file"
+    """The file that could not be written, quoted, or "a file" where the error does not name it."""
+    matches = list(_NAMED.finditer(detail))
+    if not matches:
+        return "a file"
+    name = matches[-1][matches[-1].lastgroup or 0]
+    return name if matches[-1].lastgroup == "python" else repr(name)
 
 
 def denied_words(detail: str, why: str) -> str:

@@ -30,7 +30,7 @@ def difference(
     rounding drift apart in the end, by and by; a number that is another by its meaning is so at once. So the
     first that has drifted by a little ends the comparison.
     """
-    together = [line for line in together if not line.startswith(_OF_GLOO)]
+    together = without_gloo(together)
     rounded, another = (_FINE_ROUNDED, _FINE_ANOTHER) if fine else (_ROUNDED, _ANOTHER)
     for place, (one, other) in enumerate(zip(alone, together, strict=False)):
         found = apart(one, other, again[place] if place < len(again) else one, fine)
@@ -39,6 +39,11 @@ def difference(
         if found > rounded:
             break
     return ""
+
+
+def without_gloo(lines: Sequence[str]) -> list[str]:
+    """Those that the script printed."""
+    return [line for line in lines if not line.startswith(_OF_GLOO)]
 
 
 def apart(one: str, other: str, again: str, fine: bool = False) -> float:
