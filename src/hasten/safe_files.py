@@ -88,6 +88,13 @@ def write(path: Path, content: bytes) -> None:
             raise
 
 
+def rename(path: Path, name: str) -> None:
+    """Give a file of ours another name in its folder, in place of what has that name."""
+    with _parent(path, writing=True) as (folder, old):
+        _check_file(os.stat(old, dir_fd=folder, follow_symlinks=False), path)
+        os.rename(old, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
 def remove(path: Path) -> None:
     """A file of ours, where there is one."""
     with suppress(FileNotFoundError), _parent(path, writing=True) as (folder, name):

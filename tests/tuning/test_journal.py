@@ -16,10 +16,13 @@ import pytest
 from hasten.errors import HastenError
 from hasten.records.codec import from_json
 from hasten.records.plan import Plan
+from hasten.records.result import TuneResult
 from hasten.records.trial import Trial
 from hasten.tuning.journal import Journal
+from hasten.tuning.journal_file import FORMAT
 
 from ..bench.made_up import trial
+from ..report.made_up import GAIN
 
 IDENTITY = {"argv": ["train.py"], "digest": "c0ffee", "machine": "this one"}
 FASTER = trial([0.8, 0.81, 0.79], Plan({"bf16": {}}))
@@ -74,9 +77,11 @@ def test_a_reader_does_not_hold_up_the_tune(path: Path) -> None:
 def test_the_end_of_a_tune_is_written_down(path: Path, state: str) -> None:
     journal = Journal(path, IDENTITY)
     assert rows(path, "SELECT state FROM tunes") == [("open",)]
-    journal.close(state, {"outcome": "gain"})
+    journal.conclude(GAIN)
+    journal.close(state)
     ((found, identity, result),) = rows(path, "SELECT state, identity, result FROM tunes")
-    assert (found, json.loads(identity), json.loads(result)) == (state, IDENTITY, {"outcome": "gain"})
+    assert (found, json.loads(identity)) == (state, IDENTITY)
+    assert from_json(TuneResult, json.loads(result)) == GAIN
 
 
 def test_tunes_share_a_journal(path: Path) -> None:
@@ -118,9 +123,10 @@ def test_a_crash_loses_no_finished_trial(path: Path) -> None:
     Journal(path, IDENTITY).close("finished")  # and the next tune takes it up
 
 
-@pytest.mark.parametrize(
-    "content", [b"this was never a database, " * 400, b"SQLite format 3\0" + b"\xff" * 9000]
-)
+BROKEN = [b"this was never a database, " * 400, b"SQLite format 3\0" + b"\xff" * 9000]
+
+
+@pytest.mark.parametrize("content", BROKEN)
 def test_a_broken_file_is_named(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(
@@ -163,3 +169,54 @@ def test_the_end_of_a_tune_outlives_its_journal(path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(Journal, "_insert", fail)
     journal.close("finished")
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_who_is_alone_moves_a_broken_file_aside(path: Path, content: bytes) -> None:
+    for name in ("journal.db", "journal.broken-1.db"):
+        path.with_name(name).write_bytes(content)
+    journal = Journal(path, IDENTITY, alone=True)
+    journal.add(FASTER, "search")
+    journal.close("finished")
+    aside = path.with_name("journal.broken-2.db")
+    assert journal.aside == aside
+    assert aside.read_bytes() == content
+    assert path.with_name("journal.broken-1.db").read_bytes() == content  # of an earlier time
+    assert trials_in(path) == [FASTER]
+
+
+def test_what_sqlite_has_beside_it_goes_along(path: Path) -> None:
+    for name in ("journal.db", "journal.db-wal"):
+        path.with_name(name).write_bytes(BROKEN[0])
+    with Journal(path, IDENTITY, alone=True) as journal:
+        assert journal.aside is not None
+    assert path.with_name("journal.broken-1.db-wal").read_bytes() == BROKEN[0]
+
+
+@pytest.mark.attack("intruders")
+def test_a_database_of_somebody_elses_is_not_moved(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE tunes (melody TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(HastenError, match="not hasten's"):
+        Journal(path, IDENTITY, alone=True)
+    assert path.read_bytes() == before
+
+
+def test_a_journal_before_there_were_versions_is_taken_over(path: Path) -> None:
+    with Journal(path, IDENTITY) as journal:
+        journal.add(FASTER, "search")
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA user_version=0")
+    Journal(path, IDENTITY).close("finished")
+    assert trials_in(path) == [FASTER]
+    assert rows(path, "PRAGMA user_version") == [(FORMAT,)]
+
+
+def test_a_newer_journal_is_refused_by_its_version(path: Path) -> None:
+    Journal(path, IDENTITY).close("finished")
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"PRAGMA user_version={FORMAT + 1}")
+    with pytest.raises(HastenError, match=f"its format is {FORMAT + 1}, .* a newer one made it"):
+        Journal(path, IDENTITY, alone=True)
+    assert rows(path, "PRAGMA user_version") == [(FORMAT + 1,)]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from hasten.plans.files import SavedPlan, read_plan, write_plan
+from hasten.records.caution import Caution
 from hasten.records.plan import Plan
 from hasten.report.progress import Silent
+from hasten.scripts.workspace import Workspace
 from hasten.tuning import accuracy
+from hasten.tuning.history import past_tunes
+from hasten.tuning.journal import Journal
 from hasten.tuning.pipeline import tune
 from tests.bench.made_up import unchecked
 
@@ -116,3 +122,35 @@ def test_what_the_guard_stopped_is_not_kept(paper: Paper, monkeypatch: pytest.Mo
     with pytest.raises(KeyboardInterrupt):
         tune(request(), Silent())
     assert read_plan(UNCONFIRMED_PATH).plan == plan_of("dataset_in_ram")
+
+
+def test_the_result_is_in_the_journal_as_it_was_told(paper: Paper) -> None:
+    paper.effects = {"dataset_in_ram": 0.5, "bf16": 0.7, "threads": 1.4}
+    paper.allowed = lambda plan: "bf16" not in plan.techniques
+    result = tune(request(), Silent())
+    (found,) = past_tunes(Workspace(request().script))
+    assert found.state == "finished"
+    assert found.result == result
+
+
+@pytest.mark.attack("together")
+def test_a_result_that_cannot_be_written_down_is_told(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Journal, "conclude", full)
+    paper.effects = {"dataset_in_ram": 0.5}
+    result = tune(request(), Silent())
+    assert result.outcome == "gain"
+    assert result.warnings[-1] == Caution("not written down", text="the disk is full")
+    assert read_plan(PLAN_PATH).plan == result.plan
+
+
+@pytest.mark.attack("together")
+def test_a_broken_journal_ends_no_tune_and_is_kept(paper: Paper) -> None:
+    Path(".hasten").mkdir(mode=0o700)
+    Path(".hasten/journal.db").write_bytes(b"this was never a database, " * 400)
+    result = tune(request(), Silent())
+    assert Caution("new journal", text=".hasten/journal.broken-1.db") in result.warnings
+    assert Path(".hasten/journal.broken-1.db").read_bytes().startswith(b"this was never")
+    assert journal()[0] == ["finished"]

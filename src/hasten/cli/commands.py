@@ -15,10 +15,10 @@ from click.shell_completion import CompletionItem
 from .. import __version__
 from ..report.console import Outlet
 from ..saying import say
-from . import demo, doctor, profile, run, techniques, tune, verify
+from . import demo, doctor, profile, report, run, techniques, tune, verify
 from .options import files
 
-VERBS = (doctor, profile, tune, run, verify, techniques, demo)
+VERBS = (doctor, profile, tune, report, run, verify, techniques, demo)
 """Each a module with NAME, HELP, PARAMETERS, perhaps EPILOG, and ``execute``, which is given what ``parse``
 found, carries the verb out and returns the exit code. It raises HastenError for what a user can meet.
 Where it leaves something when it is interrupted, ``kept``, given the same, says what.
@@ -31,6 +31,7 @@ Find out why a PyTorch training script is slow on this machine, and train it fas
 hasten doctor                         what is this machine, and what hinders training on it?
 hasten profile train.py --epochs 5    where does a step's time go?
 hasten tune train.py --epochs 5       try what may help, measure it, write a plan
+hasten report train.py                what did the last tune find?
 hasten run train.py --epochs 5        train under the plan
 hasten verify train.py --epochs 5     train with and without it to the end: is quality held?
 hasten techniques                     what is there to try, and what of it applies here?

@@ -88,7 +88,7 @@ def execute(arguments: SimpleNamespace) -> int:
         write_json(tune_json(result), arguments.json)
     plan_path = Workspace(script).plan_path
     if result.outcome == "not-checked":
-        left = _unconfirmed(script, arguments)
+        left = best_so_far(script, _rank_options(arguments))
         if left:
             say(f"hasten: {left}")
     try:
@@ -104,12 +104,14 @@ def kept(arguments: SimpleNamespace) -> str:
 
     found = ""
     with suppress(HastenError, OSError):
-        found = _unconfirmed(script_of(arguments), arguments)
+        found = best_so_far(script_of(arguments), _rank_options(arguments))
     return f"finished trials are in the journal{found and '. '}{found}"
 
 
-def _unconfirmed(script: Script, arguments: SimpleNamespace) -> str:
-    """The best plan that is not confirmed, and what to do with it; "" for none."""
+def best_so_far(script: Script, rank_options: str = "") -> str:
+    """The best plan that is not confirmed, and what to do with it; "" for none. ``rank_options``: as
+    ``TuneResult`` has them.
+    """
     from ..plans import unconfirmed
     from ..scripts.workspace import Workspace
 
@@ -120,14 +122,19 @@ def _unconfirmed(script: Script, arguments: SimpleNamespace) -> str:
     path = workspace.unconfirmed_path
     return (
         f"The best plan so far ({saved.plan.label}) is in {path}, {unconfirmed.caveat(saved)}. Train under "
-        f"it: {_run_words(script, arguments, path)}. To have it confirmed, tune again: by the same command, "
-        "or with a longer --budget"
+        f"it: {_run_words(script, rank_options, path)}. To have it confirmed, tune again: by the same "
+        "command, or with a longer --budget"
     )
 
 
-def _run_words(script: Script, arguments: SimpleNamespace, path: Path) -> str:
+def _run_words(script: Script, rank_options: str, path: Path) -> str:
     """The command that trains under the plan at ``path``."""
-    ranks = [] if arguments.nproc_per_node is None else ["--nproc-per-node", str(arguments.nproc_per_node)]
-    backend = ["--backend", arguments.backend] if arguments.backend else []
-    words = ["hasten", "run", *ranks, *backend, "--plan", str(path)]
-    return f"{shlex.join(words)} {script.label} {shlex.join(script.arguments)}".rstrip()
+    own = shlex.join(script.arguments)
+    return f"hasten run {rank_options}--plan {shlex.quote(str(path))} {script.label} {own}".rstrip()
+
+
+def _rank_options(arguments: SimpleNamespace) -> str:
+    if arguments.nproc_per_node is None:
+        return ""
+    backend = f"--backend {arguments.backend} " if arguments.backend else ""
+    return f"--nproc-per-node {arguments.nproc_per_node} {backend}"

@@ -18,6 +18,7 @@ Code = Literal[
     "disturbed",
     "wrote outside",
     "not written down",
+    "new journal",
     "another model",
 ]
 
@@ -45,8 +46,8 @@ class Caution:
     by ``share`` while they were watched. "two speeds": steps have them. "became slower": plain steps took
     ``times`` as long at the end of a tune as at its beginning. "disturbed": as ``disturbance`` says.
     "wrote outside": the script wrote or removed ``paths`` outside its folder. "not written down": a trial, a
-    plan or the result, for the reason ``text``. "another model": the script calls one for the first time in
-    step ``count``.
+    plan or the result, for the reason ``text``. "new journal": the old one was broken and lies at ``text``.
+    "another model": the script calls one for the first time in step ``count``.
     """
 
     code: Code

@@ -50,6 +50,9 @@ _WORDS: dict[Code, Callable[[Caution], str]] = {
         f"the script calls another model from step {found.count} on, as one does that trains several times: "
         "what is claimed was measured in its first steps, and the others are taken to be like them"
     ),
+    "new journal": lambda found: (
+        f"the journal of earlier tunes was broken, so a new one was begun; the old one is now {found.text}"
+    ),
     "not written down": lambda found: f"not everything could be written down: {found.text}",
 }
 

@@ -6,14 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..bench.comparing.quiet import Quiet
 from ..bench.comparing.steps import Rhythm
 from ..bench.comparing.warnings import before_tuning, while_tuning
 from ..bench.observe import observe
 from ..bench.script_bench import ScriptBench
-from ..bench.stage import Stage
 from ..bench.trials import Trials
 from ..bench.workers.ending import BudgetOver
 from ..bench.workers.limit import Limit
@@ -28,7 +26,6 @@ from ..machine.vitals import idle_vitals, vitals
 from ..plans.own import prepare
 from ..plans.saving import made_for, save_plan
 from ..plans.unconfirmed import forget
-from ..records.caution import Caution
 from ..records.curve import ThreadCurve
 from ..records.diagnosis import Distribution
 from ..records.facts import Facts
@@ -48,11 +45,12 @@ from .candidates import choose
 from .comparisons import Comparisons
 from .conclusion import Found, conclude, too_early, unconfirmed, versions_of
 from .confirming import beside, fallback, left_out, settled
+from .history import identity_of
 from .journal import Journal
 from .keeping import Keeping
 from .paying import ScriptLength
 from .progress import Progress
-from .recording import LoggedBench
+from .recording import LoggedBench, new_journal, not_written_down, written_down
 from .request import TuneRequest
 from .run_evidence import forecast_of
 from .search import Search
@@ -79,7 +77,8 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
         others, begun = idle_vitals(), _vitals(machine)
         stage = request.stage(machine, own_ranks)
         trials = Trials(stage, workspace.new_trial(), sources, Limit(clock))
-        with Journal(workspace.journal_path, _identity(stage, sources), undisturbed) as journal:
+        identity = identity_of(workspace, stage, sources)
+        with Journal(workspace.journal_path, identity, undisturbed) as journal:
             with sources.unchanged():
                 with trials:
                     found = _Tune(
@@ -93,6 +92,7 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
                         budget=budget,
                     ).found()
                 warnings = (
+                    *new_journal(journal),
                     *found.warnings,
                     *before_tuning(*others),
                     *while_tuning(begun, _vitals(machine), found.facts.observation, found.trial),
@@ -108,6 +108,7 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
                 if found.ends is not None:
                     told = forecast_of(result, found.trial, found.ends, command_seconds)
                     result = replace(result, forecast=told)
+                result = written_down(journal, result, workspace.journal_path)
             if result.outcome != "not-checked":
                 save_plan(workspace, result)
                 with suppress(OSError, UsageError):  # the plan comes before it wherever it is asked for
@@ -275,22 +276,12 @@ class _Tune:
         return complete(curve, logged, self.budget.rest(), comparison, self.progress.trying)
 
 
-def not_written_down(why: str) -> tuple[Caution, ...]:
-    """None where all was."""
-    return (Caution("not written down", text=why),) if why else ()
-
-
 def quiet_here(patience: float, progress: Progress) -> Quiet:
     """What sets aside the blocks that other programs disturb on this machine."""
     quiet = Quiet(processor_time, allowed_cpus(), quota_cpus())
     quiet.patience = patience
     quiet.say = progress.remark
     return quiet
-
-
-def _identity(stage: Stage, sources: Sources) -> dict[str, Any]:
-    """What the journal calls the tune by."""
-    return {"argv": stage.argv, "digest": sources.digests().script, "machine": stage.seen.identity}
 
 
 def _vitals(machine: Machine) -> Vitals:

@@ -7,6 +7,7 @@ import math
 import shlex
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from .. import safe_files
@@ -14,11 +15,34 @@ from ..bench.comparing.decisions import Effort
 from ..bench.script_bench import ScriptBench
 from ..bench.trials import Trials
 from ..lost_writes import why_lost
+from ..records.caution import Caution
 from ..records.codec import to_json
 from ..records.plan import Plan
+from ..records.result import TuneResult
 from ..records.trial import Seen, Trial, Unseen
 from ..scripts.workspace import Workspace
 from .journal import Journal
+
+
+def not_written_down(why: str) -> tuple[Caution, ...]:
+    """None where all was."""
+    return (Caution("not written down", text=why),) if why else ()
+
+
+def new_journal(journal: Journal) -> tuple[Caution, ...]:
+    """Where the old one was broken."""
+    return (Caution("new journal", text=str(journal.aside)),) if journal.aside is not None else ()
+
+
+def written_down(journal: Journal, result: TuneResult, path: Path) -> TuneResult:
+    """``result``, once it is in the journal at ``path``; where it is not, it says so."""
+    try:
+        journal.conclude(result)
+    except sqlite3.Error as error:
+        if all(caution.code != "not written down" for caution in result.warnings):
+            lost = not_written_down(why_lost(error, path))
+            return replace(result, warnings=(*result.warnings, *lost))
+    return result
 
 
 class LoggedBench:
