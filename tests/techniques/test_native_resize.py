@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -120,6 +122,37 @@ def test_pictures_of_workers_are_counted(started: Started, workers: int) -> None
     started.epoch(Resized(), num_workers=workers)
     assert started.counted == 12
     assert started.proof().effective
+
+
+def test_children_of_the_scripts_own_resize_by_pillow_where_torch_has_several_threads(
+    started_under: StartUnder, unchecked: None
+) -> None:
+    large, size, threads = picture(size=(640, 480)), (400, 300), torch.get_num_threads()
+    theirs = large.resize(size, BILINEAR).tobytes()
+    started_under(PLAN)
+    torch.set_num_threads(2)
+    try:
+        torch.ones(1000, 1000).add(1).sum()  # OpenMP's threads are there
+        assert large.resize(size, BILINEAR).tobytes() != theirs
+        assert in_a_fork(lambda: large.resize(size, BILINEAR).tobytes()) == theirs
+    finally:
+        torch.set_num_threads(threads)
+
+
+def in_a_fork(make: Callable[[], bytes]) -> bytes:
+    """What a child makes, which has a few seconds for it."""
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        with os.fdopen(write_end, "wb") as pipe:
+            pipe.write(make())
+        os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        made = pipe.read()
+    os.waitpid(child, 0)
+    return made
 
 
 def test_the_first_ones_are_compared_and_pillows_own_are_given(started_under: StartUnder) -> None:

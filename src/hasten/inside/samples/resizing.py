@@ -33,12 +33,13 @@ class Resizing:
         self._images = images
         self._original = original
         self._made = 0  # by this process, and by the one that it was forked from before
+        self._home = os.getpid()
 
     def __call__(
         self, picture: Any, size: Any, resample: Any = None, box: Any = None, reducing_gap: Any = None
     ) -> Any:
         usual = box is None and reducing_gap is None and _is_usual(picture, size, resample)
-        if not usual or self.counts.given_up:
+        if not usual or self.counts.given_up or not self._may_compute:
             return self._original(picture, size, resample, box, reducing_gap)
         try:
             made = self.resized(picture, tuple(size), _FILTERS[resample])
@@ -47,6 +48,13 @@ class Resizing:
             self.counts.give_up(f"a picture could not be resized ({type(error).__name__}: {error})")
             return own
         return self._checked(picture, made, size, resample)
+
+    @property
+    def _may_compute(self) -> bool:
+        """OpenMP does not survive a fork: with several threads, torch's kernels would wait for ever in the
+        script's own children. A loader's worker has one.
+        """
+        return os.getpid() == self._home or self._torch.get_num_threads() == 1
 
     def resized(self, picture: Any, size: tuple[int, int], mode: str) -> Any:
         """A new picture of ``size``, (width, height)."""
