@@ -126,6 +126,7 @@ USES: dict[str, Callable[[Any], Any]] = {
     "set": lambda x: x.__setitem__(0, 7.0) or x.to("cpu"),
     "written into by numpy": lambda x: x.numpy().fill(3) or x.to("cpu"),
     "looked at and sent": lambda x: [x.sum(), x.to("cpu")],
+    "its data set": lambda x: x.__setattr__("data", torch.ones(5, 3, 8, 9)) or x.to("cpu"),
     "made into another": lambda x: torch.empty_like(x).shape,
     "an output": lambda x: torch.add(torch.ones(5, 3, 8, 9), 1, out=x) is None or x.to("cpu"),
 }
@@ -137,6 +138,27 @@ def test_whatever_is_done_with_it_is_done_with_the_floats(
 ) -> None:
     late, floats, _ = pair
     assert same_batch(use(late), use(floats))
+
+
+@pytest.mark.parametrize("use", ["arithmetic", "another type on the way", "by name", "looked at and sent"])
+def test_an_evaluation_in_inference_mode_has_the_floats(
+    pair: tuple[Any, torch.Tensor, Started], use: str
+) -> None:
+    late, floats, _ = pair
+    with torch.inference_mode():
+        assert same_batch(USES[use](late), USES[use](floats))
+
+
+def test_what_an_evaluation_looked_at_first_can_be_trained_on(
+    pair: tuple[Any, torch.Tensor, Started],
+) -> None:
+    late, floats, _ = pair
+    weight = torch.ones(2, 3, 3, 3, requires_grad=True)
+    with torch.inference_mode():
+        late.sum()
+    torch.nn.functional.conv2d(late, weight).sum().backward()  # type: ignore[no-untyped-call]
+    assert weight.grad is not None
+    assert same_batch(late.to("cpu"), floats)
 
 
 def test_gradients_of_pictures_are_theirs(pair: tuple[Any, torch.Tensor, Started]) -> None:

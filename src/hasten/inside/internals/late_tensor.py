@@ -25,7 +25,10 @@ _TOLD = {  # without being made
     ),
     *("is_mps", "is_xpu", "is_meta", "is_inference", "names", "storage_offset", "is_mkldnn"),
 }
-_HANDED_OUT = {"numpy", "__array__", "data_ptr", "data", "storage", "untyped_storage", "__dlpack__", "set_"}
+_HANDED_OUT = {
+    *("numpy", "__array__", "data_ptr", "data", "storage", "untyped_storage", "__dlpack__", "set_"),
+    "__set__",  # an attribute: what it shows from then on may be another's memory
+}
 _TO_DEVICES = {"to", "cuda"}
 
 Send = Callable[["LateTensor", Any, Any], "torch.Tensor | None"]
@@ -82,9 +85,12 @@ class LateTensor(torch.Tensor):
         return function(*tree_map(_whole, tuple(args)), **tree_map(_whole, dict(kwargs or {})))
 
     def whole(self) -> torch.Tensor:
-        """The tensor that this one stands for: the same each time."""
+        """The tensor that this one stands for: the same each time. It may be asked for in an evaluation and
+        trained on later, and tensors of inference mode, which have no version either, stay so for ever.
+        """
         if self.made is None:
-            self.made = self.maker()
+            with torch.inference_mode(False):
+                self.made = self.maker()
             self.untouched = self.made._version
         return self.made
 
