@@ -28,6 +28,8 @@ from hasten.inside.samples.sampling_proof import (
 )
 
 ONES = torch.ones(3)
+with torch.inference_mode():
+    FEATURES = torch.ones(20, 3)
 
 
 class Made(Dataset[Any]):
@@ -99,6 +101,10 @@ def test_random_augmentation_is_refused(by: str) -> None:
 def test_drawing_random_numbers_is_refused(by: str) -> None:
     """Without the draws, the training's later random numbers would be others."""
     assert "draws random numbers" in reason_for(Made(DRAWING[by]))
+
+
+def test_features_that_were_made_in_inference_mode_pass() -> None:
+    assert prove_deterministic(torch, TensorDataset(FEATURES), 20)[0] == ""
 
 
 def test_one_random_sample_among_many_is_found() -> None:

@@ -14,16 +14,20 @@ _SOME = 2**20
 PLAIN = (int, float, complex, str, bytes, type(None))  # bool, too
 
 
+def version_of(tensor: Any) -> int | None:
+    """How often it was written into; None for tensors of inference mode, where nobody counts that."""
+    try:
+        return int(tensor._version)
+    except RuntimeError:
+        return None
+
+
 def tensor_state(value: Any, most: int) -> tuple[object, int]:
     """Of a tensor; and how many of its bytes were read: all of them up to ``most``, since what shares its
     memory (``torch.from_numpy``) changes it without its version. Memory that processes share is the same
     for all, and that of a GPU is not read.
     """
-    try:
-        version = value._version
-    except RuntimeError:  # of inference mode
-        version = None
-    told = ("tensor", id(value), version, tuple(value.shape))
+    told = ("tensor", id(value), version_of(value), tuple(value.shape))
     torch = sys.modules["torch"]
     if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.device.type != "cpu":
         return told, 0

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..own_offsets import open_files_anew
 from ..random_state import stream_of
+from .contents import version_of
 from .drawing import Drawing, as_another_process
 from .forked import be_quiet_and_single, end
 from .visible_state import difference, visible_state
@@ -257,7 +258,7 @@ def state_of(value: Any, depth: int = 4) -> object:
     if isinstance(value, (int, float, str, bytes, bool, type(None))):
         return value if not isinstance(value, (str, bytes)) else hash(value)
     if hasattr(value, "element_size"):
-        return (id(value), value._version, tuple(value.shape))
+        return (id(value), version_of(value), tuple(value.shape))
     if hasattr(value, "tobytes") and hasattr(value, "dtype"):
         return (
             id(value),
