@@ -94,6 +94,22 @@ def test_it_waits_until_the_first_steps_are_over() -> None:
         assert frozen()
 
 
+def test_models_that_come_one_after_the_other_do_not_collect_each_time(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def again() -> None:
+        bench.switchboard.switch(BASELINE)
+        bench.switchboard.switch(PLAN)
+        bench.train(3)
+
+    monkeypatch.setattr(gc_control, "_COST", 1e-9)
+    again()
+    assert not frozen()
+    monkeypatch.setattr(gc_control, "_COST", float("inf"))
+    bench.train(1)
+    assert frozen()
+
+
 def test_young_objects_are_collected_as_ever(bench: Workbench) -> None:
     before = gc.get_stats()[0]["collections"]
     many = [[number] for number in range(5000)]

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _LEAST_SHARE = 0.01  # of a run
 _WARM_UP = 2  # steps, in which an optimizer makes its state
-_COST = 0.005  # of the time, that collections at epoch turns may take
+_COST = 0.005  # of the time, that collections of everything may take
 _LOOK_EACH = 32  # steps
 _BOUND_LEAST, _BOUND_MOST = 2**26, 2**30  # bytes by which memory may grow
 _BOUND_SHARE = 20  # between them, this part of the memory there is
@@ -66,6 +66,7 @@ class GcControl(Technique):
         self._stood_back = ""  # why
         self._home = os.getpid()
         self._steps = 0
+        self._waits = False  # until it takes over
         self._bound = _BOUND_MOST
         self._held = 0  # bytes, when everything was collected last
         self._at_turns = self._for_memory = 0
@@ -158,7 +159,7 @@ class GcControl(Technique):
             self._stood_back = "the script has frozen objects itself"
         if self._stood_back:
             raise NotApplicable(self._stood_back)
-        self._steps = 0
+        self._steps, self._waits = 0, True
         training.after_steps[self.name] = self._step_ended
 
     def remove(self, training: Training) -> None:
@@ -170,20 +171,30 @@ class GcControl(Technique):
         self._steps += 1
         if self._stood_back:
             return
-        if self._steps == _WARM_UP:
-            self._collector.take_over()
-            self._held = self._memory()
-            atexit.register(self._collector.give_back)
+        if self._waits:
+            if self._steps >= _WARM_UP and self._is_earned:  # a script may make a model every second
+                self._take_over()
         elif self._steps % _LOOK_EACH == 0 and self._collector.in_force:
             grown = self._memory() - self._held
             if grown > self._bound:
                 self._collect_everything(grown)
 
+    def _take_over(self) -> None:
+        self._waits = False
+        self._collector.take_over()
+        self._held = self._memory()
+        atexit.register(self._collector.give_back)
+
+    @property
+    def _is_earned(self) -> bool:
+        """Whether the last collection was long enough ago that another may come."""
+        collector = self._collector
+        return time.monotonic() - collector.collected_at > collector.seconds / _COST
+
     def _epoch_turns(self) -> None:
         """Collect what came since, if the last collection's cost is earned."""
-        collector = self._collector
-        if time.monotonic() - collector.collected_at > collector.seconds / _COST:
-            collector.collect()
+        if self._is_earned:
+            self._collector.collect()
             self._at_turns += 1
 
     def _collect_everything(self, grown: int) -> None:
