@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -78,6 +80,19 @@ def test_what_was_undone_early_is_not_undone_again() -> None:
     undo()
     seams.undo_all()
     assert calls == [1]
+
+
+def test_what_was_undone_early_is_let_go() -> None:
+    class Undo:
+        def __call__(self) -> None:
+            pass
+
+    undo, seams = Undo(), Seams()
+    ref, early = weakref.ref(undo), seams.on_undo(undo)
+    early()
+    del undo, early
+    gc.collect()
+    assert ref() is None
 
 
 def test_a_static_method_stays_one(owner: type[Any]) -> None:

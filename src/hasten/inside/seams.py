@@ -82,6 +82,8 @@ class Seams:
             nonlocal done
             if not done:
                 done = True
+                with suppress(ValueError):  # all are being undone
+                    self._undo.remove(once)
                 undo()
 
         self._undo.append(once)

@@ -68,14 +68,14 @@ class Training:
         self.changed = False  # a root or an optimizer came since this was cleared
         self._innermost = ""  # the wrapper around roots' own calls, where there is one
         self.roots_added = self.optimizers_added = 0  # in all
-        self._roots: list[weakref.ref[Module]] = []
+        self._roots: dict[int, weakref.ref[Module]] = {}  # of living ones, by how many came before
         self._optimizers: list[weakref.ref[Optimizer]] = []  # of living ones
         self._serials: list[int] = []  # of these: the how many-eth they were, from 0
 
     @property
     def roots(self) -> list[Module]:
         """The trained modules that are alive, in order of their first forward pass."""
-        return [root for ref in self._roots if (root := ref()) is not None]
+        return [root for ref in list(self._roots.values()) if (root := ref()) is not None]
 
     @property
     def optimizers(self) -> list[Optimizer]:
@@ -93,8 +93,8 @@ class Training:
 
     def came_since(self, roots: int, optimizers: int) -> tuple[list[Module], list[Optimizer]]:
         """Those alive that came when so many had come before."""
-        late = len(self._roots) - (self.roots_added - roots)
-        found = [root for ref in self._roots[max(0, late) :] if (root := ref()) is not None]
+        late = [ref for number, ref in list(self._roots.items()) if number >= roots]
+        found = [root for ref in late if (root := ref()) is not None]
         return found, [one for serial, one in self.numbered_optimizers() if serial >= optimizers]
 
     def numbered_optimizers(self) -> list[tuple[int, Optimizer]]:
@@ -112,7 +112,8 @@ class Training:
         return bool(self._optimizers)
 
     def add_root(self, module: Module) -> None:
-        self._roots.append(weakref.ref(module))
+        number = self.roots_added
+        self._roots[number] = weakref.ref(module, lambda _: self._roots.pop(number, None))
         self.roots_added += 1
         self.changed = True
 

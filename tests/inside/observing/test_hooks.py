@@ -72,6 +72,20 @@ def test_a_module_without_optimized_parameters_is_no_root(watch: Watch) -> None:
     assert watch.training.roots == [model]
 
 
+def test_nothing_is_kept_for_each_model_that_comes_and_goes(watch: Watch) -> None:
+    def of_many(count: int) -> int:
+        for _ in range(count):
+            model = Net()
+            train(model, sgd(model))
+        del model
+        watch.steps.clear()
+        gc.collect()
+        return len(gc.get_objects()) + len(watch.hooks._uncalled)
+
+    before = of_many(3)
+    assert of_many(100) - before < 60
+
+
 def test_each_of_several_models_is_a_root(watch: Watch) -> None:
     encoder, decoder = torch.nn.Linear(4, 3), torch.nn.Linear(3, 4)
     optimizer = sgd(encoder, decoder)

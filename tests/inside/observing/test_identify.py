@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from torch.utils.data import (
 )
 
 from hasten.inside.observing.identify import (
+    compile_backends,
     describe_loader,
     describe_optimizer,
     describe_root,
@@ -31,6 +33,12 @@ from hasten.inside.observing.identify import (
 
 def parameters() -> list[nn.Parameter]:
     return [nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(2, 2))]
+
+
+def test_what_is_installed_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_backends()
+    monkeypatch.delattr(importlib.metadata, "entry_points")
+    assert compile_backends() == compile_backends()
 
 
 # ---- roots

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from .observer import Observer, clock
 from .obstacles import obstacle_at, wraps_for_ranks
 from .pace import Pace
 from .padding import PaddingSeen
-from .slot import ForwardSlot, taking_out
+from .slot import ForwardSlot, take_out
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,6 +57,7 @@ class Hooks:
         self._uncalled: dict[int, set[int]] = {}  # serial of an optimizer -> ids of its parameters
 
     def install(self) -> None:
+        self._training.seams.on_undo(self._take_slots_out)
         self._watch_optimizers()
         self._discover_roots()
         self._watch_backward()
@@ -117,9 +117,12 @@ class Hooks:
     # ---- roots
     def _discover_roots(self) -> None:
         """Look at every module call until each parameter of the optimizers belongs to a known root."""
+        before, self._uncalled = self._uncalled, {}  # those that are gone are left behind
         for serial, optimizer in self._training.numbered_optimizers():
-            if serial not in self._uncalled:
-                self._uncalled[serial] = {id(p) for group in optimizer.param_groups for p in group["params"]}
+            found = before.get(serial)
+            if found is None:
+                found = {id(p) for group in optimizer.param_groups for p in group["params"]}
+            self._uncalled[serial] = found
         if self._stop_discovery is not None:
             return
         module_class, is_grad_enabled = self._training.torch.nn.Module, self._training.torch.is_grad_enabled
@@ -162,7 +165,6 @@ class Hooks:
                 training.obstacles[obstacle] = None
             else:
                 put_call(module, ForwardSlot(module, training, self._observer, self.loaders, self.padding))
-                training.seams.on_undo(taking_out(weakref.ref(module)))
             training.add_root(module)
             gpus = {p.device for root in training.roots for p in root.parameters() if p.device.type == "cuda"}
             if gpus and self._timed:
@@ -175,9 +177,12 @@ class Hooks:
         """What a script calls before it has an optimizer is tried out, as a whole or layer by layer: to print
         shapes, or to make lazy layers.
         """
-        for root in self._training.roots:
-            taking_out(weakref.ref(root))()
+        self._take_slots_out()
         self._training.forget_roots()
+
+    def _take_slots_out(self) -> None:
+        for root in self._training.roots:
+            take_out(root)
 
     def _all_found(self) -> bool:
         """Whether each parameter of the optimizers, and there are some, belongs to a module that was called

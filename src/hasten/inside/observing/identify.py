@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 from collections.abc import Iterable, Set
+from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +67,11 @@ def describe_root(torch: ModuleType, module: Module, owned: Set[int] = frozenset
     )
 
 
+@lru_cache(maxsize=1)
 def compile_backends() -> tuple[str, ...]:
-    """Backends of torch.compile that other packages bring, by name; torch's own are not among them."""
+    """Backends of torch.compile that other packages bring, by name; torch's own are not among them. What is
+    installed is read once: that takes longer than many a step.
+    """
     found = importlib.metadata.entry_points(group="torch_dynamo_backends")
     return tuple(sorted({entry.name for entry in found}))
 

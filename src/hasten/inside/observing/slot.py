@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..internals.modules import compiled_call, plain_call, put_call
@@ -76,13 +75,8 @@ class ForwardSlot:
         return self._teaches
 
 
-def taking_out(ref: weakref.ref[Module]) -> Callable[[], None]:
-    """What removes a slot from its root, if that is still alive."""
-
-    def undo() -> None:
-        root = ref()
-        slot = compiled_call(root) if root is not None else None
-        if root is not None and isinstance(slot, ForwardSlot):
-            put_call(root, slot.compiled_by_script)
-
-    return undo
+def take_out(root: Module) -> None:
+    """Remove its slot, if it has one."""
+    slot = compiled_call(root)
+    if isinstance(slot, ForwardSlot):
+        put_call(root, slot.compiled_by_script)
