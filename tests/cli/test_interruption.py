@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from hasten.plans.files import read_plan
+
 from ..patience import PATIENCE_SECONDS
 from ..thorough import cases
 from .conftest import Project, wait_until
@@ -342,3 +344,27 @@ def test_the_best_plan_so_far_is_named_with_what_to_do(
     wait_until((project.folder / ".hasten" / "journal.db").exists)
     assert tune.end(number) == 128 + number
     assert tune.said[-1] == f"hasten: {said}; {LEFT}"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_while_it_measures_it_loses_no_finished_trial(project: Project, seed: int) -> None:
+    """On a real training: the journal opens, with all that was told, and the next tune takes it up."""
+    moments = random.Random(seed)
+    told = 0
+    for killed in range(1, 3):
+        tune = Tune(project)
+        tune.hear("trying ", times=moments.randint(2, 4))
+        time.sleep(moments.uniform(0, LONGEST_SECONDS))
+        assert tune.end(signal.SIGKILL) == -signal.SIGKILL
+        told += Interrupted(tune, signal.SIGKILL, 0, []).trials_told
+        assert journal_rows(project, "PRAGMA integrity_check") == [("ok",)]
+        ((found,),) = journal_rows(project, "SELECT COUNT(*) FROM trials")
+        assert isinstance(found, int)
+        assert found >= told
+        told = found
+        wait_until(lambda: project.left_over() == [])
+        states = journal_rows(project, "SELECT state FROM tunes ORDER BY id")
+        assert states == [("killed",)] * (killed - 1) + [("open",)]
+        for path in (project.folder / ".hasten/train").glob("plan*.toml"):
+            assert read_plan(path).measured["outcome"] == "not-confirmed"

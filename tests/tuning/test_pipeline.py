@@ -163,6 +163,11 @@ def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paper:
     """A tune in an empty folder with a script in it, all of whose parts are of paper."""
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text("print('training')")
+    return on_paper(monkeypatch)
+
+
+def on_paper(monkeypatch: pytest.MonkeyPatch) -> Paper:
+    """In place of a tune's parts."""
     made = Paper()
     monkeypatch.setattr(pipeline, "this_machine", machine)
     monkeypatch.setattr(pipeline, "before_tuning", lambda *_: [])
