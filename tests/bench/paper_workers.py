@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from hasten.bench.comparing.stopwatch import Stopwatch
 from hasten.bench.trials import Trials
 from hasten.bench.workers.ending import ScriptEnded, ScriptOver
 from hasten.bench.workers.limit import Limit
@@ -40,6 +41,7 @@ class PaperTrials:
     workers: list[PaperWorker] = field(default_factory=list)
     log: list[str] = field(default_factory=list)  # what all workers trained, in order
     limit: Limit = field(default_factory=Limit)
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
 
     def foreseen_rehearsal(self, plan: Plan, start_seconds: float) -> float:
         return 0.0

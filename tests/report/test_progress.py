@@ -12,6 +12,7 @@ from hasten.records.cause import Cause
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.reasons import Reason
 from hasten.records.result import Tried
+from hasten.records.spent import Spent
 from hasten.records.trial import Ratio
 from hasten.report.progress import Lines, Silent, progress_for
 
@@ -105,3 +106,12 @@ def test_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
 def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     a_tune(progress_for(150, quiet=True))
     assert capsys.readouterr() == ("", "")
+
+
+def test_where_the_time_of_a_comparison_went_is_told_where_that_is_asked_for() -> None:
+    spent = Spent(starting=4.0, timing=1.23, waiting=0.01)
+    row = replace(GAIN, spent=spent)
+    for debug, told in ((True, ["  took 5.24 s: 4 s starts, 1.23 s timed steps"]), (False, [])):
+        stream = io.StringIO()
+        Lines(100, stream, debug).tried(row)
+        assert [line[13:] for line in stream.getvalue().splitlines()[1:]] == told

@@ -4,6 +4,9 @@ not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from ..inside.techniques.catalog import CATALOG
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Seen, Trial, Unseen
@@ -57,13 +60,21 @@ class ScriptBench:
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         """For the search: as many measurements as the decision needs, at most about ``seconds``."""
-        trial = self._compared(a, b, seconds)
+        trial = self._timed(lambda: self._compared(a, b, seconds))
         new = [name for name, how in b.techniques.items() if a.techniques.get(name) != how]
         for name in new:  # of several, nobody tells whose it was
             one = b.only({name})
             each = (trial.setup_seconds - trial.lasting_seconds) / len(new)
             self._setups[one] = max(self._setups.get(one, 0.0), each)
         return trial
+
+    def _timed(self, measure: Callable[[], Trial]) -> Trial:
+        """With where its time went."""
+        waited = self._quiet.spent_seconds
+        self._trials.stopwatch.lap(0.0, 0.0)
+        trial = measure()
+        waited = self._quiet.spent_seconds - waited
+        return replace(trial, spent=self._trials.stopwatch.lap(trial.seconds, waited))
 
     def _compared(self, a: Plan, b: Plan, seconds: float) -> Trial:
         outside = bool(outside_steps(a, b))
@@ -144,6 +155,9 @@ class ScriptBench:
 
     def confirm(self, plan: Plan, effort: Effort) -> Trial:
         """For the claim: an effort fixed beforehand, baseline against ``plan``, nothing else in mind."""
+        return self._timed(lambda: self._confirmed(plan, effort))
+
+    def _confirmed(self, plan: Plan, effort: Effort) -> Trial:
         self.live.close()
         clock = self._trials.limit.clock
         if not outside_steps(BASELINE, plan):

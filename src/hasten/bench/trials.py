@@ -28,6 +28,7 @@ from ..lost_writes import check_room
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
 from ..scripts.sources import Sources
+from .comparing.stopwatch import Stopwatch
 from .rehearsal import SEED, foreseen, rehearse
 from .stage import Stage, offline
 from .workers.ending import PlanRefused
@@ -60,6 +61,7 @@ class Trials:
         self.folder = folder
         self.sources = sources
         self.limit = limit or Limit()
+        self.stopwatch = Stopwatch(self.limit.clock)
         self.written_outside: Sequence[str] = ()  # files that the script wrote elsewhere, known at the end
         self._files: TrialFiles | None = None  # within the context
         self._standard_input: StandardInput = Nothing()
@@ -254,7 +256,8 @@ class Trials:
         if wish is None:
             return
         if wish.rehearsed not in self._rehearsed:
-            self._rehearsed[wish.rehearsed] = rehearse(self, wish.rehearsed)
+            with self.stopwatch.on("rehearsing"):
+                self._rehearsed[wish.rehearsed] = rehearse(self, wish.rehearsed)
         refusals = self._rehearsed[wish.rehearsed].refusals
         if refusals:
             raise PlanRefused("processes", "; ".join(refusals))

@@ -121,7 +121,11 @@ def _command() -> Verbs:
 
 
 def _verb(verb: ModuleType) -> Verb:
-    debug = click.Option(["--debug"], is_flag=True, help="show hasten's own traceback with an error")
+    debug = click.Option(
+        ["--debug"],
+        is_flag=True,
+        help="show hasten's own traceback with an error, and where the time of a tune's trials goes",
+    )
     takes_script = any(isinstance(parameter, click.Argument) for parameter in verb.PARAMETERS)
     return Verb(
         verb.NAME,

@@ -78,7 +78,7 @@ def execute(arguments: SimpleNamespace) -> int:
         began=arguments.began,
     )
     try:
-        with progress_for(arguments.budget, arguments.quiet) as progress:
+        with progress_for(arguments.budget, arguments.quiet, arguments.debug) as progress:
             result = tune(request, progress)
     except Refusal as refusal:
         if arguments.json is not None:

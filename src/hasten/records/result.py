@@ -14,6 +14,7 @@ from .plan import BASELINE, Plan, Settings
 from .reasons import Reason, WhyNot
 from .run_forecast import RunForecast
 from .sources import SourceDigests
+from .spent import Spent
 from .trial import Ratio
 from .verdict import GuardVerdict
 
@@ -34,6 +35,7 @@ class Tried:
     together: Plan = BASELINE  # techniques that were tried as one; ``technique`` then names their kind
     parts: tuple[str, ...] = ()  # for which whole stretches of the run were compared, and not steps
     against_seconds: float | None = None  # what a step took under ``against``, median
+    spent: Spent | None = None  # where the comparison's time went
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from .plan import Plan
 from .run_forecast import SeenProcess
+from .spent import Spent
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,7 @@ class Trial:
     processes_b: tuple[SeenProcess, ...] = ()
     parts: tuple[str, ...] = ()  # for which whole stretches of a run were compared; (): regular steps were
     step_log_ratios: tuple[float, ...] = ()  # of the regular steps in these stretches, one a pair
+    spent: Spent | None = None  # of ``seconds``, where each went
 
     @property
     def breakeven_steps(self) -> int | None:

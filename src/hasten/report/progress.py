@@ -11,11 +11,14 @@ from ..records.cause import Cause
 from ..records.observation import Observation
 from ..records.plan import Plan
 from ..records.result import Tried
+from ..records.spent import Spent
 from ..saying import say
+from ..units import seconds_words
 from .console import open_console
 from .reasons import reason_words
 from .words import ratio_words, with_words
 
+_TOLD_SECONDS = 0.05  # what took less is not told of a comparison
 _COUNTABLE = 1e7  # seconds: what is more is not counted down
 
 
@@ -55,8 +58,10 @@ _START = "start"  # of a run: what makes it shorter makes no training faster
 class Lines(Silent):
     """Plain lines, each with the seconds left of the budget."""
 
-    def __init__(self, budget: float, stream: TextIO | None = None) -> None:
+    def __init__(self, budget: float, stream: TextIO | None = None, debug: bool = False) -> None:
+        """``debug``: tell of each comparison where its time went."""
         self._budget = budget
+        self._debug = debug
         self._began = time.monotonic()
         self._stream = stream
         self._best = 1.0
@@ -95,6 +100,8 @@ class Lines(Silent):
         measured = f" {ratio_words(row.ratio)}:" if row.ratio is not None else ""
         best = f" (best so far about {self._best:.2f} times faster)" if self._best > 1 else ""
         self._done(f"{row.technique}:{measured} {reason_words(row.reason)}{best}")
+        if self._debug and row.spent is not None:
+            self._done(f"  {spent_words(row.spent)}")
 
     def left(self) -> float:
         """Seconds of the budget that are left."""
@@ -110,8 +117,8 @@ class Lines(Silent):
 class Terminal(Lines):
     """The same on a terminal, with one line at the bottom that shows what is going on now."""
 
-    def __init__(self, budget: float) -> None:
-        super().__init__(budget)
+    def __init__(self, budget: float, debug: bool = False) -> None:
+        super().__init__(budget, debug=debug)
         from rich.progress import Progress as Bar
         from rich.progress import ProgressColumn, SpinnerColumn, Task, TextColumn
         from rich.text import Text
@@ -147,8 +154,25 @@ def left_words(seconds: float) -> str:
     return f"{seconds:3.0f}" if seconds < _COUNTABLE else f"{seconds:.1e}"
 
 
-def progress_for(budget: float, quiet: bool) -> Silent:
+_PARTS = {
+    "rehearsing": "the rehearsal of several processes",
+    "starting": "starts",
+    "settling": "warm-up and set-up",
+    "timing": "timed steps",
+    "waiting": "other programs",
+    "rest": "all else",
+}
+
+
+def spent_words(spent: Spent) -> str:
+    """Where a comparison's time went, the most first; what took none is left out."""
+    parts = sorted(((getattr(spent, part), words) for part, words in _PARTS.items()), reverse=True)
+    told = [f"{seconds_words(seconds)} {words}" for seconds, words in parts if seconds >= _TOLD_SECONDS]
+    return f"took {seconds_words(sum(seconds for seconds, _ in parts))}: {', '.join(told)}"
+
+
+def progress_for(budget: float, quiet: bool, debug: bool = False) -> Silent:
     """The display that suits where standard error goes."""
     if quiet:
         return Silent()
-    return Terminal(budget) if sys.stderr.isatty() else Lines(budget)
+    return Terminal(budget, debug) if sys.stderr.isatty() else Lines(budget, debug=debug)

@@ -170,6 +170,7 @@ class Comparisons:
                 ablation=ablation,
                 parts=trial.parts,
                 against_seconds=trial.step_seconds_a,
+                spent=trial.spent,
             )
         )
 
@@ -184,6 +185,7 @@ class Comparisons:
             method=trial.method,
             setup_seconds=trial.setup_seconds,
             together=together,
+            spent=trial.spent,
         )
         self.add(row)
 

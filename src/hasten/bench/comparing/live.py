@@ -130,10 +130,12 @@ class LiveBench:
             self.close()
             self._trials.rehearse(process_plan)
             self._worker = self._trials.worker(process_plan)
-            self._worker.wait_started()
+            with self._trials.stopwatch.on("starting"):
+                self._worker.wait_started()
             untimed = self._warmup_steps + starts_after(process_plan)
             if untimed:
-                self._worker.steps(untimed)
+                with self._trials.stopwatch.on("settling"):
+                    self._worker.steps(untimed)
         return self._worker
 
     def _abba_block(self, a: Plan, b: Plan, comparison: _Comparison) -> tuple[float | None, bool]:
@@ -170,13 +172,15 @@ class LiveBench:
             raise TrialFailed(why_not)
         if plan not in self._settled:
             settling = _SETTLING_CYCLES * self._rhythm.cycle
-            steps = worker.steps(settling, timeout=START_SECONDS)  # it may compile
+            with self._trials.stopwatch.on("settling"):
+                steps = worker.steps(settling, timeout=START_SECONDS)  # it may compile
             self._settled.add(plan)
             if is_b and comparison.hopeless(self._fastest_cycle(steps)):
                 comparison.give_up(self._fastest_cycle(worker.steps(settling)))
-        before = self._quiet.begin()
-        steps = worker.steps(self._block_steps)
-        disturbed = self._quiet.disturbed(before)
+        with self._trials.stopwatch.on("timing"):
+            before = self._quiet.begin()
+            steps = worker.steps(self._block_steps)
+            disturbed = self._quiet.disturbed(before)
         self._note(worker)
         why_not = spoilt(steps, self._rhythm)
         if why_not:

@@ -143,11 +143,10 @@ class PairsBench:
             self._trials.rehearse(plan)
         with ExitStack() as stack:
             workers = [stack.enter_context(self._trials.worker(plan)) for plan in plans]
-            wait_all_started(workers)
-            for worker in workers:
-                self._settle(worker)
+            self._begin(workers)
             for plan, worker in zip(plans, workers, strict=True):
-                blocks = self._alone(plan, worker)
+                with self._trials.stopwatch.on("timing"):
+                    blocks = self._alone(plan, worker)
                 worker.resume()
                 idle = without_effect(worker.proofs())
                 worker.pause()
@@ -178,14 +177,13 @@ class PairsBench:
         with ExitStack() as stack:
             order = first, second = (a, b) if a_first else (b, a)
             workers = {plan: stack.enter_context(self._trials.worker(plan)) for plan in order}
-            wait_all_started(list(workers.values()))
-            for plan in order:
-                self._settle(workers[plan])
+            self._begin([workers[plan] for plan in order])
             settled = {plan: len(worker.history) for plan, worker in workers.items()}
             blocks: dict[Plan, list[Block]] = {a: [], b: []}
             self._look(workers[a].history[_LOOKED_AT:], workers[b].history[_LOOKED_AT:])
-            for plan, block in self._blocks(workers, first, second):
-                blocks[plan].append(block)
+            with self._trials.stopwatch.on("timing"):
+                for plan, block in self._blocks(workers, first, second):
+                    blocks[plan].append(block)
             workers[b].resume()
             proofs = workers[b].proofs()
             workers[b].pause()
@@ -254,6 +252,14 @@ class PairsBench:
             elif block is not None:
                 timed.append((plan, block))
         return timed
+
+    def _begin(self, workers: Sequence[Worker]) -> None:
+        """Until all are stopped where blocks can be timed."""
+        with self._trials.stopwatch.on("starting"):
+            wait_all_started(workers)
+        with self._trials.stopwatch.on("settling"):
+            for worker in workers:
+                self._settle(worker)
 
     def _settle(self, worker: Worker) -> None:
         """Warm up, untimed."""

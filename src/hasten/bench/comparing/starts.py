@@ -47,7 +47,8 @@ class StartBench(PairsBench):
         with ExitStack() as stack:
             order = (a, b) if a_first else (b, a)
             workers = {plan: stack.enter_context(self._trials.worker(plan)) for plan in order}
-            wait_all_started(list(workers.values()))
+            with self._trials.stopwatch.on("starting"):
+                wait_all_started(list(workers.values()))
             proofs = tuple(p for p in workers[b].proofs() if p.technique not in a.techniques)
             workers[a].proofs()  # for what its start took
             seconds_a, seconds_b = (_start(workers[plan]) for plan in (a, b))
