@@ -8,7 +8,7 @@ from typing import cast
 
 from hasten.bench.comparing.stopwatch import Stopwatch
 from hasten.bench.trials import Trials
-from hasten.bench.workers.ending import ScriptEnded, ScriptOver
+from hasten.bench.workers.ending import PlanRefused, ScriptEnded, ScriptOver
 from hasten.bench.workers.limit import Limit
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
@@ -39,6 +39,8 @@ class PaperTrials:
     on_steps: Disturb = lambda _: None
     on_start: Disturb = lambda _: None
     workers: list[PaperWorker] = field(default_factory=list)
+    rehearsals: list[str] = field(default_factory=list)  # of several processes
+    refuses_ranks: str = ""  # why a rehearsal in full does
     log: list[str] = field(default_factory=list)  # what all workers trained, in order
     limit: Limit = field(default_factory=Limit)
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
@@ -46,8 +48,11 @@ class PaperTrials:
     def foreseen_rehearsal(self, plan: Plan, start_seconds: float) -> float:
         return 0.0
 
-    def rehearse(self, plan: Plan) -> None:
-        pass
+    def rehearse(self, plan: Plan, briefly: bool = False) -> None:
+        if "processes" in plan.techniques:
+            self.rehearsals.append("briefly" if briefly else "in full")
+            if not briefly and self.refuses_ranks:
+                raise PlanRefused("processes", self.refuses_ranks)
 
     def worker(self, plan: Plan = BASELINE, **_: object) -> PaperWorker:
         speed = self.speeds[min(len(self.workers), len(self.speeds) - 1)]

@@ -166,3 +166,24 @@ def test_what_is_slow_to_set_up_is_foreseen_to_be_until_it_is_known() -> None:
         assert bench.foreseen(compiled, both) < more  # it is set up already
         bench.compare(BASELINE, compiled, 1.0)
         assert bench.foreseen(BASELINE, compiled) < more
+
+
+RANKS = Plan({"processes": {"count": 2}})
+
+
+@pytest.mark.parametrize(
+    ("effect", "rehearsals"), [(1.5, {"briefly"}), (0.5, {"briefly", "in full"})], ids=["slower", "faster"]
+)
+def test_only_ranks_that_are_faster_are_rehearsed_in_full(effect: float, rehearsals: set[str]) -> None:
+    trials = PaperTrials(effects={"processes": effect})
+    with bench_over(trials) as bench:
+        trial = bench.compare(BASELINE, RANKS, 1e9)
+    assert trial.ratio is not None
+    assert set(trials.rehearsals) == rehearsals
+
+
+def test_ranks_that_are_faster_and_train_something_else_win_nothing() -> None:
+    trials = PaperTrials(effects={"processes": 0.5}, refuses_ranks="it goes by the clock")
+    with bench_over(trials) as bench:
+        trial = bench.compare(BASELINE, RANKS, 1e9)
+    assert (trial.ratio, trial.failure) == (None, "processes: it goes by the clock")

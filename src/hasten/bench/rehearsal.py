@@ -41,45 +41,40 @@ _AT_ONCE = 10
 
 
 def foreseen(start_seconds: float) -> float:
-    """What a rehearsal takes in seconds where a process needs ``start_seconds`` to its first step: one alone,
-    and the ranks, which share the machine.
+    """What a brief rehearsal takes in seconds where a process needs ``start_seconds`` to its first step: one
+    alone, and the ranks, which share the machine.
     """
-    return (1 + START_OVERLAP) * start_seconds + 2 * _SECONDS
+    return (1 + START_OVERLAP) * start_seconds
 
 
-def rehearse(trials: Trials, wish: Wish) -> Findings:
+def rehearse(trials: Trials, wish: Wish, briefly: bool = False) -> Findings:
     """Let one process train, then the ranks, all on the same samples; nothing is kept of it. Both compute in
     float64, where the script lets them: then what they come to is equal, or it means something else.
+
+    ``briefly``: the first step alone. That is enough to time the ranks, not to train by them.
 
     Raises ScriptError where the script fails by itself, Refusal where it never trains or trains where nobody
     can follow, WorkerError where a process ends otherwise.
     """
     try:
-        return _rehearsed(trials, wish)
+        return _first_step(trials, wish) if briefly else _rehearsed(trials, wish)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("the rehearsal was interrupted") from None
 
 
+def _first_step(trials: Trials, wish: Wish) -> Findings:
+    alone = _usual(trials, steps=0)
+    return alone.findings if alone.findings.refusals else _together(trials, wish, alone)[0]
+
+
 def _rehearsed(trials: Trials, wish: Wish) -> Findings:
-    asks = asks_generator(trials.stage.argv, trials.stage.module)
-    if asks:
-        why = (
-            f"{asks} asks torch's generator itself, which in a rank draws for its part of a batch alone: the "
-            "state that all share is asked for by torch.get_rng_state, set_rng_state and manual_seed"
-        )
-        return Findings(refusals=(why,))
-    alone = _train_alone(trials, IN_FLOAT64)
-    if alone.failed:
-        alone = _train_alone(trials)
+    alone = _usual(trials, _MOST_STEPS)
     if alone.findings.refusals:
         return alone.findings
     by_clock = _goes_by_clock(trials, alone)
     if by_clock:
         return replace(alone.findings, refusals=(by_clock,))
-    found, printed = _train_together(trials, wish, alone)
-    if found.loss == "sum" and not found.refusals:
-        Path(alone.folder, WITH_SUM).touch()  # from the first step on
-        found, printed = _train_together(trials, wish, alone)
+    found, printed = _together(trials, wish, alone)
     fine = IN_FLOAT64 in _files(alone.folder)
     if found.refusals or not difference(alone.printed, printed, fine=fine):
         return found
@@ -92,6 +87,28 @@ def _rehearsed(trials: Trials, wish: Wish) -> Findings:
         "alone. A loss is whole after backward(), and an evaluation is"
     )
     return replace(found, refusals=(why,))
+
+
+def _usual(trials: Trials, steps: int) -> _Alone:
+    """One process, which takes up to so many steps after its first."""
+    asks = asks_generator(trials.stage.argv, trials.stage.module)
+    if asks:
+        why = (
+            f"{asks} asks torch's generator itself, which in a rank draws for its part of a batch alone: the "
+            "state that all share is asked for by torch.get_rng_state, set_rng_state and manual_seed"
+        )
+        return _Alone("", Findings(refusals=(why,)), 0, [], failed=False)
+    alone = _train_alone(trials, IN_FLOAT64, steps=steps)
+    return _train_alone(trials, steps=steps) if alone.failed else alone
+
+
+def _together(trials: Trials, wish: Wish, alone: _Alone) -> tuple[Findings, list[str]]:
+    """As ``_train_together``, by the weights that turn out to be right."""
+    found, printed = _train_together(trials, wish, alone)
+    if found.loss == "sum" and not found.refusals:
+        Path(alone.folder, WITH_SUM).touch()  # from the first step on
+        found, printed = _train_together(trials, wish, alone)
+    return found, printed
 
 
 def _goes_by_clock(trials: Trials, alone: _Alone) -> str:
@@ -154,8 +171,8 @@ class _Alone:
     failed: bool
 
 
-def _train_alone(trials: Trials, *files: str) -> _Alone:
-    """``files``: names that tell the rehearsal how."""
+def _train_alone(trials: Trials, *files: str, steps: int = _MOST_STEPS) -> _Alone:
+    """``files``: names that tell the rehearsal how. ``steps``: after the first, at most."""
     folder = tempfile.mkdtemp(prefix="rehearsal-", dir=trials.aside)
     for name in files:
         Path(folder, name).touch()
@@ -165,12 +182,12 @@ def _train_alone(trials: Trials, *files: str) -> _Alone:
             one.wait_started()
             trials.keep_preparations(one)
             findings = one.rehearsed()[0]
-            steps, failed = (0, False) if findings.refusals else _go_on(one, _MOST_STEPS)
+            done, failed = (0, False) if findings.refusals else _go_on(one, steps)
     except ScriptOver as over:
         if IN_FLOAT64 in files:
             return _Alone(folder, Findings(), 0, [], failed=True)
         raise too_short(over.ended, one.child, trials.stage.argv[0], trials.folder) from None
-    return _Alone(folder, findings, steps, _text(printed), failed)
+    return _Alone(folder, findings, done, _text(printed), failed)
 
 
 def _train_together(trials: Trials, wish: Wish, alone: _Alone) -> tuple[Findings, list[str]]:

@@ -68,6 +68,7 @@ class Trials:
         self._started: list[Worker] = []
         self._count = 0
         self._rehearsed: dict[Wish, Findings] = {}
+        self._briefly: dict[Wish, Findings] = {}  # the same, of a first step alone
 
     def __enter__(self) -> Trials:
         with ExitStack() as starting:
@@ -162,8 +163,9 @@ class Trials:
             return self._own_group(job, self.stage.own_ranks, heard)
         wish = self._wish(plan)
         if wish is not None:
-            assert wish.rehearsed in self._rehearsed, f"{plan.label} was not rehearsed"
-            return self._group(job, wish, self._rehearsed[wish.rehearsed], heard)
+            found = self._rehearsed.get(wish.rehearsed) or self._briefly.get(wish.rehearsed)
+            assert found is not None, f"{plan.label} was not rehearsed"
+            return self._group(job, wish, found, heard)
         return self._start(Rank(job, self._environment()), heard)
 
     def ranks(self, wish: Wish, folder: str, found: Findings | None, heard: Heard) -> WorkerGroup:
@@ -246,28 +248,33 @@ class Trials:
         if self.sources is not None:
             self.sources.imported(paths)
 
-    def rehearse(self, plan: Plan) -> None:
+    def rehearse(self, plan: Plan, briefly: bool = False) -> None:
         """To be called before a worker is started under ``plan``: where that is of several processes, the
-        script is rehearsed by so many, once.
+        script is rehearsed by so many, once. ``briefly``: as far as is needed to time it; what is to be kept
+        is rehearsed in full.
 
         Raises PlanRefused where they do not train what one trains, and all that ``rehearse`` raises.
         """
         wish = self._wish(plan)
         if wish is None:
             return
-        if wish.rehearsed not in self._rehearsed:
+        found = self._rehearsed.get(wish.rehearsed) or (
+            self._briefly.get(wish.rehearsed) if briefly else None
+        )
+        if found is None:
             with self.stopwatch.on("rehearsing"):
-                self._rehearsed[wish.rehearsed] = rehearse(self, wish.rehearsed)
-        refusals = self._rehearsed[wish.rehearsed].refusals
-        if refusals:
-            raise PlanRefused("processes", "; ".join(refusals))
+                found = rehearse(self, wish.rehearsed, briefly)
+            (self._briefly if briefly else self._rehearsed)[wish.rehearsed] = found
+        if found.refusals:
+            raise PlanRefused("processes", "; ".join(found.refusals))
 
     def foreseen_rehearsal(self, plan: Plan, start_seconds: float) -> float:
-        """What is to be done before the next worker under ``plan``, in seconds: a rehearsal, if one is to
-        come.
+        """What is to be done before the next worker under ``plan`` is timed, in seconds: a brief rehearsal,
+        if one is to come.
         """
         wish = self._wish(plan)
-        return foreseen(start_seconds) if wish is not None and wish.rehearsed not in self._rehearsed else 0.0
+        known = wish is None or wish.rehearsed in self._rehearsed or wish.rehearsed in self._briefly
+        return 0.0 if known else foreseen(start_seconds)
 
     def _wish(self, plan: Plan) -> Wish | None:
         """The ranks of ours that ``plan`` asks for; None for one process, and for a script's own ranks."""

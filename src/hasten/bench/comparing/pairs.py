@@ -89,7 +89,7 @@ class PairsBench:
         failure, cut_short = None, False
         try:
             for plan in (a, b):
-                self._trials.rehearse(plan)
+                self._trials.rehearse(plan, briefly=True)
             self._prepare(a, b)
             for number in range(pairs):
                 pair_began, waited = clock(), self._quiet.spent_seconds
