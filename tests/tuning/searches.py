@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hasten.bench.base import Bench
-from hasten.tuning.budget import Deadline
 from hasten.tuning.comparisons import Comparisons
+from hasten.tuning.deadline import Deadline
 from hasten.tuning.paying import ScriptLength
 from hasten.tuning.search import Search
 

@@ -386,3 +386,14 @@ def test_nothing_is_begun_that_would_be_stopped_at_once(plan: Plan, share: float
 def test_the_first_comparison_is_stopped_no_earlier_beside_other_programs() -> None:
     busy, quiet = (budget_after(known=Known(20.0, disturbed_share=share)) for share in (0.9, 0.0))
     assert busy.search_most(BASELINE) == pytest.approx(quiet.search_most(BASELINE))
+
+
+@pytest.mark.parametrize(("speedup", "freed"), [(1.05, 0.0), (1.3, 25.0)])
+def test_a_plain_gain_leaves_the_search_what_only_a_close_one_needs(speedup: float, freed: float) -> None:
+    """Of the 50 s that are set aside, ten pairs take 25, and more processes of the plan alone the rest."""
+    seen = budget_after(known=Known(pair_seconds=2.5))
+    before = seen.search_left(PLAN)
+    seen.gained(speedup)
+    assert seen.search_left(PLAN) - before == pytest.approx(freed)
+    ((_, effort),) = seen.confirmations(PLAN)
+    assert effort.looks > 0, "what is left in the end may still go into them"

@@ -14,8 +14,8 @@ from hasten.records.reasons import WhyNot
 from hasten.records.result import Refused
 from hasten.records.trial import Trial, Unseen
 from hasten.report.reasons import reason_words, why_not_words
-from hasten.tuning.budget import Deadline
 from hasten.tuning.candidate import Candidate
+from hasten.tuning.deadline import Deadline
 from hasten.tuning.search import Search
 from tests.bench.made_up import candidate
 from tests.bench.paper_epochs import outside

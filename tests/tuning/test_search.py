@@ -15,9 +15,9 @@ from hasten.records.reasons import WhyNot
 from hasten.records.result import Refused, Tried
 from hasten.records.trial import Proof, Seen, Trial, Unseen
 from hasten.report.reasons import reason_words
-from hasten.tuning.budget import Deadline
 from hasten.tuning.candidate import Candidate
 from hasten.tuning.comparisons import Comparisons
+from hasten.tuning.deadline import Deadline
 from hasten.tuning.search import Search
 from tests.bench.made_up import candidate, technique
 from tests.tuning.searches import ENDLESS, search_over
@@ -592,3 +592,23 @@ def test_the_deadline_counts_from_its_making() -> None:
     assert deadline.left == pytest.approx(18.0)
     now[0] = 140.0
     assert deadline.left < 0
+
+
+class Told(Deadline):
+    """Remembers what it was told of gains."""
+
+    def __init__(self) -> None:
+        super().__init__(ENDLESS)
+        self.gains: list[float] = []
+
+    def gained(self, speedup: float) -> None:
+        self.gains.append(speedup)
+
+
+def test_the_lower_end_of_each_gain_says_how_much_its_claim_will_need() -> None:
+    told = Told()
+    search = search_over(ScriptedBench({"fast": 0.5, "idle": 1.0}), told)
+    search.run([candidate("fast"), candidate("idle")])
+    (row,) = [row for row in search.tried if row.kept]
+    assert row.ratio is not None
+    assert told.gains == [1 / row.ratio.high]

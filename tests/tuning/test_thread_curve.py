@@ -13,7 +13,7 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.records.reasons import Reason
 from hasten.records.result import Tried
 from hasten.records.trial import Ratio, Trial
-from hasten.tuning.budget import Deadline
+from hasten.tuning.deadline import Deadline
 from hasten.tuning.thread_curve import (
     complete,
     counts,

@@ -63,6 +63,8 @@ class ScriptBench:
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         """For the search: as many measurements as the decision needs, at most about ``seconds``."""
         trial = self._timed(lambda: self._compared(a, b, seconds))
+        if trial.ratio is not None and trial.method in ("live", "pairs"):
+            self.stretches.costs.step_took(a, b, trial.ratio.value)
         new = [name for name, how in b.techniques.items() if a.techniques.get(name) != how]
         for name in new:  # of several, nobody tells whose it was
             one = b.only({name})

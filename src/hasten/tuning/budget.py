@@ -7,8 +7,7 @@ The search may have what that leaves. It is stopped only where it eats into what
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ..bench.base import for_steps
@@ -19,6 +18,7 @@ from ..bench.workers.starting import START_OVERLAP
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
 from .costs import CONFIRMATION_SHARE, Costs, Known, budget_for_search, effort_within
+from .deadline import Deadline
 
 _OBSERVATION_SHARE = 0.2  # of the budget, where steps are slow
 _PATIENCE_SHARE = 0.1  # of the budget, for what is measured again because other programs disturbed it
@@ -28,50 +28,13 @@ _ALLOWED = 1.04  # times the budget: what cannot be predicted better than so
 _PATIENT = 1.1  # times the budget: until then what others disturb is measured again
 _DISTURBED_TIMES = 3.0  # of the share of disturbed blocks: so much longer takes what does not wait
 _LONGEST_TIMES = 2.0
+_PLAIN_SPEEDUP = 1.2  # from it on a claim does not hang on whether one process in ten is slow
 _MARGIN = 1.1  # times a budget that is named: no two tunes take the same time
 _STOPPED = 1.15  # times the budget: what is under way then is stopped, and that takes its time, too
 _STOPPED_BESIDE_OTHERS = 1.18  # the same, where other programs are at work
 
-Clock = Callable[[], float]
 Efforts = Sequence[tuple[Plan, Effort]]
 """Of confirmations, one after the other."""
-
-
-@dataclass
-class Deadline:
-    """So many seconds from its making on. The clock can be replaced in tests."""
-
-    seconds: float
-    clock: Clock = time.monotonic
-    began: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.began = self.clock()
-
-    @property
-    def spent(self) -> float:
-        return self.clock() - self.began
-
-    @property
-    def left(self) -> float:
-        """Below 0 once it is over."""
-        return self.seconds - self.spent
-
-    def left_with(self, plan: Plan) -> float:
-        """The same, where ``plan`` has to be checked and confirmed with it."""
-        return self.left
-
-    def affords_end(self, plan: Plan) -> bool:
-        """Whether ``plan`` could still be checked and confirmed, were it found now."""
-        return True
-
-    def enough_for(self, plan: Plan, seconds: float) -> int | None:
-        """A budget under which ``seconds`` would be left as well; None where none can be named."""
-        return None
-
-    def enough_to_have(self, seconds: float) -> float | None:
-        """A budget under which there are ``seconds`` at first; None where none can be named."""
-        return None
 
 
 @dataclass
@@ -83,6 +46,7 @@ class Budget(Deadline):
     _observation: Observation = field(init=False)
     _pair_steps: int = field(init=False)
     _used: float = field(init=False)  # seconds before it was divided
+    _speedup: float = field(default=1.0, init=False)  # that a part of what was found has at least
     _guard_times: float | None = field(default=None, init=False)  # what the last took, over its estimate
 
     def divide(self, observation: Observation, pair_steps: int, known: Known) -> None:
@@ -90,6 +54,10 @@ class Budget(Deadline):
         self.costs = Costs.estimate(observation, pair_steps, self.seconds)
         self._known, self._observation, self._pair_steps = known, observation, pair_steps
         self._used = self.spent
+
+    def gained(self, speedup: float) -> None:
+        """Told of each gain: a part of what was found makes training at least so many times faster."""
+        self._speedup = max(self._speedup, speedup)
 
     @property
     def to_observe(self) -> float:
@@ -127,7 +95,10 @@ class Budget(Deadline):
     def _confirmation(self, plan: Plan, budget: float | None = None) -> float:
         """What is set aside for it, under this budget or another."""
         seconds = CONFIRMATION_SHARE * (self.seconds if budget is None else budget)
-        return sum(self._takes(effort, one) for one, effort in self._efforts(plan, seconds))
+        efforts = self._efforts(plan, seconds)
+        if self._speedup >= _PLAIN_SPEEDUP:
+            efforts = [(one, replace(effort, looks=0)) for one, effort in efforts]
+        return sum(self._takes(effort, one) for one, effort in efforts)
 
     def _efforts(self, plan: Plan, seconds: float) -> Efforts:
         """What fits into so many seconds, no fewer pairs than a claim needs. A plan that is confirmed over

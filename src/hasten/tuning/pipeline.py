@@ -39,12 +39,13 @@ from ..scripts.sources import Sources
 from ..scripts.workspace import Workspace
 from ..units import seconds_words
 from .accuracy import Accuracy, Held, too_late
-from .budget import Budget, Clock
+from .budget import Budget
 from .candidate import Candidate
 from .candidates import choose
 from .comparisons import Comparisons
 from .conclusion import Found, conclude, too_early, unconfirmed, versions_of
 from .confirming import beside, fallback, left_out, settled
+from .deadline import Clock
 from .history import identity_of
 from .journal import Journal
 from .keeping import Keeping

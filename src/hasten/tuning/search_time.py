@@ -44,6 +44,10 @@ class SearchTime:
         """The budget under which the search has so many when it begins."""
         return self.budget.for_search(seconds)
 
+    def gained(self, speedup: float) -> None:
+        """A part of what was found makes training at least so many times faster."""
+        self.budget.gained(speedup)
+
     def most(self) -> float:
         """When a comparison that begins now is stopped."""
         return self.budget.search_most(self.found())

@@ -17,7 +17,7 @@ from ..records.machine import Machine
 from ..records.plan import Plan
 from ..records.result import Tried
 from ..records.trial import Ratio
-from .budget import Deadline
+from .deadline import Deadline
 from .reasons import reason_of
 
 _DECIDE_THREADS = {Threads.name, Affinity.name, Processes.name}

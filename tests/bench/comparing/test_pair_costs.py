@@ -41,3 +41,20 @@ def test_a_plan_that_was_not_timed_is_as_the_largest_part_that_was(plan: Plan, s
 def test_one_slow_pair_of_three_does_not_count() -> None:
     costs = costs_after((27.0, 20.0, 4.0), (227.0, 120.0, 104.0), (27.0, 20.0, 4.0))
     assert costs.foreseen({BASELINE: 10.0, QUICK: 10.0}) == pytest.approx(27.0)
+
+
+def test_before_a_plan_was_timed_its_steps_are_as_fast_as_they_are_known_to_be() -> None:
+    costs, found = PairCosts(5.0), Plan({"malloc": {}, "bf16": {}})
+    costs.step_took(BASELINE, Plan({"bf16": {}}), 0.5)
+    costs.step_took(Plan({"bf16": {}}), found, 0.8)
+    plan = found.adding("quick_eval", {})
+    assert costs.foreseen({BASELINE: 10.0, plan: 10.0}, in_steps=8.0) == pytest.approx(8.0 + 10 + 2 + 0.4 * 8)
+    costs.took(27.0, {found: 2.0}, {found: 10.0})
+    assert costs.foreseen({plan: 10.0}, in_steps=8.0) == pytest.approx(25.0 + 2.0)
+
+
+def test_a_slower_step_is_not_foreseen_to_last() -> None:
+    """A plan that is slower is not kept, so nothing is added to it."""
+    costs = PairCosts(5.0)
+    costs.step_took(BASELINE, QUICK, 3.0)
+    assert costs.foreseen({QUICK: 10.0}, in_steps=8.0) == pytest.approx(8.0 + 10)

@@ -5,7 +5,7 @@ corrected by what pairs took.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -22,6 +22,7 @@ class PairCosts:
 
     start_seconds: float
     _besides: deque[float] = field(default_factory=lambda: deque(maxlen=_LATEST))  # seconds of no training
+    _paces: dict[Plan, float] = field(default_factory=dict)  # of steps, over the baseline's
     _times: dict[Plan, deque[float]] = field(default_factory=dict)  # of training, over what it takes plainly
 
     def took(self, seconds: float, trained: Mapping[Plan, float], plainly: Mapping[Plan, float]) -> None:
@@ -33,16 +34,34 @@ class PairCosts:
             times = self._times.setdefault(plan, deque(maxlen=_LATEST))
             times.append(taken / max(1e-9, plainly[plan]))
 
-    def foreseen(self, plainly: Mapping[Plan, float]) -> float:
-        """Seconds of a pair whose processes train so long in plain training."""
-        besides = median(self._besides) if self._besides else START_OVERLAP * self.start_seconds
-        return besides + sum(self._times_of(plan) * seconds for plan, seconds in plainly.items())
+    def step_took(self, a: Plan, b: Plan, times: float) -> None:
+        """A step takes so many times as long under ``b`` as under ``a``."""
+        self._paces[b] = times * self._pace(a)
 
-    def _times_of(self, plan: Plan) -> float:
-        """As of the largest part of ``plan`` that was timed: what is added to a plan makes it no slower."""
-        timed = [one for one in self._times if plan.holds(one)]
-        nearest = max(timed, key=lambda one: len(one.techniques), default=BASELINE)
-        return median(self._times[nearest]) if nearest in self._times else 1.0
+    def foreseen(self, plainly: Mapping[Plan, float], in_steps: float = 0.0) -> float:
+        """Seconds of a pair whose processes train so long in plain training, ``in_steps`` of it in regular
+        steps.
+        """
+        besides = median(self._besides) if self._besides else START_OVERLAP * self.start_seconds
+        return besides + sum(self._seconds_of(plan, of, min(of, in_steps)) for plan, of in plainly.items())
+
+    def _seconds_of(self, plan: Plan, plainly: float, in_steps: float) -> float:
+        """As of the largest part of ``plan`` that was timed. Where that is plain training, only steps are as
+        fast as they are known to be, and all else as it is plainly.
+        """
+        nearest = _largest_part(plan, self._times)
+        times = median(self._times[nearest]) if nearest in self._times else 1.0
+        return times * (plainly if nearest else plainly - (1 - min(1.0, self._pace(plan))) * in_steps)
+
+    def _pace(self, plan: Plan) -> float:
+        """Of a step, over the baseline's."""
+        return self._paces.get(_largest_part(plan, self._paces), 1.0)
+
+
+def _largest_part(plan: Plan, known: Collection[Plan]) -> Plan:
+    """Among ``known``: what is added to a plan makes it no slower."""
+    parts = [one for one in known if plan.holds(one)]
+    return max(parts, key=lambda one: len(one.techniques), default=BASELINE)
 
 
 def seconds_trained(steps: Sequence[Step]) -> float:

@@ -80,7 +80,7 @@ class StretchBench(PairsBench):
         self._parts: Parts = ()
         self._courses: dict[Plan, Course] = {}  # of the plans that are compared
         self._trained: dict[Plan, float] = {}  # seconds, in the latest pair
-        self._costs = PairCosts(start_seconds)
+        self.costs = PairCosts(start_seconds)
         self._step_logs: list[float | None] = []
         self.early = True  # whether long stretches may begin early: for what claims nothing
 
@@ -109,9 +109,9 @@ class StretchBench(PairsBench):
         usual = known[0] if known else max(self._foreseen.get(part, 0.0) for part in outside_steps(a, b))
         if not usual:
             return None
-        return self._costs.foreseen(
-            {plan: course.process_seconds if course else usual for plan, course in courses.items()}
-        )
+        steps = max((course.cuts[-1] for course in courses.values() if course is not None), default=0)
+        plainly = {plan: course.process_seconds if course else usual for plan, course in courses.items()}
+        return self.costs.foreseen(plainly, steps * self._rhythm.cycle_seconds / self._rhythm.cycle)
 
     def _course(self, a: Plan, b: Plan, training: Plan, early: bool | None = None) -> Course | None:
         """For comparing the two, in such a ``training``."""
@@ -214,7 +214,7 @@ class StretchBench(PairsBench):
     def _pair_took(self, seconds: float) -> None:
         super()._pair_took(seconds)
         plainly = {plan: self._courses[plan].process_seconds for plan in self._trained}
-        self._costs.took(seconds, self._trained, plainly)
+        self.costs.took(seconds, self._trained, plainly)
 
     def _take(self, rhythm: Rhythm) -> None:
         self._rhythm, self._block_steps = rhythm, 1  # as many as a course has

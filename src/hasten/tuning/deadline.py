@@ -1,0 +1,51 @@
+"""Seconds that run down, and what a search asks of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..records.plan import Plan
+
+Clock = Callable[[], float]
+
+
+@dataclass
+class Deadline:
+    """So many seconds from its making on. The clock can be replaced in tests."""
+
+    seconds: float
+    clock: Clock = time.monotonic
+    began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began = self.clock()
+
+    @property
+    def spent(self) -> float:
+        return self.clock() - self.began
+
+    @property
+    def left(self) -> float:
+        """Below 0 once it is over."""
+        return self.seconds - self.spent
+
+    def left_with(self, plan: Plan) -> float:
+        """The same, where ``plan`` has to be checked and confirmed with it."""
+        return self.left
+
+    def affords_end(self, plan: Plan) -> bool:
+        """Whether ``plan`` could still be checked and confirmed, were it found now."""
+        return True
+
+    def enough_for(self, plan: Plan, seconds: float) -> int | None:
+        """A budget under which ``seconds`` would be left as well; None where none can be named."""
+        return None
+
+    def enough_to_have(self, seconds: float) -> float | None:
+        """A budget under which there are ``seconds`` at first; None where none can be named."""
+        return None
+
+    def gained(self, speedup: float) -> None:
+        """What was found makes training at least so many times faster."""
