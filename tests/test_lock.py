@@ -260,11 +260,12 @@ def states() -> list[str]:
 
 def test_a_tune_that_was_killed_is_told_so_by_the_next() -> None:
     Journal(HERE.journal_path, {}, alone=True).close("finished")
-    Journal(HERE.journal_path, {}, alone=True)  # and no more
+    killed = Journal(HERE.journal_path, {}, alone=True)  # and no more
     last = Journal(HERE.journal_path, {}, alone=True)
     assert states() == ["finished", "killed", "open"]
     last.close("failed")
     assert states() == ["finished", "killed", "failed"]
+    killed.close("failed")
 
 
 def test_a_tune_that_goes_on_stays_open() -> None:

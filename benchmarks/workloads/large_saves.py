@@ -1,4 +1,6 @@
-"""Saves model and optimizer after each epoch of 40 steps, 200 MB in all."""
+"""Classifies texts by word vectors that came from elsewhere and are not trained, and saves all of it, 200 MB,
+after each epoch of 80 steps.
+"""
 
 import argparse
 
@@ -6,15 +8,20 @@ import torch
 from torch import nn
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--epochs", type=int, default=20)
+parser.add_argument("--epochs", type=int, default=40)
 arguments = parser.parse_args()
 torch.manual_seed(0)
-words, width = 32_000, 512
+words, width, length = 100_000, 512, 16
+vectors = torch.randn(words, width)
 model = nn.Sequential(
-    nn.Embedding(words, width), nn.Flatten(), nn.Linear(8 * width, 64), nn.ReLU(), nn.Linear(64, 2)
+    nn.Embedding.from_pretrained(vectors, freeze=True),
+    nn.Flatten(),
+    nn.Linear(length * width, 256),
+    nn.ReLU(),
+    nn.Linear(256, 2),
 )
-optimizer = torch.optim.Adam(model.parameters())
-texts = torch.randint(words, (40 * 32, 8))
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad])
+texts = torch.randint(words, (80 * 32, length))
 labels = (texts[:, 0] > words // 2).long()
 for epoch in range(arguments.epochs):
     for chosen in torch.randperm(len(texts)).split(32):

@@ -22,7 +22,11 @@ def exported(model: torch.nn.Module, ids: Any) -> list[str]:
     return [str(node.target) for node in torch.export.export(model, (ids,), strict=False).graph.nodes]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning",
+    "ignore::torch.jit.TracerWarning",
+    "ignore:`torch.jit.trace` is:FutureWarning",  # since torch 2.15
+)
 @pytest.mark.parametrize("made", [traced, pytest.param(exported, marks=pytest.mark.thorough)])
 def test_no_technique_gets_into_what_is_exported(made: Callable[[torch.nn.Module, Any], list[str]]) -> None:
     data = PaddedTexts()
