@@ -71,7 +71,7 @@ def test_a_process_alone_is_warmed_up_and_trains_one_block() -> None:
     assert len(alone(trials, 4)) == 6
     for worker in alone(trials, 4):
         # and is asked, at its end, whether the plan took effect in it
-        assert worker.log == ["malloc x 30", "paused", "malloc x 11", "paused", "paused"]
+        assert worker.log == ["paused", "malloc x 30", "paused", "malloc x 11", "paused", "paused"]
 
 
 def test_two_are_started_side_by_side_and_train_one_after_the_other() -> None:

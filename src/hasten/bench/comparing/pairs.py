@@ -254,11 +254,16 @@ class PairsBench:
         return timed
 
     def _begin(self, workers: Sequence[Worker]) -> None:
-        """Until all are stopped where blocks can be timed."""
+        """Until all are stopped where blocks can be timed. Whoever waits meanwhile is stopped, too: threads
+        that wait actively would keep the others' processors busy.
+        """
         with self._trials.stopwatch.on("starting"):
             wait_all_started(workers)
+            for worker in workers:
+                worker.pause()
         with self._trials.stopwatch.on("settling"):
             for worker in workers:
+                worker.resume()
                 self._settle(worker)
 
     def _settle(self, worker: Worker) -> None:
