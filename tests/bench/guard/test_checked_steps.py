@@ -39,10 +39,18 @@ class Paper:
     failing: type[messages.Message] | None = None  # the request that fails
     taken: int = 1
     requests: list[messages.Message] = field(default_factory=list)
+    awake: set[str] = field(default_factory=set)  # shared by those that are told of each other
     now: list[float] = field(default_factory=lambda: [0.0])  # seconds: a step takes one
+
+    def pause(self) -> None:
+        self.awake.discard(self.name)
+
+    def resume(self) -> None:
+        self.awake.add(self.name)
 
     def steps(self, count: int) -> None:
         assert count > 0, "a worker that is asked for no steps never answers"
+        assert self.awake == {self.name}, "another one waits beside it"
         self.now[0] += count
         self.taken = min(self.length, self.taken + count)
         self.log.append(f"{self.name} at {self.taken}")
@@ -79,6 +87,13 @@ def test_the_reference_is_ahead_at_every_checked_step(tmp_path: Path) -> None:
         "a SaveState", "a at 2", "a RecordStep", "b LoadState", "b at 2", "b CompareStep",
         "a at 9",
     ]  # fmt: skip
+
+
+def test_whoever_waits_is_stopped(tmp_path: Path) -> None:
+    """A plan may have threads wait actively, which takes the processors from those beside it."""
+    awake = {"a", "b", "c"}
+    watched(tmp_path, *(Paper(name, [], awake=awake) for name in "abc"))
+    assert not awake
 
 
 def test_what_the_reference_made_is_of_the_optimizer_that_stepped(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -64,7 +65,7 @@ def watch(
     which comes after ``before`` others; then they may differ before it, and it is not checked by itself.
 
     Fewer, but ``LEAST_STEPS``, where the next part of them would probably outlast ``limit``. ``folder`` takes
-    one state at a time, and is left empty.
+    one state at a time, and is left empty. All are stopped but the one whose turn it is, and afterwards.
     """
     ahead, behind = _Led(reference, before), [_Led(worker, before) for worker in others]
     with tempfile.TemporaryDirectory(prefix="steps-", dir=folder) as exchange:
@@ -98,16 +99,27 @@ class _Led:
 
     def __init__(self, worker: Worker, before: int) -> None:
         self._worker, self._before = worker, before
+        worker.pause()
         self._taken = 1
         self._checks: list[Check] = []
         self.over: ScriptEnded | None = None  # a script that came to its end
         self.failed = ""
 
+    @contextmanager
+    def _turn(self) -> Iterator[Worker]:
+        """It is stopped at the end: threads that wait actively would keep the others' processors busy."""
+        self._worker.resume()
+        try:
+            yield self._worker
+        finally:
+            self._worker.pause()
+
     def advance(self, step: int) -> None:
         """To the end of ``step``, or of the script."""
         if self.over is None and step > self._taken:
             try:
-                self._worker.steps(step - self._taken)
+                with self._turn() as worker:
+                    worker.steps(step - self._taken)
                 self._taken = step
             except ScriptOver as end:
                 self.over = end.ended
@@ -116,14 +128,16 @@ class _Led:
         """None where it failed, now or before, or its script has come to its end."""
         if self.failed or self.over is not None:
             return None
-        answer = self._worker.numerics(request)
+        with self._turn() as worker:
+            answer = worker.numerics(request)
         if isinstance(answer, messages.Failed):
             self.failed = answer.reason
             return None
         return answer
 
     def last_optimizer(self) -> int:
-        return self._worker.trace()[-1].optimizer
+        with self._turn() as worker:
+            return worker.trace()[-1].optimizer
 
     def check(self, step: int, state: str, made: str) -> None:
         """Take ``step`` from the reference's state, the first from this worker's own."""
@@ -137,9 +151,11 @@ class _Led:
             self._checks.append(Check(step, *ours, departed.since, departed.counts, found.evaluation))
 
     def watched(self, steps: int) -> Watched:
-        ended, worker = self.over, self._worker
-        trace, proofs = (worker.trace(), worker.proofs()) if ended is None else (ended.trace, ended.proofs)
-        begin = self._before
+        begin, ended = self._before, self.over
+        with self._turn() as worker:
+            trace, proofs = (
+                (worker.trace(), worker.proofs()) if ended is None else (ended.trace, ended.proofs)
+            )
         compared = trace[begin : begin + steps]
         return Watched(compared, self._checks, self.failed, proofs, trace[:begin])
 
