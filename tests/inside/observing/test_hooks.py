@@ -172,6 +172,19 @@ def test_the_root_is_told_before_its_first_forward_pass_runs(watch: Watch) -> No
     assert order == ["root", "forward"]
 
 
+def test_a_profiler_that_records_stacks_survives_the_look(watch: Watch) -> None:
+    """torch's profiler reads the module out of each frame of ``nn.Module.__call__``, by the name that torch
+    gives it, and crashes the process where there is none.
+    """
+    assert torch.nn.Module.__call__.__code__.co_varnames[0] == "self"
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters())
+    with torch.profiler.profile(with_stack=True) as profiler:
+        model(torch.randn(8, 4)).sum().backward()
+        optimizer.step()
+    assert "nn.Module: Linear_0" in {event.name for event in profiler.events()}
+
+
 def test_modules_are_looked_at_only_until_all_is_found(watch: Watch) -> None:
     assert watch.looking
     first, second = Net(), torch.nn.Linear(2, 2)

@@ -129,10 +129,11 @@ class Hooks:
         consider, observer = self._training.seams.watching(self._consider), self._observer
 
         def looking(original: Call) -> Call:
-            def __call__(module: Module, *args: object, **kwargs: object) -> object:
+            # torch's profiler reads ``self`` out of frames of what stands here, and crashes without it
+            def __call__(self: Module, *args: object, **kwargs: object) -> object:
                 if not (observer.in_forward or observer.in_backward) and is_grad_enabled():
-                    consider(module)
-                return original(module, *args, **kwargs)
+                    consider(self)
+                return original(self, *args, **kwargs)
 
             return __call__
 
