@@ -11,9 +11,13 @@ from hasten.causes import (
     compute,
     copies,
     debugging,
+    double_precision,
     find_causes,
     input,
+    loop,
+    loss,
     optimizer,
+    overhead,
     padding,
     rollouts,
     threads,
@@ -29,6 +33,11 @@ from tests.bench.made_up import optimizer as an_optimizer
 def facts_with(shares: dict[str, float], **more: Any) -> Facts:
     """Thirty steps whose time goes where ``shares`` say."""
     return facts(steps=tuple(step(shares=shares) for _ in range(30)), **more)
+
+
+def updating(**more: Any) -> Facts:
+    """Steps of which nothing is lost: all of their time is a fused update's."""
+    return facts_with({"optimizer": 1.0}, optimizers=(an_optimizer(fused=True),), **more)
 
 
 def test_a_step_that_waits_for_data() -> None:
@@ -134,7 +143,9 @@ def test_hardly_any_padding_is_no_cause(share: float | None) -> None:
 )
 def test_what_is_padding_is_not_told_as_compute_too(share: float, order: list[str]) -> None:
     """The larger of the two comes first: a model that computes padding for half of its time loses that."""
-    found = find_causes(facts_with({"forward": 0.3, "backward": 0.6, "data": 0.01}, padding=share))
+    found = find_causes(
+        facts_with({"forward": 0.3, "backward": 0.6, "data": 0.04, "optimizer": 0.02}, padding=share)
+    )
     assert [cause.name for cause in found] == order
     shares = {cause.name: cause.share for cause in found}
     assert shares == pytest.approx({"padding": 0.9 * share, "compute": 0.9 * (1 - share)})
@@ -183,9 +194,10 @@ def test_one_of_two_optimizers_not_fused_is_a_cause() -> None:
 
 
 def test_more_threads_than_the_quota_lets_run() -> None:
-    cause = threads.look(facts({"logical_cpus": 16, "quota_cpus": 2.0}, threads=16))
+    steps = (step(shares={"forward": 0.9}),) * 30
+    cause = threads.look(facts({"logical_cpus": 16, "quota_cpus": 2.0}, threads=16, steps=steps))
     assert cause is not None
-    assert cause.evidence == "torch uses 16 threads where 2 can run at once"
+    assert cause.evidence == "torch uses 16 threads where 2 can run at once: at most 90% of a step"
     assert cause.techniques == ("threads",)
 
 
@@ -203,7 +215,7 @@ def test_causes_come_with_the_costliest_first() -> None:
 
 
 def test_where_nothing_takes_time_nothing_is_found() -> None:
-    assert find_causes(facts_with({})) == []
+    assert find_causes(updating()) == []
 
 
 def test_causes_suggest_only_techniques_that_exist() -> None:
@@ -301,7 +313,13 @@ def test_of_a_run_that_was_watched_to_its_end_the_start_counts_too() -> None:
 
 
 def test_steps_that_are_all_of_a_run_keep_their_share() -> None:
-    (cause,) = find_causes(facts_with({"forward": 0.5}, run=watched_run(steps=99.0, output=1.0)))
+    (cause,) = find_causes(
+        facts_with(
+            {"data": 0.5, "optimizer": 0.5},
+            optimizers=(an_optimizer(fused=True),),
+            run=watched_run(steps=99.0, output=1.0),
+        )
+    )
     assert cause.share == pytest.approx(0.5)
     assert "watched" not in cause.evidence
 
@@ -318,42 +336,179 @@ def test_steps_that_are_all_of_a_run_keep_their_share() -> None:
     ],
 )
 def test_each_part_of_a_run_is_a_cause(part: str, name: str, said: str) -> None:
-    (cause, *_) = find_causes(facts_with({}, run=watched_run({"steps": 70.0, part: 30.0}, epochs=1)))
+    (cause, *_) = find_causes(updating(run=watched_run({"steps": 70.0, part: 30.0}, epochs=1)))
     assert cause.name == name
     assert cause.share == pytest.approx(0.3)
     assert said in cause.evidence
     assert "at most 1.43 times faster" in cause.evidence
-    assert find_causes(facts_with({}, run=watched_run({"steps": 99.0, part: 1.0}, epochs=1))) == []
+    assert find_causes(updating(run=watched_run({"steps": 99.0, part: 1.0}, epochs=1))) == []
 
 
 def test_what_came_once_among_a_few_steps_says_nothing_of_the_run() -> None:
     run = watched_run(steps=70.0, saving=30.0)
     once = replace(run, parts=tuple(replace(part, count=1) for part in run.parts))
-    assert [cause.name for cause in find_causes(facts_with({}, run=run))] == ["saving"]
-    assert find_causes(facts_with({}, run=once)) == []
+    assert [cause.name for cause in find_causes(updating(run=run))] == ["saving"]
+    assert find_causes(updating(run=once)) == []
 
 
 def test_workers_that_start_anew_are_named() -> None:
     run = watched_run({"steps": 50.0, "first batches": 50.0}, epochs=1)
-    (cause,) = find_causes(facts_with({}, run=run, loaders=(loader(workers=2),)))
+    (cause,) = find_causes(updating(run=run, loaders=(loader(workers=2),)))
     assert "whose loader starts its worker processes anew" in cause.evidence
     for others in (loader(), loader(workers=2, training=False)):
-        (without,) = find_causes(facts_with({}, run=run, loaders=(others,)))
+        (without,) = find_causes(updating(run=run, loaders=(others,)))
         assert "anew" not in without.evidence
 
 
 def test_workers_that_start_once_are_no_cause_by_the_first_epoch() -> None:
     run = watched_run({"steps": 50.0, "first batches": 50.0}, epochs=1)
     stay = (loader(workers=2, keeps_workers=True),)
-    assert find_causes(facts_with({}, run=run, loaders=stay)) == []
+    assert find_causes(updating(run=run, loaders=stay)) == []
     for known in (replace(run, epochs=2), replace(run, ended=True)):
-        (cause,) = find_causes(facts_with({}, run=known, loaders=stay))
+        (cause,) = find_causes(updating(run=known, loaders=stay))
         assert (cause.name, "anew" in cause.evidence) == ("epochs", False)
 
 
 def test_prints_are_told_once() -> None:
     """By the run, where it was watched."""
-    seconds = facts_with({}).observation.steps[0].seconds
+    seconds = updating().observation.steps[0].seconds
     waits = (Wait("print", "train.py:10", 1, 0.4 * seconds),)
-    found = find_causes(facts_with({}, waits=waits, run=watched_run(steps=60.0, output=40.0)))
+    found = find_causes(updating(waits=waits, run=watched_run(steps=60.0, output=40.0)))
     assert [cause.name for cause in found] == ["output"]
+
+
+# ---- the loop's own code
+def test_what_the_loop_does_itself_is_told() -> None:
+    cause = loop.look(facts_with({"forward": 0.2, "backward": 0.2}))
+    assert cause is not None
+    assert cause.share == pytest.approx(0.6)
+    assert cause.evidence.startswith("60% of a step is the loop's own code")
+    assert loop.look(facts_with({"forward": 0.5, "backward": 0.46})) is None
+
+
+def test_passes_of_a_teacher_are_named_where_the_loop_is_told() -> None:
+    steps = (step(shares={"forward": 0.4}, evaluations=2),) * 30
+    cause = loop.look(facts(steps=steps))
+    assert cause is not None
+    assert "batches, 2 forward passes without gradients among it: " in cause.evidence
+
+
+def test_the_loop_is_not_told_of_what_has_a_name_of_its_own() -> None:
+    seconds = facts_with({}).observation.steps[0].seconds
+    waits = (Wait(".item()", "train.py:9", 1, 0.3 * seconds),)
+    run = watched_run(steps=80.0, output=20.0)
+    found = find_causes(facts_with({"forward": 0.3}, waits=waits, run=run))
+    shares = {cause.name: cause.share for cause in found}
+    assert shares == pytest.approx({"compute": 0.24, "waiting": 0.24, "output": 0.2, "loop": 0.16})
+
+
+# ---- threads
+def test_too_many_threads_cost_at_most_what_is_computed() -> None:
+    """A run that mostly evaluates, or waits for data, does so with any number of threads."""
+    machine = {"logical_cpus": 2, "physical_cores": 2}
+    facts_ = facts({**machine}, threads=16, steps=(step(shares={"data": 0.8, "forward": 0.2}),) * 30)
+    found = find_causes(facts_)
+    assert [cause.name for cause in found] == ["input", "threads", "compute"]
+    assert found[1].share == pytest.approx(0.2)
+
+
+def test_fewer_threads_than_cores() -> None:
+    machine = {"logical_cpus": 4, "physical_cores": 4}
+    seen = facts(machine, threads=1, steps=(step(shares={"forward": 0.4, "backward": 0.4}),) * 30)
+    cause = threads.look(seen)
+    assert cause is not None
+    assert cause.share == pytest.approx(0.8 * 0.75)
+    assert cause.evidence.startswith("torch uses 1 of 4 cores: ")
+    assert [cause.name for cause in find_causes(seen)][:2] == ["threads", "compute"]
+
+
+def test_two_threads_of_one_core_are_not_two_cores() -> None:
+    machine = {"logical_cpus": 4, "physical_cores": 2}
+    seen = facts(machine, threads=2, steps=(step(shares={"forward": 0.9}),) * 30)
+    assert threads.look(seen) is None
+
+
+# ---- precision
+def test_float64_is_told_before_the_computing_that_is_left() -> None:
+    seen = facts_with({"forward": 0.4, "backward": 0.4}, roots=(root(dtypes=("float64",)),))
+    found = {cause.name: cause.share for cause in find_causes(seen)}
+    assert list(found)[:2] == ["float64", "compute"]
+    assert found["float64"] == pytest.approx(0.4)
+    assert found["compute"] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"roots": (root(dtypes=("float32", "float64")),)},
+        {"roots": (root(dtypes=("float64",)), root())},
+        {"roots": (root(dtypes=("float64",)),), "autocast": ("bfloat16",)},
+    ],
+)
+def test_float64_is_no_cause_where_not_all_is_computed_in_it(more: dict[str, Any]) -> None:
+    assert double_precision.look(facts_with({"forward": 0.9}, **more)) is None
+
+
+# ---- overhead
+def test_many_small_operators_are_told_instead_of_computing() -> None:
+    """Of 10 ms, 8 are spent on 400 operators of 20 us."""
+    seen = facts_with({"forward": 0.4, "backward": 0.4}, operators=400)
+    names = {cause.name: cause for cause in find_causes(seen)}
+    assert "compute" not in names
+    assert names["overhead"].share == pytest.approx(0.8)
+    assert "in 400 operators of 20 us both ways" in names["overhead"].evidence
+
+
+@pytest.mark.parametrize("operators", [None, 0, 100])
+def test_large_operators_compute(operators: int | None) -> None:
+    seen = facts_with({"forward": 0.4, "backward": 0.4}, operators=operators)
+    assert overhead.look(seen) is None
+    assert "compute" in {cause.name for cause in find_causes(seen)}
+
+
+def test_operators_are_those_of_all_backward_passes_of_a_step() -> None:
+    steps = (step(shares={"forward": 0.4, "backward": 0.4}, signature=(0, 4, 4)),) * 30
+    assert overhead.look(facts(steps=steps, operators=100)) is not None
+
+
+# ---- debugging
+def test_what_watches_the_passes_alone_costs_no_more_than_they_take() -> None:
+    anomaly = Leftover("anomaly detection", "train.py:12", removable=True)
+    profiler = Leftover("profiler", "train.py:13", removable=True)
+    run = watched_run(epochs=1, steps=50.0, evaluation=50.0)
+    shares = {"forward": 0.4, "backward": 0.4}
+    found = find_causes(facts_with(shares, leftovers=(anomaly,), run=run))
+    assert [cause.name for cause in found][:2] == ["evaluation", "debugging"]
+    assert found[1].share == pytest.approx(0.4)
+    both = debugging.look(facts_with(shares, leftovers=(anomaly, profiler), run=run))
+    assert both is not None
+    assert both.share == 1.0
+
+
+def test_flags_that_may_cost_nothing_do_not_come_before_what_is_seen_to_take_time() -> None:
+    flag = Leftover("torch.use_deterministic_algorithms", "", removable=False)
+    found = find_causes(facts_with({"data": 0.8, "forward": 0.2}, leftovers=(flag,)))
+    assert [cause.name for cause in found] == ["input", "debugging", "compute"]
+
+
+# ---- the loss
+def test_a_loss_that_takes_longer_than_the_model_is_told_apart() -> None:
+    """What the backward pass takes beyond the forward pass's time may be the loss's, too."""
+    found = find_causes(facts_with({"forward": 0.1, "loss": 0.5, "backward": 0.4}))
+    assert [cause.name for cause in found] == ["loss", "compute"]
+    assert [cause.share for cause in found] == pytest.approx([0.8, 0.2])
+
+
+@pytest.mark.parametrize(("forward", "loss_part"), [(0.3, 0.3), (0.05, 0.19)])
+def test_a_usual_loss_is_computing(forward: float, loss_part: float) -> None:
+    seen = facts_with({"forward": forward, "loss": loss_part, "backward": 0.4})
+    assert loss.look(seen) is None
+    cause = compute.look(seen)
+    assert cause is not None
+    assert cause.share == pytest.approx(forward + loss_part + 0.4)
+
+
+def test_small_operators_are_not_shared_among_threads() -> None:
+    machine = {"logical_cpus": 4, "physical_cores": 4}
+    steps = (step(shares={"forward": 0.4, "backward": 0.4}),) * 30
+    assert threads.look(facts(machine, threads=1, steps=steps, operators=400)) is None

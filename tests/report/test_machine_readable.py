@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hasten.errors import UsageError
+from hasten.records.cause import Cause
 from hasten.records.caution import Caution
 from hasten.records.conclusion import Looks
 from hasten.records.result import TuneResult
@@ -175,7 +176,7 @@ def test_a_refusal() -> None:
 # ---- profile
 def test_a_profile() -> None:
     steps = tuple(step(seconds / 1000, losses=(float(seconds),)) for seconds in range(1, 12))
-    content = as_read(profile_json(observation(steps=steps)))
+    content = as_read(profile_json(observation(steps=steps), []))
     assert set(content) >= {
         "steps", "warmup_steps", "cycle", "step_seconds", "samples_per_second", "phases", "losses", "roots",
         "loaders", "optimizers", "batch_size", "threads", "uses", "torch",
@@ -189,20 +190,33 @@ def test_a_profile() -> None:
 
 def test_the_phases_of_a_profile() -> None:
     steps = (step(0.01, shares={"data": 0.5, "forward": 0.2}),) * 3
-    assert profile_json(observation(steps=steps))["phases"] == pytest.approx(
+    assert profile_json(observation(steps=steps), [])["phases"] == pytest.approx(
         {"data": 0.005, "forward": 0.002, "loss": 0, "backward": 0, "optimizer": 0, "other": 0.003}
     )
 
 
+def test_the_causes_of_a_profile() -> None:
+    causes = [Cause("input", 0.6, "60% of a step is waiting for data", ("dataset_in_ram",))]
+    assert as_read(profile_json(observation(), causes))["causes"] == [
+        {
+            "name": "input",
+            "share": 0.6,
+            "evidence": "60% of a step is waiting for data",
+            "techniques": ["dataset_in_ram"],
+        }
+    ]
+    assert as_read(profile_json(observation(), []))["causes"] == []
+
+
 def test_the_parts_of_a_profile() -> None:
-    content = as_read(profile_json(observation()))
+    content = as_read(profile_json(observation(), []))
     assert [root["name"] for root in content["roots"]] == ["__main__.Net"]
     assert [(loader["dataset"], loader["training"]) for loader in content["loaders"]] == [("Pictures", True)]
     assert [(o["name"], o["fused"]) for o in content["optimizers"]] == [("Adam", False)]
 
 
 def test_a_profile_of_a_script_without_known_batches() -> None:
-    content = profile_json(observation(batch_size=None, steps=(step(samples=None),) * 30))
+    content = profile_json(observation(batch_size=None, steps=(step(samples=None),) * 30), [])
     assert content["batch_size"] is content["samples_per_second"] is None
 
 
@@ -220,7 +234,7 @@ def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_training_that_ran_into_nan_can_be_written(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON has no word for it."""
     steps = (step(losses=(1.5, math.nan)), step(losses=(math.inf, -math.inf)))
-    write_json(profile_json(observation(steps=steps)), "-")
+    write_json(profile_json(observation(steps=steps), []), "-")
     assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["losses"] == [
         1.5,
         None,

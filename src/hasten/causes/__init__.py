@@ -8,12 +8,16 @@ from . import (
     compute,
     copies,
     debugging,
+    double_precision,
     epochs,
     evaluation,
     garbage,
     input,
+    loop,
+    loss,
     optimizer,
     output,
+    overhead,
     padding,
     rollouts,
     saving,
@@ -22,8 +26,11 @@ from . import (
 )
 from .of_the_run import of_the_run
 
-_OF_A_STEP = (input.look, copies.look, padding.look, compute.look, optimizer.look, waiting.look)
-_OF_ALL_STEPS = (threads.look, debugging.look, rollouts.look)
+_OF_A_STEP = (  # of two with the same share the first is told first: the more particular one
+    threads.look, double_precision.look, padding.look, input.look, copies.look, loss.look, overhead.look,
+    compute.look, optimizer.look, waiting.look, loop.look,
+)  # fmt: skip
+_OF_ALL_STEPS = (debugging.look, rollouts.look)
 _OF_THE_RUN = (evaluation.look, epochs.look, saving.look, output.look, garbage.look)
 
 
@@ -31,6 +38,6 @@ def find_causes(facts: Facts) -> list[Cause]:
     """The causes that the observation supports, the costliest first: by their share of the run where it was
     watched, else of a step.
     """
-    found = [of_the_run(cause, facts) for look in _OF_A_STEP if (cause := look(facts)) is not None]
-    found += [cause for look in (*_OF_ALL_STEPS, *_OF_THE_RUN) if (cause := look(facts)) is not None]
+    found = [cause for look in (*_OF_ALL_STEPS, *_OF_THE_RUN) if (cause := look(facts)) is not None]
+    found += [of_the_run(cause, facts) for look in _OF_A_STEP if (cause := look(facts)) is not None]
     return sorted(found, key=lambda cause: -cause.share)

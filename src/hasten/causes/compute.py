@@ -1,7 +1,10 @@
 """The step computes: forward, loss and backward.
 
 What of that is padding is a cause of its own (``padding``), and its time is not told twice: where half of
-what is computed or more is padding, to leave it out gains more than to compute all of it faster.
+what is computed or more is padding, to leave it out gains more than to compute all of it faster. So it is
+with what idle cores could do (``threads``), and with float64. Where operators are so small that most of the
+time is spent on calling them, all of it is told as that (``overhead``); a loss that takes longer than the
+model, as that (``loss``).
 """
 
 from __future__ import annotations
@@ -10,17 +13,21 @@ from ..records.cause import Cause
 from ..records.facts import Facts
 from ..records.observation import Observation
 from ..records.phases import phase_share
+from .double_precision import spared
+from .loss import loss_share
+from .overhead import small_operators
 from .padding import padded_share
+from .threads import idle_share
 
 _LEAST_SHARE = 0.10
 
 
 def look(facts: Facts) -> Cause | None:
-    share = phase_share(facts.observation, "forward", "loss", "backward")
-    if share < _LEAST_SHARE:
+    share = phase_share(facts.observation, "forward", "loss", "backward") - loss_share(facts)
+    if share < _LEAST_SHARE or small_operators(facts):
         return None
     evidence = f"{share:.0%} of a step is forward, loss and backward{_precision(facts.observation)}"
-    useful = share * (1 - padded_share(facts))
+    useful = share * (1 - padded_share(facts)) * (1 - idle_share(facts)) * (1 - spared(facts))
     return Cause("compute", useful, evidence, ("bf16", "channels_last", "compile", "malloc"))
 
 

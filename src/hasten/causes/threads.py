@@ -1,13 +1,41 @@
-"""torch uses more threads than this machine lets run at once."""
+"""torch uses more threads than this machine lets run at once, or fewer."""
 
 from __future__ import annotations
 
 from ..records.cause import Cause
 from ..records.facts import Facts
+from ..records.phases import phase_share
+from .overhead import small_operators
+
+_LEAST_SHARE = 0.05
 
 
 def look(facts: Facts) -> Cause | None:
+    """At most, all that operators compute is lost to too many threads, and with too few what would be done
+    beside it.
+    """
     threads, usable = facts.observation.threads, facts.machine.usable_cpus
-    if not facts.on_cpu or threads <= usable:
+    computing = phase_share(facts.observation, "forward", "loss", "backward", "optimizer")
+    if facts.on_cpu and threads > usable:
+        return _told(computing, f"torch uses {threads} threads where {usable} can run at once")
+    idle = idle_share(facts)
+    if computing * idle < _LEAST_SHARE:
         return None
-    return Cause("threads", 1.0, f"torch uses {threads} threads where {usable} can run at once", ("threads",))
+    return _told(computing * idle, f"torch uses {threads} of {_cores(facts)} cores")
+
+
+def idle_share(facts: Facts) -> float:
+    """Of what is computed, what more threads could at most do beside it: small operators are not shared."""
+    if small_operators(facts):
+        return 0.0
+    threads, cores = facts.observation.threads, _cores(facts)
+    return 1 - threads / cores if facts.on_cpu and threads < cores else 0.0
+
+
+def _cores(facts: Facts) -> int:
+    """That can compute at once; two hardware threads of one count once."""
+    return min(facts.machine.usable_cpus, facts.machine.physical_cores)
+
+
+def _told(share: float, what: str) -> Cause:
+    return Cause("threads", share, f"{what}: at most {share:.0%} of a step", ("threads",))

@@ -70,7 +70,7 @@ def execute(arguments: SimpleNamespace) -> int:
     facts = Facts(stage.seen, observation)
     causes = with_remedies_here(find_causes(facts), facts)
     if arguments.json is not None:
-        write_json(profile_json(observation, arguments.nproc_per_node), arguments.json)
+        write_json(profile_json(observation, causes, arguments.nproc_per_node), arguments.json)
     console = console_for(arguments.json)
     print_profile(observation, causes, console, arguments.nproc_per_node, None if on.whole else on.seconds)
     for caution in outside_caution(trials.written_outside):

@@ -93,6 +93,10 @@ class Step:
     new_model: bool = False  # one was called for the first time: another training may begin with it
 
 
+PROFILER = "profiler"
+"""The leftover that slows all of a run down, and not its passes alone."""
+
+
 @dataclass(frozen=True)
 class Leftover:
     """Something for debugging that is on while the script trains. ``where``: the line that switched it on,
@@ -157,6 +161,7 @@ class Observation:
     gpu_memory: tuple[GpuMemory, ...] = ()
     run: WatchedRun | None = None  # where the wall clock went, as far as the run was watched
     padding: float | None = None  # share of the columns of sequences that are padding; None: nobody looked
+    operators: int | None = None  # that a backward pass goes through; None: nobody counted
     growth: float = 0.0  # a step's time grows as this power of a batch's elements; 0: batches are alike
     trainings: tuple[int, ...] = ()  # steps of each so far, one after the other
     rest: Step | None = None  # what came after the last step, as in ``ScriptEnded``; None: it went on

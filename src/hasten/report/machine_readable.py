@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
 from ..errors import UsageError
+from ..records.cause import Cause
 from ..records.codec import to_json
 from ..records.conclusion import Conclusion
 from ..records.curve import ThreadCurve
@@ -134,8 +136,10 @@ def refusal_json(reason: str) -> dict[str, Any]:
     return tune_json(TuneResult("refused", Conclusion("refused", reason), BASELINE))
 
 
-def profile_json(observation: Observation, nproc: int | None = None) -> dict[str, Any]:
-    """``nproc``: ranks that trained, of which rank 0 was watched."""
+def profile_json(
+    observation: Observation, causes: Sequence[Cause], nproc: int | None = None
+) -> dict[str, Any]:
+    """``causes``, the costliest first; ``nproc``: ranks that trained, of which rank 0 was watched."""
     seconds = [step.seconds for step in observation.steps]
     samples = samples_per_step(observation)
     tenths = quantiles(seconds, n=10, method="inclusive")
@@ -149,6 +153,7 @@ def profile_json(observation: Observation, nproc: int | None = None) -> dict[str
         "phases": median_phases(observation),
         "trainings": list(observation.trainings),
         "run": run_json(observation.run),
+        "causes": to_json(tuple(causes)),
         "losses": [loss for step in observation.steps for loss in step.losses],
         "roots": to_json(observation.roots),
         "loaders": to_json(observation.loaders),

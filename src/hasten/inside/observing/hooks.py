@@ -16,6 +16,7 @@ from .gpu_phases import Marks
 from .loaders import Loaders
 from .observer import Observer, clock
 from .obstacles import obstacle_at, wraps_for_ranks
+from .operators import OperatorsSeen
 from .pace import Pace
 from .padding import PaddingSeen
 from .slot import ForwardSlot, take_out
@@ -45,6 +46,7 @@ class Hooks:
     ) -> None:
         self.loaders = Loaders(training, holds=closely)
         self.padding = PaddingSeen()
+        self.operators = OperatorsSeen()
         self._training = training
         self._observer = observer
         self._on_root = on_root
@@ -216,8 +218,10 @@ class Hooks:
                         loaders.backward_begins()
                     elif loaders.latest is not None and not observer.saw_forward:
                         loaders.batch_trained()
-                    began = observer.backward_begins()
                     given = call.given
+                    if self._closely and self.operators.wants_more:
+                        self.operators.look(given)
+                    began = observer.backward_begins()
                     if observer.passes.waiting:
                         observer.passes.backward_begins(given)
                     for loss in given if isinstance(given, (list, tuple)) else (given,):

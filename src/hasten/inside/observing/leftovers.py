@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
-from ...records.observation import COPIES, Leftover, Wait
+from ...records.observation import COPIES, PROFILER, Leftover, Wait
 from ..internals.others import PROFILER_ENABLED, profiling
 from ..package import PACKAGE
 from ..seams import Call
@@ -21,7 +21,7 @@ from .observer import clock
 if TYPE_CHECKING:
     from torch import Tensor
 
-_ANOMALY, _PROFILER, _GRADCHECK = "anomaly detection", "profiler", "gradcheck"
+_ANOMALY, _GRADCHECK = "anomaly detection", "gradcheck"
 _GPU, _RANKS = "GPU", "ranks"
 _VARIABLES = {  # name: the values that slow a training down, and what the training must use for it to matter
     "CUDA_LAUNCH_BLOCKING": ({"1"}, (_GPU,)),
@@ -52,13 +52,13 @@ class Leftovers:
         self._enabled: dict[str, None] = {}  # since training began, in order
         replace = training.seams.replace
         replace(self._torch, "set_anomaly_enabled", self._noting(_ANOMALY, lambda mode, *_, **__: mode))
-        replace(self._torch.autograd.profiler, PROFILER_ENABLED, self._noting(_PROFILER))
+        replace(self._torch.autograd.profiler, PROFILER_ENABLED, self._noting(PROFILER))
         replace(self._torch.autograd, "gradcheck", self._noting(_GRADCHECK))
         replace(self._torch.autograd, "gradgradcheck", self._noting(_GRADCHECK))
 
     def training_begins(self) -> None:
         """The first step has ended."""
-        on = {_ANOMALY: self._torch.is_anomaly_enabled(), _PROFILER: profiling(self._torch)}
+        on = {_ANOMALY: self._torch.is_anomaly_enabled(), PROFILER: profiling(self._torch)}
         self._enabled = {name: None for name in self._enabled if on.get(name, True)}
 
     def found(self) -> tuple[Leftover, ...]:

@@ -238,5 +238,6 @@ class Instruments:
             obstacles=tuple(training.obstacles),
             trainings=self._trainings.steps(),
             padding=self.hooks.padding.share(),
+            operators=self.hooks.operators.usual(),
             gpu_memory=gpu_memory(torch, (torch.device(name) for root in roots for name in root.devices)),
         )

@@ -1,0 +1,30 @@
+"""The step computes in float64: numbers from NumPy are of that type unless somebody says otherwise."""
+
+from __future__ import annotations
+
+from ..records.cause import Cause
+from ..records.facts import Facts
+from ..records.phases import phase_share
+
+_LEAST_SHARE = 0.05
+_GAIN_ON_CPU = 0.5  # half the bytes, and twice the numbers in each instruction
+
+
+def look(facts: Facts) -> Cause | None:
+    share = phase_share(facts.observation, "forward", "loss", "backward", "optimizer") * spared(facts)
+    if share < _LEAST_SHARE:
+        return None
+    evidence = (
+        f"parameters are float64: in float32 a step would be at most {share:.0%} shorter. Where nothing "
+        "needs it, make tensors of NumPy's arrays with .float(), and leave .double() out"
+    )
+    return Cause("float64", share, evidence, ())
+
+
+def spared(facts: Facts) -> float:
+    """Of what is computed, what float32 would spare at most: on a GPU float64 may be very slow."""
+    observation = facts.observation
+    double = [root for root in observation.roots if set(root.dtypes) == {"float64"}]
+    if not double or observation.autocast or len(double) < len(observation.roots):
+        return 0.0
+    return _GAIN_ON_CPU if facts.on_cpu else 1.0
