@@ -55,6 +55,7 @@ bench: $(VENV)/.with-dev  ## measure again what the documents claim, and say wha
 	$(BIN)/python -m benchmarks.examples fashion_cnn
 	$(BIN)/python -m benchmarks.examples augmented_resnet
 	$(BIN)/python -m benchmarks.cures
+	$(BIN)/python -m benchmarks.diagnosis
 	$(BIN)/python -m benchmarks.backends
 	$(BIN)/python -m benchmarks.layouts
 

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from . import guard_cnns, guard_page, known_effects, runs, slow_processes
+from . import diagnosis, diagnosis_summary, guard_cnns, guard_page, known_effects, runs, slow_processes
 from .false_wins import FILES, budget_for, rows_of, summary
 from .known_effects_summary import known_effects as effects_of
 from .known_effects_summary import summary as known_effects_summary
@@ -40,6 +40,7 @@ def main() -> None:
         "cost": cost_table(content["cases"]),
         "slow-processes": slow_processes.summary(rows_of(slow_processes.FILE)),
         "runs": page_words(rows_of(runs.FILE), runs.CASES),
+        "diagnosis": diagnosis_summary.summary(rows_of(diagnosis.FILE)),
         "check": check_words(content["cases"]),
         "stretches": stretches_words(json.loads(newest("stretches").read_text())),
         "known-effects": known_effects_words(known),
