@@ -7,6 +7,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import weakref
 from contextlib import suppress
 
 _HEAD = 512  # bytes: why the store was given up
@@ -19,15 +20,15 @@ _SIZE = _HEAD + _SLOTS * _SLOT.size
 class Counts:
     """Samples that came from a store, that were made, and that were compared with one made anew. Linux only.
 
-    It can be handed to processes that are started anew while this one lives.
+    It can be handed to processes that are started anew while this one lives. Who drops it without closing
+    leaves no file open: a script may make a loader for each evaluation.
     """
 
     def __init__(self) -> None:
-        self._file = os.memfd_create("hasten-samples")
-        self._path = f"/proc/{os.getpid()}/fd/{self._file}"
-        os.ftruncate(self._file, _SIZE)
-        self._memory = mmap.mmap(self._file, _SIZE)
-        self._taken = 0
+        file = os.memfd_create("hasten-samples")
+        os.ftruncate(file, _SIZE)
+        self._path, self._taken = f"/proc/{os.getpid()}/fd/{file}", 0
+        self._hold(file)
 
     def __getstate__(self) -> str:
         return self._path
@@ -35,13 +36,17 @@ class Counts:
     def __setstate__(self, path: str) -> None:
         """Raises OSError where the process that it was made in has gone."""
         self._path, self._taken = path, 0
-        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        self._memory = mmap.mmap(self._file, _SIZE)
+        self._hold(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+
+    def _hold(self, file: int) -> None:
+        self._close_file = weakref.finalize(self, os.close, file)
+        self._close_file.atexit = False
+        self._memory = mmap.mmap(file, _SIZE)
 
     def close(self) -> None:
         """Nothing more is counted here; others that have it go on."""
         self._memory.close()
-        os.close(self._file)
+        self._close_file()
 
     def take(self) -> int:
         """The first of some slots that no living process writes to."""
