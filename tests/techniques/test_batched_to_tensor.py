@@ -463,6 +463,10 @@ class Doubled(Pictures):
         return super().__getitem__(index)[0] * 2
 
 
+class Endless(Pictures):
+    __len__ = None  # type: ignore[assignment]  # as a class without it
+
+
 for _kind, _name in (
     (ByPicture, "Normalize"),
     (Noisy, "ToTensor"),
@@ -486,6 +490,7 @@ for _kind, _name in (
         pytest.param(lambda: Pictures(Compose([Noisy()])), {}, "no scale of", id="random at the end"),
         pytest.param(lambda: Arrays(Compose([ToTensorOfArray()])), {}, "other things than", id="arrays"),
         pytest.param(lambda: Pictures(Compose([Counting()])), {}, "own state", id="a transform with a state"),
+        pytest.param(lambda: Endless(ToTensor()), {"sampler": range(10)}, "has no length", id="no length"),
         pytest.param(lambda: Doubled(Compose([ToTensor()])), {}, "unsupported operand", id="more in the set"),
         pytest.param(
             lambda: Pictures(Compose([ToTensor()])), {"collate_fn": list}, "function of the script's own",

@@ -87,6 +87,8 @@ def _compare(torch: ModuleType, dataset: Any, late: LateDataset, length: int) ->
             return f"the transforms of {name} that make tensors of pictures draw random numbers", False
         theirs.append(sample)
         ours.append(made)
+    if not theirs:
+        return f"{name} has no length: its samples cannot be compared before they are used", False
     if not all(map(holds_pixels, ours)):
         return f"the transforms of {name} make tensors of other things than pictures of bytes", False
     if _state(late) != before:
