@@ -279,6 +279,18 @@ def test_a_profile_tells_of_autocast_by_the_script() -> None:
     assert "computes under autocast of the script's own: bfloat16\n" in text
 
 
+@pytest.mark.parametrize(
+    ("lengths", "said"),
+    [
+        ((120, 130), "trains 2 times so far, one after the other: 120 and 130 steps; the steps timed"),
+        ((20,) * 400, "trains 400 times so far, one after the other: 20 steps each; the steps timed"),
+        ((20, 24) * 50, "trains 100 times so far, one after the other: 20 to 24 steps each; the steps timed"),
+    ],
+)
+def test_a_profile_tells_how_often_a_script_trains(lengths: tuple[int, ...], said: str) -> None:
+    assert said in " ".join(profile_report(observation(trainings=lengths)).split())
+
+
 def test_a_profile_on_a_gpu_tells_of_its_memory() -> None:
     gib = 2**30
     first = GpuMemory("cuda:0", 140 * gib, allocated_bytes=3 * gib, reserved_bytes=4 * gib, retries=0)

@@ -13,6 +13,8 @@ from ..records.result import Tried
 from ..records.trial import Ratio
 from ..units import seconds_words
 
+_MOST_NAMED = 8  # trainings of one script
+
 
 def ratio_words(ratio: Ratio | None) -> str:
     """A ratio of times as a speedup with its interval: "1.31x (1.28 to 1.34)"."""
@@ -119,11 +121,18 @@ def trainings_words(observation: Observation) -> str:
     number = next((n for n, until in enumerate(accumulate(lengths), 1) if timed <= until), len(lengths))
     of = "the first" if number == 1 else f"the first {number}"
     so_far = "" if observation.run is not None and observation.run.ended else " so far"
-    steps = parts_words([str(steps) for steps in lengths])
     return (
-        f"trains {len(lengths)} times{so_far}, one after the other: {steps} steps; the steps timed above are "
-        f"of {of}, and models and optimizers that are gone are not listed"
+        f"trains {len(lengths)} times{so_far}, one after the other: {_each_words(lengths)}; the steps timed "
+        f"above are of {of}, and models and optimizers that are gone are not listed"
     )
+
+
+def _each_words(lengths: Sequence[int]) -> str:
+    """The steps of each training; of many, how few and how many they have."""
+    if len(lengths) <= _MOST_NAMED:
+        return f"{parts_words([str(steps) for steps in lengths])} steps"
+    least, most = min(lengths), max(lengths)
+    return f"{least} steps each" if least == most else f"{least} to {most} steps each"
 
 
 def parameters_words(root: Root) -> str:
