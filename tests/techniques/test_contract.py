@@ -26,6 +26,7 @@ from hasten.testing.technique_contract import (
     check_steps_leave_no_trace,
     check_switching_alone_leaves_no_trace,
     check_training_stays_close,
+    check_what_the_script_drops_is_freed,
     plan_of,
     trained_from_the_start,
 )
@@ -111,6 +112,12 @@ def test_it_is_in_force_in_a_later_training_too(name: str) -> None:
         pytest.skip(f"{name} cannot take effect on this machine: {'; '.join(reasons)}")
     with BENCHES[name]("cpu") if name in BENCHES else training() as bench:
         check_later_training(bench, name)
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_what_the_script_drops_is_freed(name: str) -> None:
+    with BENCHES[name]("cpu") if name in BENCHES else training() as bench:
+        check_what_the_script_drops_is_freed(bench, name)
 
 
 @pytest.mark.parametrize("name", LIVE)

@@ -5,8 +5,10 @@ catalogue.
 from __future__ import annotations
 
 import copy
+import gc
 import io
 import math
+import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import permutations
@@ -96,6 +98,27 @@ def check_later_training(bench: Workbench, name: str) -> None:
         bench.train(_STEPS)
         (proof,) = bench.switchboard.proofs()
         assert proof.effective, f"{name}: {proof.evidence}"
+        bench.switchboard.switch(BASELINE)
+
+
+def check_what_the_script_drops_is_freed(bench: Workbench, name: str) -> None:
+    """A training that is over leaves its model and its optimizer nowhere, though no other has begun to
+    step: the script may have no room for two.
+    """
+    bench.set_to_none = False
+    with CIRCUMSTANCES.get(name, nullcontext)():
+        bench.evaluates = IN_EVALUATIONS.get(name)
+        bench.train(2)
+        bench.switchboard.switch(plan_of(name), prepare=True)
+        bench.train(_STEPS)
+        over = (bench.model, next(bench.model.parameters()), bench.optimizer)
+        refs = {type(one).__name__: weakref.ref(one) for one in over}
+        del over
+        bench.begin()
+        bench.steps.clear()
+        gc.collect()
+        kept = [kind for kind, ref in refs.items() if ref() is not None]
+        assert not kept, f"{name} keeps what the script has dropped: {', '.join(kept)}"
         bench.switchboard.switch(BASELINE)
 
 

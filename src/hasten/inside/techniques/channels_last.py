@@ -12,9 +12,10 @@ Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...records.facts import Facts
 from ...records.plan import Settings
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
     from torch.utils.hooks import RemovableHandle
 
+_Strides: TypeAlias = "tuple[weakref.ref[Tensor], tuple[int, ...]]"
+
 _BY_THE_SCRIPT = "the script has put its weights channels last itself"
 
 
@@ -44,8 +47,9 @@ class ChannelsLast(Technique):
     scope = "live"
 
     def __init__(self) -> None:
-        self._converted: list[tuple[Tensor, tuple[int, ...]]] = []  # parameters with the strides they had
-        self._odd: list[tuple[Tensor, tuple[int, ...]]] = []  # companions that were laid out otherwise
+        self._converted: list[_Strides] = []  # of parameters, as they were
+        self._odd: list[_Strides] = []  # of companions that were laid out otherwise
+        self._made = 0  # weights that lay channels last when they were converted
         self._hooks: list[RemovableHandle] = []
         self._inputs = self._passes = 0
         self._in_forward = False
@@ -97,14 +101,14 @@ class ChannelsLast(Technique):
 
         def loaded(optimizer: Optimizer) -> None:
             """A checkpoint brings its own strides."""
-            for parameter, _ in self._converted:
+            for parameter, _ in _alive(self._converted):
                 for tensor in companions(torch, parameter, optimizer.state):
                     tensor.data = tensor.data.to(memory_format=torch.channels_last)
 
         self._hooks = [o.register_load_state_dict_post_hook(loaded) for o in training.optimizers]
         training.forward_wrappers[self.name] = forward
         self._views_again = training.seams.replace(torch.Tensor, "view", self._around_view)
-        if not any(shows_channels_last(strides, p.shape) for p, strides in self._converted):
+        if not any(shows_channels_last(strides, p.shape) for p, strides in _alive(self._converted)):
             self._draws = LogicalDraws(training)
 
     def _around_view(self, original: Call) -> Call:
@@ -126,11 +130,12 @@ class ChannelsLast(Technique):
         side.
         """
         strides = parameter.stride()
-        self._converted.append((parameter, strides))
+        self._converted.append((weakref.ref(parameter), strides))
         for tensor in companions(torch, parameter, state):
             if tensor.stride() != strides:
-                self._odd.append((tensor, tensor.stride()))
+                self._odd.append((weakref.ref(tensor), tensor.stride()))
             tensor.data = tensor.data.to(memory_format=torch.channels_last)
+        self._made += is_channels_last(parameter)
 
     def remove(self, training: Training) -> None:
         training.forward_wrappers.pop(self.name, None)
@@ -141,9 +146,9 @@ class ChannelsLast(Technique):
         while self._hooks:
             self._hooks.pop().remove()
         torch = training.torch
-        odd = {id(tensor): strides for tensor, strides in self._odd}
+        odd = {id(tensor): strides for tensor, strides in _alive(self._odd)}
         with torch.no_grad():
-            for parameter, strides in self._converted:
+            for parameter, strides in _alive(self._converted):
                 state: OptimizerState = next(
                     (o.state for o in training.optimizers if parameter in o.state), {}
                 )
@@ -154,13 +159,11 @@ class ChannelsLast(Technique):
 
     def proof(self, training: Training) -> Proof:
         """Counts the weights that lie channels last now, and passes of models that have such: convolutions go
-        by their weights. Inputs
-        need not be there to be converted: a model may put pictures into a batch itself.
+        by their weights. Inputs need not be there to be converted: a model may put pictures into a batch
+        itself. Where the script is done with its models, weights count as they were when it was not.
         """
         weights: list[Tensor] = [p for root in training.roots for p in root.parameters() if p.dim() == 4]
-        if not training.roots:  # the script is done with them
-            weights = [p for p, _ in self._converted]
-        last = sum(map(is_channels_last, weights))
+        last = sum(map(is_channels_last, weights)) if training.roots else self._made
         evidence = f"{last} weights and {self._inputs} inputs channels last; passes: {self._passes}"
         if self._copied_views:
             evidence += f", {self._copied_views} views were copied"
@@ -175,3 +178,8 @@ class ChannelsLast(Technique):
             "inputs = inputs.to(memory_format=torch.channels_last)    # every batch\n"
             "hidden = hidden.reshape(hidden.size(0), -1)              # in place of .view"
         )
+
+
+def _alive(several: list[_Strides]) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
+    """Of tensors that the script has not let go of."""
+    return ((tensor, strides) for ref, strides in several if (tensor := ref()) is not None)

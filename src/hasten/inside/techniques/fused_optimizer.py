@@ -11,6 +11,7 @@ Source: https://docs.pytorch.org/docs/stable/optim.html (the ``fused`` and ``for
 from __future__ import annotations
 
 import importlib
+import weakref
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -119,46 +120,50 @@ class FusedOptimizer(Technique):
 
     def _fuse(self, torch: ModuleType, optimizer: Optimizer) -> None:
         flag, fused = self._form, self._form == "fused"
+        ref = weakref.ref(optimizer)  # the script decides when it is freed
         before = [group.get(flag) for group in optimizer.param_groups]
         own = {name: vars(optimizer)[name] for name in _ATTRIBUTES if name in vars(optimizer)}
 
-        def set_fused() -> None:
+        def set_fused(optimizer: Optimizer) -> None:
             for group in optimizer.param_groups:
                 group[flag] = True
 
-        def as_the_script_set_it(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        def as_the_script_set_it(optimizer: Optimizer, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
             """The groups with the script's flag; one that was added since has the optimizer's default."""
             flags = [*before, *[optimizer.defaults.get(flag)] * (len(groups) - len(before))]
             return [{**group, flag: own} for group, own in zip(groups, flags, strict=False)]
 
-        def loaded(_: Optimizer) -> None:
-            set_fused()
+        def loaded(optimizer: Optimizer) -> None:
+            set_fused(optimizer)
             if not fused:
                 return
             _place_counts(optimizer, on_device=True)
             for tensor, strides in _lying_otherwise(torch, optimizer):  # a checkpoint brings its own strides
                 restore_strides(torch, tensor, strides)
 
-        def saved(_: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
+        def saved(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
             kept = {number: {**own, **_plain_count(own)} for number, own in state["state"].items()}
-            return {**state, "state": kept, "param_groups": as_the_script_set_it(state["param_groups"])}
+            groups = as_the_script_set_it(optimizer, state["param_groups"])
+            return {**state, "state": kept, "param_groups": groups}
 
         hooks = [
             optimizer.register_load_state_dict_post_hook(loaded),
             optimizer.register_state_dict_post_hook(saved),
         ]
-        set_fused()
+        set_fused(optimizer)
         if fused:
             _place_counts(optimizer, on_device=True)
             mark_scaling_supported(optimizer)
 
         def undo() -> None:
+            optimizer = ref()
+            if optimizer is None:
+                return
             for hook in hooks:
                 hook.remove()
-            for group, plain in zip(
-                optimizer.param_groups, as_the_script_set_it(optimizer.param_groups), strict=True
-            ):
-                group[flag] = plain[flag]
+            plain = as_the_script_set_it(optimizer, optimizer.param_groups)
+            for group, own_group in zip(optimizer.param_groups, plain, strict=True):
+                group[flag] = own_group[flag]
             if not fused:
                 return
             _place_counts(optimizer, on_device=False)

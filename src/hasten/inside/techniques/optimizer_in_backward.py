@@ -10,8 +10,9 @@ Source: https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backwa
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...records.facts import Facts
 from ...records.plan import Settings
@@ -98,7 +99,7 @@ class _Watch:
     """One optimizer: watched for a step, then stepped parameter by parameter, unless a reason was seen."""
 
     def __init__(self, optimizer: Optimizer) -> None:
-        self._optimizer = optimizer
+        self._refer = weakref.ref(optimizer)  # its hooks hold us
         self._came: dict[int, tuple[Tensor, int]] = {}  # in a watched step: each gradient, its version
         self._rates: list[object] = []
         self._armed = False
@@ -119,7 +120,7 @@ class _Watch:
     def step_begins(self, *_: object) -> None:
         if self._armed or self.reason or not self._came:
             return
-        for group in self._optimizer.param_groups:
+        for group in self._groups():
             for parameter in group["params"]:
                 gradient, version = self._came.get(id(parameter), (None, 0))
                 if parameter.grad is not gradient and parameter.grad is not None:
@@ -135,11 +136,17 @@ class _Watch:
         self._came.clear()
 
     def _learning_rates(self) -> list[object]:
-        return [float(group["lr"]) for group in self._optimizer.param_groups if "lr" in group]
+        return [float(group["lr"]) for group in self._groups() if "lr" in group]
+
+    def _groups(self) -> list[dict[str, Any]]:
+        optimizer = self._refer()
+        return optimizer.param_groups if optimizer is not None else []
 
     def _update(self, parameter: Tensor) -> None:
         """The optimizer's own update, with this parameter for all it has; its state is where it always is."""
-        optimizer = self._optimizer
+        optimizer = self._refer()
+        if optimizer is None:  # the script goes on without it
+            return
         groups = optimizer.param_groups
         mine = next(group for group in groups if any(p is parameter for p in group["params"]))
         optimizer.param_groups = [{**mine, "params": [parameter]}]
