@@ -512,3 +512,21 @@ def test_small_operators_are_not_shared_among_threads() -> None:
     machine = {"logical_cpus": 4, "physical_cores": 4}
     steps = (step(shares={"forward": 0.4, "backward": 0.4}),) * 30
     assert threads.look(facts(machine, threads=1, steps=steps, operators=400)) is None
+
+
+def test_without_workers_the_first_batch_of_an_epoch_is_made_as_any_other() -> None:
+    run = watched_run({"steps": 50.0, "first batches": 30.0, "epoch turns": 20.0}, epochs=1)
+    seen = facts_with({"data": 0.8, "forward": 0.2}, run=run)
+    found = {cause.name: cause for cause in find_causes(seen)}
+    assert found["input"].share == pytest.approx(0.8 * 0.5 + 0.3)
+    assert found["input"].evidence.endswith("; 70% of an epoch, first batches included")
+    assert found["epochs"].share == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("data", "workers"), [(0.8, 2), (0.04, 0)])
+def test_a_first_batch_that_alone_is_waited_for_is_an_epochs_beginning(data: float, workers: int) -> None:
+    run = watched_run({"steps": 50.0, "first batches": 50.0}, epochs=1)
+    seen = facts_with({"data": data, "forward": 1 - data}, run=run, loaders=(loader(workers=workers),))
+    shares = {cause.name: cause.share for cause in find_causes(seen)}
+    assert shares["epochs"] == pytest.approx(0.5)
+    assert shares.get("input", 0.0) == pytest.approx(0.4 if workers else 0.0)

@@ -27,10 +27,10 @@ from . import (
 from .of_the_run import of_the_run
 
 _OF_A_STEP = (  # of two with the same share the first is told first: the more particular one
-    threads.look, double_precision.look, padding.look, input.look, copies.look, loss.look, overhead.look,
+    threads.look, double_precision.look, padding.look, copies.look, loss.look, overhead.look,
     compute.look, optimizer.look, waiting.look, loop.look,
 )  # fmt: skip
-_OF_ALL_STEPS = (debugging.look, rollouts.look)
+_OF_ALL_STEPS = (debugging.look, rollouts.look, input.look)
 _OF_THE_RUN = (evaluation.look, epochs.look, saving.look, output.look, garbage.look)
 
 

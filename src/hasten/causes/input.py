@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..records.cause import Cause
 from ..records.facts import Facts
 from ..records.phases import phase_share
+from .of_the_run import of_the_run
 
 _LEAST_SHARE = 0.05
 
@@ -13,6 +14,19 @@ def look(facts: Facts) -> Cause | None:
     share = phase_share(facts.observation, "data")
     if share < _LEAST_SHARE:
         return None
+    if first_batches_too(facts):
+        return of_the_run(_waiting(facts, share), facts, also="first batches")
+    return of_the_run(_waiting(facts, share), facts)
+
+
+def first_batches_too(facts: Facts) -> bool:
+    """Whether an epoch's first batch is waited for as others are: without workers it is made as any other."""
+    loaders = [loader for loader in facts.observation.loaders if loader.training]
+    made_here = bool(loaders) and not any(loader.workers for loader in loaders)
+    return made_here and phase_share(facts.observation, "data") >= _LEAST_SHARE
+
+
+def _waiting(facts: Facts, share: float) -> Cause:
     loaders = [loader for loader in facts.observation.loaders if loader.training]
     made = ", ".join(dict.fromkeys(
         f"{loader.dataset} by {loader.workers} worker processes" if loader.workers

@@ -39,14 +39,20 @@ def lines(part: Part) -> str:
     return f" ({', '.join(part.where)})" if part.where else ""
 
 
-def of_the_run(cause: Cause, facts: Facts) -> Cause:
-    """A cause whose share is a step's, with its share of the run, where that was watched."""
+def of_the_run(cause: Cause, facts: Facts, also: str = "") -> Cause:
+    """A cause whose share is a step's, with its share of the run, where that was watched. ``also``: a part of
+    the run that is all of the cause's.
+    """
     seen = account(facts)
     steps = seen.share("steps") if seen is not None else 1.0
     if seen is None or steps >= _ALL_OF_IT:
         return cause
-    share = cause.share * steps
-    return replace(cause, share=share, evidence=f"{cause.evidence}; {share:.0%} of {_WHOLE[seen.basis]}")
+    more = seen.share(also) if also else 0.0
+    share = cause.share * steps + more
+    included = f", {also} included" if more else ""
+    return replace(
+        cause, share=share, evidence=f"{cause.evidence}; {share:.0%} of {_WHOLE[seen.basis]}{included}"
+    )
 
 
 def _at_most(share: float) -> str:
