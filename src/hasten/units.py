@@ -1,4 +1,4 @@
-"""Numbers with their units, the same in reports and in errors."""
+"""Numbers with their units, the same in reports, in errors and in what a run says."""
 
 from __future__ import annotations
 
@@ -10,3 +10,12 @@ def seconds_words(seconds: float) -> str:
     if seconds < 0.9995:
         return f"{seconds * 1e3:.3g} ms"
     return f"{seconds:.0f} s" if 999.5 <= seconds < 1e7 else f"{seconds:.3g} s"  # .3g would say 1e+03
+
+
+def bytes_words(amount: float) -> str:
+    """Bytes in the unit that reads well: "312 KiB", "1.5 GiB"."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from ..plans.files import SavedPlan
     from ..records.diagnosis import Distribution
     from ..records.plan import Plan
+    from ..records.run_pace import TunedPace
     from ..scripts.workspace import Script
 
 NAME = "run"
@@ -65,6 +68,7 @@ def execute(arguments: SimpleNamespace) -> int:
     from ..machine import this_machine
     from ..plans.fitting import fit
     from ..plans.unconfirmed import caveat
+    from ..records.run_pace import WatchedRun
     from ..scripts.distribution import distribution_of
 
     require_platform()
@@ -92,6 +96,7 @@ def execute(arguments: SimpleNamespace) -> int:
         plan=plan,
         strict=arguments.strict,
         samples=_sample_folder(script) if "sample_store" in plan.techniques else "",
+        watched=WatchedRun(_pace(saved, arguments, script, remarks)) if plan else None,
     )
     return start(job, script, distribution, arguments)
 
@@ -134,6 +139,23 @@ def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
             f"no plan for {script.label} yet, so it runs unchanged; make one with: hasten tune {script.label}"
         )
     return empty, ""
+
+
+def _pace(
+    saved: SavedPlan, arguments: SimpleNamespace, script: Script, remarks: Sequence[str]
+) -> TunedPace | None:
+    """What steps took when the plan was tuned; None where this run is of another plan, script, machine or
+    number of processes, or has other arguments.
+    """
+    from ..launch.launched_rank import launched_rank
+    from ..plans.pace import pace_of
+
+    made_for, launched = saved.made_for, launched_rank(os.environ)
+    elsewhere = remarks or (launched is not None and launched.size > 1)
+    changed = arguments.use or arguments.without or made_for.get("arguments") != list(script.arguments)
+    if elsewhere or changed or made_for.get("nproc_per_node") != arguments.nproc_per_node:
+        return None
+    return pace_of(saved)
 
 
 def _sample_folder(script: Script) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ..records.machine import Machine
 from ..records.plan import BASELINE, Plan
 from ..records.ranks import Findings
+from ..records.run_pace import WatchedRun
 
 VARIABLE = "HASTEN_JOB"
 # Files in a rehearsal's folder. Their presence asks for something:
@@ -101,6 +102,7 @@ class Job:
     whole: bool = False  # train to the end as `hasten run` does, and send a summary of it only then
     ranks: Ranks | None = None  # None: it trains alone, or knows of the others itself
     own_group: OwnGroup | None = None
+    watched: WatchedRun | None = None  # a run says where its steps become slower; None: it does not look
     terminal: tuple[int, ...] = ()  # columns and lines of the user's, where our output goes into files
     samples: str = ""  # folder for samples that are kept for other processes; "" for none
     rehearsal: str = ""  # folder of a rehearsal: one process leaves there what the ranks are compared with

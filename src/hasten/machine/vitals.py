@@ -1,8 +1,7 @@
 """Read the machine's counters.
 
 Sources: proc(5) for /proc/stat and /proc/vmstat; https://docs.kernel.org/admin-guide/cgroup-v2.html for
-cpu.stat and memory.events; the kernel's Documentation/ABI/testing/sysfs-devices-system-cpu for
-thermal_throttle.
+cpu.stat and memory.events.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hasten.machine import nvml
+from hasten.machine.clocks import heat_stops
 from hasten.machine.container import groups_around
 from hasten.machine.probe import number_in, output_of, text_of
 from hasten.records.vitals import Vitals
@@ -30,7 +30,7 @@ def vitals(root: Path = Path("/"), gpus: bool = False) -> Vitals:
         quota_periods=sum(quota.get("nr_periods", 0) for quota in quotas),
         quota_stops=sum(quota.get("nr_throttled", 0) for quota in quotas),
         swapped_pages=swapping.get("pswpin", 0) + swapping.get("pswpout", 0),
-        heat_stops=sum(_heat_stops(root)),
+        heat_stops=heat_stops(root),
         gpu_clocks=(nvml.clocks() or tuple(_by_nvidia_smi())) if gpus else (),
     )
 
@@ -61,11 +61,6 @@ def _ticks(root: Path) -> tuple[int, int]:
 def _named_numbers(path: Path) -> dict[str, int]:
     pairs = [line.split() for line in text_of(path).splitlines()]
     return {pair[0]: number_in(pair[1]) or 0 for pair in pairs if len(pair) == 2}
-
-
-def _heat_stops(root: Path) -> Iterator[int]:
-    cores = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/thermal_throttle/core_throttle_count")
-    return (number_in(text_of(core)) or 0 for core in cores)
 
 
 def _by_nvidia_smi() -> Iterator[int]:

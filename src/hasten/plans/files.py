@@ -40,7 +40,7 @@ class SavedPlan:
 
     plan: Plan
     made_for: Mapping[str, Any] = field(default_factory=dict)  # script, digest, arguments, machine, torch
-    measured: Mapping[str, Any] = field(default_factory=dict)  # speedup, low, high, date
+    measured: Mapping[str, Any] = field(default_factory=dict)  # speedup, low, high, date, step_seconds
 
 
 def write_plan(path: Path, saved: SavedPlan, header: str = _HEADER) -> None:

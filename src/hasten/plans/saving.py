@@ -14,6 +14,7 @@ from ..records.sources import SourceDigests
 from ..report.conclusion import QUALITY_UNKNOWN, looks_words
 from ..scripts.workspace import Script, Workspace
 from .files import SavedPlan, write_plan
+from .pace import as_measured
 
 
 def save_plan(workspace: Workspace, result: TuneResult) -> None:
@@ -32,6 +33,7 @@ def save_plan(workspace: Workspace, result: TuneResult) -> None:
             "low": round(speedup.low, 3),
             "high": round(speedup.high, 3),
             "processes": speedup.count,
+            **as_measured(result.pace),
             **({"parts": list(result.parts)} if result.parts else {}),
             **({"alone": looks_words(result.looks)} if result.looks is not None else {}),
         }

@@ -46,10 +46,20 @@ def step_seconds(observation: Observation) -> float:
     return median(sum(s.seconds for s in cycle) for cycle in cycles) / observation.cycle if cycles else 0.0
 
 
+def usual_wait(steps: Sequence[Step]) -> float | None:
+    """Seconds that a step waits for data, median; None of no steps."""
+    return median(step.phases.get("data", 0.0) for step in steps) if steps else None
+
+
 def samples_per_step(observation: Observation) -> float | None:
     """Samples of a usual cycle over its steps: a batch that serves two optimizers counts once. None where no
     batch was seen.
     """
-    cycles = usual_cycles(observation.steps, observation.cycle)
-    sizes = Counter(size for cycle in cycles if (size := sum(step.samples or 0 for step in cycle)))
-    return sizes.most_common(1)[0][0] / observation.cycle if sizes else None
+    return usual_samples(observation.steps, observation.cycle)
+
+
+def usual_samples(steps: Sequence[Step], cycle: int) -> float | None:
+    """As ``samples_per_step``, of steps that repeat after so many."""
+    cycles = usual_cycles(steps, cycle)
+    sizes = Counter(size for one in cycles if (size := sum(step.samples or 0 for step in one)))
+    return sizes.most_common(1)[0][0] / cycle if sizes else None

@@ -13,6 +13,7 @@ from .observation import Observation
 from .plan import BASELINE, Plan, Settings
 from .reasons import Reason, WhyNot
 from .run_forecast import RunForecast
+from .run_pace import TunedPace
 from .sources import SourceDigests
 from .spent import Spent
 from .trial import Ratio
@@ -79,6 +80,7 @@ class TuneResult:
     warnings: tuple[Caution, ...] = ()
     nproc: int | None = None  # ranks of a script that is distributed itself; what is told is of one of them
     forecast: RunForecast | None = None  # what the claim means for a whole run; None without one
+    pace: TunedPace | None = None  # of regular steps under the plan; None without a claim
     looks: Looks | None = None  # None: none were started besides the pairs
     backend: str = ""  # that stood in for the one that such a script names
     sources: SourceDigests | None = None  # of what was measured

@@ -21,6 +21,7 @@ class SeenProcess:
     end, set-up of techniques left out; ``step_seconds``: the mean of its timed steps, ``uneven`` times their
     median. ``lead_seconds``: by which the steps after the first one and before those took longer, set-up left
     out: caches fill, kernels are chosen. Below 0 where they were faster. ``steps``: that it took in all.
+    ``samples``: of its usual step, and ``data_seconds`` that this waits for them; None where nothing told.
     """
 
     start_seconds: float
@@ -29,6 +30,8 @@ class SeenProcess:
     lead_seconds: float = 0.0
     uneven: float = 1.0
     steps: int = 0
+    samples: float | None = None
+    data_seconds: float | None = None
 
 
 @dataclass(frozen=True)

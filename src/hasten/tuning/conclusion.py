@@ -35,6 +35,7 @@ from .resolution import (
     resolution_of_search,
     why_unsure,
 )
+from .tuned_pace import tuned_pace
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ def conclude(found: Found) -> TuneResult:
         plan=trial.b if trial is not None and claimed else BASELINE,
         speedup=ratio.inverted() if ratio is not None else None,
         ratio=ratio,
+        pace=tuned_pace(trial) if trial is not None and claimed else None,
         looks=looks_in(trial) if trial is not None and claimed else None,
         parts=trial.parts if trial is not None and claimed else (),
         steps_ratio=interval(trial.step_log_ratios, "pairs") if trial is not None and claimed else None,

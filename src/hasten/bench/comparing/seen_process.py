@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from ...records.phases import usual_samples, usual_wait
 from ...records.run_forecast import SeenProcess
 from ...records.trial import Proof
 from ..workers.worker import Worker
@@ -27,4 +28,6 @@ def seen_process(
         lead_seconds=sum(step.seconds - step.setup_seconds - mean for step in lead),
         uneven=fmean(block.uneven for block in blocks) if blocks else 1.0,
         steps=len(worker.history),
+        samples=usual_samples(worker.history, rhythm.cycle),
+        data_seconds=usual_wait(worker.history),
     )

@@ -16,6 +16,7 @@ from ..internals.parts import TorchLacks, check
 from ..job import AHEAD, CLOCKS, Job
 from ..observing.observer import RawStep, clock
 from ..random_state import seed_before_imports
+from ..run_watch.run_watch import RunWatch, watch_of
 from ..sandbox.containment import die_with_parent, dies_with_parent
 from ..sandbox.denied import naming_file
 from ..sandbox.entering import enter_sandbox
@@ -51,6 +52,7 @@ class Worker:
         self._metrics: dict[str, float] = {}
         self._summarizer = Summarizer() if job.whole else None
         self._under_plan = UnderPlan(job, self._summarizer)
+        self._run_watch: RunWatch | None = None
         self._forking = 0  # the process that forked last
         self._clocks = Clocks()
         self._thread = TrainingThread()
@@ -158,6 +160,7 @@ class Worker:
         in_run = self._wire is None or self._summarizer is not None
         under_plan = self._under_plan if in_run else None
         self._plan = PlanInForce(self._job, seen, under_plan, self._observe, self._refused)
+        self._run_watch = watch_of(self._job, seen.training)
 
     def _watching_failed(self, error: BaseException) -> None:
         """Our own watching failed, and everything in torch is restored: the script runs on without us."""
@@ -219,6 +222,8 @@ class Worker:
         instruments.step_ended(step)
         if self._summarizer is not None:
             self._summarizer.step_ended(step)
+        if self._run_watch is not None:
+            self._run_watch.step_ended(step)
         if self._conversation is not None and self._summarizer is None:
             self._conversation.step_ended(step)
 

@@ -1,0 +1,101 @@
+"""From a run's steps to blocks of them: what each kind of step takes, so that like is compared with like."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from ..observing.observer import RawStep
+
+Kind = tuple[int, int, int, int, int, int, int]
+"""Optimizer, forward and backward passes, samples, size of the batch, evaluations, restarts."""
+
+_LEAST_STEPS = 8  # of a block
+_TICK = 1e-9  # seconds, of the clock
+_KEPT, _KEPT_ON_GPU = 32, 4096  # of its steps, one after the other: to look at more would cost too much
+_PASSES = 4  # how many there are may depend on the data: no more are told apart
+_SIZES = 8  # of batches told apart from one to twice its numbers: 9% each
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive steps. ``seconds`` a step for each kind, and ``counts`` how many there were; ``phases``:
+    seconds of the usual step by phase. ``wall``: seconds of all its ``steps``, whatever fell into them.
+    """
+
+    seconds: Mapping[Kind, float]
+    counts: Mapping[Kind, int]
+    phases: Mapping[str, float]
+    wall: float
+    steps: int
+    set_up: bool = False  # techniques were set up in most of its steps
+
+
+class Blocks:
+    """Gathers steps. All but a few instructions a step is done once a block."""
+
+    def __init__(self, seconds: float, by_mean: Callable[[], bool]) -> None:
+        """``seconds`` of a block, at least. ``by_mean``: whether single steps tell nothing, as on a GPU,
+        which computes later than it is told to.
+        """
+        self._enough = seconds
+        self._by_mean = by_mean
+        self._kept: list[RawStep] = []
+        self._most = _KEPT
+        self._steps, self._seconds = 0, 0.0
+
+    def step_ended(self, step: RawStep) -> Block | None:
+        """The block, if it is complete."""
+        self._steps += 1
+        self._seconds += step.seconds
+        if self._steps <= self._most:
+            self._kept.append(step)
+        if self._seconds < self._enough or self._steps < _LEAST_STEPS:
+            return None
+        return self._take()
+
+    def _take(self) -> Block:
+        by_mean = self._by_mean()
+        block = block_of(self._kept, self._seconds, self._steps, by_mean)
+        self._kept, self._most = [], _KEPT_ON_GPU if by_mean else _KEPT
+        self._steps, self._seconds = 0, 0.0
+        return block
+
+
+def block_of(kept: Sequence[RawStep], wall: float, steps: int, by_mean: bool = False) -> Block:
+    """Of each kind the median step, or the mean; a step in which techniques were set up is none."""
+    plain = [step for step in kept if not step.set_up]
+    of_kinds: dict[Kind, list[RawStep]] = {}
+    for step in plain or kept:
+        of_kinds.setdefault(kind_of(step), []).append(step)
+    middle = fmean if by_mean else median
+    usual = max(of_kinds.values(), key=len)
+    return Block(
+        seconds={k: max(_TICK, middle(step.seconds for step in found)) for k, found in of_kinds.items()},
+        counts={kind: len(found) for kind, found in of_kinds.items()},
+        phases=_phases(usual),
+        wall=wall,
+        steps=steps,
+        set_up=2 * len(plain) < len(kept),
+    )
+
+
+def kind_of(step: RawStep) -> Kind:
+    """What steps must share to be compared."""
+    size = round(_SIZES * math.log2(step.elements)) if step.elements else step.inputs
+    passes = min(step.forwards, _PASSES), min(step.backwards, _PASSES)
+    return (step.optimizer, *passes, step.samples, size, step.evaluations, step.restarts)
+
+
+def _phases(steps: Sequence[RawStep]) -> dict[str, float]:
+    """Medians; what no seam accounts for is "other"."""
+    told = {
+        "data": median(step.data for step in steps),
+        "forward": median(step.forward for step in steps),
+        "loss": median(step.loss for step in steps),
+        "backward": median(step.backward for step in steps),
+        "optimizer": median(step.update for step in steps),
+    }
+    return {**told, "other": max(0.0, median(step.seconds for step in steps) - sum(told.values()))}

@@ -1,0 +1,87 @@
+"""What a run's first steps took, and how unlike its blocks of steps are by chance."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from ...records.run_pace import TunedPace
+from .blocks import Block, Kind
+
+_LEAST_NOISE = 0.01
+_FEW_BLOCKS = 1.3  # times that the spread of so few blocks may be in truth
+_RARE = 0.05  # of the steps: no kind to compare by
+_COMPARED = 0.5  # of a block's steps, at least
+_SAME_SAMPLES = 0.01
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What steps of the usual kinds took at first."""
+
+    seconds: dict[Kind, float]
+    level: float  # seconds of the mean step of these kinds, but for those with turns of epochs
+    samples: float  # a step of these
+    noise: float  # standard deviation of a block's logarithm
+
+    def log_ratio(self, block: Block) -> float | None:
+        """None where too few of its steps can be compared."""
+        known = [kind for kind in block.seconds if kind in self.seconds]
+        count = sum(block.counts[kind] for kind in known)
+        if count < _COMPARED * sum(block.counts.values()):
+            return None
+        times = (block.counts[kind] * math.log(block.seconds[kind] / self.seconds[kind]) for kind in known)
+        return sum(times) / count
+
+
+def reference_of(blocks: Sequence[Block]) -> Reference | None:
+    """None where no kind of step is frequent enough, as with batches of ever other sizes."""
+    counts: Counter[Kind] = Counter()
+    for block in blocks:
+        counts.update(block.counts)
+    steps = sum(counts.values())
+    usual = {kind: count for kind, count in counts.items() if count >= _RARE * steps}
+    compared = sum(usual.values())
+    if compared < _COMPARED * steps:
+        return None
+    seconds = {kind: median(b.seconds[kind] for b in blocks if kind in b.seconds) for kind in usual}
+    if min(seconds.values()) <= 0:
+        return None
+    plain = _without_turns(usual)
+    level = sum(seconds[kind] * count for kind, count in plain.items()) / sum(plain.values())
+    samples = sum(kind[3] * count for kind, count in plain.items()) / sum(plain.values())
+    bare = Reference(seconds, level, samples, 0.0)
+    found = [ratio for block in blocks if (ratio := bare.log_ratio(block)) is not None]
+    return Reference(seconds, level, samples, noise_of(found))
+
+
+def _without_turns(usual: dict[Kind, int]) -> dict[Kind, int]:
+    """Where epochs are short, many steps have an evaluation or the turn of an epoch in them."""
+    least = min(kind[5:] for kind in usual)
+    return {kind: count for kind, count in usual.items() if kind[5:] == least}
+
+
+def noise_of(log_ratios: Sequence[float]) -> float:
+    """Their standard deviation, by the median: what disturbed a few does not count."""
+    middle = median(log_ratios)
+    spread = 1.4826 * median(abs(ratio - middle) for ratio in log_ratios)
+    return max(_LEAST_NOISE, _FEW_BLOCKS * spread)
+
+
+def comparable(reference: Reference, tuned: TunedPace) -> bool:
+    """Whether steps train on as many samples as when the plan was tuned, in batches that are alike."""
+    alike = Counter(kind[:4] + kind[5:] for kind in reference.seconds)
+    if max(alike.values()) > 1:
+        return False
+    return tuned.samples is None or abs(reference.samples / tuned.samples - 1) <= _SAME_SAMPLES
+
+
+def without_trend(values: Sequence[float]) -> list[float]:
+    """What is left of them beside a line through the medians of their first and last thirds."""
+    third = len(values) // 3
+    rise = median(values[-third:]) - median(values[:third])
+    each = rise / (len(values) - third)
+    return [value - each * at for at, value in enumerate(values)]

@@ -1,0 +1,42 @@
+"""What a plan's steps took when it was tuned, as it stands in the plan's file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ..records.run_pace import TunedPace
+from .files import SavedPlan
+
+_STEP, _MOST, _SAMPLES = "step_seconds", "step_seconds_most", "samples_per_step"
+_WAIT = "step_data_seconds"
+_DIGITS = 4
+
+
+def as_measured(pace: TunedPace | None) -> dict[str, float]:
+    """The entries for the plan's table [measured]; {} where nothing is known."""
+    if pace is None:
+        return {}
+    told = {
+        _STEP: pace.step_seconds,
+        _MOST: pace.most_seconds,
+        _SAMPLES: pace.samples,
+        _WAIT: pace.data_seconds,
+    }
+    return {name: float(f"{value:.{_DIGITS}g}") for name, value in told.items() if value is not None}
+
+
+def pace_of(saved: SavedPlan) -> TunedPace | None:
+    """None where the plan does not tell, as one of an older version or of a person's own does not."""
+    step, most = _positive(saved.measured, _STEP), _positive(saved.measured, _MOST)
+    if step is None or most is None or most < step:
+        return None
+    return TunedPace(step, most, _positive(saved.measured, _SAMPLES), _positive(saved.measured, _WAIT))
+
+
+def _positive(measured: Mapping[str, Any], name: str) -> float | None:
+    value = measured.get(name)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return float(value) if math.isfinite(value) and value > 0 else None

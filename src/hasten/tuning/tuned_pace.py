@@ -1,0 +1,35 @@
+"""What steps take under a plan, as the processes tell that confirmed it: a run is slow by more than that."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean, median, stdev
+
+from ..bench.comparing.statistics import t_quantile
+from ..records.run_pace import TunedPace
+from ..records.trial import Trial
+
+_BY_CHANCE = 0.0005  # of runs that are as fast, so many take the most or more
+_LEAST_SPREAD = 0.01
+_LEAST_PROCESSES = 3
+
+
+def tuned_pace(trial: Trial) -> TunedPace | None:
+    """None where too few processes have told. A process has a speed of its own: the most is where a further
+    one lies by chance, by Student's t, their spread being estimated of these few.
+    """
+    told = [one for one in trial.processes_b if one.step_seconds > 0]
+    if len(told) < _LEAST_PROCESSES:
+        return None
+    seconds = [
+        one.step_seconds / one.uneven for one in told
+    ]  # medians: a run's rare slow steps count nowhere
+    logs = [math.log(one) for one in seconds]
+    spread = max(_LEAST_SPREAD, stdev(logs)) * math.sqrt(1 + 1 / len(logs))
+    most = math.exp(fmean(logs) + t_quantile(1 - 2 * _BY_CHANCE, len(logs) - 1) * spread)
+    most = max(most, median(seconds) * math.exp(max(trial.looks, default=0.0)))  # one of them was slow
+    samples = [one.samples for one in told if one.samples is not None]
+    waits = [one.data_seconds for one in told if one.data_seconds is not None]
+    return TunedPace(
+        median(seconds), most, median(samples) if samples else None, median(waits) if waits else None
+    )
