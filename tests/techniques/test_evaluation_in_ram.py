@@ -108,6 +108,16 @@ def test_evaluations_are_as_the_script_reads_them(started: StartUnder, name: str
     made = LOADERS[name]()
     assert same_batch(passes(made), theirs)
     assert now.counted == (PASSES - 1) * len(made)
+
+
+@pytest.mark.parametrize("name", ["workers", "workers that stay", "a generator"])
+def test_beside_workers_that_stay_by_a_plan_the_streams_are_the_scripts(
+    started_under: StartUnder, name: str
+) -> None:
+    theirs = passes(LOADERS[name]())
+    now = started_under(Plan({**PLAN.techniques, "persistent_workers": {}}))
+    assert same_batch(passes(LOADERS[name]()), theirs)
+    assert now.proof("evaluation_in_ram").effective
     assert now.proof().effective
 
 

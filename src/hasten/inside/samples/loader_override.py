@@ -183,6 +183,12 @@ def has_workers(loader: DataLoader[object]) -> bool:
     return vars(loader).get(_KEPT) is not None or _STAYS in vars(loader)
 
 
+def lets_workers_stay(loader: DataLoader[object]) -> bool:
+    """Whether the script does: also while the loader is read with other options than the script's."""
+    own = vars(loader).get(_MARK, vars(loader))
+    return bool(own["num_workers"] and own["persistent_workers"])
+
+
 def is_forked(context: Any) -> bool:
     """Whether processes of this context are forks of this one."""
     method = context if isinstance(context, str) or context is None else context.get_start_method()

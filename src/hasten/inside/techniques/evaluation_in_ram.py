@@ -37,7 +37,7 @@ from ..internals.loaders import NEXT_DATA, batches_given, iterators_that_fetch, 
 from ..observing.uses import RECORDS_EVALUATIONS
 from ..samples.fetching import samples_of
 from ..samples.kept_batches import KeptBatches
-from ..samples.loader_override import LoaderOverride, workers
+from ..samples.loader_override import LoaderOverride, lets_workers_stay, workers
 from ..samples.sample_caches import PYTHON_BYTES
 from ..samples.sample_room import too_large
 from ..seams import Call
@@ -248,7 +248,7 @@ def _drawing_nothing(loader: DataLoader[object]) -> Iterator[None]:
     """Workers that the script lets stay are seeded once, when they are started: no pass after that draws."""
     import torch
 
-    if not (loader.num_workers and loader.persistent_workers):
+    if not lets_workers_stay(loader):
         yield
         return
     generator = loader.generator if loader.generator is not None else torch.default_generator
