@@ -167,10 +167,14 @@ class Observation:
     rest: Step | None = None  # what came after the last step, as in ``ScriptEnded``; None: it went on
 
     @property
+    def training_loaders(self) -> tuple[Loader, ...]:
+        return tuple(loader for loader in self.loaders if loader.training)
+
+    @property
     def first_epoch_alone(self) -> bool:
         """Whether no more than an epoch was seen, and it began as no other will: worker processes of the
         training's loaders start in it, and stay.
         """
-        made = [loader for loader in self.loaders if loader.training and loader.workers]
+        made = [loader for loader in self.training_loaders if loader.workers]
         seen = self.run is not None and not self.run.ended and self.run.epochs == 1
         return seen and bool(made) and all(loader.keeps_workers for loader in made)

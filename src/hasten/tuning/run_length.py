@@ -30,7 +30,7 @@ def length_of(
 
 def _epoch_steps(observation: Observation, ranks: int) -> int | None:
     """By the samples of the only loader that is trained on."""
-    loaders = [loader for loader in observation.loaders if loader.training]
+    loaders = observation.training_loaders
     each = samples_per_step(observation)
     if len(loaders) != 1 or loaders[0].iterable or not loaders[0].samples or not each:
         return None

@@ -580,6 +580,18 @@ def test_what_applies_to_a_later_training_alone_is_in_force_there(stage: Stage) 
     ]
 
 
+def test_what_applies_by_turns_is_said_twice(stage: Stage) -> None:
+    """A search over settings has a training for each of them."""
+    source = SEVERAL + f"for _ in range(5):\n    fold(pictures(), 30, {PICTURES})\n    fold(dense(), 30)"
+    done = stage.run_forked(source, plan=Plan({"channels_last": {}}))
+    said = [line.split(" (so ")[0].split(": the model")[0] for line in done.stderr.splitlines()]
+    out, into = "does not apply for the model or optimizer that", "applies for the model or optimizer that"
+    assert [line.removeprefix("hasten: channels_last ").split(" came")[0] for line in said] == [
+        *(out, into, out, into)
+    ]
+    assert done.stderr.count("not said again") == 2
+
+
 @pytest.mark.attack("messages")
 @pytest.mark.parametrize("kept", [False, True], ids=["the first is gone", "the first is still there"])
 def test_a_training_for_which_a_technique_is_not_in_force_is_named(stage: Stage, kept: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
@@ -26,6 +26,11 @@ SAVES_MEMORY = "it saves memory and costs time: where memory is short, name it b
 def conflicting(**reasons: str) -> Mapping[str, str]:
     """Names of techniques, each with the reason why it cannot be in one plan."""
     return MappingProxyType(reasons)
+
+
+def each_once(reasons: Iterable[str]) -> list[str]:
+    """Without those that are "". Loaders that are alike have the same."""
+    return [reason for reason in dict.fromkeys(reasons) if reason]
 
 
 def saw_evaluation(facts: Facts) -> bool:

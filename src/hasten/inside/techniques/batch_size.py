@@ -65,7 +65,7 @@ class BatchSize(Technique):
         """Twice and four times the batch, as far as the dataset reaches; by accumulation where no loader can
         give it.
         """
-        loaders = [loader for loader in facts.observation.loaders if loader.training]
+        loaders = facts.observation.training_loaders
         factors = [
             factor for factor in (2, 4) if loaders and all(is_large_enough(one, factor) for one in loaders)
         ]

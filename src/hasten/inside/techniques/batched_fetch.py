@@ -29,7 +29,7 @@ from ..samples.sample_caches import PYTHON_BYTES, SampleCaches, not_read_by_inde
 from ..samples.sample_room import too_large
 from ..seams import Call
 from ..training import NotApplicable, Training
-from .base import Technique
+from .base import Technique, each_once
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,10 +53,10 @@ class BatchedFetch(Technique):
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        loaders = [loader for loader in facts.observation.loaders if loader.training]
+        loaders = facts.observation.training_loaders
         if not loaders:
             return ["the training reads from no DataLoader"]
-        return [reason for loader in loaders if (reason := _why_not(loader, facts.machine.available_bytes))]
+        return each_once(_why_not(loader, facts.machine.available_bytes) for loader in loaders)
 
     def install(self, training: Training, settings: Settings) -> None:
         torch = training.torch

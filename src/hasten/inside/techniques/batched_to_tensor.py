@@ -27,7 +27,7 @@ from ...records.trial import Proof
 from ..samples.late_pictures import floats_of
 from ..training import Training
 from .base import Technique
-from .support.input_waits import hardly_waits, training_loaders
+from .support.input_waits import hardly_waits
 from .support.late_loading import APART, LateLoading, refused_loaders, refused_machine
 
 
@@ -48,7 +48,7 @@ class BatchedToTensor(Technique):
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        others = refused_loaders(training_loaders(facts))
+        others = refused_loaders(facts.observation.training_loaders)
         return [*cls.refuse_machine(facts.machine), *hardly_waits(facts), *others]
 
     def start(self, training: Training, settings: Settings) -> None:

@@ -31,7 +31,7 @@ from ..samples.sample_caches import PYTHON_BYTES, SampleCaches, not_read_by_inde
 from ..samples.sample_room import too_large
 from ..seams import Call
 from ..training import NotApplicable, Training
-from .base import Technique
+from .base import Technique, each_once
 
 
 class DatasetInRam(Technique):
@@ -49,11 +49,11 @@ class DatasetInRam(Technique):
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        loaders = [loader for loader in facts.observation.loaders if loader.training]
+        loaders = facts.observation.training_loaders
         if not loaders:
             return ["the training reads from no DataLoader"]
         names, available = " and ".join(loader.dataset for loader in loaders), facts.machine.available_bytes
-        reasons = [reason for loader in loaders if (reason := _why_not(loader, available))]
+        reasons = each_once(_why_not(loader, available) for loader in loaders)
         together = too_large(names, sum(map(_needed, loaders)), available)
         return reasons or ([together] if together else [])
 

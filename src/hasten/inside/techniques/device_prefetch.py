@@ -55,7 +55,7 @@ class DevicePrefetch(Technique):
 
     @classmethod
     def risk_for(cls, facts: Facts) -> Risk:
-        loaders = [loader for loader in facts.observation.loaders if loader.training]
+        loaders = facts.observation.training_loaders
         drawn_here = [loader for loader in loaders if not loader.workers]
         return "exact" if all(loader.random == "" for loader in drawn_here) else "draws"
 

@@ -45,7 +45,7 @@ from ..samples.grouped_batches import Batch, GroupedBatches, Grouping, columns_o
 from ..samples.loader_override import LoaderOverride
 from ..samples.sample_lengths import lengths_of
 from ..training import Training
-from .base import Technique, conflicting
+from .base import Technique, conflicting, each_once
 from .support.several_ranks import is_one_of_several
 
 if TYPE_CHECKING:
@@ -79,11 +79,11 @@ class LengthGrouping(Technique):
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        loaders = [loader for loader in facts.observation.loaders if loader.training]
+        loaders = facts.observation.training_loaders
         if not loaders:
             return ["the training reads from no DataLoader"]
         reasons = [_why_not(loader) for loader in loaders]
-        return list(dict.fromkeys(reasons)) if all(reasons) else []
+        return each_once(reasons) if all(reasons) else []
 
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:

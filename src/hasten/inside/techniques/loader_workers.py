@@ -68,7 +68,7 @@ class LoaderWorkers(Technique):
 
     @classmethod
     def risk_for(cls, facts: Facts) -> Risk:
-        loaders = [loader for loader in facts.observation.loaders if loader.training]
+        loaders = facts.observation.training_loaders
         return "exact" if all(loader.random == "" for loader in loaders) else "draws"
 
     @classmethod
@@ -80,7 +80,7 @@ class LoaderWorkers(Technique):
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
         reasons = cls.refuse_machine(facts.machine)
-        loaders = [loader for loader in facts.observation.loaders if loader.training]
+        loaders = facts.observation.training_loaders
         if not loaders:
             return [*reasons, "the training reads from no DataLoader"]
         if all(loader.iterable for loader in loaders):

@@ -31,7 +31,7 @@ from ..seams import Call, when_it_comes
 from ..training import NotApplicable, Training
 from .base import Technique
 from .dataset_in_ram import DatasetInRam
-from .support.input_waits import hardly_waits, training_loaders
+from .support.input_waits import hardly_waits
 
 _VECTORS = "avx2"
 
@@ -57,7 +57,7 @@ class NativeResize(Technique):
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        reasons, loaders = cls.refuse_machine(facts.machine), training_loaders(facts)
+        reasons, loaders = cls.refuse_machine(facts.machine), facts.observation.training_loaders
         if not loaders:
             return [*reasons, "the training reads from no DataLoader"]
         if not any(loader.resizes for loader in loaders):

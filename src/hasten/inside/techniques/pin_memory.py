@@ -50,7 +50,7 @@ class PinMemory(Technique):
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
         reasons = needs_cuda(facts)
-        loaders = [loader for loader in facts.observation.loaders if loader.training]
+        loaders = facts.observation.training_loaders
         if loaders and all(loader.pin_memory for loader in loaders):
             reasons.append("the script pins its batches already")
         return reasons

@@ -49,7 +49,7 @@ class Processes(Technique):
     @classmethod
     def risk_for(cls, facts: Facts) -> Risk:
         """A rank draws random numbers of its own, from the same distribution."""
-        loaders = [loader for loader in facts.observation.loaders if loader.training]
+        loaders = facts.observation.training_loaders
         dropout = any(root.dropout for root in facts.observation.roots)
         return "draws" if dropout or any(loader.random != "" for loader in loaders) else "exact"
 
@@ -65,7 +65,7 @@ class Processes(Technique):
     def refuse(cls, facts: Facts) -> list[str]:
         reasons = cls.refuse_machine(facts.machine)
         seen = facts.observation
-        loaders = [loader for loader in seen.loaders if loader.training]
+        loaders = seen.training_loaders
         if not loaders or all(loader.iterable for loader in loaders):
             reasons.append("its training batches come from no DataLoader that takes samples by their indices")
         if not seen.optimizers:

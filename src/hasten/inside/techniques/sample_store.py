@@ -56,9 +56,9 @@ from ..samples.worker_entry import WorkerEntry
 from ..samples.worker_starts import can_run_ours
 from ..seams import Call
 from ..training import NotApplicable, Training
-from .base import Technique, conflicting
+from .base import Technique, conflicting, each_once
 from .dataset_in_ram import DatasetInRam
-from .support.input_waits import hardly_waits, training_loaders
+from .support.input_waits import hardly_waits
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -96,12 +96,12 @@ class SampleStore(Technique):
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        reasons, loaders = cls.refuse_machine(facts.machine), training_loaders(facts)
+        reasons, loaders = cls.refuse_machine(facts.machine), facts.observation.training_loaders
         if not loaders:
             return [*reasons, "the training reads from no DataLoader"]
         available = facts.machine.available_bytes
         reasons += hardly_waits(facts)
-        reasons += [reason for loader in loaders if (reason := _why_not(loader, available))]
+        reasons += each_once(_why_not(loader, available) for loader in loaders)
         seconds = _seconds_to_make(facts, loaders)
         if seconds > _MOST_SECONDS:
             reasons.append(f"making all samples once takes about {seconds:.0f} s: name it by --use")

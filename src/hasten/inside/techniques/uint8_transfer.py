@@ -30,7 +30,6 @@ from ..seams import Call
 from ..training import NotApplicable, Training
 from .base import Technique, conflicting
 from .support.device_copies import needs_cuda
-from .support.input_waits import training_loaders
 from .support.late_loading import APART, LateLoading, refused_loaders, refused_machine
 from .support.sent_bytes import SentBytes
 
@@ -60,7 +59,7 @@ class Uint8Transfer(Technique):
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
-        others = needs_cuda(facts) or refused_loaders(training_loaders(facts))
+        others = needs_cuda(facts) or refused_loaders(facts.observation.training_loaders)
         return [*cls.refuse_machine(facts.machine), *others]
 
     def start(self, training: Training, settings: Settings) -> None:

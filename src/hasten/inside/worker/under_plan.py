@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from ..training import Training
 
 _PROOF_AFTER_STEPS = 20  # of a plan in force
+_MOST_TURNS = 2
+_NO_EFFECT = "it has no effect"
+_NO_MORE = " (so it goes by turns, and is not said again)"
 _FEW_STEPS = 5  # of which nothing need be told: the first batch was made before the plan was in force
 
 
@@ -41,6 +45,7 @@ class UnderPlan:
         self._delay = 0  # steps after that until all of it is in force
         self._left_out: dict[str, str] | None = None  # why, by technique; "": all of them
         self._why_not: dict[str, str] | None = None  # as was said
+        self._turns: Counter[tuple[str, str | None]] = Counter()  # how often it was left out, and why, or not
         self._idle: set[str] = set()  # has no effect, as was said
         self._worked: set[str] = set()  # had effect before models or optimizers came, or until the end
         self._noted: set[str] = set()  # changes the training, as was said
@@ -87,14 +92,21 @@ class UnderPlan:
             self.tell_proofs(switchboard)
 
     def _tell_left_out(self, found: dict[str, str]) -> None:
-        """What was not left out before, or for another reason."""
+        """What was not left out before, or for another reason. Where it is so by turns it is said twice."""
         before, self._why_not = self._why_not or {}, self._left_out
         for name, why in found.items():
-            if before.get(name) != why:
-                left_out = f"{name} does not apply {self._where} and is left out: {why}"
-                self.say(left_out if name else f"the plan is not applied: {why}")
+            if before.get(name) != why and (last := self._last_words(name, why)) is not None:
+                left_out = f"{name} does not apply {self._where} and is left out: {why}{last}"
+                self.say(left_out if name else f"the plan is not applied: {why}{last}")
         for name in before.keys() - found.keys() - {""}:
-            self._note(f"{name} applies {self._where}, and is in force from there on")
+            if (last := self._last_words(name, None)) is not None:
+                self._note(f"{name} applies {self._where}, and is in force from there on{last}")
+
+    def _last_words(self, name: str, why: str | None) -> str | None:
+        """To put behind what is said of it; None where it was said as often as it may be."""
+        self._turns[name, why] += 1
+        often = self._turns[name, why]
+        return None if often > _MOST_TURNS else _NO_MORE if often == _MOST_TURNS else ""
 
     def so_far(self, switchboard: Switchboard, steps: int, least: int = _FEW_STEPS) -> None:
         """Tell the proofs since the plan was put in force, where enough steps were taken and nobody has."""
@@ -112,8 +124,9 @@ class UnderPlan:
             if ("steps" in CATALOG[name].parts) is not in_steps:
                 continue
             if not proof.effective:
-                if name not in (self._idle if in_steps else self._worked):
-                    self.say(f"{name} has no effect {self._where}: {proof.evidence}")
+                known = name in (self._idle if in_steps else self._worked)
+                if not known and (last := self._last_words(name, _NO_EFFECT)) is not None:
+                    self.say(f"{name} has no effect {self._where}: {proof.evidence}{last}")
                 self._idle.add(name)
                 continue
             self._idle.discard(name)

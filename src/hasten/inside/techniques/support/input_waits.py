@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from ....records.facts import Facts
-from ....records.observation import Loader
 from ....records.phases import phase_share
 
 _LEAST_WAITING = 0.02  # of a step
-
-
-def training_loaders(facts: Facts) -> list[Loader]:
-    return [loader for loader in facts.observation.loaders if loader.training]
 
 
 def hardly_waits(facts: Facts) -> list[str]:

@@ -19,7 +19,7 @@ from ...samples.worker_entry import WorkerEntry
 from ...samples.worker_starts import can_run_ours
 from ...seams import Call
 from ...training import NotApplicable, Training
-from ..base import conflicting
+from ..base import conflicting, each_once
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -115,7 +115,7 @@ def refused_loaders(loaders: Sequence[Loader]) -> list[str]:
     if not loaders:
         return ["the training reads from no DataLoader"]
     reasons = [_why_not(loader) for loader in loaders]
-    return reasons if all(reasons) else []
+    return each_once(reasons) if all(reasons) else []
 
 
 def _why_not(loader: Loader) -> str:
