@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import sys
 import time
@@ -119,6 +120,68 @@ def test_beside_workers_that_stay_by_a_plan_the_streams_are_the_scripts(
     assert same_batch(passes(LOADERS[name]()), theirs)
     assert now.proof("evaluation_in_ram").effective
     assert now.proof().effective
+
+
+def evaluations(made: Callable[[], DataLoader[Any]]) -> list[Any]:
+    """Batches of several, each of which reads a loader of its own."""
+    with torch.no_grad():
+        return [batch for _ in range(PASSES) for batch in made()]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loader_that_each_evaluation_makes_anew_is_served(started: StartUnder, workers: int) -> None:
+    data = Squares()
+
+    def make() -> DataLoader[Any]:
+        def collate(samples: list[dict[str, Any]]) -> dict[str, Any]:
+            return with_labels(samples)
+
+        return DataLoader(data, batch_size=4, num_workers=workers, collate_fn=collate)
+
+    theirs = evaluations(make)
+    now = started()
+    assert same_batch(evaluations(make), theirs)
+    assert now.counted == (PASSES - 1) * len(make())
+
+
+def test_loaders_that_divide_one_data_set_otherwise_have_batches_of_their_own(started: StartUnder) -> None:
+    data, now = Squares(), started()
+    several: list[dict[str, Any]] = [
+        {"batch_size": 4},
+        {"batch_size": 7},
+        {"batch_size": 7, "collate_fn": list},
+    ]
+    for _ in range(PASSES):
+        with torch.no_grad():
+            sizes = [len(batch) for options in several for batch in DataLoader(data, **options)]
+    assert sizes == [2] * 6 + [7] * 2  # of dicts with two entries, and of lists
+    assert now.counted == (PASSES - 1) * len(sizes)
+
+
+def test_a_new_loader_whose_workers_stay_is_none_of_an_earlier_ones(started: StartUnder) -> None:
+    """They may have been started where nobody watched."""
+    data = Squares()
+    now = started()
+    evaluations(lambda: DataLoader(data, batch_size=4, num_workers=1, persistent_workers=True))
+    assert now.counted == 0
+
+
+class Large(Squares):
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"input": torch.full((2**16,), float(index))}
+
+
+@pytest.mark.parametrize("data", [Large, lambda: list(torch.ones(SIZE, 2**16))])
+def test_data_that_each_evaluation_makes_anew_is_not_held(
+    started: StartUnder, data: Callable[[], Any]
+) -> None:
+    now = started()
+    evaluations(lambda: DataLoader(data(), batch_size=4))
+    gc.collect()
+    assert now.proof().evidence == (
+        "0 batches of evaluations came from memory, where 0.0 MiB are kept; "
+        "no evaluation read a data set that an earlier one had read to its end"
+    )
 
 
 def test_no_worker_is_started_for_batches_from_memory(started: StartUnder) -> None:

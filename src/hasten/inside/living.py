@@ -21,6 +21,11 @@ def reference(one: object, gone: Callable[[object], object] | None = None) -> Re
         return lambda: one
 
 
+def can_go(one: object) -> bool:
+    """Whether ``reference`` does not hold it."""
+    return type(one).__weakrefoffset__ != 0
+
+
 class Living(Generic[Kept]):
     """A value for each object, by which object it is and not by what it equals. With the object goes the
     value, which ``gone`` is told of then.

@@ -37,8 +37,8 @@ _MOST_IN_VAIN = 2
 
 
 class KeptBatches:
-    """Of one loader, which reads an indexed dataset in order. ``why_not``: why they are not given; "" until
-    that is known, and ``tell`` is told. ``room``: whether so many bytes more may be kept.
+    """Of loaders of one indexed dataset that are alike and read it in order. ``why_not``: why they are not
+    given; "" until that is known, and ``tell`` is told. ``room``: whether so many bytes more may be kept.
     """
 
     def __init__(

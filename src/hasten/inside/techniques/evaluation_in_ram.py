@@ -2,10 +2,11 @@
 
 What it does: a loader that is read in order gives the same batches in every evaluation, which is told by
 gradients that are off or by the model's eval mode. After the first evaluation they are given from memory, on
-proof that making them is deterministic (``kept_batches``); worker processes are not started for them. Their
-order, their size and what is in them stay; so does what the main process draws. Where random numbers are
-drawn for a batch, or the script's own code meets an error in making one, batches are made anew in every
-evaluation; so are those that lie on a GPU. When it helps: reading,
+proof that making them is deterministic (``kept_batches``); worker processes are not started for them. They
+belong to the data set: a function that evaluates may make a new loader of it each time. Their order, their
+size and what is in them stay; so does what the main process draws. Where random numbers are drawn for a
+batch, or the script's own code meets an error in making one, batches are made anew in every evaluation; so
+are those that lie on a GPU. When it helps: reading,
 decoding or transforming samples takes a good part of an evaluation, or evaluations are short, so that
 starting workers counts. When it hurts: memory is short: batches weigh what their tensors do, more than the
 files they were made of.
@@ -34,6 +35,7 @@ from ...records.observation import Loader
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.loaders import NEXT_DATA, batches_given, iterators_that_fetch, reads_indices
+from ..living import Living, can_go
 from ..observing.uses import RECORDS_EVALUATIONS
 from ..samples.fetching import samples_of
 from ..samples.kept_batches import KeptBatches
@@ -42,7 +44,7 @@ from ..samples.sample_caches import PYTHON_BYTES
 from ..samples.sample_room import too_large
 from ..seams import Call
 from ..training import Training
-from .base import Technique, conflicting, saw_evaluation
+from .base import Technique, conflicting, each_once, saw_evaluation
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -51,8 +53,11 @@ if TYPE_CHECKING:
     from ..internals.loaders import LoaderIterator
 
 MEMORY_SHARE = 0.2  # of what is available, for all evaluations
+_NEVER_AGAIN = "no evaluation read a data set that an earlier one had read to its end"
+_NEVER = "no evaluation read a data set from its first sample to its last"
 _STORE = "sample_store"  # batches are kept of its samples
 _STAND_BACK = {"dataset_in_ram", "batched_fetch"}  # from a loader whose whole batches are kept
+_Options = tuple[object, ...]
 
 
 class EvaluationInRam(Technique):
@@ -67,7 +72,7 @@ class EvaluationInRam(Technique):
 
     def __init__(self) -> None:
         self._training: Training | None = None
-        self._every: weakref.WeakKeyDictionary[DataLoader[object], KeptBatches] = weakref.WeakKeyDictionary()
+        self._every: Living[dict[_Options, KeptBatches]] = Living()  # by what the batches belong to
         self._keeping: weakref.WeakKeyDictionary[LoaderIterator, KeptBatches] = weakref.WeakKeyDictionary()
         self._giving: weakref.WeakKeyDictionary[LoaderIterator, KeptBatches] = weakref.WeakKeyDictionary()
         self._given: KeptBatches | None = None  # from which the loader is given that is taken up now
@@ -75,6 +80,7 @@ class EvaluationInRam(Technique):
         self._making: KeptBatches | None = None  # that get the batch that is made now
         self._wanted: tuple[KeptBatches, int] | None = None  # where the batch is that is asked for now
         self._why_not: dict[str, None] = {}  # of all loaders, also those that are gone
+        self._passes = 0  # that were begun to be kept
         self._batches = 0
         self._home = os.getpid()
 
@@ -89,7 +95,7 @@ class EvaluationInRam(Technique):
             seen = saw_evaluation(facts)
             return ["its evaluation reads from no DataLoader of its own"] if seen else []
         reasons = [_why_not(loader, facts.machine.available_bytes) for loader in loaders]
-        return [] if not all(reasons) else list(dict.fromkeys(reasons))
+        return each_once(reasons) if all(reasons) else []
 
     def start(self, training: Training, settings: Settings) -> None:
         self._training = training
@@ -109,6 +115,7 @@ class EvaluationInRam(Technique):
                 return original(loader)
             if not _safely(kept, kept.may_be_given, loader):
                 _safely(kept, kept.begin, loader)
+                self._passes += 1
                 self._kept = kept
                 try:
                     iterator = original(loader)
@@ -134,12 +141,16 @@ class EvaluationInRam(Technique):
             return None
         if training.torch.is_grad_enabled() and not _evaluating(training.roots):
             return None
-        kept = self._every.get(loader)
+        if not _reads_in_order(training, loader):
+            return None
+        owner, options = _owner_of(loader), _options_of(loader)
+        of_owner = self._every.get(owner)
+        if of_owner is None:
+            self._every.put(owner, of_owner := {})
+        kept = of_owner.get(options)
         if kept is None:
-            if not _reads_in_order(training, loader):
-                return None
             tell = self._why_not.setdefault
-            kept = self._every[loader] = KeptBatches(training.torch, loader, self._has_room, tell)
+            kept = of_owner[options] = KeptBatches(training.torch, loader, self._has_room, tell)
         others = {*training.batch_providers, *training.fetch_providers} - {self.name, _STORE, *_STAND_BACK}
         if others and not loader.num_workers:
             return None  # another technique serves it
@@ -147,8 +158,11 @@ class EvaluationInRam(Technique):
 
     def _has_room(self, nbytes: int) -> bool:
         assert self._training is not None
-        held = sum(kept.nbytes for kept in self._every.values())
-        return held + nbytes <= MEMORY_SHARE * self._training.available_bytes
+        return self._held() + nbytes <= MEMORY_SHARE * self._training.available_bytes
+
+    def _held(self) -> int:
+        """Bytes."""
+        return sum(kept.nbytes for of_owner in self._every.values() for kept in of_owner.values())
 
     def _choose(self, loader: DataLoader[object]) -> Mapping[str, object] | None:
         if not loader.num_workers:
@@ -198,9 +212,10 @@ class EvaluationInRam(Technique):
 
     def proof(self, training: Training) -> Proof:
         """Counts the batches that were given from memory."""
-        held = sum(kept.nbytes for kept in self._every.values()) / 2**20
+        held = self._held() / 2**20
         evidence = f"{self._batches} batches of evaluations came from memory, where {held:.1f} MiB are kept"
-        return Proof(self.name, self._batches > 0, "; ".join([evidence, *self._why_not]))
+        why_not = self._why_not or ([] if self._batches else [_NEVER_AGAIN if self._passes else _NEVER])
+        return Proof(self.name, self._batches > 0, "; ".join([evidence, *why_not]))
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
@@ -223,6 +238,21 @@ def _safely(kept: KeptBatches, act: Callable[[Any], object], what: object) -> ob
 def _evaluating(roots: list[Module]) -> bool:
     """Whether the models, and there are some, are in eval mode."""
     return bool(roots) and not any(root.training for root in roots)
+
+
+def _owner_of(loader: DataLoader[object]) -> object:
+    """What batches belong to: the data set. Where that cannot be referred to weakly it would never go, and
+    workers that stay are this loader's: then the loader.
+    """
+    dataset: object = loader.dataset
+    return loader if loader.persistent_workers or not can_go(dataset) else dataset
+
+
+def _options_of(loader: DataLoader[object]) -> _Options:
+    """In which loaders are alike that give the same batches. A function of the same code may be made anew."""
+    collate = loader.collate_fn
+    made_by = getattr(collate, "__code__", type(collate))
+    return loader.batch_size, loader.drop_last, loader.num_workers, made_by
 
 
 def _reads_in_order(training: Training, loader: DataLoader[object]) -> bool:
