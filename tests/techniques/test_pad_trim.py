@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from hasten.inside.observing.padding import PaddingSeen
+from hasten.inside.observing.padding import MULTIPLE, PaddingSeen, rounded_up
 from hasten.inside.techniques.pad_trim import PadTrim
 from hasten.inside.techniques.support.padded_calls import Found, Known, cut, find, restore
 from hasten.records.plan import BASELINE, Plan
@@ -537,7 +537,7 @@ def test_the_share_of_padding_is_seen() -> None:
     data = PaddedTexts()
     longest = int((data.ids != 0).sum(1).max())
     assert share is not None
-    assert (WIDTH - longest) / WIDTH <= share < 1
+    assert (WIDTH - rounded_up(longest, MULTIPLE)) / WIDTH <= share < 1
 
 
 def test_numbers_that_cannot_be_compared_end_the_looking(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -547,7 +547,14 @@ def test_numbers_that_cannot_be_compared_end_the_looking(monkeypatch: pytest.Mon
     monkeypatch.setattr("hasten.inside.observing.padding.rows_of", lambda _: 1 / 0)
     seen.look((IDS,))
     assert not seen.wants_more
-    assert seen.share() == 0.6
+    assert seen.share() == pytest.approx(0.2)  # of 10 columns 4 are used, and 8 kept
+
+
+def test_padding_to_a_multiple_of_8_is_none() -> None:
+    """Scripts ask for it, and nothing of it is ever cut."""
+    seen = PaddingSeen()
+    seen.look((torch.tensor([[5, 6, 7, 8, 9, 0, 0, 0], [5, 6, 7, 8, 9, 4, 0, 0]]),))
+    assert seen.share() == 0
 
 
 def test_one_look_too_many_is_not_taken() -> None:

@@ -1,4 +1,5 @@
-"""How much of what goes into a model is padding: columns that are padding in every sequence of a batch.
+"""How much of what goes into a model is padding: columns that are padding in every sequence of a batch. What
+only rounds a width up to a multiple of 8 is none: scripts pad so on purpose, and ``pad_trim`` keeps it.
 
 A sequence is a row of a matrix of whole numbers: ids of tokens, a mask of zeros and ones. Its padding is what
 repeats the last value to the end, in all rows. Looked at in the first passes only, at some 50 us each; a GPU
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LEAST_WIDTH = 8  # of a matrix whose rows may be sequences
+MULTIPLE = 8  # to which widths without padding are rounded up
 _LOOKS = 24
 
 
@@ -44,9 +46,14 @@ class PaddingSeen:
         """Of all columns, 0 to 1; 0 where no sequence went in, None where nobody looked."""
         if not self._looks:
             return None
-        padding = [min(int(tail) for tail in tails) for _, tails in self._seen]
-        counted = [(p, width) for p, (width, _) in zip(padding, self._seen, strict=True) if p < width]
-        return sum(p for p, _ in counted) / sum(w for _, w in counted) if counted else 0.0
+        used = [(width - min(int(tail) for tail in tails), width) for width, tails in self._seen]
+        kept = [(min(width, rounded_up(columns, MULTIPLE)), width) for columns, width in used if columns]
+        return 1 - sum(columns for columns, _ in kept) / sum(width for _, width in kept) if kept else 0.0
+
+
+def rounded_up(columns: int, multiple: int) -> int:
+    """The least multiple that holds so many columns."""
+    return -(-columns // multiple) * multiple
 
 
 def _tails_in(tensors: Sequence[Tensor]) -> list[tuple[int, list[Tensor]]]:

@@ -31,6 +31,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ...saying import say
 from ..internals.modules import compiled_call, is_compiled
+from ..observing.padding import MULTIPLE
 from ..seams import Args, Call, Kwargs
 from ..structures import tensors_of
 from ..training import NotApplicable, Training
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-_MULTIPLE = 8
 _LARGEST = 1024
 _LEAST_PADDING = 0.05  # of the columns
 
@@ -61,7 +61,7 @@ class PadTrim(Technique):
 
     def __init__(self) -> None:
         self._torch: Any = None
-        self._multiple = _MULTIPLE
+        self._multiple = MULTIPLE
         self._proven: weakref.WeakKeyDictionary[Module, dict[Mode, Proven]] = weakref.WeakKeyDictionary()
         self._calls = self._cut = 0
         self._columns = self._all_columns = 0
@@ -82,7 +82,7 @@ class PadTrim(Technique):
             reasons.append(
                 f"{seen.padding:.0%} of the columns of sequences are padding in all of a batch"
                 if seen.padding
-                else "no padding was seen in what goes into the model"
+                else f"no padding was seen in what goes into the model, but to a multiple of {MULTIPLE}"
             )
         if "pack_padded_sequence" in seen.uses:
             reasons.append("the script packs its sequences, so padding is not computed")
@@ -92,11 +92,11 @@ class PadTrim(Technique):
 
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:
-        return [{"multiple": _MULTIPLE}]
+        return [{"multiple": MULTIPLE}]
 
     @classmethod
     def check(cls, settings: Settings) -> None:
-        multiple = settings.get("multiple", _MULTIPLE)
+        multiple = settings.get("multiple", MULTIPLE)
         if not isinstance(multiple, int) or isinstance(multiple, bool) or not 1 <= multiple <= _LARGEST:
             raise ValueError(f"multiple must be a number of columns from 1 to {_LARGEST}, found {multiple!r}")
         if unknown := set(settings) - {"multiple"}:
@@ -110,7 +110,7 @@ class PadTrim(Technique):
             if any(map(is_compiled, root.modules())) or getattr(slot, "compiled_by_script", slot) is not None:
                 raise NotApplicable("the script compiles its model, which would be compiled for each width")
         self._torch = training.torch
-        self._multiple = int(settings.get("multiple", _MULTIPLE))
+        self._multiple = int(settings.get("multiple", MULTIPLE))
         self._proven = training.kept.setdefault(self.name, self._proven)
         training.forward_wrappers[self.name] = self._forward
         training.after_steps[self.name] = self._step_ended
@@ -247,7 +247,7 @@ class PadTrim(Technique):
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
-        multiple = settings.get("multiple", _MULTIPLE)
+        multiple = settings.get("multiple", MULTIPLE)
         return (
             "longest = int(batch['attention_mask'].sum(1).max())    # of each batch\n"
             f"width = min(-(-longest // {multiple}) * {multiple}, batch['input_ids'].shape[1])\n"

@@ -13,7 +13,14 @@ from itertools import count
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ...observing.padding import are_positions, is_in_memory, is_matrix_of_whole_numbers, rows_of, widths_of
+from ...observing.padding import (
+    are_positions,
+    is_in_memory,
+    is_matrix_of_whole_numbers,
+    rounded_up,
+    rows_of,
+    widths_of,
+)
 from ...structures import Structure, map_tensors, tensors_of
 from .said import of_samples
 
@@ -100,7 +107,7 @@ def find(tensors: Sequence[Tensor], known: Known, multiple: int) -> Found | None
             if _has_a_row_for_each(tensors[number], rows)
         }
         of_width, used = _used(holds, tensors, known, width)
-        wanted = -(-used // multiple) * multiple
+        wanted = rounded_up(used, multiple)
         if 0 < wanted < width:
             kept[width] = wanted
             padding |= of_width
