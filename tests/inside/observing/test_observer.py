@@ -30,9 +30,9 @@ class Script:
         self.clock = clock
         self.observer = Observer(on_step)
 
-    def data(self, seconds: float, samples: int = 8, elements: int = 0) -> None:
+    def data(self, seconds: float, samples: int = 8, elements: int = 0, source: int = 0) -> None:
         self.clock.passes(seconds)
-        self.observer.data_waited(seconds, samples, elements)
+        self.observer.data_waited(seconds, samples, elements, source)
 
     def forward(self, seconds: float, training: bool = True) -> None:
         began = self.observer.forward_begins()
@@ -116,6 +116,18 @@ def test_what_a_closure_does_is_not_the_updates_time(script: Script, steps: list
     assert (step.forwards, step.backwards) == (2, 2)
 
 
+def test_what_a_closure_computes_unseen_is_not_the_updates_time(script: Script, steps: list[RawStep]) -> None:
+    def closure() -> None:
+        script.clock.passes(16)
+        script.backward(4)
+        script.observer.closure_took(20)
+
+    for _ in range(2):
+        script.update(8, closure)
+    assert [step.phases()["optimizer"] for step in steps] == [8, 8]
+    assert [step.phases()["other"] for step in steps] == [16, 16]
+
+
 def test_a_closure_does_not_hide_what_was_before_it(script: Script, steps: list[RawStep]) -> None:
     script.forward(1)
     script.backward(2)
@@ -169,6 +181,21 @@ def test_samples_of_accumulated_batches_add_up(script: Script, steps: list[RawSt
         script.backward(4)
     script.update(8)
     assert steps[0].samples == 21
+
+
+def test_of_loaders_read_side_by_side_the_one_that_gave_most_counts(
+    script: Script, steps: list[RawStep]
+) -> None:
+    """The shorter one's batches come again from ``itertools.cycle`` when it is exhausted."""
+    for cycled in (True, True, False):
+        for _ in range(2):
+            script.data(1, samples=16, elements=160, source=1)
+            if cycled:
+                script.data(1, samples=8, elements=80, source=2)
+            script.forward(2)
+            script.backward(4)
+        script.update(8)
+    assert [(step.samples, step.elements) for step in steps] == [(32, 320)] * 3
 
 
 def test_a_batch_used_by_two_forward_passes_is_counted_once(script: Script, steps: list[RawStep]) -> None:

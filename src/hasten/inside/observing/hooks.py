@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..internals.modules import compiled_call, put_call
-from ..seams import Call
+from ..seams import Args, Call, Kwargs
 from ..training import Training
 from .backward_call import OF_AUTOGRAD, OF_GRAD, OF_TENSOR, read_call
 from .bypassed import Bypassed
+from .closures import with_timed_closure
 from .data_seams import watch_data
 from .gpu_phases import Marks
 from .loaders import Loaders
@@ -90,15 +91,18 @@ class Hooks:
         stepped: set[int] = set()  # ids of optimizers
         at_work: list[int] = []  # the step of one optimizer may call another's: together they are one step
 
-        def begins(optimizer: Optimizer, args: object, kwargs: object) -> None:
+        def begins(optimizer: Optimizer, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs] | None:
+            given = None
             try:
                 if id(optimizer) in at_work:  # its last step raised, and so never ended
                     del at_work[at_work.index(id(optimizer)) :]
                 if not at_work:
+                    given = with_timed_closure(args, kwargs, observer.closure_took)
                     observer.update_begins()
                 at_work.append(id(optimizer))
             except Exception as error:
                 seams.give_up(error)
+            return given
 
         def ends(optimizer: Optimizer, args: object, kwargs: object) -> None:
             try:

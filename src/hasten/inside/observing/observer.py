@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .given_batches import GivenBatches
 from .gpu_phases import Mark, Marks, phases_between
 from .passes import Passes
 from .timeline import Timeline, clock
@@ -24,8 +25,8 @@ class RawStep:
 
     optimizer: int = 0  # which optimizer ended it: its index; -1 where there is none
     seconds: float = 0.0
-    samples: int = 0  # that a loader gave
-    elements: int = 0  # numbers in the tensors that a loader gave
+    samples: int = 0  # that a loader gave; of several read side by side, the one that gave most
+    elements: int = 0  # numbers in the tensors that this loader gave
     inputs: int = 0  # that went through the modules, where no loader gave any; 0 where that is not clear
     data: float = 0.0
     forward: float = 0.0
@@ -69,9 +70,10 @@ class Observer:
         self._step = RawStep()
         self._began = clock()
         self._forward_ended: float | None = None
-        self._update_began = 0.0
+        self._update_began = self._closure_took = 0.0
         self._watched_before_update = 0.0
-        self._pending_samples = self._pending_elements = 0
+        self._pending = GivenBatches()  # of which it is not known yet what becomes of them
+        self._given = GivenBatches()  # that this step trains on
         self.passes = Passes()
         self.counts_inputs = True  # no loader told of this step's samples: what goes into a module must
         self.in_forward = False
@@ -103,12 +105,11 @@ class Observer:
         step = self._step
         if not training:
             step.evaluations += 1
-            self._pending_samples = self._pending_elements = 0
-            self.counts_inputs = not step.samples
+            self._pending.clear()
+            self.counts_inputs = not self._given.most()[0]
             return
-        step.samples += self._pending_samples
-        step.elements += self._pending_elements
-        self._pending_samples = self._pending_elements = 0
+        if self._pending:
+            self._given.take_in(self._pending)
         step.forwards += 1
         step.forward += now - began
         self._forward_ended = now
@@ -123,10 +124,8 @@ class Observer:
         self.in_backward = True
         if self.timeline is not None:
             self.timeline.backward_begins()
-        if self._pending_samples and not self._step.forwards:  # e.g. what is trained is no module
-            self._step.samples += self._pending_samples
-            self._step.elements += self._pending_elements
-            self._pending_samples = self._pending_elements = 0
+        if self._pending and not self._step.forwards:  # e.g. what is trained is no module
+            self._given.take_in(self._pending)
         if self.marks is not None:
             self.marks("+backward")
         now = clock()
@@ -165,8 +164,7 @@ class Observer:
         self.counts_inputs = False
         if self.timeline is not None:
             self.timeline.batch_came(samples, source)
-        self._pending_samples += samples
-        self._pending_elements += elements
+        self._pending.add(source, samples, elements)
         self._step.data += seconds
         if self._forward_ended is not None:  # the next batch is fetched before the loss: not the loss's time
             self._forward_ended += seconds
@@ -184,15 +182,18 @@ class Observer:
         step = self._step
         self._watched_before_update = step.data + step.forward + step.loss + step.backward
         self.passes.update_begins()
+        self._closure_took = 0.0
         self._update_began = clock()
 
+    def closure_took(self, seconds: float) -> None:
+        """That the optimizer's step was given, and called."""
+        self._closure_took += seconds
+
     def update_ends(self, optimizer: int) -> None:
-        """A closure's forward and backward passes run inside the optimizer's step and are not the update's
-        time.
-        """
+        """What a closure does inside the optimizer's step is not the update's time."""
         step = self._step
         inside = step.data + step.forward + step.loss + step.backward - self._watched_before_update
-        step.update += clock() - self._update_began - inside
+        step.update += clock() - self._update_began - max(inside, self._closure_took)
         self.passes.update_ends()
         if self.marks is not None:
             self.marks("-optimizer")
@@ -211,6 +212,7 @@ class Observer:
     def rest(self) -> RawStep:
         """What came since the last step's end, told as a step."""
         self._step.seconds = clock() - self._began
+        self._step.samples, self._step.elements = self._given.most()
         return self._step
 
     def _end_step(self, optimizer: int) -> None:
@@ -220,12 +222,14 @@ class Observer:
         if self.marks is not None:
             step.marks = self.marks.end()
         step.optimizer = optimizer
+        step.samples, step.elements = self._given.most()
         inputs = self.passes.take()
         step.inputs = inputs if self.counts_inputs else 0
         step.seconds = clock() - self._began
         self._step = RawStep()
+        self._given.clear()
         self._forward_ended = None
-        self.counts_inputs = not self._pending_samples
+        self.counts_inputs = not self._pending.most()[0]
         if self.timeline is not None:
             self.timeline.step_ended()
         self._on_step(step)
