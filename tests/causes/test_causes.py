@@ -59,6 +59,12 @@ def test_the_evidence_names_the_training_loaders_and_their_workers() -> None:
     assert "Held out" not in cause.evidence
 
 
+def test_a_data_set_that_gives_whole_batches_is_told_as_it_is() -> None:
+    cause = input.look(facts_with({"data": 0.6}, loaders=(loader(default_fetch=False),)))
+    assert cause is not None
+    assert cause.evidence.endswith("waiting for data: Pictures in the training process")
+
+
 def test_data_without_a_known_loader_is_a_cause_all_the_same() -> None:
     cause = input.look(facts_with({"data": 0.6}, loaders=()))
     assert cause is not None
@@ -158,6 +164,14 @@ def test_an_update_that_is_not_fused() -> None:
     assert cause.share == pytest.approx(0.2)
     assert cause.techniques == ("fused_optimizer",)
     assert cause.evidence == "20% of a step is the update by Adam, SGD, not fused"
+
+
+def test_an_update_that_has_no_other_form_is_told_as_it_is() -> None:
+    cause = optimizer.look(
+        facts_with({"optimizer": 0.2}, optimizers=(an_optimizer(name="LBFGS", can_fuse=False),))
+    )
+    assert cause is not None
+    assert cause.evidence == "20% of a step is the update by LBFGS"
 
 
 def test_an_update_that_is_fused_or_quick_is_no_cause() -> None:
@@ -328,8 +342,8 @@ def test_steps_that_are_all_of_a_run_keep_their_share() -> None:
     ("part", "name", "said"),
     [
         ("evaluation", "evaluation", "is evaluation"),
-        ("first batches", "epochs", "before their first batch"),
-        ("epoch turns", "epochs", "passes between epochs"),
+        ("first batches", "epochs", "passes before the first batches of epochs"),
+        ("epoch turns", "turns", "passes between an epoch's last step and the next epoch's beginning"),
         ("saving", "saving", "is saving 2 files"),
         ("output", "output", "is printing and logging"),
         ("garbage", "garbage", "collector of garbage, which ran 2 times"),
@@ -358,6 +372,18 @@ def test_workers_that_start_anew_are_named() -> None:
     for others in (loader(), loader(workers=2, training=False)):
         (without,) = find_causes(updating(run=run, loaders=(others,)))
         assert "anew" not in without.evidence
+
+
+def test_what_a_script_does_between_epochs_is_no_loaders() -> None:
+    """Samples of a generator, say. Workers of a loader that starts them anew end there."""
+    run = watched_run({"steps": 70.0, "first batches": 5.0, "epoch turns": 25.0}, epochs=1)
+    found = find_causes(updating(run=run))
+    assert [cause.name for cause in found] == ["turns", "epochs"]
+    assert [cause.share for cause in found] == pytest.approx([0.25, 0.05])
+    assert not found[0].techniques
+    (together,) = find_causes(updating(run=run, loaders=(loader(workers=2),)))
+    assert together.name == "epochs"
+    assert together.share == pytest.approx(0.30)
 
 
 def test_workers_that_start_once_are_no_cause_by_the_first_epoch() -> None:
@@ -520,7 +546,8 @@ def test_without_workers_the_first_batch_of_an_epoch_is_made_as_any_other() -> N
     found = {cause.name: cause for cause in find_causes(seen)}
     assert found["input"].share == pytest.approx(0.8 * 0.5 + 0.3)
     assert found["input"].evidence.endswith("; 70% of an epoch, first batches included")
-    assert found["epochs"].share == pytest.approx(0.2)
+    assert found["turns"].share == pytest.approx(0.2)
+    assert "epochs" not in found
 
 
 @pytest.mark.parametrize(("data", "workers"), [(0.8, 2), (0.04, 0)])

@@ -22,6 +22,7 @@ from . import (
     rollouts,
     saving,
     threads,
+    turns,
     waiting,
 )
 from .of_the_run import of_the_run
@@ -31,7 +32,7 @@ _OF_A_STEP = (  # of two with the same share the first is told first: the more p
     compute.look, optimizer.look, waiting.look, loop.look,
 )  # fmt: skip
 _OF_ALL_STEPS = (debugging.look, rollouts.look, input.look)
-_OF_THE_RUN = (evaluation.look, epochs.look, saving.look, output.look, garbage.look)
+_OF_THE_RUN = (evaluation.look, epochs.look, turns.look, saving.look, output.look, garbage.look)
 
 
 def find_causes(facts: Facts) -> list[Cause]:

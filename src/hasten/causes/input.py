@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..records.cause import Cause
 from ..records.facts import Facts
+from ..records.observation import Loader
 from ..records.phases import phase_share
 from .of_the_run import of_the_run
 
@@ -21,18 +22,19 @@ def look(facts: Facts) -> Cause | None:
 
 def first_batches_too(facts: Facts) -> bool:
     """Whether an epoch's first batch is waited for as others are: without workers it is made as any other."""
-    loaders = [loader for loader in facts.observation.loaders if loader.training]
-    made_here = bool(loaders) and not any(loader.workers for loader in loaders)
-    return made_here and phase_share(facts.observation, "data") >= _LEAST_SHARE
+    return made_here(facts) and phase_share(facts.observation, "data") >= _LEAST_SHARE
+
+
+def made_here(facts: Facts) -> bool:
+    """Whether the training process makes its batches itself: no loader takes time then to start workers, or
+    to end them.
+    """
+    loaders = facts.observation.training_loaders
+    return bool(loaders) and not any(loader.workers for loader in loaders)
 
 
 def _waiting(facts: Facts, share: float) -> Cause:
-    loaders = [loader for loader in facts.observation.loaders if loader.training]
-    made = ", ".join(dict.fromkeys(
-        f"{loader.dataset} by {loader.workers} worker processes" if loader.workers
-        else f"{loader.dataset} sample by sample in the training process"
-        for loader in loaders
-    ))  # fmt: skip
+    made = ", ".join(dict.fromkeys(map(_making, facts.observation.training_loaders)))
     return Cause(
         "input",
         share,
@@ -49,3 +51,11 @@ def _waiting(facts: Facts, share: float) -> Cause:
             "uint8_transfer",
         ),
     )
+
+
+def _making(loader: Loader) -> str:
+    """Who makes its samples, and how."""
+    if loader.workers:
+        return f"{loader.dataset} by {loader.workers} worker processes"
+    one_by_one = "sample by sample " if loader.default_fetch else ""
+    return f"{loader.dataset} {one_by_one}in the training process"

@@ -18,9 +18,10 @@ def look(facts: Facts) -> Cause | None:
     if share < _LEAST_SHARE or (all_fused and not apart):
         return None
     names = ", ".join(sorted({optimizer.name for optimizer in optimizers}))
-    how = ["fused"] if all_fused else ["not fused"]
+    could_be = any(optimizer.can_fuse or optimizer.can_foreach for optimizer in optimizers)
+    how = ["fused"] if all_fused else ["not fused"] if could_be else []
     if apart:
         how.append(f"in {apart} parameter groups")
     techniques = (*(() if all_fused else ("fused_optimizer",)), *(("merge_groups",) if apart else ()))
-    evidence = f"{share:.0%} of a step is the update by {names}, {', '.join(how)}"
+    evidence = ", ".join([f"{share:.0%} of a step is the update by {names}", *how])
     return Cause("optimizer", share, evidence, techniques)
