@@ -291,6 +291,20 @@ def test_a_profile_tells_how_often_a_script_trains(lengths: tuple[int, ...], sai
     assert said in " ".join(profile_report(observation(trainings=lengths)).split())
 
 
+def test_parts_that_do_not_add_up_to_a_step_are_explained() -> None:
+    """One part of each step was disturbed, and in most steps it was another one."""
+    names = ("data", "forward", "backward")
+    disturbed = [{name: 1.0 if name == late else 0.0 for name in names} for late in names]
+    steps = tuple(step(0.01, shares={"loss": 0.0, **disturbed[n % 3]}) for n in range(30))
+    text = profile_report(observation(steps=steps))
+    assert "10 ms a step" in text
+    assert (
+        "Each part is given as it usually is: together 0 us. Most steps took longer, now in one part"
+        in " ".join(text.split())
+    )
+    assert "Each part" not in profile_report(observation())
+
+
 def test_a_profile_on_a_gpu_tells_of_its_memory() -> None:
     gib = 2**30
     first = GpuMemory("cuda:0", 140 * gib, allocated_bytes=3 * gib, reserved_bytes=4 * gib, retries=0)

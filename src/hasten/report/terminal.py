@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+_UNDISTURBED = 0.8  # of a usual step its parts take at least, each as it usually is
+
 
 def print_tune(result: TuneResult, console: Console, script: str, plan_path: Path) -> None:
     """What was tried, what it gave, whether accuracy held, and the next command to type."""
@@ -201,10 +203,17 @@ def print_profile(
     )
     console.print(f"({step_words(observation)})")
     table = Table(box=None, pad_edge=False, show_header=False)
-    for phase, seconds in median_phases(observation).items():
+    phases = median_phases(observation)
+    for phase, seconds in phases.items():
         share = phase_share(observation, phase)
         table.add_row(f"  {phase}", seconds_words(seconds), f"{share:.0%}", "#" * round(40 * share))
     console.print(table)
+    together = sum(phases.values())
+    if together < _UNDISTURBED * step:
+        console.print(
+            f"  Each part is given as it usually is: together {seconds_words(together)}. Most steps took "
+            "longer, now in one part, now in another. Do other programs use the machine?"
+        )
     print_run(observation, console, bound)
     if len(observation.trainings) > 1:
         console.print(trainings_words(observation))
