@@ -25,6 +25,7 @@ PLAIN = {
 BELOW_BENCH = {"records", "inside", "machine", "scripts", "launch", *PLAIN}
 ROOMS = {  # room, or module beside the rooms: the only ones of ours that it may import from, itself included
     "": {"records", "inside", "in_process"},
+    "__main__": {"cli"},
     "records": {"records"},
     "errors": set[str](),
     "saying": set[str](),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -107,3 +108,18 @@ def test_an_interruption_says_of_what_where_it_knows() -> None:
     done = ended("raise KeyboardInterrupt('the rehearsal was interrupted')")
     assert done.returncode == 130
     assert done.stderr == "hasten: the rehearsal was interrupted\n"
+
+
+def test_python_m_hasten_is_the_command(tmp_path: Path) -> None:
+    """Also where the working directory has a module of a name that the command imports."""
+    (tmp_path / "click.py").write_text("raise SystemExit('the user's own')")
+    done = subprocess.run(
+        [sys.executable, "-m", "hasten", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("hasten ")
