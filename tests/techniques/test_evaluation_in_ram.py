@@ -417,6 +417,7 @@ def test_a_process_that_starts_under_it_trains_and_evaluates_the_same() -> None:
     [
         pytest.param((loader(training=False, iterable=True, samples=None),), "as a stream", id="a stream"),
         pytest.param((loader(training=False, samples=10**7),), "more than 20% of the", id="too large"),
+        pytest.param((loader(training=False, random="it draws"),), "it draws", id="random"),
     ],
 )
 def test_what_it_refuses(loaders: Any, reason: str) -> None:

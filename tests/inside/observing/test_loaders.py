@@ -229,12 +229,12 @@ class Noisy(Dataset[torch.Tensor]):
     [
         (Noisy(0.0), True, ""),
         (Noisy(1.0), True, "sample 0 of Noisy differs when it is drawn twice (random augmentation?)"),
-        (Noisy(1.0), False, None),
+        (Noisy(1.0), False, "sample 0 of Noisy differs when it is drawn twice (random augmentation?)"),
         (TensorDataset(torch.zeros(8, 2)), True, ""),
     ],
 )
-def test_samples_of_the_training_are_looked_at_when_asked_to(
-    dataset: Any, trained: bool, found: str | None
+def test_samples_are_looked_at_when_asked_to(
+    dataset: Any, trained: bool, found: str
 ) -> None:
     seams = Seams()
     hooks = Hooks(Training(torch, seams, 2**32), Observer(lambda step: None), lambda: None)

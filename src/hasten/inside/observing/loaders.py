@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from ..internals.loaders import LoaderIterator
 
 _FIRST_VALUES = 64  # of a list, whose elements are counted in every step
-_LOOK_SECONDS = 2.0  # for each dataset
+_LOOK_SECONDS = 2.0  # for each dataset of a training
+_LOOK_AT_OTHERS_SECONDS = 0.5
 _NEAR = 8  # forward passes from one step to the next, at most
 _MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
 
@@ -203,17 +204,16 @@ class Loaders:
             self.latest = None
 
     def look_at_sampling(self) -> None:
-        """Find out, in a process of its own, whether the training's samples are the same each time."""
+        """Find out, in a process of its own, whether samples are the same each time."""
         for seen in self._seen.values():
             record = seen.record
             if seen.dataset is None:
                 continue
             if record.in_memory:
                 seen.record = replace(record, random="")
-            elif record.training and record.random is None and record.default_fetch and record.samples:
-                reason, _ = prove_deterministic(
-                    self._training.torch, seen.dataset, record.samples, _LOOK_SECONDS
-                )
+            elif record.random is None and record.default_fetch and record.samples:
+                seconds = _LOOK_SECONDS if record.training else _LOOK_AT_OTHERS_SECONDS
+                reason, _ = prove_deterministic(self._training.torch, seen.dataset, record.samples, seconds)
                 seen.record = replace(record, random=reason, transforms=bool(reason) and _divides(seen))
 
     def records(self, since: int = 0) -> tuple[Loader, ...]:

@@ -39,7 +39,7 @@ from ..living import Living, can_go
 from ..observing.uses import RECORDS_EVALUATIONS
 from ..samples.fetching import samples_of
 from ..samples.kept_batches import KeptBatches
-from ..samples.loader_override import LoaderOverride, lets_workers_stay, workers
+from ..samples.loader_override import LoaderOverride, context_of, lets_workers_stay, workers
 from ..samples.sample_caches import PYTHON_BYTES
 from ..samples.sample_room import too_large
 from ..seams import Call
@@ -252,7 +252,7 @@ def _options_of(loader: DataLoader[object]) -> _Options:
     """In which loaders are alike that give the same batches. A function of the same code may be made anew."""
     collate = loader.collate_fn
     made_by = getattr(collate, "__code__", type(collate))
-    return loader.batch_size, loader.drop_last, loader.num_workers, made_by
+    return loader.batch_size, loader.drop_last, loader.num_workers, context_of(loader), made_by
 
 
 def _reads_in_order(training: Training, loader: DataLoader[object]) -> bool:
@@ -290,5 +290,7 @@ def _drawing_nothing(loader: DataLoader[object]) -> Iterator[None]:
 def _why_not(loader: Loader, available_bytes: int) -> str:
     if loader.iterable or loader.samples is None:
         return f"{loader.dataset} is read as a stream, without indices"
+    if loader.random:
+        return loader.random
     needed = loader.samples * ((loader.sample_bytes or 0) + PYTHON_BYTES)
     return too_large(loader.dataset, needed, available_bytes, MEMORY_SHARE)
