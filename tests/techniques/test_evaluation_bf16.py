@@ -20,6 +20,7 @@ from hasten.inside.techniques.support.lowered_evaluations import MOST, compare
 from hasten.inside.training import NotApplicable
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.whole_run import Part, WatchedRun
 from hasten.testing.workbench import Workbench, workbench
 
 from .made_up import facts, machine, root
@@ -326,6 +327,13 @@ def test_it_asks_for_what_bf16_asks_for() -> None:
 def test_a_script_is_refused_of_which_only_steps_were_seen() -> None:
     (reason,) = EvaluationBf16.refuse(facts(steps=(Step(0.1, 8, 0, 0, {}, (), (0, 1, 1)),)))
     assert "not known how" in reason
+
+
+@pytest.mark.parametrize(("evaluations", "refused"), [(0, True), (2, False)])
+def test_a_script_that_was_not_seen_to_evaluate_is_refused(evaluations: int, refused: bool) -> None:
+    """A copy of the model that makes pictures is none of those that are trained."""
+    run = WatchedRun(10.0, False, (Part("evaluation", 1.0, evaluations),), epochs=1)
+    assert bool(EvaluationBf16.refuse(facts(run=run))) is refused
 
 
 @pytest.mark.parametrize("uses", ["autocast", LOWERS_EVALUATIONS])

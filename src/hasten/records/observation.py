@@ -171,6 +171,11 @@ class Observation:
         return tuple(loader for loader in self.loaders if loader.training)
 
     @property
+    def evaluated(self) -> bool:
+        """Whether an evaluation was seen."""
+        return self.run is not None and self.run.part("evaluation").count > 0
+
+    @property
     def first_epoch_alone(self) -> bool:
         """Whether no more than an epoch was seen, and it began as no other will: worker processes of the
         training's loaders start in it, and stay.

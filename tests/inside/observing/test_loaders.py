@@ -233,9 +233,7 @@ class Noisy(Dataset[torch.Tensor]):
         (TensorDataset(torch.zeros(8, 2)), True, ""),
     ],
 )
-def test_samples_are_looked_at_when_asked_to(
-    dataset: Any, trained: bool, found: str
-) -> None:
+def test_samples_are_looked_at_when_asked_to(dataset: Any, trained: bool, found: str) -> None:
     seams = Seams()
     hooks = Hooks(Training(torch, seams, 2**32), Observer(lambda step: None), lambda: None)
     hooks.install()

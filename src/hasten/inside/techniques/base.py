@@ -38,7 +38,7 @@ def saw_evaluation(facts: Facts) -> bool:
     then is not there.
     """
     run = facts.observation.run
-    return run is not None and (run.ended or run.epochs > 0 or run.part("evaluation").count > 0)
+    return run is not None and (run.ended or run.epochs > 0 or facts.observation.evaluated)
 
 
 class Technique:

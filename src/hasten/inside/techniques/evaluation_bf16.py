@@ -24,7 +24,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..observing.uses import LOWERS_EVALUATIONS
 from ..training import NotApplicable, Training
-from .base import Technique, conflicting
+from .base import Technique, conflicting, saw_evaluation
 from .support.lowered_evaluations import MOST, LoweredEvaluations
 from .support.lowering import refuse_bfloat16
 from .support.products import device_of
@@ -52,6 +52,8 @@ class EvaluationBf16(Technique):
         reasons = refuse_bfloat16(facts)
         if facts.observation.steps and facts.observation.run is None:  # a run under a plan tells of neither
             reasons.append("it is not known how the script evaluates")
+        if saw_evaluation(facts) and not facts.observation.evaluated:
+            reasons.append("no evaluation of the models that are trained was seen")
         if LOWERS_EVALUATIONS in facts.observation.uses:
             reasons.append("the script already evaluates under autocast")
         if "compile" in facts.observation.uses:
