@@ -412,6 +412,14 @@ def test_what_the_loop_does_itself_is_told() -> None:
     assert loop.look(facts_with({"forward": 0.5, "backward": 0.46})) is None
 
 
+def test_where_no_trained_module_is_called_the_forward_pass_is_the_loops() -> None:
+    """Parameters are plain tensors, or a picture is trained through a frozen network."""
+    steps = (step(shares={"backward": 0.4}, signature=(0, 0, 1)),) * 30
+    cause = loop.look(facts(steps=steps))
+    assert cause is not None
+    assert cause.evidence.startswith("60% of a step is the loop's own code, its forward pass included, since")
+
+
 def test_passes_of_a_teacher_are_named_where_the_loop_is_told() -> None:
     steps = (step(shares={"forward": 0.4}, evaluations=2),) * 30
     cause = loop.look(facts(steps=steps))

@@ -19,13 +19,21 @@ def look(facts: Facts) -> Cause | None:
     share = phase_share(facts.observation, "other") - waits - _output(facts)
     if share < _LEAST_SHARE:
         return None
-    passes = median(step.evaluations for step in facts.observation.steps)
-    others = f", {passes:.0f} forward passes without gradients among it" if passes else ""
     evidence = (
-        f"{share:.0%} of a step is the loop's own code, beside the passes, the update and the loader's "
-        f"batches{others}: what it does there tensor by tensor, in Python or waiting"
+        f"{share:.0%} of a step is the loop's own code, {_besides(facts)}: "
+        "what it does there tensor by tensor, in Python or waiting"
     )
     return Cause("loop", share, evidence, ())
+
+
+def _besides(facts: Facts) -> str:
+    """What it is seen apart from. A forward pass is seen where a module that is trained is called."""
+    steps = facts.observation.steps
+    if not any(step.signature[1] for step in steps):
+        return "its forward pass included, since it calls no module that is trained"
+    passes = median(step.evaluations for step in steps)
+    others = f", {passes:.0f} forward passes without gradients among it" if passes else ""
+    return f"beside the passes, the update and the loader's batches{others}"
 
 
 def _output(facts: Facts) -> float:
