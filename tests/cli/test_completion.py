@@ -14,6 +14,7 @@ from hasten.cli.commands import parse
         (["tune", "--bu"], {"plain,--budget"}),
         (["tune", "--risk", "dr"], {"plain,draws"}),
         (["run", "--use", "fused"], {"plain,fused_optimizer"}),
+        (["tune", "--only", "fused"], {"plain,fused_optimizer"}),
         (["run", "--without", "bf"], {"plain,bf16"}),
         (["run", "--plan", "p"], {"file,p"}),
         (["tune", "--json", "p"], {"file,p"}),

@@ -180,7 +180,7 @@ def test_a_refusal_tells_the_risk_beside_the_other_reasons() -> None:
 
 
 def test_what_cannot_be_tried_is_refused_with_its_reason() -> None:
-    candidates, refused = choose(facts(), [], "close", {"bf16": "not today"})
+    candidates, refused = choose(facts(), [], "exact", {"bf16": "not today"})  # nor would its risk be allowed
     assert "bf16" not in [candidate.technique.name for candidate in candidates]
     assert {row.technique: row.reasons for row in refused}["bf16"] == (WhyNot("said", "not today"),)
 

@@ -96,6 +96,13 @@ TECHNIQUES = (
         shell_complete=_names_of_techniques,
     ),
 )
+ONLY = click.Option(
+    ["--only"],
+    metavar="NAME",
+    multiple=True,
+    help="try this technique and those named likewise, and no others (repeatable; default: all that apply)",
+    shell_complete=_names_of_techniques,
+)
 JSON = click.Option(
     ["--json"],
     metavar="FILE",

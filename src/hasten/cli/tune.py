@@ -13,7 +13,7 @@ import click
 
 from ..saying import say
 from .common import console_for, require_platform, script_of
-from .options import ALLOW_WRITES, JSON, QUIET, WAIT, OneOf, ranks, script
+from .options import ALLOW_WRITES, JSON, ONLY, QUIET, WAIT, OneOf, ranks, script
 from .values import MOST_SEED, positive_seconds, whole_number
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ PARAMETERS = (
         help="what a technique may change: only rounding; which random numbers are drawn; the precision; "
         "the training itself (default close)",
     ),
+    ONLY,
     click.Option(
         ["--seed"],
         type=whole_number(0, MOST_SEED),
@@ -56,6 +57,7 @@ PARAMETERS = (
 
 def execute(arguments: SimpleNamespace) -> int:
     from ..errors import OutputLost, Refusal
+    from ..plans.files import check_names
     from ..report.machine_readable import refusal_json, tune_json, write_json
     from ..report.progress import progress_for
     from ..report.terminal import print_tune
@@ -64,6 +66,7 @@ def execute(arguments: SimpleNamespace) -> int:
     from ..tuning.request import TuneRequest
 
     require_platform()
+    check_names("--only", arguments.only)
     script = script_of(arguments)
     request = TuneRequest(
         script=script,
@@ -76,6 +79,7 @@ def execute(arguments: SimpleNamespace) -> int:
         backend=arguments.backend or "",
         wait=arguments.wait,
         began=arguments.began,
+        only=frozenset(arguments.only),
     )
     try:
         with progress_for(arguments.budget, arguments.quiet, arguments.debug) as progress:

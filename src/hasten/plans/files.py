@@ -163,15 +163,21 @@ def changed(saved: SavedPlan, use: Sequence[str], without: Sequence[str]) -> Sav
     for text in use:
         name, settings = _technique_of(text)
         plan = plan.adding(name, settings)
+    check_names("--without", without)
     for name in without:
-        if name not in CATALOG:
-            raise UsageError(f"--without {name}: {_no_technique(name)}")
         plan = plan.without(name)
     apart = within(plan)
     if apart is not None:
         words = " ".join(f"--use {text}" for text in use)
         raise UsageError(f"{words}: {apart}; leave one of the two out (--without {apart.first}, say)")
     return replace(saved, plan=plan)
+
+
+def check_names(option: str, names: Sequence[str]) -> None:
+    """Raises UsageError for the first that is no technique's. ``option``: by which they were given."""
+    for name in names:
+        if name not in CATALOG:
+            raise UsageError(f"{option} {name}: {_no_technique(name)}")
 
 
 def _technique_of(text: str) -> tuple[str, dict[str, Value]]:

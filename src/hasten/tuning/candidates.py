@@ -28,13 +28,15 @@ def choose(
     facts: Facts, causes: Sequence[Cause], risk: Risk, ruled_out: Mapping[str, str] | None = None
 ) -> tuple[list[Candidate], list[Refused]]:
     """Candidates in the order to try them, and what was refused with its reasons. ``ruled_out``: techniques
-    that cannot be tried, whatever was observed, each with the reason.
+    that are not to be tried, whatever was observed, each with the one reason that is told.
     """
     accepted: list[type[Technique]] = []
     refused: list[Refused] = []
     for name, technique in CATALOG.items():
-        said = [ruled_out[name]] if ruled_out and name in ruled_out else technique.refuse(facts)
-        reasons = [WhyNot("said", text) for text in said]
+        if ruled_out and name in ruled_out:
+            refused.append(Refused(name, (WhyNot("said", ruled_out[name]),)))
+            continue
+        reasons = [WhyNot("said", text) for text in technique.refuse(facts)]
         share = share_of(technique, facts)
         if share is not None and share < LEAST_SHARE:
             reasons.append(WhyNot("small part", parts=technique.parts, share=share))

@@ -18,6 +18,7 @@ from ..bench.workers.limit import Limit
 from ..bench.workers.outside import outside_caution
 from ..causes import find_causes
 from ..errors import Refusal, UsageError
+from ..inside.techniques.threads import Threads
 from ..lock import alone
 from ..machine import this_machine
 from ..machine.container import quota_cpus
@@ -34,7 +35,7 @@ from ..records.plan import Plan
 from ..records.result import Tried, TuneResult
 from ..records.trial import Trial
 from ..records.vitals import Vitals
-from ..scripts.distribution import distribution_of, why_not_shared
+from ..scripts.distribution import distribution_of
 from ..scripts.sources import Sources
 from ..scripts.workspace import Workspace
 from ..units import seconds_words
@@ -133,8 +134,7 @@ class _Tune:
     def found(self) -> Found:
         facts, rhythm = self._observed()
         causes = find_causes(facts)
-        by_itself = why_not_shared(self.distribution)
-        ruled_out = {"processes": by_itself} if by_itself else {}
+        ruled_out = self.request.ruled_out(self.distribution)
         candidates, refused = choose(facts, causes, self.request.risk, ruled_out)
         self.progress.observed(facts.observation, causes)
 
@@ -269,8 +269,8 @@ class _Tune:
         return replace(held, plan=trial.b, stopped=(*held.stopped, *rows))
 
     def _threads(self, facts: Facts, search: Search, plan: Plan, logged: LoggedBench) -> ThreadCurve | None:
-        """What a step takes by the number of threads, as far as there is time."""
-        curve = curve_of(facts, search.tried, plan)
+        """What a step takes by the number of threads, as far as there is time; None where nobody asks."""
+        curve = curve_of(facts, search.tried, plan) if self.request.tries(Threads.name) else None
         if curve is None:
             return None
         comparison = self.budget.comparison(curve.together_with)

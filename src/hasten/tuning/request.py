@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 from ..bench.stage import Stage
 from ..inside.techniques.base import Risk
+from ..inside.techniques.catalog import CATALOG
 from ..launch.chosen import OwnRanks, own_ranks_of
 from ..records.diagnosis import Distribution
 from ..records.machine import Machine
+from ..scripts.distribution import why_not_shared
 from ..scripts.workspace import Script
+
+_NOT_NAMED = "--only names others"
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,17 @@ class TuneRequest:
     backend: str = ""  # that stands in for those that such a script names; "" for none
     wait: bool = False  # for the end of what is measured in the same folder
     began: float | None = None  # when the command did, by time.monotonic()
+    only: frozenset[str] = frozenset()  # the techniques to try; empty: all
+
+    def tries(self, technique: str) -> bool:
+        """Whether it was asked for."""
+        return not self.only or technique in self.only
+
+    def ruled_out(self, distribution: Distribution) -> dict[str, str]:
+        """Techniques that are not to be tried, whatever is observed, each with the reason."""
+        by_itself = why_not_shared(distribution)
+        shared = {"processes": by_itself} if by_itself else {}
+        return {**shared, **{name: _NOT_NAMED for name in CATALOG if not self.tries(name)}}
 
     def own_ranks(self, distribution: Distribution, machine: Machine) -> OwnRanks | None:
         """None for a script that trains in one process. Raises UsageError where so many cannot be."""
