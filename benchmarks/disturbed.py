@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -84,8 +84,10 @@ def of_example(example: str, budget: float, tunes: int) -> Iterator[dict[str, An
             yield {**row, "of_quiet": of_quiet, "log_ratios": trial.log_ratios if trial is not None else ()}
 
 
-def tuned(script: Script, budget: float, seed: int) -> dict[str, Any]:
-    """What a tune found, and how long it took. It runs apart: what we start are others to it."""
+def tuned(script: Script, budget: float, seed: int, options: Sequence[str] = ()) -> dict[str, Any]:
+    """What a tune found, and how long it took. It runs apart: what we start are others to it. ``options``:
+    more of the command's.
+    """
     began = time.monotonic()
     words = [
         "tune",
@@ -96,7 +98,9 @@ def tuned(script: Script, budget: float, seed: int) -> dict[str, Any]:
         str(seed),
         "--json",
         "tune.json",
+        *options,
         script.label,
+        *script.arguments,
     ]
     command = [sys.executable, "-m", "hasten.cli.main", *words]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

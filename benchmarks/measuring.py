@@ -11,13 +11,23 @@ import re
 from pathlib import Path
 from typing import Any
 
-from . import diagnosis, diagnosis_summary, guard_cnns, guard_page, known_effects, runs, slow_processes
+from . import (
+    diagnosis,
+    diagnosis_summary,
+    guard_cnns,
+    guard_page,
+    known_effects,
+    runs,
+    search,
+    slow_processes,
+)
 from .false_wins import FILES, budget_for, rows_of, summary
 from .known_effects_summary import known_effects as effects_of
 from .known_effects_summary import summary as known_effects_summary
 from .plots import draw_coverage, draw_known_effects, draw_power, pyplot, save
 from .results import DOCS, FOLDER
 from .runs_summary import page_words
+from .search_summary import summary as search_summary
 
 PAGE = DOCS / "measuring.md"
 
@@ -45,6 +55,7 @@ def main() -> None:
         "stretches": stretches_words(json.loads(newest("stretches").read_text())),
         "known-effects": known_effects_words(known),
         "false-wins": false_wins_words(),
+        "search": search_summary(rows_of(search.FILE)),
         **guard_page.parts(pyplot(), save),
         "guard-cnns": guard_cnns.summary(rows_of(guard_cnns.FILE)),
     }

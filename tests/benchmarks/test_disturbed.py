@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from benchmarks import disturbed
 
 from hasten.records.plan import Plan
 from hasten.records.trial import Ratio
+from hasten.scripts.workspace import find_script
 
 GOOD: dict[str, Any] = {"bf16": {}, "malloc": {}}
 POOR: dict[str, Any] = {"malloc": {}}
@@ -77,3 +79,20 @@ def test_a_plan_that_is_worth_less_or_not_measured_fails_it(
 ) -> None:
     with pytest.raises(SystemExit, match="not all of them are"):
         run(tmp_path, monkeypatch, GOOD, POOR, times=times)
+
+
+def test_a_tune_is_told_our_options_before_the_script_and_its_own_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        ran.append(command)
+        return subprocess.CompletedProcess(command, 1, "", "so")
+
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("")
+    monkeypatch.setattr(subprocess, "run", run)
+    row = disturbed.tuned(find_script("train.py", ["small"]), 20.0, 3, ["--only", "bf16"])
+    assert (row["outcome"], row["reason"]) == ("failed", "so")
+    assert ran[0][-4:] == ["--only", "bf16", "train.py", "small"]
