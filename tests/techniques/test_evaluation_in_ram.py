@@ -20,6 +20,7 @@ from hasten.inside.samples.columns import same_batch
 from hasten.inside.techniques.evaluation_in_ram import EvaluationInRam
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.whole_run import Part, WatchedRun
+from hasten.testing.byte_pictures import BytePictures
 from hasten.testing.technique_contract import trained_from_the_start
 from hasten.testing.workbench import Pictures, Workbench, workbench
 
@@ -109,6 +110,20 @@ def test_evaluations_are_as_the_script_reads_them(started: StartUnder, name: str
     made = LOADERS[name]()
     assert same_batch(passes(made), theirs)
     assert now.counted == (PASSES - 1) * len(made)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_beside_pictures_that_become_tensors_together_whole_batches_are_kept(
+    started_under: StartUnder, workers: int
+) -> None:
+    dataset = BytePictures()
+    del dataset.transform.transforms[0]  # which draws
+    made = DataLoader(dataset, batch_size=8, num_workers=workers)
+    theirs = passes(made)
+    now = started_under(Plan({"batched_to_tensor": {}, **PLAN.techniques}))
+    assert same_batch(passes(made), theirs)
+    evidence = now.proof("evaluation_in_ram").evidence
+    assert evidence.startswith(f"{(PASSES - 1) * len(made)} batches of evaluations came from memory")
 
 
 @pytest.mark.parametrize("name", ["workers", "workers that stay", "a generator"])

@@ -12,8 +12,9 @@ starting workers counts. When it hurts: memory is short: batches weigh what thei
 files they were made of.
 
 What other techniques do in an evaluation: dataset_in_ram and batched_fetch serve every loader without
-workers, evaluations too, but for those whose batches are kept here: a whole batch takes less than its
-samples. Those of sample_store are made of the samples in its store. Loaders that ranks share are left alone.
+workers, and batched_to_tensor those of pictures, evaluations too, but for those whose batches are kept here:
+a whole batch takes less than its samples. Those of sample_store are made of the samples in its store. Loaders
+that ranks share are left alone.
 channels_last, threads, malloc and precisions that are flags of the process (tf32, matmul_precision) hold in
 evaluations as in training. bf16, fp16, compile and loader_workers leave passes without gradients as they are;
 evaluation_bf16 is for these.
@@ -56,7 +57,8 @@ MEMORY_SHARE = 0.2  # of what is available, for all evaluations
 _NEVER_AGAIN = "no evaluation read a data set that an earlier one had read to its end"
 _NEVER = "no evaluation read a data set from its first sample to its last"
 _STORE = "sample_store"  # batches are kept of its samples
-_STAND_BACK = {"dataset_in_ram", "batched_fetch"}  # from a loader whose whole batches are kept
+# these stand back from a loader whose whole batches are kept
+_STAND_BACK = {"dataset_in_ram", "batched_fetch", "batched_to_tensor"}
 _Options = tuple[object, ...]
 
 
@@ -101,7 +103,9 @@ class EvaluationInRam(Technique):
         self._training = training
         from torch.utils.data import DataLoader
 
-        training.batch_providers[self.name] = self._provide
+        others = dict(training.batch_providers)
+        training.batch_providers.clear()
+        training.batch_providers.update({self.name: self._provide, **others})  # asked before them
         LoaderOverride(training, self._choose)
         training.seams.replace(DataLoader, "__iter__", self._around_iter)
         for kind in iterators_that_fetch():
