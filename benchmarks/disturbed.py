@@ -92,6 +92,7 @@ def tuned(script: Script, budget: float, seed: int, options: Sequence[str] = ())
     words = [
         "tune",
         "--quiet",
+        "--fresh",
         "--budget",
         str(budget),
         "--seed",

@@ -187,7 +187,10 @@ def planned(
     if arguments.use:
         return [word for text in arguments.use for word in ("--use", text)], None
     script = [str(case.script), *case.arguments(arguments.epochs or case.epochs, None, data)]
-    runner(hasten("tune", "--quiet", "--budget", arguments.budget, "--json", "tune.json", *script), folder)
+    runner(
+        hasten("tune", "--quiet", "--fresh", "--budget", arguments.budget, "--json", "tune.json", *script),
+        folder,
+    )
     tuned: Row = json.loads((folder / "tune.json").read_text())
     (plan,) = folder.glob(".hasten/*/plan.toml")
     return ["--plan", str(plan)], tuned

@@ -11,6 +11,7 @@ from hasten.bench.workers.ending import BudgetOver
 from hasten.bench.workers.limit import Limit
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
+from hasten.scripts.sources import Sources
 from tests.bench.made_up import machine
 from tests.bench.paper_workers import PaperTrials, PaperWorker
 
@@ -29,6 +30,7 @@ class ClockedTrials(PaperTrials):
     setups: Mapping[str, float] = field(default_factory=dict)
     protection: str = "overlay"
     written_outside: tuple[str, ...] = ()
+    sources: Sources | None = None
     stage: Stage = field(default_factory=lambda: Stage(("train.py",), machine(), {}, ()))
 
     def __post_init__(self) -> None:

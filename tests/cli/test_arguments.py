@@ -51,6 +51,11 @@ def test_what_comes_before_is_ours() -> None:
     assert (found.budget, found.json, found.arguments) == (3.0, "-", ["--budget", "7"])
 
 
+def test_a_tune_may_use_what_is_known_unless_it_is_told_not_to() -> None:
+    assert parsed("tune", "train.py").fresh is False
+    assert parsed("tune", "--fresh", "train.py").fresh is True
+
+
 def test_a_script_may_have_a_name_like_an_option() -> None:
     found = parsed("run", "--strict", "--", "-train.py", "--", "-x")
     assert (found.strict, found.script, found.arguments) == (True, "-train.py", ["--", "-x"])

@@ -140,6 +140,13 @@ def test_what_was_tried() -> None:
     assert tried[2]["ratio"] is None
 
 
+def test_a_row_of_an_earlier_tune_says_so() -> None:
+    rows = (replace(GAIN.tried[0], earlier=True), *GAIN.tried[1:])
+    first, second, _ = as_read(tune_json(replace(GAIN, tried=rows)))["tried"]
+    assert first["earlier"] is True
+    assert "earlier" not in second
+
+
 def test_what_was_tried_together_is_named_with_its_settings() -> None:
     row = replace(GAIN.tried[1], technique="environment", settings={}, together=GAIN.plan)
     (tried,) = as_read(tune_json(replace(GAIN, tried=(row,))))["tried"]

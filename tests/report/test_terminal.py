@@ -73,6 +73,17 @@ def test_a_gain() -> None:
     ]
 
 
+def test_rows_of_earlier_tunes_are_told() -> None:
+    tried = (replace(GAIN.tried[0], earlier=True), *GAIN.tried[1:])
+    report = tune_report(replace(GAIN, tried=tried))
+    assert report.count("(by an earlier tune)") == 1
+    assert (
+        "\n1 of 3 rows are of earlier tunes of the same training, within a day; what is claimed is " in report
+    )
+    assert "hasten tune --fresh" in report
+    assert "earlier tune" not in tune_report(GAIN)
+
+
 def test_a_set_up_that_lasts() -> None:
     report = tune_report(replace(GAIN, lasting_seconds=1.5))
     assert (

@@ -34,7 +34,7 @@ def main() -> None:
     for effects in cycle(EFFECTS):
         paper.effects = effects
         print("begin", flush=True)
-        print(*sorted(tune(request(), Telling()).plan.techniques), flush=True)
+        print(*sorted(tune(request(fresh=True), Telling()).plan.techniques), flush=True)
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def test_an_interrupted_tune_replaces_no_confirmed_plan(
     paper.effects = {"bf16": 0.5}
     during_the_confirmation(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
-        tune(request(), Silent())
+        tune(request(fresh=True), Silent())
     assert PLAN_PATH.read_bytes() == before
     assert read_plan(UNCONFIRMED_PATH).plan == plan_of("bf16")
 

@@ -6,7 +6,7 @@ import json
 import re
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -181,9 +181,15 @@ def on_paper(monkeypatch: pytest.MonkeyPatch) -> Paper:
 
 
 def request(
-    budget: float = 150.0, risk: Risk = "close", seed: int = 7, script: str = "train.py"
+    budget: float = 150.0,
+    risk: Risk = "close",
+    seed: int = 7,
+    script: str = "train.py",
+    arguments: Sequence[str] = (),
+    fresh: bool = False,
 ) -> TuneRequest:
-    return TuneRequest(find_script(script, []), one_thread(), budget, risk, seed, allow_writes=False)
+    found = find_script(script, list(arguments))
+    return TuneRequest(found, one_thread(), budget, risk, seed, allow_writes=False, fresh=fresh)
 
 
 def journal() -> tuple[list[str], list[tuple[str, str]]]:
@@ -595,7 +601,7 @@ def test_what_could_not_be_checked_is_not_claimed_and_nothing_is_blamed(
     older = PLAN_PATH.read_text()
     paper.guarded, paper.confirmed = [], []
     paper.effects, paper.unseen = {"bf16": 0.5, "malloc": 0.9}, [unchecked(why_not)] * 5
-    result = tune(request(), Silent())
+    result = tune(request(fresh=True), Silent())
     assert result.outcome == "not-checked"
     what = "single steps could not be compared: " if why_not == "state" else ""
     assert conclusion_words(result) == f"accuracy could not be checked: {what}the script's process was killed"
@@ -687,7 +693,7 @@ def test_a_script_edited_meanwhile_is_not_certified(
     with pytest.raises(
         Refusal, match=rf"^{name} changed while .* was tuned: nothing is claimed; start again"
     ):
-        tune(request(), Silent())
+        tune(request(fresh=True), Silent())
     assert PLAN_PATH.read_text() == older
     assert journal()[0] == ["finished", "failed"]
 

@@ -13,6 +13,7 @@ import pytest
 from hasten.bench.stage import Stage
 from hasten.records.plan import Plan
 from hasten.report.conclusion import conclusion_words
+from hasten.scripts.sources import Sources
 from tests.bench.made_up import machine
 from tests.bench.paper_epochs import PaperRun, known
 from tests.tuning.test_budget_kept import QUIET, Tuned
@@ -26,6 +27,7 @@ class Epochs(PaperRun):
 
     protection: str = "overlay"
     written_outside: tuple[str, ...] = ()
+    sources: Sources | None = None
     start_seconds: float = 3.0
     stage: Stage = field(default_factory=lambda: Stage(("train.py",), machine(), {}, ()))
 

@@ -63,6 +63,15 @@ def for_steps(plan: Plan) -> Plan:
     return plan.only(names) if any("steps" in CATALOG[name].parts for name in names) else BASELINE
 
 
+def method_of(a: Plan, b: Plan) -> str:
+    """How the two are compared in a search, as ``Trial.method`` has it."""
+    if outside_steps(a, b):
+        return "stretches"
+    if process_part(a) == process_part(b):
+        return "live"
+    return "starts" if at_start(a, b) else "pairs"
+
+
 def from_second(a: Plan, b: Plan) -> bool:
     """Whether techniques in which the two differ act from the second time on that their part comes by: the
     first says nothing of them.

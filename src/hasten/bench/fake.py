@@ -67,6 +67,12 @@ class ScriptedBench:
         new = [name for name in b.techniques if name not in a.techniques]
         return tuple(dict.fromkeys(part for name in new for part in self._outside.get(name, ())))
 
+    def method(self, a: Plan, b: Plan) -> str:
+        return "stretches" if self._parts(a, b) else "scripted"
+
+    def learn(self, trial: Trial) -> None:
+        pass
+
     def foreseen(self, a: Plan, b: Plan) -> float:
         return 0.0
 

@@ -11,7 +11,7 @@ from ..errors import WorkerError
 from ..inside.techniques.catalog import CATALOG
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Seen, Trial, Unseen
-from .base import at_start, outside_steps, process_part
+from .base import at_start, method_of, outside_steps, process_part
 from .comparing.confirmation import confirm
 from .comparing.decisions import Effort, all_much_slower, is_clear
 from .comparing.epoch_ends import EpochEnds
@@ -63,6 +63,15 @@ class ScriptBench:
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         """For the search: as many measurements as the decision needs, at most about ``seconds``."""
         trial = self._timed(lambda: self._compared(a, b, seconds))
+        self.learn(trial)
+        return trial
+
+    def method(self, a: Plan, b: Plan) -> str:
+        return method_of(a, b)
+
+    def learn(self, trial: Trial) -> None:
+        """What a comparison tells of costs, also one that was made before."""
+        a, b = trial.a, trial.b
         if trial.ratio is not None and trial.method in ("live", "pairs"):
             self.stretches.costs.step_took(a, b, trial.ratio.value)
         new = [name for name, how in b.techniques.items() if a.techniques.get(name) != how]
@@ -70,7 +79,6 @@ class ScriptBench:
             one = b.only({name})
             each = (trial.setup_seconds - trial.lasting_seconds) / len(new)
             self._setups[one] = max(self._setups.get(one, 0.0), each)
-        return trial
 
     def _timed(self, measure: Callable[[], Trial]) -> Trial:
         """With where its time went."""

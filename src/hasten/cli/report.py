@@ -20,7 +20,7 @@ NAME = "report"
 HELP = "show again what the last tune of a script found; nothing is measured"
 PARAMETERS = (JSON, *script())
 _ENDED = {
-    "open": "goes on",
+    "open": "goes on, or was killed",
     "failed": "failed",
     "interrupted": "was interrupted",
     "killed": "was killed",

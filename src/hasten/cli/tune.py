@@ -46,6 +46,12 @@ PARAMETERS = (
         metavar="SEED",
         help="seed for the guard's paired runs, 0 to 2**63 - 1 (default 0)",
     ),
+    click.Option(
+        ["--fresh"],
+        is_flag=True,
+        help="measure all anew; otherwise the search begins with what tunes of the last day have measured of "
+        "the same script, arguments, local modules, machine and versions",
+    ),
     *ranks("tune"),
     QUIET,
     WAIT,
@@ -80,6 +86,7 @@ def execute(arguments: SimpleNamespace) -> int:
         wait=arguments.wait,
         began=arguments.began,
         only=frozenset(arguments.only),
+        fresh=arguments.fresh,
     )
     try:
         with progress_for(arguments.budget, arguments.quiet, arguments.debug) as progress:
@@ -109,7 +116,8 @@ def kept(arguments: SimpleNamespace) -> str:
     found = ""
     with suppress(HastenError, OSError):
         found = best_so_far(script_of(arguments), _rank_options(arguments))
-    return f"finished trials are in the journal{found and '. '}{found}"
+    go_on = "To go on from there and have it confirmed: the same command again"
+    return f"finished trials are in the journal{f'. {found}. {go_on}' if found else ''}"
 
 
 def best_so_far(script: Script, rank_options: str = "") -> str:
@@ -124,10 +132,10 @@ def best_so_far(script: Script, rank_options: str = "") -> str:
     if saved is None:
         return ""
     path = workspace.unconfirmed_path
+    caveat = unconfirmed.caveat(saved)
     return (
-        f"The best plan so far ({saved.plan.label}) is in {path}, {unconfirmed.caveat(saved)}. Train under "
-        f"it: {_run_words(script, rank_options, path)}. To have it confirmed, tune again: by the same "
-        "command, or with a longer --budget"
+        f"The best plan so far ({saved.plan.label}) is in {path}, {caveat}. "
+        f"Train under it: {_run_words(script, rank_options, path)}"
     )
 
 

@@ -37,6 +37,7 @@ class Tried:
     parts: tuple[str, ...] = ()  # for which whole stretches of the run were compared, and not steps
     against_seconds: float | None = None  # what a step took under ``against``, median
     spent: Spent | None = None  # where the comparison's time went
+    earlier: bool = False  # measured by an earlier tune of the same training
 
 
 @dataclass(frozen=True)

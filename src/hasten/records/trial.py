@@ -102,6 +102,7 @@ class Trial:
     parts: tuple[str, ...] = ()  # for which whole stretches of a run were compared; (): regular steps were
     step_log_ratios: tuple[float, ...] = ()  # of the regular steps in these stretches, one a pair
     spent: Spent | None = None  # of ``seconds``, where each went
+    earlier: bool = False  # measured by an earlier tune of the same training
 
     @property
     def breakeven_steps(self) -> int | None:

@@ -66,6 +66,7 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
                 "method": row.method,
                 "setup_seconds": row.setup_seconds,
                 **({"parts": list(row.parts)} if row.parts else {}),
+                **({"earlier": True} if row.earlier else {}),
                 **({"together": row.together.to_json()} if row.together else {}),
             }
             for row in result.tried

@@ -16,7 +16,7 @@ from ..saying import say
 from ..units import seconds_words
 from .console import open_console
 from .reasons import reason_words
-from .words import ratio_words, with_words
+from .words import earlier_words, ratio_words, with_words
 
 _TOLD_SECONDS = 0.05  # what took less is not told of a comparison
 _COUNTABLE = 1e7  # seconds: what is more is not counted down
@@ -99,7 +99,7 @@ class Lines(Silent):
             self._best = self._before[1] / row.ratio.value
         measured = f" {ratio_words(row.ratio)}:" if row.ratio is not None else ""
         best = f" (best so far about {self._best:.2f} times faster)" if self._best > 1 else ""
-        self._done(f"{row.technique}:{measured} {reason_words(row.reason)}{best}")
+        self._done(f"{row.technique}:{measured} {reason_words(row.reason)}{earlier_words(row)}{best}")
         if self._debug and row.spent is not None:
             self._done(f"  {spent_words(row.spent)}")
 

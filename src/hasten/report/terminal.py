@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..records.cause import Cause
 from ..records.observation import Loader, Observation
 from ..records.phases import median_phases, phase_share, samples_per_step, step_seconds
-from ..records.result import Refused, TuneResult
+from ..records.result import Refused, Tried, TuneResult
 from ..units import seconds_words
 from .caution import caution_words
 from .conclusion import conclusion_words, looks_words
@@ -19,6 +19,7 @@ from .reasons import reason_words, why_not_words
 from .threads import thread_lines
 from .whole_run import print_run, print_start
 from .words import (
+    earlier_words,
     gpu_memory_words,
     lasting_words,
     measured_words,
@@ -56,6 +57,8 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
     if result.tried:
         console.print()
         console.print(_tried_table(result))
+    for line in _earlier_lines(result.tried):
+        console.print(line)
     for line in thread_lines(result.threads) if result.threads is not None else []:
         console.print(line)
     for line in _not_tried_lines(result.refused):
@@ -69,6 +72,18 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
     console.print()
     for line in _next(result, script, plan_path):
         console.print(line)
+
+
+def _earlier_lines(tried: Sequence[Tried]) -> list[str]:
+    """How much of the search is an earlier tune's."""
+    count = sum(row.earlier for row in tried)
+    if not count:
+        return []
+    return [
+        f"{count} of {len(tried)} rows are of earlier tunes of the same training, within a day; what is "
+        "claimed is checked and confirmed anew.",
+        "To measure all anew: hasten tune --fresh",
+    ]
 
 
 def _not_tried_lines(refused: Sequence[Refused]) -> list[str]:
@@ -110,7 +125,7 @@ def _tried_table(result: TuneResult) -> Table:
             ratio_words(row.ratio),
             measured_words(row.ratio),
             with_words(row.against.without(row.technique)),
-            f"{'kept: ' if row.kept else ''}{reason_words(row.reason)}",
+            f"{'kept: ' if row.kept else ''}{reason_words(row.reason)}{earlier_words(row)}",
         )
     return table
 

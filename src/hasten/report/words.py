@@ -60,6 +60,11 @@ def measured_words(ratio: Ratio | None) -> str:
     return f"{ratio.count} {ratio.unit.removesuffix(' blocks')}" if ratio is not None else "-"
 
 
+def earlier_words(row: Tried) -> str:
+    """What is to be added to a row that an earlier tune has measured."""
+    return " (by an earlier tune)" if row.earlier else ""
+
+
 def with_words(plan: Plan) -> str:
     """In combination with what a technique was tried: "malloc + bf16", "4 others", "-" for nothing."""
     if not plan:

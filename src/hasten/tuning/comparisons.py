@@ -177,6 +177,7 @@ class Comparisons:
                 parts=trial.parts,
                 against_seconds=trial.step_seconds_a,
                 spent=trial.spent,
+                earlier=trial.earlier,
             )
         )
 
@@ -192,6 +193,7 @@ class Comparisons:
             setup_seconds=trial.setup_seconds,
             together=together,
             spent=trial.spent,
+            earlier=trial.earlier,
         )
         self.add(row)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from ..bench.stage import Stage
 from ..errors import HastenError
 from ..records.codec import from_json
 from ..records.result import TuneResult
-from ..scripts.sources import Sources
+from ..records.trial import Trial
+from ..scripts.sources import Sources, changed_since
 from ..scripts.workspace import Workspace
 from .journal_file import JournalFile, told
+from .request import TuneRequest
 
 
 @dataclass(frozen=True)
@@ -29,13 +32,20 @@ class PastTune:
     result: TuneResult | None = None
 
 
-def identity_of(workspace: Workspace, stage: Stage, sources: Sources) -> dict[str, Any]:
+def identity_of(request: TuneRequest, stage: Stage, sources: Sources) -> dict[str, Any]:
     """What the journal calls a tune by. ``script`` is the same however its path is typed."""
+    machine = stage.seen
     return {
-        "script": workspace.folder.name,
-        "argv": stage.argv,
+        "script": Workspace(request.script).folder.name,
+        "argv": list(stage.argv),
         "digest": sources.digests().script,
-        "machine": stage.seen.identity,
+        "machine": machine.identity,
+        "environment": dict(machine.environment),
+        "packages": {**machine.packages, **machine.libraries},
+        "protected": stage.protect,
+        "nproc": request.nproc,
+        "backend": request.backend,
+        "fresh": request.fresh,
     }
 
 
@@ -78,3 +88,67 @@ def _result(path: Path, file: JournalFile, number: int) -> TuneResult | None:
             f"the result of tune {number} in {path} cannot be read: another version of hasten wrote it. "
             "Tune again"
         ) from None
+
+
+# ---- comparisons that can be used again
+_SAME = (
+    "script", "argv", "digest", "machine", "environment", "packages", "protected", "nproc", "backend",
+    "versions",
+)  # fmt: skip
+_OVER = ("finished", "interrupted", "killed")  # not "failed": the files may have changed under it
+_DAY_SECONDS = 86_400
+_MOST_TRIALS = 10_000
+_TRIALS = (
+    "SELECT trial FROM trials WHERE tune = ? AND purpose = 'search' AND ended BETWEEN ? AND ? ORDER BY id "
+    f"LIMIT {_MOST_TRIALS}"
+)
+
+
+def earlier_trials(request: TuneRequest, identity: Mapping[str, Any]) -> list[Trial]:
+    """The comparisons of searches of the last day that trained what ``identity`` says, in the order in which
+    they ended: the same script with the same arguments and local modules, on this machine, by these versions.
+    Nothing from before a tune that was asked to forget it. What cannot be read is left out.
+
+    Raises UnsafeFile where the journal is not ours.
+    """
+    path, now = Workspace(request.script).journal_path, time.time()
+    with closing(JournalFile(path, "ro")) as file:
+        try:
+            tunes = file.read(
+                "SELECT id, identity, state FROM tunes WHERE began > ? ORDER BY id", (now - 2 * _DAY_SECONDS,)
+            )
+            same = _of_the_same(tunes, request, identity)
+            rows = [row for number in same for row in file.read(_TRIALS, (number, now - _DAY_SECONDS, now))]
+        except sqlite3.Error as error:
+            raise told(path, error) from None
+    return [trial for (text,) in rows if (trial := _trial(text)) is not None]
+
+
+def _of_the_same(
+    tunes: Iterable[tuple[int, str, str]], request: TuneRequest, identity: Mapping[str, Any]
+) -> list[int]:
+    same: list[int] = []
+    now = json.loads(json.dumps(identity))
+    for number, text, state in tunes:
+        known = _known(text)
+        if not _is_same(known, now, request):
+            continue
+        if known.get("fresh"):
+            same.clear()
+        if state in _OVER:
+            same.append(number)
+    return same
+
+
+def _is_same(known: Mapping[str, Any], now: Mapping[str, Any], request: TuneRequest) -> bool:
+    """``versions`` and ``modules`` are known once a script was watched."""
+    modules = known.get("modules")
+    if not isinstance(modules, dict) or any(known.get(key) != now.get(key) for key in _SAME):
+        return False
+    return not changed_since(request.script, modules)
+
+
+def _trial(text: str) -> Trial | None:
+    with suppress(TypeError, ValueError, KeyError, AttributeError, RecursionError):
+        return from_json(Trial, json.loads(text))
+    return None

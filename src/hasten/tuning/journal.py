@@ -28,6 +28,7 @@ class Journal:
 
     def __init__(self, path: Path, identity: dict[str, Any], alone: bool = False) -> None:
         self.aside: Path | None = None
+        self.identity = identity
         try:
             self._open(path, identity, alone)
         except NotADatabase:
@@ -60,6 +61,13 @@ class Journal:
             "INSERT INTO tunes (began, identity, state) VALUES (?, ?, 'open')",
             (time.time(), json.dumps(identity)),
         )
+
+    def identify(self, **more: Any) -> None:
+        """Write down what is known by now of what is tuned. Raises sqlite3.Error."""
+        identity = {**self.identity, **more}
+        if identity != self.identity:
+            self._insert("UPDATE tunes SET identity = ? WHERE id = ?", (json.dumps(identity), self.tune))
+            self.identity = identity
 
     def add(self, trial: Trial, purpose: str) -> int:
         """Write a finished trial down; ``purpose`` is "search" or "confirm". Returns its number. Raises

@@ -139,8 +139,11 @@ def check_files(path: Path) -> None:
 
 def _check_header(path: Path) -> None:
     """Raises NotADatabase before SQLite does, which would remove what it has beside such a file."""
-    with path.open("rb") as file:
-        begin = file.read(len(_HEADER))
+    try:
+        with path.open("rb") as file:
+            begin = file.read(len(_HEADER))
+    except OSError as error:
+        raise unusable(path, error.strerror or str(error)) from None
     if begin not in (b"", _HEADER):
         raise NotADatabase(str(unusable(path, _BROKEN[0])))
 

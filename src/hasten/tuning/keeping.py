@@ -8,10 +8,15 @@ from typing import Any
 from ..errors import UsageError
 from ..lost_writes import why_lost
 from ..plans import unconfirmed
+from ..plans.saving import made_for
+from ..records.facts import Facts
 from ..records.plan import BASELINE, Plan
 from ..records.result import Tried
+from ..scripts.sources import Sources
 from ..scripts.workspace import Workspace
 from .accuracy import Held
+from .conclusion import versions_of
+from .request import TuneRequest
 
 
 class Keeping:
@@ -65,3 +70,14 @@ class Keeping:
 
 def _stopped(held: Held) -> set[str]:
     return {row.technique for row in held.stopped}
+
+
+def keeping_for(request: TuneRequest, workspace: Workspace, facts: Facts, sources: Sources) -> Keeping:
+    """For one tune."""
+    machine = facts.machine
+
+    def written_for() -> dict[str, object]:
+        how = machine.identity, machine.cpu_flags, versions_of(facts), request.nproc
+        return made_for(workspace.script, sources.digests(), *how)
+
+    return Keeping(workspace, written_for)

@@ -25,7 +25,7 @@ from ..machine.container import quota_cpus
 from ..machine.processor_time import allowed_cpus, processor_time
 from ..machine.vitals import idle_vitals, vitals
 from ..plans.own import prepare
-from ..plans.saving import made_for, save_plan
+from ..plans.saving import save_plan
 from ..plans.unconfirmed import forget
 from ..records.curve import ThreadCurve
 from ..records.diagnosis import Distribution
@@ -49,10 +49,11 @@ from .confirming import beside, fallback, left_out, settled
 from .deadline import Clock
 from .history import identity_of
 from .journal import Journal
-from .keeping import Keeping
+from .keeping import Keeping, keeping_for
 from .paying import ScriptLength
 from .progress import Progress
 from .recording import LoggedBench, new_journal, not_written_down, written_down
+from .remembering import RememberingBench
 from .request import TuneRequest
 from .run_evidence import forecast_of
 from .search import Search
@@ -79,7 +80,7 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
         others, begun = idle_vitals(), _vitals(machine)
         stage = request.stage(machine, own_ranks)
         trials = Trials(stage, workspace.new_trial(), sources, Limit(clock))
-        identity = identity_of(workspace, stage, sources)
+        identity = identity_of(request, stage, sources)
         with Journal(workspace.journal_path, identity, undisturbed) as journal:
             with sources.unchanged():
                 with trials:
@@ -143,14 +144,15 @@ class _Tune:
             self._divide_budget(facts, rhythm, bench)
             length = ScriptLength(rhythm.steps_in_all)
             logged = LoggedBench(bench, self.trials, self.workspace, self.journal)
-            keeping = self._keeping(facts)
-            search, longer = self._searched(candidates, logged, length, keeping)
+            keeping = keeping_for(self.request, self.workspace, facts, self.sources)
+            remembering = self._remembering(facts, logged)
+            search, longer = self._searched(candidates, remembering, length, keeping)
             keeping.found(search.found)
             held = self._guarded(search, facts)
             keeping.checked(held)
             held, trial = self._confirmed(held, logged, quiet)
             spent = self.budget.spent
-            threads = self._threads(facts, search, held.plan, logged)
+            threads = self._threads(facts, search, held.plan, remembering)
 
         lost = logged.lost or keeping.lost
         return Found(
@@ -196,11 +198,15 @@ class _Tune:
             )
 
     def _searched(
-        self, candidates: Sequence[Candidate], logged: LoggedBench, length: ScriptLength, keeping: Keeping
+        self,
+        candidates: Sequence[Candidate],
+        bench: RememberingBench,
+        length: ScriptLength,
+        keeping: Keeping,
     ) -> tuple[Search, Callable[[float], float]]:
         """The search when it is over, and the budget under which it would have so many times the time."""
         time_left = SearchTime(self.budget, lambda: search.plan)
-        logged.most_seconds = time_left.most
+        bench.measuring.most_seconds = time_left.most
 
         def trying(technique: str, against: Plan) -> None:
             keeping.found(search.plan)
@@ -210,19 +216,18 @@ class _Tune:
             keeping.adopted(row, search.plan)
             self.progress.tried(row)
 
-        search = Search(Comparisons(logged, time_left, trying, tried, length))
+        search = Search(Comparisons(bench, time_left, trying, tried, length))
         search.run(candidates)
         return search, time_left.longer()
 
-    def _keeping(self, facts: Facts) -> Keeping:
-        """Of the best plan so far, which is on disk as long as it is not confirmed."""
-        machine, script, sources = facts.machine, self.request.script, self.sources
-
-        def written_for() -> dict[str, object]:
-            how = machine.identity, machine.cpu_flags, versions_of(facts), self.request.nproc
-            return made_for(script, sources.digests(), *how)
-
-        return Keeping(self.workspace, written_for)
+    def _remembering(self, facts: Facts, logged: LoggedBench) -> RememberingBench:
+        """``logged``, with what earlier tunes have measured of the same training."""
+        logged.identify(versions=versions_of(facts))
+        earlier = [] if self.request.fresh else logged.earlier(self.request)
+        found = RememberingBench(logged, earlier)
+        if len(found):
+            self.progress.stage(f"earlier tunes made {len(found)} comparisons (--fresh measures them anew)")
+        return found
 
     def _guarded(self, search: Search, facts: Facts) -> Held:
         if not search.found:
@@ -268,13 +273,15 @@ class _Tune:
             self.progress.tried(row)
         return replace(held, plan=trial.b, stopped=(*held.stopped, *rows))
 
-    def _threads(self, facts: Facts, search: Search, plan: Plan, logged: LoggedBench) -> ThreadCurve | None:
+    def _threads(
+        self, facts: Facts, search: Search, plan: Plan, bench: RememberingBench
+    ) -> ThreadCurve | None:
         """What a step takes by the number of threads, as far as there is time; None where nobody asks."""
         curve = curve_of(facts, search.tried, plan) if self.request.tries(Threads.name) else None
         if curve is None:
             return None
         comparison = self.budget.comparison(curve.together_with)
-        return complete(curve, logged, self.budget.rest(), comparison, self.progress.trying)
+        return complete(curve, bench, self.budget.rest(), comparison, self.progress.trying)
 
 
 def quiet_here(patience: float, progress: Progress) -> Quiet:

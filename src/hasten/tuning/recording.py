@@ -7,6 +7,7 @@ import math
 import shlex
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from .. import safe_files
 from ..bench.comparing.decisions import Effort
 from ..bench.script_bench import ScriptBench
 from ..bench.trials import Trials
+from ..errors import HastenError
 from ..lost_writes import why_lost
 from ..records.caution import Caution
 from ..records.codec import to_json
@@ -21,7 +23,9 @@ from ..records.plan import Plan
 from ..records.result import TuneResult
 from ..records.trial import Seen, Trial, Unseen
 from ..scripts.workspace import Workspace
+from .history import earlier_trials
 from .journal import Journal
+from .request import TuneRequest
 
 
 def not_written_down(why: str) -> tuple[Caution, ...]:
@@ -77,6 +81,14 @@ class LoggedBench:
     def foreseen(self, a: Plan, b: Plan) -> float:
         return self._bench.foreseen(a, b)
 
+    def method(self, a: Plan, b: Plan) -> str:
+        """By which the two would be compared now."""
+        return self._bench.method(a, b)
+
+    def learn(self, trial: Trial) -> None:
+        """What an earlier tune has measured tells of costs, too."""
+        self._bench.learn(trial)
+
     def confirm(self, plan: Plan, effort: Effort) -> Trial:
         return self._logged(lambda: self._bench.confirm(plan, effort), "confirm")
 
@@ -90,12 +102,28 @@ class LoggedBench:
         except OSError as error:
             self.lost = self.lost or why_lost(error, folder)
         try:
+            self.identify()
             self._journal.add(trial, purpose)
         except sqlite3.Error as error:
             self.lost = self.lost or why_lost(error, self._workspace.journal_path)
         if not self._workspace.journal_path.exists():  # SQLite goes on writing into a file without a name
             self.lost = self.lost or f"{self._workspace.journal_path} was removed meanwhile"
         return trial
+
+    def identify(self, **more: object) -> None:
+        """Write down what is known by now of what is tuned: a training may import modules at any time."""
+        if self._trials.sources is not None:
+            more["modules"] = dict(self._trials.sources.digests().modules)
+        try:
+            self._journal.identify(**more)
+        except sqlite3.Error as error:
+            self.lost = self.lost or why_lost(error, self._workspace.journal_path)
+
+    def earlier(self, request: TuneRequest) -> list[Trial]:
+        """What earlier tunes have measured of the same training; nothing where the journal cannot be read."""
+        with suppress(HastenError):
+            return earlier_trials(request, self._journal.identity)
+        return []
 
     def _write(self, folder: Path, trial: Trial, purpose: str) -> None:
         safe_files.make_folder(folder)  # somebody may have cleared all away meanwhile

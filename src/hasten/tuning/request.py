@@ -32,6 +32,7 @@ class TuneRequest:
     wait: bool = False  # for the end of what is measured in the same folder
     began: float | None = None  # when the command did, by time.monotonic()
     only: frozenset[str] = frozenset()  # the techniques to try; empty: all
+    fresh: bool = False  # use nothing of what earlier tunes have measured
 
     def tries(self, technique: str) -> bool:
         """Whether it was asked for."""
