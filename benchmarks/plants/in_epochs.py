@@ -19,7 +19,8 @@ _MANY_OBJECTS = (  # a million of them in an epoch
 )
 _SAVE = f"""{PRINT}\
         state = {{"model": model.state_dict(), "optimizer": optimizer.state_dict()}}
-        torch.save(state, "checkpoint.pt")
+        torch.save(state, "last.pt")
+        torch.save(state, f"epoch_{{epoch % 5}}.pt")
 """
 _ADAM = "    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)\n"
 _GRADIENTS = """\
