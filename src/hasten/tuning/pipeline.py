@@ -152,7 +152,7 @@ class _Tune:
             keeping.checked(held)
             held, trial = self._confirmed(held, logged, quiet)
             spent = self.budget.spent
-            threads = self._threads(facts, search, held.plan, remembering)
+            threads = self._threads(facts, search, held.plan, logged)
 
         lost = logged.lost or keeping.lost
         return Found(
@@ -273,9 +273,7 @@ class _Tune:
             self.progress.tried(row)
         return replace(held, plan=trial.b, stopped=(*held.stopped, *rows))
 
-    def _threads(
-        self, facts: Facts, search: Search, plan: Plan, bench: RememberingBench
-    ) -> ThreadCurve | None:
+    def _threads(self, facts: Facts, search: Search, plan: Plan, bench: LoggedBench) -> ThreadCurve | None:
         """What a step takes by the number of threads, as far as there is time; None where nobody asks."""
         curve = curve_of(facts, search.tried, plan) if self.request.tries(Threads.name) else None
         if curve is None:
