@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from hasten.inside.techniques.bf16 import Bf16
-from hasten.inside.techniques.support.lowering import in_float32
+from hasten.inside.techniques.support.lowering import LoweredForward, in_float32
 from hasten.records.plan import BASELINE, Plan
 from hasten.testing.workbench import Workbench, workbench
 
@@ -266,3 +266,26 @@ def test_a_script_with_autocast_of_its_own_is_refused() -> None:
 
 def test_all_reasons_are_given_at_once() -> None:
     assert len(Bf16.refuse(facts(ARM, roots=(root(dtypes=("float16",)),), uses=("autocast",)))) == 3
+
+
+class Weighing(nn.Module):
+    """Weighs a loss by a parameter, and computes no product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_var = nn.Parameter(torch.zeros(()))
+
+    def forward(self, loss: torch.Tensor) -> torch.Tensor:
+        return loss * torch.exp(-self.log_var) + self.log_var
+
+
+def test_the_proof_is_found_in_any_of_several_modules() -> None:
+    """Which is called first under the technique depends on when it was put in force."""
+    lowered, weigh, net = LoweredForward(torch, torch.bfloat16), Weighing(), nn.Linear(4, 4)
+    lowered(weigh, weigh, (torch.ones(()),), {})
+    assert lowered.lowered == 0
+    lowered(net, net, (torch.ones(2, 4),), {})
+    found = lowered.lowered
+    assert found > 0
+    lowered(net, net, (torch.ones(2, 4),), {})
+    assert (lowered.lowered, lowered.calls) == (found, 3), "later ones are not watched"

@@ -40,8 +40,8 @@ class Bf16(Technique):
         training.forward_wrappers.pop(self.name, None)
 
     def proof(self, training: Training) -> Proof:
-        """Counts the forward passes under autocast; and of what autograd keeps of the first for its backward
-        pass, a part must be in bfloat16.
+        """Counts the forward passes under autocast; and of what autograd keeps of the first of each
+        module for its backward pass, a part must be in bfloat16.
         """
         assert self._forward is not None
         calls, lowered = self._forward.calls, self._forward.lowered

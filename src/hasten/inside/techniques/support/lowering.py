@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ....records.facts import Facts
+from ...living import Living
 from ...seams import Args, Call, Kwargs
 from ...structures import Structure, map_tensors
 from ..base import NO_MODULE
@@ -49,7 +50,8 @@ def our_autocast(torch: ModuleType, device: str, reduced: DType) -> AbstractCont
 class LoweredForward:
     """Runs the forward passes that record gradients under autocast, unless the script uses autocast itself;
     outputs come back in float32. ``calls`` counts them. ``lowered`` counts the tensors of type ``reduced``
-    that autograd saves in the first one: the proof that something was computed in it.
+    that autograd saves in the first one of each module, until there are some: the proof that something was
+    computed in it. A module that weighs losses computes nothing in it, and may come first.
     """
 
     def __init__(self, torch: ModuleType, reduced: DType) -> None:
@@ -57,6 +59,7 @@ class LoweredForward:
         self._reduced = reduced
         self.calls = 0
         self.lowered = 0
+        self._watched: Living[None] = Living()
 
     def __call__(self, root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
         torch = self._torch
@@ -65,7 +68,10 @@ class LoweredForward:
             return call(*args, **kwargs)
         autocast = our_autocast(torch, device, self._reduced)
         watching = torch.autograd.graph.saved_tensors_hooks(self._kept, lambda tensor: tensor)
-        with nullcontext() if self.calls else watching, autocast:
+        seen = self.lowered or root in self._watched
+        if not seen:
+            self._watched.put(root, None)
+        with nullcontext() if seen else watching, autocast:
             output = call(*args, **kwargs)
         self.calls += 1
         return in_float32(torch, output, self._reduced)
