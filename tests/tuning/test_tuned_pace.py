@@ -18,8 +18,8 @@ PLAN = Plan({"bf16": {}})
 CLEAR = [0.5, 0.51, 0.49, 0.5]
 
 
-def pace(steps: Sequence[float], uneven: float = 1.0, samples: float | None = 64.0) -> TunedPace | None:
-    processes = tuple(SeenProcess(1.0, step, uneven=uneven, samples=samples) for step in steps)
+def pace(steps: Sequence[float], samples: float | None = 64.0) -> TunedPace | None:
+    processes = tuple(SeenProcess(1.0, step, samples=samples) for step in steps)
     return tuned_pace(trial(CLEAR, PLAN, processes_b=processes))
 
 
@@ -28,13 +28,6 @@ def test_it_is_the_median_of_processes() -> None:
     assert found is not None
     assert found.step_seconds == pytest.approx(0.01005)
     assert found.samples == 64
-
-
-def test_slow_steps_among_others_do_not_count() -> None:
-    """A process tells the mean of its steps, and how many times their median that is."""
-    found = pace([0.012] * 4, uneven=1.2)
-    assert found is not None
-    assert found.step_seconds == pytest.approx(0.010)
 
 
 def test_the_more_unlike_processes_are_the_more_a_run_may_take() -> None:

@@ -21,9 +21,7 @@ def tuned_pace(trial: Trial) -> TunedPace | None:
     told = [one for one in trial.processes_b if one.step_seconds > 0]
     if len(told) < _LEAST_PROCESSES:
         return None
-    seconds = [
-        one.step_seconds / one.uneven for one in told
-    ]  # medians: a run's rare slow steps count nowhere
+    seconds = [one.step_seconds for one in told]
     logs = [math.log(one) for one in seconds]
     spread = max(_LEAST_SPREAD, stdev(logs)) * math.sqrt(1 + 1 / len(logs))
     most = math.exp(fmean(logs) + t_quantile(1 - 2 * _BY_CHANCE, len(logs) - 1) * spread)

@@ -30,26 +30,21 @@ def test_a_block_has_several_steps_however_long_they_are() -> None:
 
 def test_of_many_steps_the_first_are_looked_at() -> None:
     """Whatever a block costs, it is a second that pays for it."""
-    (block,) = gathered([step(0.001)] * 32 + [step(0.002)] * 36)
-    assert block.counts == {kind_of(step()): 32}
-    assert list(block.seconds.values()) == [0.001]
-    assert block.steps in (66, 67)  # as rounding has it
+    (block,) = gathered([step(0.001)] * 64 + [step(0.002)] * 20)
+    assert block.counts == {kind_of(step()): 64}
+    assert list(block.seconds.values()) == [pytest.approx(0.001)]
+    assert block.steps in (82, 83)  # as rounding has it
 
 
-def made_of(*steps: RawStep, by_mean: bool = False) -> Block:
-    return block_of(steps, sum(one.seconds for one in steps), len(steps), by_mean)
+def made_of(*steps: RawStep) -> Block:
+    return block_of(steps, sum(one.seconds for one in steps), len(steps))
 
 
-def test_a_slow_step_among_others_does_not_show() -> None:
+def test_a_slow_step_among_others_counts() -> None:
+    """Where others take processor time, some steps are long and most are not."""
     block = made_of(*[step()] * 9, step(3.0))
-    assert list(block.seconds.values()) == [0.01]
+    assert list(block.seconds.values()) == [pytest.approx(0.309)]
     assert block.wall == pytest.approx(3.09)
-
-
-def test_on_a_gpu_it_does() -> None:
-    """What was not waited for in the steps before is waited for in it."""
-    block = made_of(*[step(0.001)] * 9, step(0.091), by_mean=True)
-    assert list(block.seconds.values()) == [pytest.approx(0.01)]
 
 
 @pytest.mark.parametrize(
@@ -75,20 +70,19 @@ def test_what_hardly_matters_is_no_other_kind(change: dict[str, int]) -> None:
 
 def test_kinds_are_told_apart_within_a_block() -> None:
     block = made_of(*[step()] * 6, *[step(0.5, evaluations=10)] * 2)
-    assert sorted(block.seconds.values()) == [0.01, 0.5]
+    assert sorted(block.seconds.values()) == [pytest.approx(0.01), pytest.approx(0.5)]
     assert sorted(block.counts.values()) == [2, 6]
 
 
-def test_phases_are_those_of_the_usual_kind() -> None:
+def test_phases_are_those_of_the_most_frequent_kind() -> None:
     usual, evaluated = step(data=0.004, forward=0.002), step(0.5, data=0.3, evaluations=10)
-    assert made_of(*[usual] * 6, *[evaluated] * 2).phases == {
-        "data": 0.004, "forward": 0.002, "loss": 0.0, "backward": 0.0, "optimizer": 0.0,
-        "other": pytest.approx(0.004),
-    }  # fmt: skip
+    phases = made_of(*[usual] * 6, *[evaluated] * 2).phases
+    told = {"data": 0.004, "forward": 0.002, "loss": 0.0, "backward": 0.0, "optimizer": 0.0, "other": 0.004}
+    assert phases == pytest.approx(told)
 
 
 def test_a_step_in_which_techniques_were_set_up_is_none() -> None:
-    block = made_of(*[step()] * 7, step(4.0, set_up=3.9), by_mean=True)
+    block = made_of(*[step()] * 7, step(4.0, set_up=3.9))
     assert list(block.seconds.values()) == [pytest.approx(0.01)]
     assert sum(block.counts.values()) == 7
     assert not block.set_up

@@ -17,7 +17,7 @@ from hasten.records.run_pace import TunedPace, WatchedRun
 
 from ...patience import PATIENCE_SECONDS
 
-SOON = WatchedRun(warmup_steps=20, warmup_seconds=0.05, block_seconds=0.005, lasting_seconds=1.0)
+SOON = WatchedRun(warmup_steps=20, warmup_seconds=0.05, block_seconds=0.05, lasting_seconds=1.0)
 SOONER = replace(SOON, lasting_seconds=0.2)
 TOLD = "hasten: steps take "
 
@@ -47,24 +47,24 @@ for step, (x, y) in enumerate(DataLoader(Samples(), batch_size=8)):
 print("done", step)
 """
 GROWING_LIST = """
-STEPS, seen = 2800, []
+STEPS, seen = 7300, []
 def after(step):
-    if step > 1500:
+    if step > 6000:
         seen.extend(range(1000))
     return sum(seen)
 """
 LEAK = """
-STEPS, kept = 1850, []
+STEPS, kept = 6350, []
 def after(step):
-    if step > 1500:
+    if step > 6000:
         kept.append(torch.ones(300_000))
     for one in kept:
         one.add_(1)
 """
 SLOW_SAMPLES = """
-STEPS = 1800
+STEPS = 6300
 def made(batch):
-    if batch > 1500:
+    if batch > 6000:
         time.sleep(0.02)
 """
 
@@ -107,7 +107,7 @@ def test_a_training_that_becomes_slower_is_told_so_once_with_the_cause(
 
 def test_a_training_that_is_slower_than_in_the_tune_is_told_so(tmp_path: Path) -> None:
     tuned = TunedPace(1e-6, 1.1e-6, 8.0)
-    done = run(tmp_path, "STEPS = 3000", replace(SOONER, tuned=tuned))
+    done = run(tmp_path, "STEPS = 25000", replace(SOONER, tuned=tuned))
     told = [line for line in done.stderr.splitlines() if line.startswith(TOLD)]
     assert len(told) == 1
     assert "as long as when the plan was tuned" in told[0]
@@ -115,4 +115,4 @@ def test_a_training_that_is_slower_than_in_the_tune_is_told_so(tmp_path: Path) -
 
 def test_other_batches_are_not_compared_with_the_tune(tmp_path: Path) -> None:
     tuned = TunedPace(1e-6, 1.1e-6, 16.0)
-    assert "tuned" not in run(tmp_path, "STEPS = 2000", replace(SOONER, tuned=tuned)).stderr
+    assert "tuned" not in run(tmp_path, "STEPS = 9000", replace(SOONER, tuned=tuned)).stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean
 
 from ..observing.observer import RawStep
 
@@ -14,15 +14,16 @@ Kind = tuple[int, int, int, int, int, int, int]
 
 _LEAST_STEPS = 8  # of a block
 _TICK = 1e-9  # seconds, of the clock
-_KEPT, _KEPT_ON_GPU = 32, 4096  # of its steps, one after the other: to look at more would cost too much
+_KEPT, _KEPT_ON_GPU = 64, 4096  # of its steps, one after the other: to look at more would cost too much
 _PASSES = 4  # how many there are may depend on the data: no more are told apart
 _SIZES = 8  # of batches told apart from one to twice its numbers: 9% each
 
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive steps. ``seconds`` a step for each kind, and ``counts`` how many there were; ``phases``:
-    seconds of the usual step by phase. ``wall``: seconds of all its ``steps``, whatever fell into them.
+    """Consecutive steps. ``seconds`` of the mean step of each kind, and ``counts`` how many there were;
+    ``phases``: seconds of the mean step of the most frequent kind, by phase. ``wall``: seconds of
+    all its ``steps``, whatever fell into them.
     """
 
     seconds: Mapping[Kind, float]
@@ -36,12 +37,12 @@ class Block:
 class Blocks:
     """Gathers steps. All but a few instructions a step is done once a block."""
 
-    def __init__(self, seconds: float, by_mean: Callable[[], bool]) -> None:
-        """``seconds`` of a block, at least. ``by_mean``: whether single steps tell nothing, as on a GPU,
-        which computes later than it is told to.
+    def __init__(self, seconds: float, on_gpu: Callable[[], bool]) -> None:
+        """``seconds`` of a block, at least. ``on_gpu``: it computes later than it is told to, so that few
+        steps may tell nothing.
         """
         self._enough = seconds
-        self._by_mean = by_mean
+        self._on_gpu = on_gpu
         self._kept: list[RawStep] = []
         self._most = _KEPT
         self._steps, self._seconds = 0, 0.0
@@ -57,23 +58,23 @@ class Blocks:
         return self._take()
 
     def _take(self) -> Block:
-        by_mean = self._by_mean()
-        block = block_of(self._kept, self._seconds, self._steps, by_mean)
-        self._kept, self._most = [], _KEPT_ON_GPU if by_mean else _KEPT
+        block = block_of(self._kept, self._seconds, self._steps)
+        self._kept, self._most = [], _KEPT_ON_GPU if self._on_gpu() else _KEPT
         self._steps, self._seconds = 0, 0.0
         return block
 
 
-def block_of(kept: Sequence[RawStep], wall: float, steps: int, by_mean: bool = False) -> Block:
-    """Of each kind the median step, or the mean; a step in which techniques were set up is none."""
+def block_of(kept: Sequence[RawStep], wall: float, steps: int) -> Block:
+    """Of each kind the mean step: where others take processor time, most steps are as short as ever and some
+    are much longer. A step in which techniques were set up is none.
+    """
     plain = [step for step in kept if not step.set_up]
     of_kinds: dict[Kind, list[RawStep]] = {}
     for step in plain or kept:
         of_kinds.setdefault(kind_of(step), []).append(step)
-    middle = fmean if by_mean else median
     usual = max(of_kinds.values(), key=len)
     return Block(
-        seconds={k: max(_TICK, middle(step.seconds for step in found)) for k, found in of_kinds.items()},
+        seconds={kind: max(_TICK, fmean(one.seconds for one in found)) for kind, found in of_kinds.items()},
         counts={kind: len(found) for kind, found in of_kinds.items()},
         phases=_phases(usual),
         wall=wall,
@@ -90,12 +91,12 @@ def kind_of(step: RawStep) -> Kind:
 
 
 def _phases(steps: Sequence[RawStep]) -> dict[str, float]:
-    """Medians; what no seam accounts for is "other"."""
+    """Means; what no seam accounts for is "other"."""
     told = {
-        "data": median(step.data for step in steps),
-        "forward": median(step.forward for step in steps),
-        "loss": median(step.loss for step in steps),
-        "backward": median(step.backward for step in steps),
-        "optimizer": median(step.update for step in steps),
+        "data": fmean(step.data for step in steps),
+        "forward": fmean(step.forward for step in steps),
+        "loss": fmean(step.loss for step in steps),
+        "backward": fmean(step.backward for step in steps),
+        "optimizer": fmean(step.update for step in steps),
     }
-    return {**told, "other": max(0.0, median(step.seconds for step in steps) - sum(told.values()))}
+    return {**told, "other": max(0.0, fmean(step.seconds for step in steps) - sum(told.values()))}
