@@ -132,7 +132,7 @@ def test_what_processes_besides_the_pairs_showed() -> None:
 def test_no_gain(result: TuneResult) -> None:
     report = tune_report(result)
     assert f"No gain found: {conclusion_words(result)}." in report
-    assert report.endswith("Train as before; nothing found here makes it faster within what --risk allows.\n")
+    assert report.endswith("Train as before; nothing that was tried makes it faster here.\n")
     assert "plan.toml" not in report
     assert "pays" not in report
 

@@ -193,7 +193,7 @@ def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:
         return [f"The plan is in {plan_path}. Train under it:", run]
     if result.outcome == "not-checked" and result.guard is not None:
         return [f"No plan was written. {advice(result.guard.why_not)}"]
-    return ["Train as before; nothing found here makes it faster within what --risk allows."]
+    return ["Train as before; nothing that was tried makes it faster here."]
 
 
 def print_profile(
