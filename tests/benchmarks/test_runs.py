@@ -62,7 +62,7 @@ def test_a_case_is_tuned_and_then_run_in_turns() -> None:
     assert runner.arms == ["plain", "plan", "plan", "plain", "plain", "plan"]
     tune, plain, planned, *_ = runner.ran
     assert tune[3:] == [
-        *("tune", "--quiet", "--budget", "200", "--json", "tune.json"),
+        *("tune", "--quiet", "--fresh", "--budget", "200", "--json", "tune.json"),
         *(str(CASE.script), "--epochs", "5"),
     ]
     assert plain == [sys.executable, str(CASE.script), "--epochs", "5", "--seed", "0"]

@@ -167,12 +167,12 @@ class Hooks:
         mine = {id(p) for p in module.parameters() if p.requires_grad}
         known = any(module is root for root in training.roots)
         if not known and (mine & owned if owned else mine):
+            training.add_root(module)  # before its slot is put in, which is taken out of roots alone
             obstacle = obstacle_at(training.torch, module)
             if obstacle:
                 training.obstacles[obstacle] = None
             else:
                 put_call(module, ForwardSlot(module, training, self._observer, self.loaders, self.padding))
-            training.add_root(module)
             gpus = {p.device for root in training.roots for p in root.parameters() if p.device.type == "cuda"}
             if gpus and self._timed:
                 self._observer.keep_pace = Pace(training.torch.cuda, gpus)
