@@ -566,7 +566,7 @@ def test_one_look_too_many_is_not_taken() -> None:
 @pytest.mark.parametrize(
     ("seen", "reason"),
     [
-        ({"padding": 0.0}, "no padding was seen in what goes into the model"),
+        ({"padding": 0.0}, "no padding beyond multiples of 8 was seen in what goes"),
         ({"padding": 0.04}, "4% of the columns of sequences are padding in all of a batch"),
         ({"padding": 0.5, "roots": ()}, "no module is called in its training steps"),
         ({"padding": 0.5, "uses": ("pack_padded_sequence",)}, "the script packs its sequences"),

@@ -60,6 +60,13 @@ def test_a_second_tune_measures_what_the_first_has_not(paper: Paper) -> None:
     assert not any(row.earlier for row in first.tried)
 
 
+def test_a_script_is_the_same_however_its_path_is_typed(paper: Paper) -> None:
+    paper.effects = EFFECTS
+    for path in ("train.py", os.path.abspath("train.py")):
+        result = tune(request(script=path), Silent())
+    assert any(row.earlier for row in result.tried)
+
+
 @pytest.mark.attack("truth")
 def test_what_is_claimed_is_checked_and_confirmed_anew(paper: Paper) -> None:
     """Also where the earlier tune was wrong about all of it."""

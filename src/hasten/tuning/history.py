@@ -38,6 +38,7 @@ def identity_of(request: TuneRequest, stage: Stage, sources: Sources) -> dict[st
     return {
         "script": Workspace(request.script).folder.name,
         "argv": list(stage.argv),
+        "arguments": list(stage.argv[1:]),
         "digest": sources.digests().script,
         "machine": machine.identity,
         "environment": dict(machine.environment),
@@ -92,7 +93,7 @@ def _result(path: Path, file: JournalFile, number: int) -> TuneResult | None:
 
 # ---- comparisons that can be used again
 _SAME = (
-    "script", "argv", "digest", "machine", "environment", "packages", "protected", "nproc", "backend",
+    "script", "arguments", "digest", "machine", "environment", "packages", "protected", "nproc", "backend",
     "versions",
 )  # fmt: skip
 _OVER = ("finished", "interrupted", "killed")  # not "failed": the files may have changed under it

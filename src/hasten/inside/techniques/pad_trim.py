@@ -82,7 +82,7 @@ class PadTrim(Technique):
             reasons.append(
                 f"{seen.padding:.0%} of the columns of sequences are padding in all of a batch"
                 if seen.padding
-                else f"no padding was seen in what goes into the model, but to a multiple of {MULTIPLE}"
+                else f"no padding beyond multiples of {MULTIPLE} was seen in what goes into the model"
             )
         if "pack_padded_sequence" in seen.uses:
             reasons.append("the script packs its sequences, so padding is not computed")
