@@ -22,8 +22,8 @@ THOROUGH = pytest.mark.thorough
         pytest.param(
             "text_cnn", "no effect", "without its padding a call fails by RuntimeError", marks=THOROUGH
         ),
-        pytest.param("custom_collate", "refused", "no padding beyond multiples of 8 was seen", marks=THOROUGH),
-        pytest.param("convolutional", "refused", "no padding beyond multiples of 8 was seen", marks=THOROUGH),
+        pytest.param("custom_collate", "refused", "no padding beyond multiples of 8", marks=THOROUGH),
+        pytest.param("convolutional", "refused", "no padding beyond multiples of 8", marks=THOROUGH),
     ],
 )
 def test_what_becomes_of_it(script: str, what: str, why: str, tmp_path: Path) -> None:
