@@ -68,7 +68,7 @@ class Trials:
         self._started: list[Worker] = []
         self._count = 0
         self._rehearsed: dict[Wish, Findings] = {}
-        self._briefly: dict[Wish, Findings] = {}  # the same, of a first step alone
+        self._in_full: set[Wish] = set()  # of these; the others are of a first step alone
 
     def __enter__(self) -> Trials:
         with ExitStack() as starting:
@@ -163,9 +163,8 @@ class Trials:
             return self._own_group(job, self.stage.own_ranks, heard)
         wish = self._wish(plan)
         if wish is not None:
-            found = self._rehearsed.get(wish.rehearsed) or self._briefly.get(wish.rehearsed)
-            assert found is not None, f"{plan.label} was not rehearsed"
-            return self._group(job, wish, found, heard)
+            assert wish.rehearsed in self._rehearsed, f"{plan.label} was not rehearsed"
+            return self._group(job, wish, self._rehearsed[wish.rehearsed], heard)
         return self._start(Rank(job, self._environment()), heard)
 
     def ranks(self, wish: Wish, folder: str, found: Findings | None, heard: Heard) -> WorkerGroup:
@@ -258,23 +257,21 @@ class Trials:
         wish = self._wish(plan)
         if wish is None:
             return
-        found = self._rehearsed.get(wish.rehearsed) or (
-            self._briefly.get(wish.rehearsed) if briefly else None
-        )
-        if found is None:
+        if wish.rehearsed not in (self._rehearsed if briefly else self._in_full):
             with self.stopwatch.on("rehearsing"):
-                found = rehearse(self, wish.rehearsed, briefly)
-            (self._briefly if briefly else self._rehearsed)[wish.rehearsed] = found
-        if found.refusals:
-            raise PlanRefused("processes", "; ".join(found.refusals))
+                self._rehearsed[wish.rehearsed] = rehearse(self, wish.rehearsed, briefly)
+            if not briefly:
+                self._in_full.add(wish.rehearsed)
+        refusals = self._rehearsed[wish.rehearsed].refusals
+        if refusals:
+            raise PlanRefused("processes", "; ".join(refusals))
 
     def foreseen_rehearsal(self, plan: Plan, start_seconds: float) -> float:
         """What is to be done before the next worker under ``plan`` is timed, in seconds: a brief rehearsal,
         if one is to come.
         """
         wish = self._wish(plan)
-        known = wish is None or wish.rehearsed in self._rehearsed or wish.rehearsed in self._briefly
-        return 0.0 if known else foreseen(start_seconds)
+        return 0.0 if wish is None or wish.rehearsed in self._rehearsed else foreseen(start_seconds)
 
     def _wish(self, plan: Plan) -> Wish | None:
         """The ranks of ours that ``plan`` asks for; None for one process, and for a script's own ranks."""

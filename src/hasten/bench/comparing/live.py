@@ -2,8 +2,7 @@
 so on.
 
 Both share process, data, memory layout and moment. An ABBA block lies within one worker; when the script
-ends, the
-trial goes on in the next one.
+ends, the trial goes on in the next one.
 """
 
 from __future__ import annotations
@@ -157,10 +156,7 @@ class LiveBench:
             logs[plan] += math.log(block.sample_seconds) / 2
             blocks.append((plan, block))
         if any(step.new_model for step in worker.history[begun:]):
-            return (
-                None,
-                contended,
-            )  # another training has begun: the two plans' blocks may be of different models
+            return None, contended  # another training has begun: the two plans' blocks may be of two models
         for plan, block in blocks:
             (comparison.blocks_b if plan == b else comparison.blocks_a).append(block)
         return logs[b] - logs[a], contended
