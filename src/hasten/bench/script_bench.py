@@ -11,7 +11,7 @@ from ..errors import WorkerError
 from ..inside.techniques.catalog import CATALOG
 from ..records.plan import BASELINE, Plan
 from ..records.trial import Seen, Trial, Unseen
-from .base import at_start, method_of, outside_steps, process_part
+from .base import method_of, outside_steps
 from .comparing.confirmation import confirm
 from .comparing.decisions import Effort, all_much_slower, is_clear
 from .comparing.epoch_ends import EpochEnds
@@ -89,20 +89,20 @@ class ScriptBench:
         return replace(trial, spent=self._trials.stopwatch.lap(trial.seconds, waited))
 
     def _compared(self, a: Plan, b: Plan, seconds: float) -> Trial:
-        outside = bool(outside_steps(a, b))
-        if not outside and process_part(a) == process_part(b):
+        method = method_of(a, b)
+        if method == "live":
             return self.live.compare(a, b, seconds)
         self.live.close()
         clock = self._trials.limit.clock
-        began, least = clock(), LEAST_STRETCH_PAIRS if outside else LEAST_PAIRS
+        began, least = clock(), LEAST_STRETCH_PAIRS if method == "stretches" else LEAST_PAIRS
 
         def enough(log_ratios: list[float]) -> bool:
             out_of_time = (clock() - began) * (1 + 1 / len(log_ratios)) > seconds
             return _clear(log_ratios) or (len(log_ratios) >= least and out_of_time)
 
-        if at_start(a, b):
+        if method == "starts":
             return self.starts.compare(a, b, SEARCH_PAIRS, enough)
-        if outside:
+        if method == "stretches":
             self.stretches.early = True
             return self.stretches.compare(a, b, SEARCH_PAIRS, enough)
         return self._in_full(self.pairs.compare(a, b, SEARCH_PAIRS, enough))
@@ -124,13 +124,13 @@ class ScriptBench:
     def foreseen(self, a: Plan, b: Plan) -> float:
         """The seconds that a comparison of the two takes at least, as far as is known."""
         first = self._trials.foreseen_rehearsal(b, self._start_seconds) + self._unknown_setup(a, b)
-        setup = max(self.setup(a), self.setup(b))
-        if outside_steps(a, b):
+        setup, method = max(self.setup(a), self.setup(b)), method_of(a, b)
+        if method == "stretches":
             pair = self.stretches.seconds_of_pair(a, b, early=True) or START_OVERLAP * self._start_seconds
             return first + LEAST_STRETCH_PAIRS * (pair + setup)
-        if at_start(a, b):
+        if method == "starts":
             return first + LEAST_PAIRS * (START_OVERLAP * self._start_seconds + setup)
-        if process_part(a) != process_part(b):
+        if method == "pairs":
             return first + LEAST_PAIRS * (self._pair_seconds + setup)
         if self.live.has_worker_for(a):
             return first + self.live.least_steps(a) * self._step_seconds
