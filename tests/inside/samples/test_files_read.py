@@ -111,6 +111,22 @@ def test_what_is_read_past_python_is_noticed(tmp_path: Path) -> None:
     assert in_a_child(look) == "(False, True)"
 
 
+def test_many_open_files_hide_none(tmp_path: Path) -> None:
+    """What is read at an offset is told from what was read past Python, however many files are open."""
+    picture = tmp_path / "1.png"
+    picture.write_bytes(bytes(50_000))
+
+    def look(heard: FilesRead) -> object:
+        kept = [os.open("/dev/null", os.O_RDONLY) for _ in range(300)]
+        file = os.open(picture, os.O_RDONLY)
+        heard.since(look=True)
+        os.read(file, 20_000)
+        heard.since(look=True)
+        return len(kept), heard.unseen
+
+    assert in_a_child(look) == "(300, False)"
+
+
 def test_what_another_program_reads_is_noticed() -> None:
     def look(heard: FilesRead) -> object:
         subprocess.run(["true"], check=True)

@@ -72,6 +72,13 @@ def test_what_children_made_can_be_written_to() -> None:
     assert found[100].tolist() == [101.0] * 4
 
 
+def test_no_descriptor_stays_open_while_they_are_kept() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    kept = [made_where(mixed)[0] for _ in range(3)]
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert all(equal(found[199], mixed(199)) for found in kept)
+
+
 def test_many_large_ones_come_through() -> None:
     """More than fits into a buffer at once."""
     found, _ = made_where(lambda index: torch.full((50_000,), float(index)), 100)

@@ -11,7 +11,6 @@ not make is made here.
 from __future__ import annotations
 
 import fcntl
-import mmap
 import os
 import socket
 import stat
@@ -26,6 +25,7 @@ from typing import NoReturn
 from ..own_offsets import open_files_anew
 from ..random_state import fingerprint
 from .forked import be_quiet_and_single, end
+from .private_mapping import map_privately
 from .sampling_proof import same_sample
 from .stored_form import decode, encode
 
@@ -132,7 +132,7 @@ class _Child:
         size = os.fstat(self._memory).st_size
         if not ended or status or not size:
             return {}
-        return dict(_read(self._torch, mmap.mmap(self._memory, size, access=mmap.ACCESS_COPY)))
+        return dict(_read(self._torch, map_privately(self._torch, self._memory, size)))
 
     def stop(self) -> None:
         if self._process:
@@ -140,8 +140,8 @@ class _Child:
         os.close(self._memory)
 
 
-def _read(torch: ModuleType, memory: mmap.mmap) -> Iterator[tuple[int, object]]:
-    whole, at = memoryview(memory), 0
+def _read(torch: ModuleType, whole: memoryview) -> Iterator[tuple[int, object]]:
+    at = 0
     while at < len(whole):
         index, layout_bytes, body_bytes = _RECORD.unpack_from(whole, at)
         layout = bytes(whole[at + _RECORD.size : at + _RECORD.size + layout_bytes])
