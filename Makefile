@@ -13,12 +13,12 @@ demo: $(VENV)/.with-examples  ## tune a real example on real data, then train un
 	$(BIN)/hasten demo
 
 test: lint  ## everything that must hold before a change lands
-	$(BIN)/python -m pytest -n 3 --dist worksteal --durations=20 --ignore tests/tuning/test_pipeline.py
-	$(BIN)/python -m pytest --durations=20 tests/tuning/test_pipeline.py
+	$(BIN)/python -m tests.once_more -n 3 --dist worksteal --durations=20 --ignore tests/tuning/test_pipeline.py
+	$(BIN)/python -m tests.once_more --durations=20 tests/tuning/test_pipeline.py
 
 test-thorough: lint  ## and what takes long and seldom finds what the others miss (about an hour)
-	$(BIN)/python -m pytest -n 3 --dist worksteal --thorough --ignore tests/tuning/test_pipeline.py
-	$(BIN)/python -m pytest --thorough tests/tuning/test_pipeline.py
+	$(BIN)/python -m tests.once_more -n 3 --dist worksteal --thorough --ignore tests/tuning/test_pipeline.py
+	$(BIN)/python -m tests.once_more --thorough tests/tuning/test_pipeline.py
 
 test-oldest: VENV_OF := .venv-oldest
 test-oldest: .venv-oldest/.with-dev  ## the suite with the oldest Python and torch that hasten supports
@@ -29,8 +29,8 @@ test-newest: .venv-newest/.with-dev  ## the suite with the newest Python that to
 	$(SUITE)
 
 define SUITE
-$(VENV_OF)/bin/python -m pytest -n 3 --dist worksteal --ignore tests/tuning/test_pipeline.py
-$(VENV_OF)/bin/python -m pytest tests/tuning/test_pipeline.py
+$(VENV_OF)/bin/python -m tests.once_more -n 3 --dist worksteal --ignore tests/tuning/test_pipeline.py
+$(VENV_OF)/bin/python -m tests.once_more tests/tuning/test_pipeline.py
 endef
 
 # Without constraints.txt: its versions are not for every Python.
