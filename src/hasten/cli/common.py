@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from ..errors import Refusal, UsageError
+from ..saying import say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ..bench.stage import Stage
+    from ..plans.files import SavedPlan
     from ..records.diagnosis import Distribution
     from ..scripts.workspace import Script
 
@@ -49,6 +52,23 @@ def stage_of(script: Script, found: Distribution, arguments: SimpleNamespace) ->
         stdout_to_stderr=arguments.json == "-",
         own_ranks=own_ranks_of(script, found, machine, arguments.nproc_per_node, arguments.backend or ""),
     )
+
+
+def plan_asked_for(arguments: SimpleNamespace, script: Script) -> SavedPlan:
+    """The plan that --plan, --use and --without name, else the script's own; empty where there is none."""
+    from ..plans.files import SavedPlan, changed, read_plan
+    from ..plans.own import own_plan
+    from ..records.plan import BASELINE
+    from ..scripts.workspace import Workspace
+
+    saved: SavedPlan | None = None
+    if arguments.plan:
+        saved = read_plan(Path(arguments.plan))
+    elif not arguments.use:
+        saved, remark = own_plan(Workspace(script))
+        if remark:
+            say(f"hasten: {remark}")
+    return changed(saved or SavedPlan(BASELINE), arguments.use, arguments.without)
 
 
 def console_for(json_target: str | None) -> Console:

@@ -80,6 +80,13 @@ def backend(text: str) -> click.Option:
     return click.Option(["--backend"], type=OneOf(BACKENDS), help=text)
 
 
+PLAN = click.Option(
+    ["--plan"],
+    metavar="FILE",
+    type=file_name,
+    help="a plan elsewhere than in .hasten/NAME/plan.toml",
+    shell_complete=files,
+)
 TECHNIQUES = (
     click.Option(
         ["--use"],

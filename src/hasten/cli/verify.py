@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import click
 
 from ..saying import say
-from .common import console_for, require_platform, script_of
-from .options import ALLOW_WRITES, JSON, QUIET, TECHNIQUES, WAIT, files, ranks, script
-from .values import MOST_SEEDS, file_name, shortened, whole_number
+from .common import console_for, plan_asked_for, require_platform, script_of
+from .options import ALLOW_WRITES, JSON, PLAN, QUIET, TECHNIQUES, WAIT, ranks, script
+from .values import MOST_SEEDS, shortened, whole_number
 
 if TYPE_CHECKING:
-    from ..plans.files import SavedPlan
     from ..records.quality import Tolerance
     from ..scripts.workspace import Script
 
@@ -46,13 +44,7 @@ def tolerance_of(text: str) -> Tolerance:
 
 
 PARAMETERS = (
-    click.Option(
-        ["--plan"],
-        metavar="FILE",
-        type=file_name,
-        help="a plan elsewhere than in .hasten/NAME/plan.toml",
-        shell_complete=files,
-    ),
+    PLAN,
     *TECHNIQUES,
     click.Option(
         ["--metric"],
@@ -107,7 +99,7 @@ def execute(arguments: SimpleNamespace) -> int:
     if arguments.wait:  # the plan to verify is the one that a tune is about to write
         with beside_nobody(Workspace(script), True, say):
             pass
-    saved = _plan(arguments, script)
+    saved = plan_asked_for(arguments, script)
     plan, remarks = fit(saved, script, this_machine(), arguments.nproc_per_node)
     if unconfirmed := caveat(saved):
         say(f"hasten: the plan is {unconfirmed}")
@@ -134,23 +126,6 @@ def execute(arguments: SimpleNamespace) -> int:
         write_json(verify_json(verdict), arguments.json)
     print_verify(verdict, console_for(arguments.json))
     return EXIT_CODES[verdict.outcome]
-
-
-def _plan(arguments: SimpleNamespace, script: Script) -> SavedPlan:
-    """The plan that was asked for; an empty one where there is none."""
-    from ..plans.files import SavedPlan, changed, read_plan
-    from ..plans.own import own_plan
-    from ..records.plan import BASELINE
-    from ..scripts.workspace import Workspace
-
-    saved: SavedPlan | None = None
-    if arguments.plan:
-        saved = read_plan(Path(arguments.plan))
-    elif not arguments.use:
-        saved, remark = own_plan(Workspace(script))
-        if remark:
-            say(f"hasten: {remark}")
-    return changed(saved or SavedPlan(BASELINE), arguments.use, arguments.without)
 
 
 def _nothing(script: Script) -> Exception:
