@@ -18,7 +18,7 @@ PARAMETERS = (PLAN, *TECHNIQUES, *script())
 
 
 def execute(arguments: SimpleNamespace) -> int:
-    from ..report.by_hand import as_code
+    from ..plans.as_code import as_code
     from ..report.console import Outlet
 
     script = script_of(arguments)

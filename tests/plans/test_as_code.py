@@ -6,8 +6,8 @@ import pytest
 from benchmarks.cards import TRIED_WITH
 
 from hasten.inside.techniques.catalog import CATALOG
+from hasten.plans.as_code import as_code
 from hasten.records.plan import Plan
-from hasten.report.by_hand import as_code
 
 
 @pytest.mark.parametrize("name", CATALOG)
