@@ -137,7 +137,7 @@ def execute(arguments: SimpleNamespace) -> int:
 
 
 def _plan(arguments: SimpleNamespace, script: Script) -> SavedPlan:
-    """The plan that was asked for; an empty one where there is none."""
+    """The plan that was asked for; an empty one if there is none."""
     from ..plans.files import SavedPlan, changed, read_plan
     from ..plans.own import own_plan
     from ..records.plan import BASELINE
