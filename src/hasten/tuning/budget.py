@@ -34,7 +34,7 @@ _STOPPED = 1.15  # times the budget: what is under way then is stopped, and that
 _STOPPED_BESIDE_OTHERS = 1.18  # the same, where other programs are at work
 
 Efforts = Sequence[tuple[Plan, Effort]]
-"""Of confirmations, one after the other."""
+"""Of confirmations, one after another."""
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Budget(Deadline):
         self._used = self.spent
 
     def gained(self, speedup: float) -> None:
-        """Told of each gain: a part of what was found makes training at least so many times faster."""
+        """Told of each gain: a part of what was found makes training at least this many times faster."""
         self._speedup = max(self._speedup, speedup)
 
     @property
@@ -120,7 +120,7 @@ class Budget(Deadline):
         return found
 
     def guard(self, plan: Plan, steps: int | None = None) -> float:
-        """One more check of ``plan``, of so many steps or of all. Slower than estimated by as much as the
+        """One more check of ``plan``, of this many steps or of all. Slower than estimated by as much as the
         last one was; before the first, as pairs were.
         """
         if self._guard_times is not None:
@@ -186,7 +186,7 @@ class Budget(Deadline):
         return self.strain if found else 1.0
 
     def guard_steps(self, plan: Plan) -> int:
-        """Steps over which ``plan`` is checked: as estimated, or fewer where there is no longer time."""
+        """Steps over which ``plan`` is checked: as estimated, or fewer if there is no longer time."""
         most, whole = self.costs.guard_steps, self.strain * self.guard(plan)
         start = self.strain * self.guard(plan, steps=0)
         fitting = (self.guard_most(plan) - start) / max(1e-9, whole - start)
@@ -208,15 +208,15 @@ class Budget(Deadline):
         return max(0.0, self._stopped - after)
 
     def _least_after(self, plan: Plan, checks: int, times: float = 1.0) -> float:
-        """What must be left after so many checks: for ``plan``, or where that is too much, for its steps."""
+        """Budget to keep after this many checks: for ``plan`` or, if that is too much, for its steps."""
         steps = for_steps(plan)
         fits = checks * self.guard(plan) + self._least_end(plan) <= self._beyond(_ALLOWED)
         return self._least_end(plan if fits or not steps else steps, times)
 
     def confirmations(self, plan: Plan) -> Efforts:
-        """What to confirm, one after the other, with efforts fixed before the first pair is run: ``plan``,
-        and before it what it has for steps, where that is not all. Where there is time for one of the two,
-        that; nothing where the least of neither fits.
+        """What to confirm, one after another, with efforts fixed before the first pair is run: ``plan``,
+        and before it what it has for steps, if that is not all. If there is time for one of the two,
+        that; nothing if the least of neither fits.
         """
         left, steps = self.left - self._closing, for_steps(plan)
         efforts = self._efforts(plan, left)
@@ -227,7 +227,7 @@ class Budget(Deadline):
         return [(one, self._effort_within(left, one)) for one in fitting][:1]
 
     def refitted(self, plan: Plan, effort: Effort) -> Effort | None:
-        """``effort``, where others went before it, by the time that these have left; None where the least no
+        """``effort``, where others went before it, by the time that these have left; None if the least no
         longer fits. None of its pairs has been run, and they are of other processes: so what the others
         showed does not choose among its values.
         """

@@ -61,7 +61,7 @@ def choose(
 
 
 def share_of(technique: type[Technique], facts: Facts) -> float | None:
-    """Of a run, what the parts take that it makes shorter; None for steps, and where that is not known. What
+    """Of a run, what the parts take that it makes shorter; None for steps, and if that is not known. What
     did not come by in a few steps may take any share, where no epoch was seen to its end; and what was not
     seen for what it is, as an evaluation in training mode, counts as an epoch's turn.
     """
@@ -78,7 +78,7 @@ def share_of(technique: type[Technique], facts: Facts) -> float | None:
 
 
 def _share_of_start(seen: Observation, account: Account) -> float | None:
-    """At most: a run has an epoch at least. None where not so much was seen."""
+    """At most: a run has an epoch at least. None if not so much was seen."""
     if account.basis == "steps":
         return None
     if account.basis == "run":
@@ -139,9 +139,10 @@ def _applies(name: str, facts: Facts) -> bool:
 
 
 def _turn(technique: type[Technique], causes: Sequence[Cause]) -> tuple[bool, bool, float, bool, int]:
-    """By what the causes suggest, the costliest first, and what is slow to set up at the end of that. What
-    needs new processes comes after all that is tried live, or, if it answers the costliest cause, after what
-    of that is tried live. What shortens the start is compared without a step, so it comes before those.
+    """By what the causes suggest, the most expensive first, and what is slow to set up at the end of that.
+    What needs new processes comes after all that is tried live, or, if it answers the most expensive cause,
+    after what of that is tried live. What shortens the start is compared without a step, so it comes before
+    those.
     """
     if technique.parts == ("start",):
         return (False, True, 0.0, True, list(CATALOG).index(technique.name))

@@ -39,19 +39,19 @@ class TimeLeft(Protocol):
         ...
 
     def enough_for(self, plan: Plan, seconds: float) -> float | None:
-        """The budget under which ``plan`` could be found in ``seconds`` from now on; None where none can be
+        """The budget under which ``plan`` could be found in ``seconds`` from now on; None if none can be
         named.
         """
         ...
 
     def enough_to_have(self, seconds: float) -> float | None:
-        """The budget under which the search has so many seconds when it begins; None where none can be
+        """The budget under which the search has this many seconds when it begins; None if none can be
         named.
         """
         ...
 
     def gained(self, speedup: float) -> None:
-        """A part of what was found makes training at least so many times faster."""
+        """A part of what was found makes training at least this many times faster."""
         ...
 
 

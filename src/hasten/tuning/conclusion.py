@@ -50,7 +50,7 @@ class Found:
     causes: Sequence[Cause] = ()
     refused: Sequence[Refused] = ()
     tried: Sequence[Tried] = ()
-    untried: Sequence[str] = ()  # for want of time
+    untried: Sequence[str] = ()  # for lack of time
     verdict: GuardVerdict | None = None  # on what the search found
     trial: Trial | None = None  # the confirmation; None: there was nothing to confirm
     threads: ThreadCurve | None = None

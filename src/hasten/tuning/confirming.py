@@ -1,11 +1,11 @@
 """Which of the plans that were confirmed a tune claims.
 
 A plan that makes other parts of a run shorter than its steps is confirmed over whole stretches, by few long
-pairs, and so is what it has for steps, by itself, as it would be without the rest (``Budget.confirmations``).
-Where the whole is confirmed, that is the claim, and its number that of whole stretches; else what it has for
-steps is claimed, if that is confirmed, and the rest left out. Where a technique has no effect in fresh
-processes, what the plan is without it is confirmed in its place, as far as there is time: no speed has chosen
-it.
+pairs, and so is what it has for steps, by itself, because it would be without the rest
+(``Budget.confirmations``). Where the whole is confirmed, that is the claim, and its number that of whole
+stretches; else what it has for steps is claimed, if that is confirmed, and the rest left out. Where a
+technique has no effect in fresh processes, what the plan is without it is confirmed in its place, as far as
+there is time: no speed has chosen it.
 
 That is one claim, but two that might be made. So that it is false in 1% of all tunes, and not in 2%, each is
 held to half of the error; where the steps' is confirmed by that, the whole may use all of it.
@@ -38,7 +38,7 @@ def beside(trials: Sequence[Trial], effort: Effort) -> Effort:
 
 
 def settled(plan: Plan, trials: Sequence[Trial]) -> Trial | None:
-    """The confirmation that a tune of ``plan`` is concluded from; None where there was time for none, or for
+    """The confirmation that a tune of ``plan`` is concluded from; None if there was time for none, or for
     one that confirms nothing, of a part.
     """
     whole = next((trial for trial in trials if trial.b == plan), None)
@@ -52,7 +52,7 @@ def settled(plan: Plan, trials: Sequence[Trial]) -> Trial | None:
 
 def fallback(plan: Plan, trials: Sequence[Trial]) -> Plan:
     """What is worth confirming once ``trials`` are over: ``plan`` without what had no effect in fresh
-    processes, where nothing else was confirmed. The baseline where there is no such thing.
+    processes, where nothing else was confirmed. The baseline if there is no such thing.
     """
     idle = {proof.technique for trial in trials for proof in trial.proofs if not proof.effective}
     rest = plan.only(set(plan.techniques) - idle)

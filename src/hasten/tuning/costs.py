@@ -81,7 +81,7 @@ class Costs:
         )
 
     def guard_of(self, steps: float) -> float:
-        """A guard of so many steps."""
+        """A guard of this many steps."""
         return self.guard_start + (self.guard - self.guard_start) * steps / self.guard_steps
 
     @property

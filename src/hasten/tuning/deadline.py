@@ -40,12 +40,12 @@ class Deadline:
         return True
 
     def enough_for(self, plan: Plan, seconds: float) -> int | None:
-        """A budget under which ``seconds`` would be left as well; None where none can be named."""
+        """A budget under which ``seconds`` would be left as well; None if none can be named."""
         return None
 
     def enough_to_have(self, seconds: float) -> float | None:
-        """A budget under which there are ``seconds`` at first; None where none can be named."""
+        """A budget under which there are ``seconds`` at first; None if none can be named."""
         return None
 
     def gained(self, speedup: float) -> None:
-        """What was found makes training at least so many times faster."""
+        """What was found makes training at least this many times faster."""

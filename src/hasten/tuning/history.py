@@ -24,7 +24,7 @@ from .request import TuneRequest
 
 @dataclass(frozen=True)
 class PastTune:
-    """``began`` in seconds since 1970. ``result`` is None where it did not come to one."""
+    """``began`` in seconds since 1970. ``result`` is None if it did not come to one."""
 
     began: float
     state: str
@@ -53,7 +53,7 @@ def identity_of(request: TuneRequest, stage: Stage, sources: Sources) -> dict[st
 def past_tunes(workspace: Workspace) -> Iterator[PastTune]:
     """Those of the script, the last one first; of a version that kept no results none have one.
 
-    Raises UnsafeFile where the journal is not ours, HastenError where a result cannot be read.
+    Raises UnsafeFile if the journal is not ours, HastenError where a result cannot be read.
     """
     path = workspace.journal_path
     if not path.exists():
@@ -110,7 +110,7 @@ def earlier_trials(request: TuneRequest, identity: Mapping[str, Any]) -> list[Tr
     they ended: the same script with the same arguments and local modules, on this machine, by these versions.
     Nothing from before a tune that was asked to forget it. What cannot be read is left out.
 
-    Raises UnsafeFile where the journal is not ours.
+    Raises UnsafeFile if the journal is not ours.
     """
     path, now = Workspace(request.script).journal_path, time.time()
     with closing(JournalFile(path, "ro")) as file:

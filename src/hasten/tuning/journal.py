@@ -23,7 +23,7 @@ class Journal:
     journal as a context closes with the one that fits how its block ends.
 
     ``alone``: no other tune writes here now. So one that is open still was killed, and a file that is broken
-    is moved aside: ``aside`` says where to, None where it was not.
+    is moved aside: ``aside`` says where to, None if it was not.
     """
 
     def __init__(self, path: Path, identity: dict[str, Any], alone: bool = False) -> None:

@@ -40,8 +40,8 @@ Row = Sequence[Any]
 class JournalFile:
     """An open journal. Each statement may do a bounded amount of work only.
 
-    Raises UnsafeFile where the file is not ours, HastenError where the disk is full, NotADatabase where it is
-    broken. ``mode`` "rw" makes it where there is none.
+    Raises UnsafeFile if the file is not ours, HastenError where the disk is full, NotADatabase where it is
+    broken. ``mode`` "rw" makes it if there is none.
     """
 
     def __init__(self, path: Path, mode: Literal["rw", "ro"] = "rw") -> None:
@@ -129,7 +129,7 @@ def move_aside(path: Path) -> Path:
 
 
 def check_files(path: Path) -> None:
-    """Raises UnsafeFile where SQLite, which opens by name, would open what is no file of ours."""
+    """Raises UnsafeFile if SQLite, which opens by name, would open what is not a file of ours."""
     for beside in (path, *(path.with_name(path.name + ending) for ending in _BESIDE)):
         if safe_files.check(beside) and (size := os.stat(beside).st_size) > _MOST_BYTES:
             raise unusable(path, f"{beside.name} has {size / 2**30:.1f} GiB")

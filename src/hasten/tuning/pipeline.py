@@ -66,7 +66,7 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
 
     Nothing is written, and nothing claimed, where accuracy could not be checked.
 
-    Raises Refusal where the script cannot be measured honestly, or while something else is measured here;
+    Raises Refusal if the script cannot be measured honestly, or while something else is measured here;
     ScriptError where it fails by itself.
     """
     machine, distribution = this_machine(), distribution_of(request.script)
@@ -186,7 +186,7 @@ class _Tune:
         return Facts(self.trials.stage.seen, observation), rhythm
 
     def _divide_budget(self, facts: Facts, rhythm: Rhythm, bench: ScriptBench) -> None:
-        """Raises Refusal where it does not suffice for an honest answer."""
+        """Raises Refusal if it does not suffice for an honest answer."""
         self.budget.divide(facts.observation, bench.pairs.steps_needed, bench)
         if self.budget.least > self.budget.seconds:
             start = facts.observation.start_seconds
@@ -204,7 +204,7 @@ class _Tune:
         length: ScriptLength,
         keeping: Keeping,
     ) -> tuple[Search, Callable[[float], float]]:
-        """The search when it is over, and the budget under which it would have so many times the time."""
+        """The search when it is over, and the budget under which it would have this many times the time."""
         time_left = SearchTime(self.budget, lambda: search.plan)
         bench.measuring.most_seconds = time_left.most
 
@@ -244,7 +244,7 @@ class _Tune:
         return accuracy.held_part(search.found).but_starts()
 
     def _confirmed(self, held: Held, logged: LoggedBench, quiet: Quiet) -> tuple[Held, Trial | None]:
-        """The trial, if there was time for one; where there was not, that is the verdict."""
+        """The trial, if there was time for one; if there was not, that is the verdict."""
         plan = held.plan
         logged.most_seconds = self.budget.confirmation_most
         efforts = self.budget.confirmations(plan) if plan else ()
@@ -274,7 +274,7 @@ class _Tune:
         return replace(held, plan=trial.b, stopped=(*held.stopped, *rows))
 
     def _threads(self, facts: Facts, search: Search, plan: Plan, bench: LoggedBench) -> ThreadCurve | None:
-        """What a step takes by the number of threads, as far as there is time; None where nobody asks."""
+        """What a step takes by the number of threads, as far as there is time; None if nobody asks."""
         curve = curve_of(facts, search.tried, plan) if self.request.tries(Threads.name) else None
         if curve is None:
             return None

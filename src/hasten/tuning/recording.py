@@ -29,7 +29,7 @@ from .request import TuneRequest
 
 
 def not_written_down(why: str) -> tuple[Caution, ...]:
-    """None where all was."""
+    """None if all was."""
     return (Caution("not written down", text=why),) if why else ()
 
 
@@ -39,7 +39,7 @@ def new_journal(journal: Journal) -> tuple[Caution, ...]:
 
 
 def written_down(journal: Journal, result: TuneResult, path: Path) -> TuneResult:
-    """``result``, once it is in the journal at ``path``; where it is not, it says so."""
+    """``result``, once it is in the journal at ``path``; if it is not, it says so."""
     try:
         journal.conclude(result)
     except sqlite3.Error as error:
@@ -120,7 +120,7 @@ class LoggedBench:
             self.lost = self.lost or why_lost(error, self._workspace.journal_path)
 
     def earlier(self, request: TuneRequest) -> list[Trial]:
-        """What earlier tunes have measured of the same training; nothing where the journal cannot be read."""
+        """What earlier tunes have measured of the same training; nothing if the journal cannot be read."""
         with suppress(HastenError):
             return earlier_trials(request, self._journal.identity)
         return []

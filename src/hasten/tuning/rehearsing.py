@@ -35,7 +35,7 @@ def findings_for(script: Script, wish: Wish, trials: Trials, say: Callable[[str]
     """What a rehearsal found, now or earlier for the same script, arguments, machine and torch. ``trials``
     have their sources.
 
-    Raises Refusal where the ranks would not train what one process trains, UnsafeFile where something else
+    Raises Refusal if the ranks would not train what one process trains, UnsafeFile where something else
     stands in the place of what was remembered, and all that ``rehearse`` raises.
     """
     workspace = Workspace(script)

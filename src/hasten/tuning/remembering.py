@@ -2,7 +2,7 @@
 
 A tune that was stopped so goes on where it was, and a second one begins with what the first has found. It is
 evidence like any other comparison of the search and steers nothing else: accuracy is checked and the plan
-confirmed anew, so nothing is claimed of what was measured before.
+confirmed again, so nothing is claimed of what was measured before.
 """
 
 from __future__ import annotations

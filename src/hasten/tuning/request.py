@@ -45,7 +45,7 @@ class TuneRequest:
         return {**shared, **{name: _NOT_NAMED for name in CATALOG if not self.tries(name)}}
 
     def own_ranks(self, distribution: Distribution, machine: Machine) -> OwnRanks | None:
-        """None for a script that trains in one process. Raises UsageError where so many cannot be."""
+        """None for a script that trains in one process. Raises UsageError if so many cannot be."""
         tried = ", and how many processes are best for it is tried anyhow"
         return own_ranks_of(self.script, distribution, machine, self.nproc, self.backend, otherwise=tried)
 

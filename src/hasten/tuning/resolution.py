@@ -26,7 +26,7 @@ from ..records.trial import Ratio, Trial
 from .costs import EFFORT_MOST, budget_for
 
 SearchBudget = Callable[[float], float]
-"""times -> the budget under which the search has so many times the seconds that it had."""
+"""times -> the budget under which the search has this many times the seconds that it had."""
 
 
 def resolution_of_confirmation(trial: Trial, spent: float) -> Resolution | None:
@@ -71,7 +71,7 @@ def why_unsure(trial: Trial, spent: float) -> Unsure:
 
 
 def looks_in(trial: Trial) -> Looks | None:
-    """None where no processes of the plan were started besides the pairs."""
+    """None if no processes of the plan were started besides the pairs."""
     return Looks(len(trial.looks), sum(map(is_slow, trial.looks))) if trial.looks else None
 
 
@@ -100,7 +100,7 @@ def resolution_of_search(tried: Sequence[Tried], budget: SearchBudget | None) ->
 
 
 def resolution_of(ratio: Ratio) -> int | None:
-    """Percent, of one comparison of the search in which no gain was found; None where it says slower."""
+    """Percent, of one comparison of the search in which no gain was found; None if it says slower."""
     return percent_up(least_kept(ratio)) if cannot_tell(ratio) else None
 
 

@@ -22,7 +22,7 @@ def forecast_of(
     result: TuneResult, trial: Trial | None, ends: EpochEnds, command_seconds: float = 0.0
 ) -> RunForecast | None:
     """``trial``: the confirmation. ``command_seconds``: what our own command took before it began, which
-    ``hasten run`` takes, too. None where nothing is claimed, or the processes told too little.
+    ``hasten run`` takes, too. None if nothing is claimed, or the processes told too little.
     """
     seen = result.observation
     ratio = result.steps_ratio if result.parts else result.ratio
@@ -81,7 +81,7 @@ def turns_seen(ends: EpochEnds, length: RunLength) -> bool:
 
 
 def tail_of(ends: EpochEnds, plan: Plan, between: Mapping[Kind, Between]) -> Tail | None:
-    """What comes after the last step; None where nobody came there. An evaluation that it has gains what
+    """What comes after the last step; None if nobody came there. An evaluation that it has gains what
     others do.
     """
     if not ends.tails:

@@ -42,7 +42,7 @@ class Measured:
     """What a tune knows of a run. ``ratio`` is the claim: the plan's time over plain's. ``plain`` and
     ``planned``: the processes of its pairs, in order. ``start_seconds``: of a plain process that started
     alone, to its first step's end. ``between``: what comes between steps, by kind; ``turns_seen``: nothing is
-    missing there. ``tail``: None where no process came to the script's end. ``paces``: of later epochs, where
+    missing there. ``tail``: None if no process came to the script's end. ``paces``: of later epochs, where
     the processes trained in the first. ``of_stretches``: the claim is of whole stretches of the run, and
     ``ratio`` that of their regular steps, which alone need not gain.
     """
@@ -69,7 +69,7 @@ class Measured:
 
 
 def forecast(seen: Measured, tune_seconds: float) -> RunForecast | None:
-    """None where the claim's interval includes 1, or fewer than two pairs told what they took."""
+    """None if the claim's interval includes 1, or fewer than two pairs told what they took."""
     if (seen.ratio.high >= 1 and not seen.of_stretches) or min(len(seen.plain), len(seen.planned)) < 2:
         return None
     length = seen.length
@@ -207,7 +207,7 @@ def _saved_alone(seen: Measured) -> list[Span]:
 
 
 def _start(seen: Measured) -> tuple[ForecastPart, Span]:
-    """To steady steps, and what of it is saved: below 0 where processes under the plan start more slowly.
+    """To steady steps, and what of it is saved: below 0 if processes under the plan start more slowly.
 
     Processes of a pair start side by side, so that each takes longer than alone: their ratio counts.
     """

@@ -26,8 +26,8 @@ class Paces:
     planned: Span
 
     def over(self, steps: int, whole: bool) -> tuple[float, Span]:
-        """Times the first epoch's pace, plain and under the plan: of so many steps of a ``whole`` run, or of
-        later ones.
+        """Times the first epoch's pace, plain and under the plan: of this many steps of a ``whole`` run, or
+        of later ones.
         """
         first = min(1.0, self.steps / steps) if whole else 0.0
         seen = self.planned.value, self.planned.low, self.planned.high

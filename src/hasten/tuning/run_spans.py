@@ -58,7 +58,7 @@ def _usual(mean: float) -> float:
 
 
 def _within(processes: Sequence[Sequence[float]]) -> float:
-    """The variance within a process; 0 where none was seen to have two."""
+    """The variance within a process; 0 if none was seen to have two."""
     degrees = sum(len(draws) - 1 for draws in processes)
     squares = sum((len(draws) - 1) * variance(draws) for draws in processes if len(draws) > 1)
     return squares / degrees if degrees else 0.0

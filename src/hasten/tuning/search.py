@@ -139,7 +139,7 @@ class Search:
 
     # ---- steps
     def _climb(self, climbing: Sequence[Candidate], then: int) -> list[list[str]]:
-        """Try one after the other; what was adopted each time, but for starts: these are the same in any
+        """Try one after another; what was adopted each time, but for starts: these are the same in any
         combination. What looked faster, but not for sure, is tried once more before anything expensive.
         ``then``: comparisons that are to follow.
         """

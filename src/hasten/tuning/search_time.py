@@ -25,7 +25,7 @@ class SearchTime:
 
     @property
     def left(self) -> float:
-        """Seconds in which something may begin: none where it would be stopped at once."""
+        """Seconds in which something may begin: none if it would be stopped at once."""
         return self.left_with(self.found())
 
     def left_with(self, plan: Plan) -> float:
@@ -45,7 +45,7 @@ class SearchTime:
         return self.budget.for_search(seconds)
 
     def gained(self, speedup: float) -> None:
-        """A part of what was found makes training at least so many times faster."""
+        """A part of what was found makes training at least this many times faster."""
         self.budget.gained(speedup)
 
     def most(self) -> float:
@@ -53,7 +53,7 @@ class SearchTime:
         return self.budget.search_most(self.found())
 
     def longer(self) -> Callable[[float], float]:
-        """Asked when the search is over: times -> the budget under which it has so many times the seconds
+        """Asked when the search is over: times -> the budget under which it has this many times the seconds
         that it had.
         """
         had = max(self._granted, self.budget.spent - self._began)

@@ -36,7 +36,7 @@ def curve_of(facts: Facts, tried: Sequence[Tried], plan: Plan) -> ThreadCurve | 
     """The points that the search measured, all in combination with one plan, and which are missing.
 
     ``plan``: what was kept, in combination with which the missing ones are to be measured where the search
-    measured none. None where the number of threads is not ours to choose.
+    measured none. None if the number of threads is not ours to choose.
     """
     if Threads.refuse(facts):
         return None

@@ -15,7 +15,7 @@ _LEAST_PROCESSES = 3
 
 
 def tuned_pace(trial: Trial) -> TunedPace | None:
-    """None where too few processes have told. A process has a speed of its own: the most is where a further
+    """None if too few processes have told. A process has a speed of its own: the most is where a further
     one lies by chance, by Student's t, their spread being estimated of these few.
     """
     told = [one for one in trial.processes_b if one.step_seconds > 0]
