@@ -63,12 +63,12 @@ class Technique:
     precision: ClassVar[str] = "float32"  # the lowest it computes in; what the guard tolerates
 
     devices: ClassVar[frozenset[str]] = frozenset()  # kinds of device it is for ("cuda"); empty: every kind
-    not_tried: ClassVar[str] = ""  # why tune does not try it by itself; "" where it does
+    not_tried: ClassVar[str] = ""  # why tune does not try it by itself; "" if it does
     steadies: ClassVar[bool] = False  # makes steps more even: on during the search, judged at its end
     slow_to_set_up: ClassVar[bool] = False  # a trial costs as much as several others': tried after them
     jointly: ClassVar[bool] = False  # costs little where it does not help: tried first, with others, as one
     parts: ClassVar[tuple[str, ...]] = ("steps",)  # of a run (``records.whole_run``), that it makes shorter:
-    # where there are others than steps, it is compared over whole stretches of a run, as a rule epochs
+    # if there are others than steps, it is compared over whole stretches of a run, usually epochs
     needs_samples: ClassVar[bool] = False  # ``install`` must know the data set that is trained on
     from_second: ClassVar[bool] = False  # it acts from the second time on that its part comes by
 
@@ -117,7 +117,7 @@ class Technique:
 
     @classmethod
     def excludes(cls, settings: Settings, other: str, others: Settings) -> str:
-        """Why these settings and those of ``other`` cannot be in one plan; "" where this technique has
+        """Why these settings and those of ``other`` cannot be in one plan; "" if this technique has
         nothing against it. Callers ask ``exclusion``, which asks both.
         """
         return cls.conflicts.get(other, "")
@@ -153,7 +153,7 @@ class Technique:
         """
 
     def install(self, training: Training, settings: Settings) -> None:
-        """Switch on between two steps (live scope). Raises NotApplicable where it finds that it cannot
+        """Switch on between two steps (live scope). Raises NotApplicable if it finds that it cannot
         work.
         """
 
