@@ -14,7 +14,7 @@ from .codec import to_json
 
 @dataclass(frozen=True)
 class LossCurve:
-    """``deviation`` is the root mean square of the relative differences and ``bias`` their mean; None where
+    """``deviation`` is the root mean square of the relative differences and ``bias`` their mean; None if
     losses are missing or not numbers. ``held`` is None if no losses were compared.
     """
 

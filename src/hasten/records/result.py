@@ -62,7 +62,7 @@ class TuneResult:
     speedup: Ratio | None = None
     ratio: Ratio | None = None  # the same claim, as time over time
     parts: tuple[str, ...] = ()
-    steps_ratio: Ratio | None = None  # as measured in the same pairs; None where too few steps were regular
+    steps_ratio: Ratio | None = None  # as measured in the same pairs; None if too few steps were regular
     measured: Ratio | None = None  # what confirmation measured, claimed or not
     baseline_step_seconds: float | None = None
     baseline_samples_per_second: float | None = None

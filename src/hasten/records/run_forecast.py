@@ -36,7 +36,7 @@ class SeenProcess:
 
 @dataclass(frozen=True)
 class RunLength:
-    """How long a run with these arguments is. ``steps`` in all and ``epoch_steps`` in each epoch, None where
+    """How long a run with these arguments is. ``steps`` in all and ``epoch_steps`` in each epoch, None if
     not known. ``source`` of what is known: "seen" to the script's end, or the "loader".
     """
 

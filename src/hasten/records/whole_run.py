@@ -36,8 +36,8 @@ class Part:
     count: int
     each: tuple[float, ...] = ()  # seconds of each occurrence, in order, as far as kept; none for steps
     samples: int = 0  # that went through it, if known (evaluation)
-    where: tuple[str, ...] = ()  # "train.py:41", slowest first, as far as known
-    folders: tuple[str, ...] = ()  # folders that files were saved into, as far as known
+    where: tuple[str, ...] = ()  # "train.py:41", slowest first, if known
+    folders: tuple[str, ...] = ()  # folders that files were saved into, if known
 
 
 @dataclass(frozen=True)
