@@ -34,7 +34,7 @@ RISKS = {
 SCOPES = {
     "live": "switched on and off within one running training",
     "process": "decided before a process starts",
-    "launch": "changes how many processes there are",
+    "launch": "changes the number of processes",
 }
 TRIED_WITH: dict[str, dict[str, Any]] = {
     "threads": {"count": 4},

@@ -73,9 +73,8 @@ def judged_anew(row: dict[str, Any], commit: str) -> dict[str, Any]:
     steps = judge_steps(
         checks_in(row, "perturbed"), checks_in(row, "candidate"), row["draws"], row["precision"]
     )
-    others = [
-        reason for reason in row["reasons"] if reason.startswith(("only ", "the script does not repeat"))
-    ]
+    unrepeatable = ("two runs from one seed differ", "the script does not repeat")  # the latter in older rows
+    others = [reason for reason in row["reasons"] if reason.startswith(("only ", *unrepeatable))]
     before = [*others, *map(_in_words, row["invariants"]["differing"])]
     reasons = [*before, *loss_reasons(curve), *step_reasons(steps)]
     return {

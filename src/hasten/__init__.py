@@ -28,7 +28,7 @@ def applied(plan: str | Path | Mapping[str, Settings]) -> AbstractContextManager
 
     ``plan`` is a plan file's path, or techniques with their settings: ``{"bf16": {}}``. What belongs to
     a process (malloc, threads) cannot be changed in a running one; it is named and left out, and so is
-    what does not apply. Raises PlanError where the plan is broken.
+    what does not apply. Raises PlanError if the plan is broken.
     """
     from .in_process import under
 

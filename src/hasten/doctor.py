@@ -30,7 +30,7 @@ _BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 
 
 def examine(machine: Machine, torch: TorchBuild, protection: str, busy: Sequence[str]) -> list[Finding]:
-    """What hinders comes first. ``protection``: why no trial can be kept from writing files, "" where all
+    """What hinders comes first. ``protection``: why no trial can be kept from writing files, "" if all
     can; ``busy``: what was seen of other programs.
     """
     found = [*_of_torch(machine, torch), *_of_cpu(machine)]
@@ -112,7 +112,7 @@ def _link_words(kind: str) -> str:
 
 
 def protection_here(folders: Sequence[str]) -> str:
-    """Why trials cannot be kept from writing into ``folders``; "" where they can. Nothing is left behind."""
+    """Why trials cannot be kept from writing into ``folders``; "" if they can. Nothing is left behind."""
     layers = make_layers()
 
     def attempt() -> None:

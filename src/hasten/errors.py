@@ -10,7 +10,7 @@ HastenError                 one clear line: what was asked, what was found, what
 │   └── InUse               something else is measured here: who, since when         exit 3
 └── WorkerError             a worker crashed, hung or broke off the conversation     exit 4
 
-hasten tune raises nothing where accuracy could not be checked: it writes no plan and exits with 6.
+hasten tune raises nothing if accuracy could not be checked: it writes no plan and exits with 6.
 hasten verify raises nothing for its verdict: it exits with 5 (lost), 6 (cannot tell) or 7 (a run failed).
 """
 

@@ -27,11 +27,11 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of file systems th
 
 @contextmanager
 def alone(workspace: Workspace, wait: bool, say: Callable[[str], None]) -> Iterator[bool]:
-    """Hold the lock of the working directory's ``.hasten``, which must be there. Gives False where the file
+    """Hold the lock of the working directory's ``.hasten``, which must be there. Gives False if the file
     system knows no locks.
 
-    Raises InUse where another process holds it; with ``wait`` waits for that one's end, which ``say`` is
-    told. Raises UsageError where the folder cannot be written to.
+    Raises InUse if another process holds it; with ``wait`` waits for that one's end, which ``say`` is
+    told. Raises UsageError if the folder cannot be written to.
     """
     with ExitStack() as stack:
         try:
@@ -46,7 +46,7 @@ def alone(workspace: Workspace, wait: bool, say: Callable[[str], None]) -> Itera
 
 @contextmanager
 def beside_nobody(workspace: Workspace, wait: bool, say: Callable[[str], None]) -> Iterator[None]:
-    """As ``alone``, for what keeps nothing: where there is no folder that we can lock, there is no lock."""
+    """As ``alone``, for what keeps nothing: if there is not a folder that we can lock, there is no lock."""
     with ExitStack() as stack:
         with suppress(UsageError):
             stack.enter_context(alone(workspace, wait, say))
@@ -56,7 +56,7 @@ def beside_nobody(workspace: Workspace, wait: bool, say: Callable[[str], None]) 
 def _taken(
     stack: ExitStack, workspace: Workspace, wait: bool, say: Callable[[str], None]
 ) -> IO[bytes] | None:
-    """The locked file, which ``stack`` closes; None where there are no locks."""
+    """The locked file, which ``stack`` closes; None if there are no locks."""
     while True:
         file = stack.enter_context(safe_files.changing(workspace.lock_path, os.O_CREAT))
         if not _lock(file, workspace.root, wait, say):
@@ -67,7 +67,7 @@ def _taken(
 
 
 def _lock(file: IO[bytes], root: Path, wait: bool, say: Callable[[str], None]) -> bool:
-    """Whether it is locked now; not where there are no locks."""
+    """Whether it is locked now; not if there are no locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True

@@ -36,7 +36,7 @@ def why_lost(error: OSError | sqlite3.Error, path: Path | str) -> str:
 
 
 def check_room(folder: Path | str) -> None:
-    """Raises HastenError where what a script prints or writes in a trial could find no room in ``folder``."""
+    """Raises HastenError if what a script prints or writes in a trial could find no room in ``folder``."""
     found = os.statvfs(folder)
     left = found.f_frsize * (found.f_bfree if os.geteuid() == 0 else found.f_bavail)
     if found.f_blocks and left < _LEAST_BYTES:  # a file system may not tell

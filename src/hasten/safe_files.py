@@ -37,7 +37,7 @@ _ADVICE = "move it away and run again"
 
 # ---- reading
 def read(path: Path, most_bytes: int) -> bytes:
-    """A file of ours. Raises FileNotFoundError where there is none."""
+    """A file of ours. Raises FileNotFoundError if there is none."""
     with _parent(path) as (folder, name), _opened(folder, name, path, os.O_RDONLY) as file:
         return _bounded(file, path, most_bytes)
 
@@ -54,7 +54,7 @@ def read_named(path: Path, most_bytes: int) -> bytes:
 
 
 def names(folder: Path) -> list[str]:
-    """Of everything in a folder of ours; none where there is no such folder."""
+    """Of everything in a folder of ours; none if there is no such folder."""
     try:
         with _reached(*_split(folder)) as descriptor:
             return sorted(os.listdir(descriptor))
@@ -96,7 +96,7 @@ def rename(path: Path, name: str) -> None:
 
 
 def remove(path: Path) -> None:
-    """A file of ours, where there is one."""
+    """A file of ours, if there is one."""
     with suppress(FileNotFoundError), _parent(path, writing=True) as (folder, name):
         _check_file(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
         os.unlink(name, dir_fd=folder)
@@ -113,7 +113,7 @@ def changing(path: Path, extra_flags: int = 0) -> Iterator[IO[bytes]]:
 
 
 def append(path: Path) -> IO[bytes]:
-    """A file of ours, made where there is none, to be written to at its end."""
+    """A file of ours, made if there is none, to be written to at its end."""
     with _parent(path, writing=True) as (folder, name):
         return _opened(folder, name, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, writing=True)
 
@@ -139,13 +139,13 @@ def make_folder(folder: Path) -> None:
 
 
 def make_new_folder(folder: Path) -> None:
-    """Raises FileExistsError where there is anything at its place already."""
+    """Raises FileExistsError if there is anything at its place already."""
     with _parent(folder, writing=True) as (parent, name):
         os.mkdir(name, 0o700, dir_fd=parent)
 
 
 def move(folder: Path, to: Path) -> None:
-    """Give a folder beside others of ours another name. Raises FileExistsError where that is taken."""
+    """Give a folder beside others of ours another name. Raises FileExistsError if that is taken."""
     with _parent(folder, writing=True) as (parent, name):
         _check_folder(os.stat(name, dir_fd=parent, follow_symlinks=False), folder, writing=True)
         os.mkdir(to.name, 0o700, dir_fd=parent)  # an empty folder is what rename may replace

@@ -85,7 +85,7 @@ def test_steps_that_collect_what_is_trained_on_are_told_of() -> None:
     assert cause is not None
     assert cause.share == pytest.approx(0.98 / 1.3)
     assert "75% of the time is beyond that of usual steps, in 2 of 32" in cause.evidence
-    assert "(128 into one)" in cause.evidence
+    assert "(128 in one)" in cause.evidence
 
 
 def test_evaluations_are_told_of_by_themselves() -> None:
@@ -135,7 +135,7 @@ def test_a_model_that_computes_padding() -> None:
     assert cause is not None
     assert cause.share == pytest.approx(0.625 * 0.8)
     assert cause.techniques == ("pad_trim",)
-    assert cause.evidence.startswith("62% of what the model computes is padding: ")
+    assert cause.evidence.startswith("62% of the model's computation is padding: ")
 
 
 @pytest.mark.parametrize("share", [None, 0.0, 0.049])
@@ -343,10 +343,10 @@ def test_steps_that_are_all_of_a_run_keep_their_share() -> None:
     [
         ("evaluation", "evaluation", "is evaluation"),
         ("first batches", "epochs", "passes before the first batches of epochs"),
-        ("epoch turns", "turns", "passes between an epoch's last step and the next epoch's beginning"),
+        ("epoch turns", "turns", "passes between an epoch's last step and the next epoch's start"),
         ("saving", "saving", "is saving 2 files"),
         ("output", "output", "is printing and logging"),
-        ("garbage", "garbage", "collector of garbage, which ran 2 times"),
+        ("garbage", "garbage", "garbage collector, which ran 2 times"),
     ],
 )
 def test_each_part_of_a_run_is_a_cause(part: str, name: str, said: str) -> None:
@@ -368,7 +368,7 @@ def test_what_came_once_among_a_few_steps_says_nothing_of_the_run() -> None:
 def test_workers_that_start_anew_are_named() -> None:
     run = watched_run({"steps": 50.0, "first batches": 50.0}, epochs=1)
     (cause,) = find_causes(updating(run=run, loaders=(loader(workers=2),)))
-    assert "whose loader starts its worker processes anew" in cause.evidence
+    assert "because its loader starts new worker processes" in cause.evidence
     for others in (loader(), loader(workers=2, training=False)):
         (without,) = find_causes(updating(run=run, loaders=(others,)))
         assert "anew" not in without.evidence
@@ -417,14 +417,16 @@ def test_where_no_trained_module_is_called_the_forward_pass_is_the_loops() -> No
     steps = (step(shares={"backward": 0.4}, signature=(0, 0, 1)),) * 30
     cause = loop.look(facts(steps=steps))
     assert cause is not None
-    assert cause.evidence.startswith("60% of a step is the loop's own code, its forward pass included, since")
+    assert cause.evidence.startswith(
+        "60% of a step is the loop's own code, its forward pass included, because"
+    )
 
 
 def test_passes_of_a_teacher_are_named_where_the_loop_is_told() -> None:
     steps = (step(shares={"forward": 0.4}, evaluations=2),) * 30
     cause = loop.look(facts(steps=steps))
     assert cause is not None
-    assert "batches, 2 forward passes without gradients among it: " in cause.evidence
+    assert "batches, 2 forward passes without gradients included: " in cause.evidence
 
 
 def test_the_loop_is_not_told_of_what_has_a_name_of_its_own() -> None:

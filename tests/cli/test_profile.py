@@ -120,7 +120,7 @@ def test_the_training_is_the_same_to_the_last_bit(watched: Watched) -> None:
 def test_what_the_script_prints_comes_first_and_unchanged(watched: Watched) -> None:
     script, _, report = watched.profiled.stdout.partition("\n\n")
     assert watched.plain.startswith(script + "\n")
-    assert report.startswith(f"{STEPS} steps after {1 + WARMUP} to warm up: ")
+    assert report.startswith(f"{STEPS} steps after {1 + WARMUP} warm-up steps: ")
 
 
 def test_no_file_is_touched(watched: Watched) -> None:
@@ -167,7 +167,7 @@ def test_where_an_epoch_goes_is_told(watched: Watched) -> None:
     assert [place.split(":")[0] for place in saving["where"]] == ["train.py"]
     report = watched.profiled.stdout.split("\n\n")[1]
     assert "\nAn epoch takes " in report
-    assert "No evaluation was seen in it." in report
+    assert "No evaluation was seen." in report
 
 
 def test_a_whole_run_is_watched_to_its_end(project: Project) -> None:
@@ -189,7 +189,7 @@ def test_json_on_standard_output_is_all_there_is(project: Project) -> None:
     done = project.hasten("profile", *options, "train.py", "100")
     assert json.loads(done.stdout)["steps"] == 2
     assert done.stderr.startswith("1 0x")  # the script's own lines
-    assert "2 steps after 2 to warm up" in done.stderr
+    assert "2 steps after 2 warm-up steps" in done.stderr
     assert done.returncode == 0
 
 

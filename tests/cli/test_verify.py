@@ -64,7 +64,7 @@ def test_the_same_training_is_held(project: Project) -> None:
     done, result = verify(project, "--use", "malloc", "train.py")
     assert done.returncode == 0, done.stderr
     assert "Quality is held: the same training" in done.stdout
-    assert "Quality is loss, told by the script; lower is better" in done.stdout
+    assert "Quality is loss, reported by the script; lower is better" in done.stdout
     assert [(run["arm"], run["seed"]) for run in result["runs"]] == [
         ("baseline", 0), ("plan", 0), ("plan", 1), ("baseline", 1),
     ]  # fmt: skip

@@ -68,7 +68,7 @@ def test_a_plan_says_what_was_not_measured_by_pairs_or_not_judged(workspace: Wor
     save_plan(workspace, changing)
     said = read_plan(workspace.plan_path).measured
     assert said["alone"] == "2 further processes under the plan, none of them slow"
-    assert said["quality"].startswith("whether the quality of the model is held was not judged")
+    assert said["quality"].startswith("model quality was not checked")
 
 
 def test_no_gain_replaces_an_older_plan_by_the_empty_one(workspace: Workspace) -> None:

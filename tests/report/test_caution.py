@@ -18,64 +18,64 @@ OTHERS = Disturbance(blocks=40, disturbed=5, set_aside=5, seconds=2.51)
     [
         (
             Caution("busy", share=0.42),
-            "other programs kept 42% of this machine's cores busy before measuring began: intervals will be "
-            "wide. Stop them, or measure when the machine is quiet",
+            "other programs kept 42% of this machine's cores busy before measuring began, so intervals will "
+            "be wide. Stop them, or measure when the machine is idle",
         ),
         (
             Caution("quota", share=0.1),
-            "the container's CPU quota stopped the training in 10% of its periods: times tell of the quota. "
-            "Give it more CPUs, or use fewer threads (threads:count=N)",
+            "the container's CPU quota stopped the training in 10% of its periods, so times reflect the "
+            "quota. Give it more CPUs, or use fewer threads (threads:count=N)",
         ),
         (
             Caution("swapped"),
-            "memory was swapped to disk while tuning: times tell of the disk. Free memory, or train with "
+            "memory was swapped to disk while tuning, so times reflect the disk. Free memory, or train with "
             "smaller batches",
         ),
         (
             Caution("hot", count=2),
-            "cores slowed down 2 times because they were hot: later steps are slower than earlier ones. Tune "
+            "cores slowed down 2 times because they ran hot: later steps are slower than earlier ones. Tune "
             "again when the machine has cooled",
         ),
         (
             Caution("gpu clock"),
             "a GPU's clock moved while tuning: lock it for steadier times (nvidia-smi --lock-gpu-clocks, as "
-            "root), or give the tune a longer --budget",
+            "root), or tune with a longer --budget",
         ),
         (
             Caution("few blocks", count=12),
-            "only 12 blocks of steps could be watched: what repeats rarely was not seen. Let the script "
-            "train longer",
+            "only 12 blocks of steps were observed, so anything rarer was missed. Let the script train "
+            "longer",
         ),
         (
             Caution("warming up", share=0.266),
-            "steps were still getting faster while they were watched, by 27%: the script warms up for longer "
-            "than was waited. Compare with hasten profile --warmup 100",
+            "steps were still getting faster while they were observed, by 27%: the script needs a longer "
+            "warm-up. Compare with hasten profile --warmup 100",
         ),
         (
             Caution("another model", count=51),
-            "the script calls another model from step 51 on, as one does that trains several times: what is "
-            "claimed was measured in its first steps, and the others are taken to be like them",
+            "the script calls another model from step 51 on, so it probably trains several times: the "
+            "claim was measured in its first steps and assumes that the others are like them",
         ),
         (
             Caution("two speeds"),
-            "steps have two speeds: something switches between a fast and a slow state (clocks, memory, a "
+            "steps run at two speeds: something switches between a fast and a slow state (clocks, memory, a "
             "neighbour). Pairs of processes average over it; a longer --budget narrows the interval",
         ),
         (
             Caution("became slower", times=2.04),
             "plain steps took 2.0 times as long at the end of the tune as at its beginning: the machine "
-            "became slower (its clock, or other programs). Tune again when it is steady",
+            "slowed down (clock speed or other programs). Tune again when it is steady",
         ),
         (
             Caution("disturbed", disturbance=OTHERS),
             "other programs took processor time from 5 of 40 blocks of steps: 5 were set aside and measured "
-            "again, which took 3 s. Stop them, or tune when the machine is quiet",
+            "again, which took 3 s. Stop them, or tune when the machine is idle",
         ),
         (
             Caution("disturbed", disturbance=replace(OTHERS, set_aside=3, by_host=True)),
             "the host of this virtual machine took processor time from 5 of 40 blocks of steps: 3 were set "
-            "aside and measured again, which took 3 s; 2 counted as they were. Tune when the host is "
-            "less busy",
+            "aside and measured again, which took 3 s; 2 had to be counted as measured. Tune when the host "
+            "is less busy",
         ),
         (
             Caution("wrote outside", paths=("/data/last.pt", "/data/log")),
@@ -89,7 +89,7 @@ OTHERS = Disturbance(blocks=40, disturbed=5, set_aside=5, seconds=2.51)
         ),
         (
             Caution("not written down", text="the disk is full"),
-            "not everything could be written down: the disk is full",
+            "some results could not be saved: the disk is full",
         ),
     ],
 )

@@ -15,9 +15,9 @@ from hasten.report.conclusion import conclusion_words
 from tests.bench.made_up import unchecked, verdict
 
 UNSURE = Unsure(speedup=1.05, pairs=6, seen=6, slow=0, slower=0.57)
-NOT_SURE = "none that is sure: 6 pairs of fresh processes measured 1.05 times faster, but "
+NOT_SURE = "no certain one: 6 pairs of fresh processes measured 1.05 times faster, but "
 MAY_BE = (
-    "a process may be slow from start to end (by 57% where memory falls badly), and 6 of the plan are too "
+    "a process may be slow throughout (by 57% if its memory layout is bad), and 6 under the plan are too "
     "few to rule that out for so small a gain"
 )
 NO_TIME = replace(unchecked("budget", ""), budget=TooLittleTime(210, ("bf16",)))
@@ -30,17 +30,17 @@ def said(conclusion: Conclusion, guard: GuardVerdict | None = None) -> str:
 @pytest.mark.parametrize(
     ("conclusion", "words"),
     [
-        (Conclusion("slower"), "what looked faster is slower in fresh processes"),
+        (Conclusion("slower"), "what looked faster proved slower in fresh processes"),
         (Conclusion("failed", "out of memory"), "the plan failed in fresh processes: out of memory"),
-        (Conclusion("not held"), "what was faster did not hold accuracy"),
-        (Conclusion("not seen"), "whether the plan holds accuracy was not seen"),
+        (Conclusion("not held"), "what was faster did not keep accuracy"),
+        (Conclusion("not seen"), "accuracy under the plan was not checked"),
         (Conclusion("no time"), "the budget ended before anything could be tried"),
         (Conclusion("nothing applies"), "no technique applies here"),
         (Conclusion("refused", "it never trains"), "it never trains"),
-        (Conclusion("nothing faster"), "nothing that was tried is faster"),
+        (Conclusion("nothing faster"), "nothing tried is faster"),
         (
             Conclusion("nothing faster", resolution=Resolution(7, finer=4, budget=400.0)),
-            "nothing that was tried is faster. Cannot tell under 7%: comparisons that vary as the least "
+            "nothing tried is faster. Cannot tell under 7%: comparisons that vary as the least "
             "steady of these find a gain of 7% four times in five, smaller ones less often; a search under "
             "--budget 400 would find 4%",
         ),
@@ -51,23 +51,23 @@ def said(conclusion: Conclusion, guard: GuardVerdict | None = None) -> str:
         (
             Conclusion("noise", resolution=Resolution(11, 6, 6, 330.0)),
             "what looked faster was not confirmed in fresh processes: it is within the noise. Cannot tell "
-            "under 11%: 6 pairs that lie as far apart as these find a gain of 11% four times in five, "
+            "under 11%: 6 pairs that vary as much as these find a gain of 11% four times in five, "
             "smaller ones less often; --budget 330 would find 6%",
         ),
         (
             Conclusion("nothing faster", resolution=Resolution(43945, finer=21973, budget=300.0)),
-            "nothing that was tried is faster. Measurements lie too far apart to tell anything: tune again "
-            "when the machine is quiet",
+            "nothing tried is faster. Measurements vary too much to tell anything: tune again "
+            "when the machine is idle",
         ),
         (Conclusion("unsure", unsure=UNSURE), f"{NOT_SURE}{MAY_BE}"),
         (
             Conclusion("unsure", unsure=replace(UNSURE, hopeless=True)),
-            f"{NOT_SURE}{MAY_BE}; no --budget shows enough of them",
+            f"{NOT_SURE}{MAY_BE}; no --budget is long enough to start enough of them",
         ),
         (
             Conclusion("unsure", unsure=replace(UNSURE, seen=10, slow=2, budget=330.0)),
-            f"{NOT_SURE}2 of 10 processes of the plan were slow, and more may be; --budget 330 would start "
-            "enough of them",
+            f"{NOT_SURE}2 of 10 processes under the plan were slow, and others may be; --budget 330 would "
+            "start enough of them",
         ),
     ],
 )
@@ -82,8 +82,8 @@ def test_a_conclusion(conclusion: Conclusion, words: str) -> None:
         (
             "confirmed",
             replace(verdict(), changes=("prune",)),
-            "the gain in speed is confirmed in fresh processes; whether the quality of the model is held was "
-            "not judged: hasten verify does that",
+            "the gain in speed is confirmed in fresh processes; model quality was not "
+            "checked: hasten verify does that",
         ),
         ("not checked", unchecked("killed", "it died"), "accuracy could not be checked: it died"),
         (

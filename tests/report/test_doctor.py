@@ -19,7 +19,7 @@ from ..machine.topologies import recorded
         ("epyc-8-nodes", "128 cores, 256 threads, 2 sockets, 8 NUMA nodes, 16 last-level caches"),
         (
             "laptop-hybrid",
-            "16 cores, 22 threads, 2 last-level caches, 10 of the cores slower than the others",
+            "16 cores, 22 threads, 2 last-level caches, 10 cores slower than the others",
         ),
         ("container-2.5-of-64", "32 cores, 64 threads, 4 last-level caches, quota of 2.5 CPUs"),
         ("one-core", "1 cores, 1 threads"),

@@ -50,13 +50,13 @@ def test_a_run() -> None:
         "plan.",
         "  (start 3.0 s -> 3.1 s; steps 15.7 s -> 3.2 s; evaluations and new epochs 1.2 s -> 600 ms; after "
         "the last step 300 ms -> 150 ms; set-up 350 ms)",
-        "This tune (2.3 min) pays after 11 runs, or in a single run from 57 epochs on.",
+        "This tune (2.3 min) pays off after 11 runs, or in a single run from 57 epochs on.",
     ]
 
 
 def test_what_the_first_run_alone_pays() -> None:
     lines = said(replace(RUN, lasting_seconds=4.0)).splitlines()
-    assert "  Of the set-up, 4.0 s is the first run's alone: later ones read what it made." in lines
+    assert "  Only the first run pays 4.0 s of the set-up: later ones read what it made." in lines
     assert "first run's" not in said(RUN)
 
 
@@ -69,14 +69,14 @@ def test_an_epoch_where_nobody_knows_how_many_there_are() -> None:
     assert said(epoch).startswith(
         "An epoch (125 steps): 20.2 s before, about 7.4 s (7.0 to 7.9) under the plan."
     )
-    assert said(epoch).endswith("This tune (2.3 min) pays in a single run from 57 epochs on.")
+    assert said(epoch).endswith("This tune (2.3 min) pays off in a single run from 57 epochs on.")
 
 
 def test_what_comes_once_is_told_besides_an_epoch() -> None:
     """A run of few epochs may spend most on it."""
     start, *_, set_up = RUN.parts
     epoch = replace(RUN, of="epoch", steps=125, epochs=None, once=(start, set_up))
-    assert "\n  Once in a run, besides: start 3.0 s -> 3.1 s; set-up 350 ms.\n" in said(epoch)
+    assert "\n  Once per run, in addition: start 3.0 s -> 3.1 s; set-up 350 ms.\n" in said(epoch)
     assert "besides" not in said(RUN)
 
 
@@ -86,19 +86,19 @@ def test_steps_where_nothing_is_known_of_the_length() -> None:
         "1,000 steps: 20.2 s before, about 7.4 s (7.0 to 7.9) under the plan, which saves 12.8 s "
         "(12.2 to 13.3).\n"
     )
-    assert said(steps).endswith("This tune (2.3 min) pays in a single run from 7,100 steps on.")
+    assert said(steps).endswith("This tune (2.3 min) pays off in a single run from 7,100 steps on.")
 
 
 def test_one_of_each() -> None:
     once = said(replace(RUN, epochs=1, pays_runs=1, pays_epochs=1))
     assert "(625 steps, 1 epoch)" in once
-    assert once.endswith("pays after 1 run, or in a single run from 1 epoch on.")
+    assert once.endswith("pays off after 1 run, or in a single run from 1 epoch on.")
     assert "(625 steps): " in said(replace(RUN, epochs=None))
 
 
 def test_a_run_that_may_save_nothing_is_told_so_and_pays_nothing() -> None:
     short = replace(RUN, saved=Span(0.2, -0.5, 0.9), pays_runs=None, pays_epochs=None, pays_steps=None)
-    assert "in a run of this length the plan may save nothing" in said(short)
+    assert "the plan may save nothing in a run of this length" in said(short)
     assert "pays" not in said(short)
 
 
@@ -111,7 +111,7 @@ def test_a_start_that_takes_longer_is_told_where_it_is_worth_a_word() -> None:
 def test_each_assumption_has_words_of_its_own(code: Assumed) -> None:
     words = {said(replace(RUN, assumed=(one,))).splitlines()[-1] for one in get_args(Assumed)}
     assert len(words) == len(get_args(Assumed))
-    assert said(replace(RUN, assumed=(code,))).splitlines()[-1].startswith("  It takes for granted that ")
+    assert said(replace(RUN, assumed=(code,))).splitlines()[-1].startswith("  This assumes that ")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hasten.report.guard import reasons
 
 HELD = GuardVerdict("held", 120, loss_curve=LossCurve(True, 0.003, 0.0, 0.012))
 LOSS = LossCurve(False, 0.05, 0.0, 0.012)
-LOSS_WORDS = "the loss departs from the baseline's by 5.000%, where rounding explains 1.2%"
+LOSS_WORDS = "the loss differs from the baseline's by 5.000%, where rounding explains 1.2%"
 RATES, STREAMS = Difference("rates", 7), Difference("streams", 2)
 OFF = SingleSteps(False, compared={"gradient": StepDeparture(1.05, 0.005, False, 2, 0.05, 0.02)})
 OFF_WORDS = "the gradient is 1.050 times the baseline's in step 2, where rounding explains 0.50%"
@@ -29,7 +29,7 @@ def test_what_did_not_hold_is_told_from_the_surest_to_the_finest() -> None:
     found = replace(HELD, loss_curve=LOSS, numerics=OFF, invariants=Invariants((), (RATES, STREAMS)))
     assert reasons(replace(found, accuracy="not held")) == [
         "learning rates differ (from step 7)",
-        "other random numbers were drawn (from step 2)",
+        "different random numbers were drawn (from step 2)",
         LOSS_WORDS,
         OFF_WORDS,
     ]
@@ -46,14 +46,18 @@ SHAPES = tuple(Difference("shape", name=name) for name in "abcd")
 @pytest.mark.parametrize(
     ("differing", "said"),
     [
-        (SHAPES[:1], ["checkpoints have other shapes: a"]),
-        (SHAPES, ["checkpoints have other shapes: a, b, c"]),
+        (SHAPES[:1], ["checkpoints have different shapes: a"]),
+        (SHAPES, ["checkpoints have different shapes: a, b, c"]),
         (
             (*SHAPES[:2], Difference("losses"), Difference("number", 3)),
-            ["checkpoints have other shapes: a, b", "losses are missing", "the loss is no number in step 3"],
+            [
+                "checkpoints have different shapes: a, b",
+                "losses are missing",
+                "the loss is not a number in step 3",
+            ],
         ),
         ((Difference("steps", counts=(60, 40)),), ["one training took 60 steps, the other 40"]),
-        ((Difference("samples"),), ["an epoch had other samples"]),
+        ((Difference("samples"),), ["an epoch had different samples"]),
     ],
 )
 def test_what_differs(differing: tuple[Difference, ...], said: list[str]) -> None:
@@ -78,15 +82,15 @@ BUDGET = GuardVerdict("not checked", why_not="budget", budget=TooLittleTime(210,
         (
             replace(HELD, accuracy="not checked", **UNSTEADY, invariants=Invariants((), (RATES,))),
             [
-                "the script does not repeat itself from one seed (learning rates differ (from step 7); other "
-                "random numbers were drawn (from step 2): it may decide by its losses what it does next, "
-                "which noise like rounding's changes), so nothing can be compared",
+                "two runs from one seed differ (learning rates differ (from step 7); different "
+                "random numbers were drawn (from step 2): perhaps its losses decide what it does next, and "
+                "noise the size of rounding changes that), so nothing can be compared",
                 "learning rates differ (from step 7)",
             ],
         ),
         (
             GuardVerdict("not checked", 60, loss_curve=LossCurve(False), why_not="no losses"),
-            ["losses are missing, or no numbers"],
+            ["losses are missing, or not numbers"],
         ),
         (GuardVerdict("not checked", why_not="short", failure="it came to its end"), ["it came to its end"]),
         (

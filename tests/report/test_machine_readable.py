@@ -258,4 +258,4 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_warnings_are_a_list_of_sentences() -> None:
     content = tune_json(replace(GAIN, warnings=(Caution("not written down", text="no space"),)))
-    assert content["warnings"] == ["not everything could be written down: no space"]
+    assert content["warnings"] == ["some results could not be saved: no space"]

@@ -72,7 +72,7 @@ def test_plain_lines() -> None:
 def test_what_an_earlier_tune_has_measured_is_told_as_such() -> None:
     stream = io.StringIO()
     Lines(150, stream).tried(replace(GAIN, earlier=True))
-    assert "a gain (by an earlier tune) (best so far about " in stream.getvalue()
+    assert "a gain (from an earlier tune) (best so far about " in stream.getvalue()
 
 
 def test_a_shorter_start_makes_no_training_faster() -> None:

@@ -57,15 +57,15 @@ def test_held() -> None:
         "1     0.79             0.795           +0.005      21 s              9.5 s",
         "",
         "Quality is held: accuracy +0.0075 under the plan (-0.003 to +0.018 at 95%, 2 seeds).",
-        "Quality is accuracy, what 'accuracy ([0-9.]+)' catches in its output; higher is better, and worse "
-        "by at most 0.00398 (0.5% of the baseline's 0.795) counts as held.",
+        "Quality is accuracy, what 'accuracy ([0-9.]+)' matches in its output; higher is better, and up to "
+        "0.00398 (0.5% of the baseline's 0.795) worse counts as held.",
         "A whole run, start and evaluation included: 2.22x (2.00 to 2.50) faster.",
         "accuracy 0.795 (the baseline's final value, its median over seeds) is first reached after "
         "19 s (200 steps) plain, 8.25 s (200 steps) under the plan.",
         "  Not reached plain with 1 of 2 seeds.",
         "Plan: threads (count=1), bf16.",
-        "Of the plan: bf16 has no effect here: 0 of 40 products.",
-        "What the runs printed, and all values: .hasten/train/trials/004",
+        "About the plan: bf16 has no effect here: 0 of 40 products.",
+        "Output of the runs, and all values: .hasten/train/trials/004",
     ]
 
 
@@ -118,6 +118,6 @@ def test_less_protection_is_said(protection: str, words: str) -> None:
 
 def test_what_may_spoil_it_is_told_in_both_forms() -> None:
     verdict = replace(HELD, warnings=(Caution("not written down", text="the disk is full"),))
-    told = "not everything could be written down: the disk is full"
+    told = "some results could not be saved: the disk is full"
     assert f"Warning: {told}" in report(verdict)
     assert verify_json(verdict)["warnings"] == [told]

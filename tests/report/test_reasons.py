@@ -41,22 +41,25 @@ CRASH = Reason("failed", failure="killed by SIGSEGV")
             Reason("gain", along=Plan({"threads": {"count": 1}, "malloc": {}})),
             "a gain, with threads (count=1), with malloc",
         ),
-        (Reason("gain", "settings replaced", set_up=SET_UP), "a gain over the settings before"),
-        (Reason("slower", "settings stay"), "slower: the settings before stay"),
+        (Reason("gain", "settings replaced", set_up=SET_UP), "a gain over the previous settings"),
+        (Reason("slower", "settings stay"), "slower: the previous settings stay"),
         (Reason("gain", "earned"), "a gain in combination"),
-        (Reason("gain", "likely"), "faster, though few pairs cannot be sure"),
+        (Reason("gain", "likely"), "probably faster, but there are few pairs"),
         (Reason("slower", "not kept"), "slower: not kept"),
-        (replace(CRASH, decision="undecided"), "killed by SIGSEGV: that changes nothing, kept"),
+        (replace(CRASH, decision="undecided"), "killed by SIGSEGV: not conclusive, kept"),
         (TOGETHER, "a gain together: a, b"),
         (
             replace(TOGETHER, found="failed", failure="b had no effect", decision="again"),
             "b had no effect; again without",
         ),
-        (replace(TOGETHER, found="failed", failure="it hung", decision="singly"), "it hung; each singly"),
-        (replace(TOGETHER, found="slower", decision="singly"), "slower together, so each singly: a, b"),
+        (
+            replace(TOGETHER, found="failed", failure="it hung", decision="singly"),
+            "it hung; each tried alone",
+        ),
+        (replace(TOGETHER, found="slower", decision="singly"), "slower together, so each tried alone: a, b"),
         (
             replace(TOGETHER, found="no gain", decision="none singly", resolution=3),
-            "no gain found together (cannot tell under 3%), so none singly: a, b",
+            "no gain found together (cannot tell under 3%), so none tried alone: a, b",
         ),
         (
             Reason("no gain", "left out", parts=("evaluation",)),
@@ -65,11 +68,11 @@ CRASH = Reason("failed", failure="killed by SIGSEGV")
         ),
         (
             Reason(decision="did not apply", guard=unchecked("refused", "malloc: not here")),
-            "it did not apply where accuracy was checked: malloc: not here",
+            "it did not apply in the accuracy check: malloc: not here",
         ),
         (
             Reason(decision="not checked", guard=unchecked("killed", "out of memory")),
-            "whether the training holds could not be checked: out of memory",
+            "accuracy could not be checked: out of memory",
         ),
         (
             Reason(decision="not held", guard=unchecked("short", "it ended")),
@@ -100,7 +103,7 @@ def test_every_code_has_words(found: Found, decision: Decision, names: tuple[str
         ),
         (
             WhyNot("no time in combination"),
-            "kept: the budget ended before it could be judged in combination with the others",
+            "kept: the budget ended before it could be measured in combination with the others",
         ),
     ],
 )

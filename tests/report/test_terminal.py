@@ -56,7 +56,7 @@ def test_a_gain() -> None:
         "     2      8 ms  ################################",
         "     4     10 ms  ########################################  (as torch chooses)",
         "  Not measured with 1 thread: the budget ended before.",
-        "  More than 2 threads bring nothing.",
+        "  More than 2 threads gain nothing.",
         "",
         "Not tried:",
         "  malloc: needs glibc, found musl; and more",
@@ -76,10 +76,8 @@ def test_a_gain() -> None:
 def test_rows_of_earlier_tunes_are_told() -> None:
     tried = (replace(GAIN.tried[0], earlier=True), *GAIN.tried[1:])
     report = tune_report(replace(GAIN, tried=tried))
-    assert report.count("(by an earlier tune)") == 1
-    assert (
-        "\n1 of 3 rows are of earlier tunes of the same training, within a day; what is claimed is " in report
-    )
+    assert report.count("(from an earlier tune)") == 1
+    assert "\n1 of 3 rows come from earlier tunes of the same training, within a day; the claim" in report
     assert "hasten tune --fresh" in report
     assert "earlier tune" not in tune_report(GAIN)
 
@@ -88,7 +86,7 @@ def test_a_set_up_that_lasts() -> None:
     report = tune_report(replace(GAIN, lasting_seconds=1.5))
     assert (
         "It pays 2 s once to set up, earned back after 700 steps; "
-        "later runs read what 1.5 s of that have made."
+        "later runs skip 1.5 s of that: it is cached on disk."
     ) in report
 
 
@@ -96,8 +94,8 @@ def test_where_another_training_comes_first_it_is_said() -> None:
     assert GAIN.guard is not None
     report = tune_report(replace(GAIN, guard=replace(GAIN.guard, after=32)))
     assert (
-        "Accuracy held over 120 steps from step 33 on (how long it does what comes before, its losses "
-        "decide): same batches," in report
+        "Accuracy held over 120 steps from step 33 on (its losses decide how long the part before that "
+        "takes): same batches," in report
     )
 
 
@@ -109,7 +107,7 @@ def test_a_gain_over_whole_stretches_of_the_run() -> None:
         "fresh processes)." in report
     )
     assert (
-        "That is of whole stretches of the run, with all that falls into them; regular steps alone: 1.00x "
+        "That is over whole stretches of the run, with everything in them; regular steps alone: 1.00x "
         "(0.98 to 1.02)." in report
     )
 
@@ -119,7 +117,7 @@ def test_techniques_that_have_a_reason_in_common_share_a_line() -> None:
     refused = [Refused(name, (why,)) for name, why in (("tf32", no_gpu), ("malloc", late), ("fp8", no_gpu))]
     report = tune_report(replace(GAIN, refused=(*refused, Refused("bf16", (late,)))))
     assert "Not tried:\n  tf32, fp8: no GPU here\n" in report
-    assert "In the plan, not judged again in combination with the others: malloc, bf16.\n" in report
+    assert "In the plan, not measured again in combination with the others: malloc, bf16.\n" in report
     assert "Not tried" not in tune_report(replace(GAIN, refused=(refused[1],)))
 
 
@@ -132,7 +130,7 @@ def test_what_processes_besides_the_pairs_showed() -> None:
 def test_no_gain(result: TuneResult) -> None:
     report = tune_report(result)
     assert f"No gain found: {conclusion_words(result)}." in report
-    assert report.endswith("Train as before; nothing that was tried makes it faster here.\n")
+    assert report.endswith("Train as before; nothing tried makes it faster here.\n")
     assert "plan.toml" not in report
     assert "pays" not in report
 
@@ -144,7 +142,7 @@ def test_without_a_gain_only_rows_of_what_was_tried_speak_of_faster() -> None:
 
 def test_the_guard_failed() -> None:
     report = " ".join(tune_report(GUARD_FAILED).split())
-    said = "the loss departs from the baseline's by 5.000%, where rounding explains 1.2%"
+    said = "the loss differs from the baseline's by 5.000%, where rounding explains 1.2%"
     assert f"Accuracy is not held: {said}." in report
     assert "Accuracy held" not in report
 
@@ -153,7 +151,7 @@ def test_the_guard_failed() -> None:
 def test_accuracy_that_could_not_be_checked_is_neither_held_nor_lost() -> None:
     report = " ".join(tune_report(NOT_CHECKED).split())
     assert "Nothing is claimed: accuracy could not be checked: the script's process was killed" in report
-    assert "No plan was written. While accuracy is checked, three trainings are in memory at once" in report
+    assert "No plan was written. The accuracy check holds three trainings in memory at once" in report
     for claim in ("Accuracy held", "Accuracy is not held", "No gain found", "Train as before", "plan.toml"):
         assert claim not in report
 
@@ -162,7 +160,7 @@ def test_other_random_draws_are_not_called_the_same() -> None:
     """Under a plan that draws otherwise, batches and random streams were not compared."""
     verdict = replace(HELD, invariants=Invariants(("modes", "rates", "optimizer")))
     report = tune_report(replace(GAIN, guard=verdict))
-    assert "same flags and learning rates, other draws of the same distributions; the loss stays" in report
+    assert "same flags and learning rates, different draws from the same distributions; the loss" in report
     assert "random draws;" not in report
 
 
@@ -176,7 +174,7 @@ STEPS = SingleSteps(
 def test_losses_that_count_as_equal_are_not_said_to_be_explained() -> None:
     curve = replace(HELD.loss_curve, deviation=0.00026, tolerance=0.0001)
     report = tune_report(replace(GAIN, guard=replace(HELD, loss_curve=curve)))
-    assert "within 0.026% of plain's, where rounding explains 0.010% (more than that by so little" in report
+    assert "within 0.026% of plain's, where rounding explains 0.010% (only slightly more than that" in report
     assert "counts as equal" not in tune_report(GAIN)
 
 
@@ -188,7 +186,7 @@ def test_single_steps() -> None:
 
 def test_single_steps_under_other_draws() -> None:
     report = tune_report(replace(GAIN, guard=replace(HELD, numerics=replace(STEPS, draws=True))))
-    assert "where other draws explain 2.0%." in " ".join(report.split())
+    assert "where different draws explain 2.0%." in " ".join(report.split())
 
 
 def test_single_steps_that_could_not_be_compared_are_owned_up_to() -> None:
@@ -232,14 +230,14 @@ def test_protection_that_was_off_is_told() -> None:
 
 
 def test_writes_that_were_denied_are_told() -> None:
-    assert "denied to write files" in tune_report(replace(GAIN, protection="landlock"))
+    assert "could not write files" in tune_report(replace(GAIN, protection="landlock"))
     assert "denied" not in tune_report(GAIN)
     assert "denied" not in tune_report(replace(GAIN, protection="off"))
 
 
 def test_warnings_are_told() -> None:
     warning = Caution("not written down", text="the disk is [full]")
-    assert "\nWarning: not everything could be written down: the disk is [full]\n" in tune_report(
+    assert "\nWarning: some results could not be saved: the disk is [full]\n" in tune_report(
         replace(GAIN, warnings=(warning,))
     )
 
@@ -252,7 +250,7 @@ def test_a_profile() -> None:
     cause = Cause("input", 0.5, "50% of a step is waiting for data", ("dataset_in_ram", "loader_workers"))
     assert [line.rstrip() for line in profile_report(observed, cause).splitlines()] == [
         "",
-        "30 steps after 11 to warm up: 10 ms a step, 800 samples a second",
+        "30 steps after 11 warm-up steps: 10 ms a step, 800 samples a second",
         "(a step is one step of an optimizer; times are compared per sample)",
         "  data       5 ms    50%  ####################",
         "  forward    2.5 ms  25%  ##########",
@@ -265,7 +263,7 @@ def test_a_profile() -> None:
         "reads Pictures (other): a stream, batches of 8, 2 workers",
         "reads Pictures (training): 64 samples, batches as the script makes them, 0 workers",
         "updates by Adam: 1,000 parameters",
-        "Why it takes that long:",
+        "Why it takes so long:",
         "  50% of a step is waiting for data: try dataset_in_ram, loader_workers",
     ]
 
@@ -287,15 +285,15 @@ def test_a_profile_tells_what_is_trained(trained: int | None, said: str) -> None
 
 def test_a_profile_tells_of_autocast_by_the_script() -> None:
     text = profile_report(observation(autocast=("bfloat16",)))
-    assert "computes under autocast of the script's own: bfloat16\n" in text
+    assert "computes under the script's own autocast: bfloat16\n" in text
 
 
 @pytest.mark.parametrize(
     ("lengths", "said"),
     [
-        ((120, 130), "trains 2 times so far, one after the other: 120 and 130 steps; the steps timed"),
-        ((20,) * 400, "trains 400 times so far, one after the other: 20 steps each; the steps timed"),
-        ((20, 24) * 50, "trains 100 times so far, one after the other: 20 to 24 steps each; the steps timed"),
+        ((120, 130), "trains 2 times so far, one after another: 120 and 130 steps; the steps timed"),
+        ((20,) * 400, "trains 400 times so far, one after another: 20 steps each; the steps timed"),
+        ((20, 24) * 50, "trains 100 times so far, one after another: 20 to 24 steps each; the steps timed"),
     ],
 )
 def test_a_profile_tells_how_often_a_script_trains(lengths: tuple[int, ...], said: str) -> None:
@@ -310,7 +308,7 @@ def test_parts_that_do_not_add_up_to_a_step_are_explained() -> None:
     text = profile_report(observation(steps=steps))
     assert "10 ms a step" in text
     assert (
-        "Each part is given as it usually is: together 0 us. Most steps took longer, now in one part"
+        "Each part is a median; together they are 0 us. Most steps took longer, now in one part"
         in " ".join(text.split())
     )
     assert "Each part" not in profile_report(observation())
@@ -321,8 +319,8 @@ def test_a_profile_on_a_gpu_tells_of_its_memory() -> None:
     first = GpuMemory("cuda:0", 140 * gib, allocated_bytes=3 * gib, reserved_bytes=4 * gib, retries=0)
     text = profile_report(observation(gpu_memory=(first, replace(first, device="cuda:1", retries=2))))
     assert (
-        "takes 3.00 of cuda:0's 140 GiB at most, 4.00 with what torch keeps for reuse\n"
-        "takes 3.00 of cuda:1's 140 GiB at most, 4.00 with what torch keeps for reuse; "
+        "takes 3.00 of cuda:0's 140 GiB at most, 4.00 with torch's cache\n"
+        "takes 3.00 of cuda:1's 140 GiB at most, 4.00 with torch's cache; "
         "it ran short 2 times\n"
     ) in text
 
@@ -337,8 +335,8 @@ def test_a_profile_without_a_cause_gives_none() -> None:
         ({"cycle": 4}, "a step is one step of an optimizer; a block is 4 of them, after which"),
         ({"signature": (0, 4, 4)}, "of an optimizer, with 4 forward and 4 backward passes; times"),
         ({"optimizers": ()}, "a step is one backward pass (the script has no optimizer); times"),
-        ({"step_said": True}, "a step is what the script says by hasten.step(); times"),
-        ({"batch_size": None}, "times are compared per step, as it is not clear how many samples"),
+        ({"step_said": True}, "a step is what the script marks with hasten.step(); times"),
+        ({"batch_size": None}, "times are compared per step, because the number of samples"),
     ],
 )
 def test_what_a_step_is_is_told(seen: dict[str, Any], said: str) -> None:
@@ -377,12 +375,12 @@ def test_a_plan_that_changes_the_training_is_not_said_to_hold_accuracy() -> None
     report = tune_report(replace(GAIN, guard=verdict))
     assert (
         "Accuracy was not judged: prune changes the training itself. Losses stayed finite over 45 steps, and "
-        "checkpoints keep their shapes. Faster means more samples in the same time, not how soon the model "
+        "checkpoints kept their shapes. Faster means more samples in the same time, not how soon the model "
         "is as good."
     ) in " ".join(report.split())
     assert "Accuracy held" not in report
     assert [line.rstrip() for line in report.splitlines()[-4:]] == [
-        "The plan is in .hasten/train/plan.toml. See first whether the quality of the model is held:",
+        "The plan is in .hasten/train/plan.toml. First check that model quality is held:",
         "  hasten verify train.py",
         "Then train under it:",
         "  hasten run train.py",
@@ -410,7 +408,7 @@ def test_a_profile_of_ranks_says_that_one_was_looked_at() -> None:
     ("techniques", "words"),
     [
         ((), "Accuracy was checked; the gain was not confirmed."),
-        (("bf16",), "what it does to accuracy nobody saw"),
+        (("bf16",), "its accuracy was not checked"),
     ],
 )
 def test_where_the_budget_ended_it_is_said_whether_accuracy_was_checked(

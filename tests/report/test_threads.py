@@ -35,8 +35,8 @@ def test_a_whole_curve() -> None:
         "     1     32 ms  ########################################",
         "     2     16 ms  ####################",
         "     4     10 ms  ############  (as torch chooses)",
-        "     8     11 ms  ##############  (hyper-threads: more than cores)",
-        "  More than 4 threads bring nothing.",
+        "     8     11 ms  ##############  (hyper-threads: more threads than cores)",
+        "  More than 4 threads gain nothing.",
     ]
 
 
@@ -63,18 +63,18 @@ def test_what_is_missing_is_said_with_its_reason() -> None:
 
 def test_the_last_point_may_be_the_best() -> None:
     rising = replace(CURVE, points=CURVE.points[:3])
-    assert thread_lines(rising)[-1] == "  The most, 4 threads, are the fastest."
+    assert thread_lines(rising)[-1] == "  The largest number, 4 threads, is the fastest."
 
 
 def test_what_the_intervals_do_not_tell_is_not_said_to_be_nothing() -> None:
     vague = ThreadPoint(1, Ratio(1.4, 0.2, 9.0, 2, "pairs"))
     curve = replace(CURVE, points=(vague, *CURVE.points[2:]))
-    assert thread_lines(curve)[-1] == "  More than 1 thread seems to help, up to 4, but not beyond doubt."
+    assert thread_lines(curve)[-1] == "  More than 1 thread seems to help, up to 4, but that is not certain."
 
 
 def test_one_thread_may_be_enough() -> None:
     flat = replace(CURVE, points=(ThreadPoint(1, exactly(1.0)), ThreadPoint(4, exactly(1.0))))
-    assert thread_lines(flat)[-1] == "  More than 1 thread brings nothing."
+    assert thread_lines(flat)[-1] == "  More than 1 thread gains nothing."
 
 
 def test_times_are_relative_where_no_step_was_timed() -> None:

@@ -33,13 +33,12 @@ def lines(run: WatchedRun | None, **seen: Any) -> list[str]:
 
 def test_epochs_that_were_seen() -> None:
     assert lines(EPOCHS) == [
-        "An epoch takes 9.5 s, in the mean of 2:",
+        "An epoch takes 9.5 s, the mean of 2:",
         "  steps          6 s     63%  #########################  20 steps",
         "  first batches  500 ms  5%   ##                         1 epoch begun; train.py:20",
         "  evaluation     3 s     32%  #############              1 loop; 250 samples; train.py:31",
         "  The run's start took 4 s, once.",
-        "  How many epochs the script trains is not known, so times are of those seen: "
-        "--whole watches to its end.",
+        "  The number of epochs is not known, so times are for those seen: --whole watches to the end.",
     ]
 
 
@@ -57,10 +56,10 @@ def test_steps_alone_do_not_pretend() -> None:
         "  The run's start took 4 s, once.",
         "  The loader says that an epoch has 100 steps: about 50 s of steps.",
         "  No evaluation or saving, and no end of an epoch, was seen in the first 2 steps: "
-        "--seconds N or --whole watches on.",
+        "--seconds N or --whole watches longer.",
     ]
     unknown = lines(replace(run, epoch_steps=None))
-    assert unknown[2] == "  No loader says how long an epoch is."
+    assert unknown[2] == "  No loader reports how long an epoch is."
 
 
 def test_what_was_seen_among_the_steps_is_told() -> None:
@@ -75,12 +74,12 @@ def test_what_was_seen_among_the_steps_is_told() -> None:
 
 
 def test_epochs_without_evaluation_say_so() -> None:
-    assert "  No evaluation was seen in it." in lines(watched_run(epochs=1, start=1.0, steps=9.0))
+    assert "  No evaluation was seen." in lines(watched_run(epochs=1, start=1.0, steps=9.0))
 
 
 def test_workers_that_start_in_the_first_epoch_alone_are_told() -> None:
     run, loaders = watched_run(epochs=1, start=1.0, steps=9.0), (loader(workers=2, keeps_workers=True),)
-    said = "  The loader's worker processes start in the first epoch alone: later ones begin sooner."
+    said = "  The loader's worker processes start in the first epoch only: later epochs begin sooner."
     assert said in lines(run, loaders=loaders)
     assert said not in lines(run)
     assert said not in lines(replace(run, epochs=2), loaders=loaders)
@@ -125,4 +124,4 @@ def test_a_tune_tells_what_the_start_took() -> None:
     stream = io.StringIO()
     result = replace(GAIN, observation=observation(run=EPOCHS))
     print_tune(result, open_console(stream, 200), "train.py", Path("plan.toml"))
-    assert "\n  (before its first step a run takes 4 s)\n" in stream.getvalue()
+    assert "\n  (a run takes 4 s before its first step)\n" in stream.getvalue()

@@ -173,8 +173,8 @@ def test_trainings_are_counted(name: str, count: int, tmp_path: Path) -> None:
     assert len(observation.trainings) == count
     assert sum(observation.trainings) == shape.steps
     said = trainings_words(observation)
-    assert said.startswith(f"trains {count} times, one after the other: ")
-    assert "the steps timed above are of the first" in said
+    assert said.startswith(f"trains {count} times, one after another: ")
+    assert "the steps timed above come from the first" in said
 
 
 # ---- refusals

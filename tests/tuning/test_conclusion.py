@@ -90,7 +90,7 @@ def reason_of(ratios: list[float], looks: Sequence[float] = (), **more: Any) -> 
 
 def test_what_would_have_been_found_is_told_with_a_budget_that_finds_less() -> None:
     assert reason_of([0.97, 1.0, 1.03, 0.97, 1.0, 1.03]).endswith(
-        "6 pairs that lie as far apart as these find a gain of 11% four times in five, "
+        "6 pairs that vary as much as these find a gain of 11% four times in five, "
         "smaller ones less often; "
         "--budget 330 would find 6%"
     )
@@ -100,7 +100,7 @@ def test_a_search_that_found_nothing_tells_what_it_could_not_and_a_budget() -> N
     tried = (row_with([-0.01, 0.0, 0.01]), row_with([-0.06, 0.0, 0.06, 0.0, 0.0, 0.0]))
     result = concluded(tried=tried, longer=lambda times: 100 * times)
     assert conclusion_words(result).startswith(
-        "nothing that was tried is faster. Cannot tell under 7%: comparisons that"
+        "nothing tried is faster. Cannot tell under 7%: comparisons that"
     )
     assert " find a gain of 7% four times in five, " in conclusion_words(result)
     assert conclusion_words(result).endswith("; a search under --budget 400 would find 4%")
@@ -114,8 +114,7 @@ def test_pairs_that_agree_find_the_least_gain_beyond_what_may_be_unseen() -> Non
 def test_no_budget_is_named_where_none_finds_less() -> None:
     reason = reason_of([0.97, 1.0, 1.03, 0.97, 1.0, 1.03, 0.97, 1.0, 1.03, 1.0], looks_most=20)
     assert reason.endswith(
-        "10 pairs that lie as far apart as these find a gain of 6% four times in five, "
-        "smaller ones less often"
+        "10 pairs that vary as much as these find a gain of 6% four times in five, smaller ones less often"
     )
 
 
@@ -125,28 +124,30 @@ def test_no_budget_is_named_where_none_finds_less() -> None:
     [
         (
             (),
-            "but a process may be slow from start to end (by 57% where memory falls badly), and 6 of the "
+            "but a process may be slow throughout (by 57% if its memory layout is bad), and 6 under the "
             "plan are too few to rule that out for so small a gain; --budget 170 would start enough of them",
         ),
         (
             (0.0, 0.0),
-            "but a process may be slow from start to end (by 57% where memory falls badly), and 8 of the "
+            "but a process may be slow throughout (by 57% if its memory layout is bad), and 8 under the "
             "plan are too few to rule that out for so small a gain; --budget 170 would start enough of them",
         ),
         (
             (0.0, 0.45, 0.0, 0.5),
-            "but 2 of 10 processes of the plan were slow, and more may be; --budget 330 would start enough "
-            "of them",
+            "but 2 of 10 processes under the plan were slow, and others may be; --budget 330 would start "
+            "enough of them",
         ),
     ],
 )
 def test_what_is_not_claimed_for_what_may_be_unseen_says_so(looks: Sequence[float], words: str) -> None:
-    found = "none that is sure: 6 pairs of fresh processes measured 1.05 times faster"
+    found = "no certain one: 6 pairs of fresh processes measured 1.05 times faster"
     assert reason_of([0.95] * 6, looks) == f"{found}, {words}"
 
 
 def test_a_gain_too_small_for_any_budget_names_none() -> None:
-    assert reason_of([0.98] * 6).endswith("for so small a gain; no --budget shows enough of them")
+    assert reason_of([0.98] * 6).endswith(
+        "so small a gain; no --budget is long enough to start enough of them"
+    )
 
 
 @pytest.mark.attack("truth")
@@ -170,7 +171,7 @@ def test_a_claim_says_what_processes_alone_have_shown(looks: list[float], words:
 
 
 def test_what_is_slower_is_not_called_noise() -> None:
-    assert reason_of([1.2, 1.21, 1.19, 1.2]) == "what looked faster is slower in fresh processes"
+    assert reason_of([1.2, 1.21, 1.19, 1.2]) == "what looked faster proved slower in fresh processes"
 
 
 def test_three_pairs_are_no_claim_however_clear() -> None:
@@ -187,8 +188,8 @@ def test_a_failed_confirmation_is_no_claim() -> None:
 @pytest.mark.parametrize(
     ("judged", "tried", "reason"),
     [
-        (verdict(passed=False), (ROW,), "what was faster did not hold accuracy"),
-        (None, (ROW,), "nothing that was tried is faster"),
+        (verdict(passed=False), (ROW,), "what was faster did not keep accuracy"),
+        (None, (ROW,), "nothing tried is faster"),
         (None, (), "no technique applies here"),
     ],
 )

@@ -80,7 +80,7 @@ def test_what_can_give_no_percent_is_not_compared(share: float) -> None:
     assert search.run([of("quick", "evaluation")]) == BASELINE
     assert bench.asked == []
     assert why_not(search) == {
-        "quick": f"evaluation takes {share:.1%} of a run at most, and it cannot gain more"
+        "quick": f"evaluation takes {share:.1%} of a run at most, so it cannot gain more"
     }
 
 
@@ -99,13 +99,13 @@ def test_steps_alone_look_for_nothing() -> None:
         (Unseen("evaluation", 40.0, 3), "3 were seen within 40 s, and more are needed"),
         (
             Unseen("evaluation", 40.0, 1, ended=True),
-            "one evaluation was seen between the first step of the script and its last, and two are needed",
+            "one evaluation was seen between the script's first and last step, and two are needed",
         ),
         (
             Unseen("evaluation", 0.0),
             "there was not enough time to see one evaluation and the next",
         ),
-        (Unseen("evaluation", 5.0, failure="killed"), "looking for the evaluation failed: killed"),
+        (Unseen("evaluation", 5.0, failure="killed"), "watching for the evaluation failed: killed"),
         (Unseen("saving", 40.0), "no end of an epoch was seen within 40 s"),
     ],
 )
@@ -291,7 +291,7 @@ def test_other_settings_are_tried_as_well() -> None:
 def test_refused_rows_are_told_with_the_rest() -> None:
     why = WhyNot("small part", parts=("first batches", "epoch turns"), share=0.0042)
     assert why_not_words(Refused("x", (why,)).reasons[0]) == (
-        "first batches and epoch turns take 0.4% of a run at most, and it cannot gain more"
+        "first batches and epoch turns take 0.4% of a run at most, so it cannot gain more"
     )
 
 

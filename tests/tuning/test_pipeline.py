@@ -266,7 +266,7 @@ def test_the_order_follows_the_causes(paper: Paper) -> None:
 def test_without_a_winner_there_is_nothing_to_confirm(paper: Paper) -> None:
     result = tune(request(), Silent())
     assert result.outcome == "no-gain"
-    assert conclusion_words(result).startswith("nothing that was tried is faster. Cannot tell under 2%: ")
+    assert conclusion_words(result).startswith("nothing tried is faster. Cannot tell under 2%: ")
     assert not paper.guarded
     assert not paper.confirmed
     assert read_plan(PLAN_PATH).plan == BASELINE
@@ -302,7 +302,7 @@ def test_what_departs_by_itself_goes_and_nothing_else(paper: Paper, culprit: str
     (row,) = [row for row in result.tried if row.method == "guard"]
     assert (row.technique, row.kept) == (culprit, False)
     assert reason_words(row.reason).startswith(
-        "the guard stopped it: the loss departs from the baseline's by 50.00%"
+        "the guard stopped it: the loss differs from the baseline's by 50.00%"
     )
 
 
@@ -342,7 +342,7 @@ def test_where_the_guard_stops_everything_nothing_is_confirmed(paper: Paper) -> 
     paper.effects = {"dataset_in_ram": 0.5, "bf16": 0.7}
     paper.allowed = lambda plan: False
     result = tune(request(), Silent())
-    assert (result.outcome, conclusion_words(result)) == ("no-gain", "what was faster did not hold accuracy")
+    assert (result.outcome, conclusion_words(result)) == ("no-gain", "what was faster did not keep accuracy")
     assert result.guard is not None
     assert not result.guard.passed
     assert paper.confirmed == []
@@ -361,7 +361,7 @@ def test_what_only_starts_sooner_is_not_confirmed_where_the_guard_stopped_the_re
     stopped = {row.technique for row in result.tried if row.method == "guard"}
     assert stopped, "lazy_dynamo and something else were found"
     assert "lazy_dynamo" in {row.technique for row in result.tried if row.kept}
-    assert (result.outcome, conclusion_words(result)) == ("no-gain", "what was faster did not hold accuracy")
+    assert (result.outcome, conclusion_words(result)) == ("no-gain", "what was faster did not keep accuracy")
     assert (result.plan, paper.confirmed) == (BASELINE, [])
 
 
@@ -417,7 +417,7 @@ def test_what_changes_the_training_is_guarded_apart_and_said_not_to_be_judged(pa
     assert paper.seen_changing == [(whole, ["batch_size"])]
     assert result.guard is not None
     assert result.guard.changes == ("batch_size",)
-    assert conclusion_words(result).endswith("was not judged: hasten verify does that")
+    assert conclusion_words(result).endswith("was not checked: hasten verify does that")
     assert "hasten verify" in read_plan(PLAN_PATH).measured["quality"]
 
 
@@ -437,7 +437,7 @@ def test_where_nothing_else_is_left_the_verdict_is_that_of_what_went(paper: Pape
     paper.effects = {"batch_size": 0.5}
     paper.allowed = lambda plan: False
     result = tune(request(risk="training", budget=300.0), Silent())
-    assert (result.outcome, conclusion_words(result)) == ("no-gain", "what was faster did not hold accuracy")
+    assert (result.outcome, conclusion_words(result)) == ("no-gain", "what was faster did not keep accuracy")
     assert paper.guarded == []
     assert paper.confirmed == []
 
@@ -623,7 +623,7 @@ def test_a_technique_that_says_itself_that_it_does_not_apply_goes(paper: Paper) 
     assert result.plan == plan_of("dataset_in_ram").adding("bf16", {})
     (row,) = [row for row in result.tried if row.method == "guard"]
     assert (row.technique, row.kept) == ("malloc", False)
-    assert reason_words(row.reason) == "it did not apply where accuracy was checked: malloc: not here"
+    assert reason_words(row.reason) == "it did not apply in the accuracy check: malloc: not here"
 
 
 @pytest.mark.attack("truth")
@@ -639,7 +639,7 @@ def test_what_changes_the_training_and_could_not_be_checked_leaves_the_rest_its_
     assert (result.guard.accuracy, result.guard.changes) == ("held", ())
     (row,) = [row for row in result.tried if row.method == "guard"]
     assert (row.technique, row.kept) == ("batch_size", False)
-    assert reason_words(row.reason) == "whether the training holds could not be checked: out of memory"
+    assert reason_words(row.reason) == "accuracy could not be checked: out of memory"
 
 
 @pytest.mark.attack("truth")

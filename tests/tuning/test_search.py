@@ -89,8 +89,8 @@ def test_what_could_not_be_confirmed_any_more_is_not_adopted_and_its_budget_name
     assert rows(search)[0] == (
         "slow",
         False,
-        "a gain; its set-up of 10 s pays after 1000 steps: not kept, as there is no time left to check and "
-        "confirm it, set up in each process; --budget 700 would leave time for it",
+        "a gain; its set-up of 10 s pays after 1000 steps: not kept, because no time is left to check "
+        "and confirm it with its set-up in each process; --budget 700 would leave time for it",
     )
     assert search.tried[1].against == BASELINE
 
@@ -289,7 +289,7 @@ def test_a_comparison_that_cannot_tell_changes_nothing(beside_b: float) -> None:
     search = search_over(NoisyAtTheEnd({"a": 0.9, "b": 0.5}, together={both: 0.5 * beside_b}))
     assert search.run([candidate("a"), candidate("b")]) == plan_of("a", "b")
     assert reason_words(search.tried[-1].reason).startswith("no gain found (too noisy to tell)")
-    assert reason_words(search.tried[-1].reason).endswith("that changes nothing, kept")
+    assert reason_words(search.tried[-1].reason).endswith("not conclusive, kept")
 
 
 @pytest.mark.attack("truth")
@@ -374,9 +374,8 @@ def test_without_a_gain_together_none_is_tried_singly() -> None:
     ]
     row = search.tried[1]
     assert (row.technique, row.together, row.kept) == ("environment", plan_of("a", "b", "c"), False)
-    assert (
-        reason_words(row.reason) == "no gain found together (cannot tell under 2%), so none singly: a, b, c"
-    )
+    words = "no gain found together (cannot tell under 2%), so none tried alone: a, b, c"
+    assert reason_words(row.reason) == words
     assert search.untried == []
 
 
@@ -413,7 +412,7 @@ def test_where_the_whole_is_slower_each_is_tried_singly() -> None:
     search = search_over(bench)
     assert search.run(together("a", "b")) == plan_of("a")
     assert [reason_words(row.reason) for row in search.tried[:3]] == [
-        "slower together, so each singly: a, b",
+        "slower together, so each tried alone: a, b",
         "a gain",
         "slower",
     ]
@@ -422,7 +421,7 @@ def test_where_the_whole_is_slower_each_is_tried_singly() -> None:
 def test_where_the_whole_fails_each_is_tried_singly() -> None:
     search = search_over(ScriptedBench({"a": 0.8}, failures={"b": "killed by SIGSEGV"}))
     assert search.run(together("a", "b")) == plan_of("a")
-    assert rows(search)[0] == ("environment", False, "killed by SIGSEGV; each singly")
+    assert rows(search)[0] == ("environment", False, "killed by SIGSEGV; each tried alone")
 
 
 class Idle(ScriptedBench):
@@ -508,9 +507,9 @@ MALLOC = Candidate(technique("malloc", steadies=True), [{}, {"kind": "second"}, 
 @pytest.mark.parametrize(
     ("factors", "kept", "last"),
     [
-        ((0.8, 0.7, 0.9), {"kind": "second"}, "slower: the settings before stay"),
-        ((0.8, 0.8, 0.7), {"kind": "third"}, "a gain over the settings before"),
-        ((0.8, 0.8, 0.8), {}, "no gain found (cannot tell under 2%): the settings before stay"),
+        ((0.8, 0.7, 0.9), {"kind": "second"}, "slower: the previous settings stay"),
+        ((0.8, 0.8, 0.7), {"kind": "third"}, "a gain over the previous settings"),
+        ((0.8, 0.8, 0.8), {}, "no gain found (cannot tell under 2%): the previous settings stay"),
         ((1.0, 1.0, 0.7), {"kind": "third"}, "a gain"),
         ((1.0, 1.0, 1.0), None, "no gain found (cannot tell under 2%)"),
     ],

@@ -37,7 +37,7 @@ def process_part(plan: Plan) -> Plan:
 
 def outside_steps(a: Plan, b: Plan) -> tuple[str, ...]:
     """The parts of a run between its first step and its last, besides steps, that are made shorter by the
-    techniques in which the two differ; () where there are none.
+    techniques in which the two differ; () if there are none.
     """
     return tuple(part for part in _parts(a, b) if part not in ("steps", "start"))
 
@@ -104,5 +104,5 @@ def _launched(plan: Plan) -> set[str]:
 
 
 def without_effect(proofs: Sequence[Proof]) -> str:
-    """Why the proofs do not hold; "" where every technique took effect."""
+    """Why the proofs do not hold; "" if every technique took effect."""
     return "; ".join(f"{p.technique} had no effect ({p.evidence})" for p in proofs if not p.effective)

@@ -48,7 +48,7 @@ def observe(
     to its end, and one whose steps are so slow that this takes longer than ``seconds`` for fewer steps. What
     comes after these steps, as far as ``on`` asks, is in the observation's ``run`` alone.
 
-    Raises ScriptError where the script fails by itself, Refusal where it never trains or ends too soon.
+    Raises ScriptError if the script fails by itself, Refusal where it never trains or ends too soon.
     """
     script = trials.stage.argv[0]
     with trials.worker(BASELINE, closely=True) as worker:

@@ -53,7 +53,7 @@ def rehearse(trials: Trials, wish: Wish, briefly: bool = False) -> Findings:
 
     ``briefly``: the first step alone. That is enough to time the ranks, not to train by them.
 
-    Raises ScriptError where the script fails by itself, Refusal where it never trains or trains where nobody
+    Raises ScriptError if the script fails by itself, Refusal where it never trains or trains where nobody
     can follow, WorkerError where a process ends otherwise.
     """
     try:
@@ -112,7 +112,7 @@ def _together(trials: Trials, wish: Wish, alone: _Alone) -> tuple[Findings, list
 
 
 def _goes_by_clock(trials: Trials, alone: _Alone) -> str:
-    """Why each rank, which has a clock of its own, might train something else; "" where the time only goes
+    """Why each rank, which has a clock of its own, might train something else; "" if the time only goes
     into what is printed or written. It is tried: one process trains again, with clocks that run ahead; and
     where none of its epochs came to an end, with epochs of a few batches.
     """
@@ -134,7 +134,7 @@ def _goes_by_clock(trials: Trials, alone: _Alone) -> str:
 
 
 def _by_clock(trials: Trials, usual: _Alone, files: list[str]) -> str:
-    """What a faster clock changes in a training like ``usual``, in words; "" where nothing."""
+    """What a faster clock changes in a training like ``usual``, in words; "" if nothing."""
     pair = parted(_course(usual), _course(_train_alone(trials, *files, AHEAD)))
     if pair is None or parted(_course(usual), _course(_train_alone(trials, *files))) is not None:
         return ""  # or it never trains the same

@@ -18,7 +18,7 @@ class Stage:
     """Where trials take place; ``Trials`` starts workers for it.
 
     ``folders``, the working directory and the script's folder, must be protected; all else that the script
-    can write is where that is possible. ``protect`` False is the user's --allow-writes: protection is still
+    can write is if that is possible. ``protect`` False is the user's --allow-writes: protection is still
     tried, but its absence is no reason to stop.
     """
 

@@ -138,7 +138,7 @@ class Trials:
         argv: tuple[str, ...] | None = None,
     ) -> Worker:
         """A new worker that trains under ``plan`` from its first step on; a group of them where the plan says
-        so, which trains as one: it must have been rehearsed. Raises Refusal where the script's files have
+        so, which trains as one: it must have been rehearsed. Raises Refusal if the script's files have
         changed.
 
         ``whole``: it is not conversed with, and waited for by ``finish``. ``heard`` is told every line that
@@ -236,7 +236,7 @@ class Trials:
         return offline(self.stage.environment, self.aside)
 
     def check_sources(self) -> None:
-        """Raises Refusal where the script, or a module of the user's that it imports, has changed, or what it
+        """Raises Refusal if the script, or a module of the user's that it imports, has changed, or what it
         reads was cut.
         """
         self._standard_input.check()
@@ -252,7 +252,7 @@ class Trials:
         script is rehearsed by so many, once. ``briefly``: as far as is needed to time it; what is to be kept
         is rehearsed in full.
 
-        Raises PlanRefused where they do not train what one trains, and all that ``rehearse`` raises.
+        Raises PlanRefused if they do not train what one trains, and all that ``rehearse`` raises.
         """
         wish = self._wish(plan)
         if wish is None:
@@ -279,7 +279,7 @@ class Trials:
 
     def rank_input(self) -> Given | None:
         """The standard input of a rank of a run, which reads all of what every other one does. None at a
-        terminal, which is rank 0's, and where there is none.
+        terminal, which is rank 0's, and if there is none.
         """
         if isinstance(self._standard_input, Stream):
             self._standard_input.most_bytes = sys.maxsize

@@ -23,12 +23,12 @@ def train_whole(
     timeout: float | None = None,
     argv: tuple[str, ...] | None = None,
 ) -> WholeRun:
-    """Train under ``plan`` to the end. Where there is a ``pattern``, the metric ``name`` is what its group
+    """Train under ``plan`` to the end. If there is a ``pattern``, the metric ``name`` is what its group
     catches on the lines that the script prints. ``argv`` stands in for the stage's.
 
     A training that fails, or is silent for ``timeout`` seconds in all, is told by the run's ``failure``.
-    Raises Refusal where the script's files cannot be protected, UsageError where the pattern catches what
-    is no number.
+    Raises Refusal if the script's files cannot be protected, UsageError where the pattern catches what
+    is not a number.
     """
     reader = _Reader(pattern)
     arm = "plan" if plan else "baseline"

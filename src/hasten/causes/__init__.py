@@ -27,7 +27,7 @@ from . import (
 )
 from .of_the_run import of_the_run
 
-_OF_A_STEP = (  # of two with the same share the first is told first: the more particular one
+_OF_A_STEP = (  # of two with the same share, the more specific one is listed first
     threads.look, double_precision.look, padding.look, copies.look, loss.look, overhead.look,
     compute.look, optimizer.look, waiting.look, loop.look,
 )  # fmt: skip
@@ -36,8 +36,8 @@ _OF_THE_RUN = (evaluation.look, epochs.look, turns.look, saving.look, output.loo
 
 
 def find_causes(facts: Facts) -> list[Cause]:
-    """The causes that the observation supports, the costliest first: by their share of the run where it was
-    watched, else of a step.
+    """The causes that the observation supports, most expensive first: by their share of the run if it was
+    watched, otherwise of a step.
     """
     found = [cause for look in (*_OF_ALL_STEPS, *_OF_THE_RUN) if (cause := look(facts)) is not None]
     found += [of_the_run(cause, facts) for look in _OF_A_STEP if (cause := look(facts)) is not None]

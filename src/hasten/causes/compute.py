@@ -1,10 +1,10 @@
 """The step computes: forward, loss and backward.
 
-What of that is padding is a cause of its own (``padding``), and its time is not told twice: where half of
-what is computed or more is padding, to leave it out gains more than to compute all of it faster. So it is
-with what idle cores could do (``threads``), and with float64. Where operators are so small that most of the
-time is spent on calling them, all of it is told as that (``overhead``); a loss that takes longer than the
-model, as that (``loss``).
+Padding in that is a cause of its own (``padding``), and its time is not reported twice: if half or more of
+the computation is padding, leaving it out gains more than computing all of it faster. The same holds for
+what idle cores could do (``threads``) and for float64. If operators are so small that most of the time goes
+to calling them, all of it is reported as that (``overhead``); a loss that takes longer than the model is
+reported as ``loss``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def look(facts: Facts) -> Cause | None:
 
 
 def _precision(observation: Observation) -> str:
-    """Of what runs: parameters may be kept in another. "" where no module is known."""
+    """The precision of what runs: parameters may be kept in another. "" if no module is known."""
     if observation.autocast:
         return f", in {', '.join(sorted(observation.autocast))} (autocast by the script)"
     dtypes = sorted({dtype for root in observation.roots for dtype in root.dtypes})

@@ -1,4 +1,4 @@
-"""Batches are copied to the device while the step stands still."""
+"""Batches are copied to the device while the step waits."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ def look(facts: Facts) -> Cause | None:
     share, lines = standing_still(facts, lambda wait: wait.what in COPIES)
     if not lines:
         return None
-    evidence = f"a step stands still for {share:.0%} of its time while it copies to the device: {lines}"
+    evidence = f"a step waits {share:.0%} of its time for copies to the device: {lines}"
     return Cause("copies", share, evidence, ("pin_memory", "device_prefetch", "uint8_transfer"))

@@ -1,4 +1,4 @@
-"""Something for debugging was left on. What it costs is not known: at most, all that it slows down."""
+"""A debugging aid was left on. Its cost is not known: at most, everything that it slows down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step computes in float64: numbers from NumPy are of that type unless somebody says otherwise."""
+"""The step computes in float64, which NumPy uses by default."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def look(facts: Facts) -> Cause | None:
     if share < _LEAST_SHARE:
         return None
     evidence = (
-        f"parameters are float64: in float32 a step would be at most {share:.0%} shorter. Where nothing "
-        "needs it, make tensors of NumPy's arrays with .float(), and leave .double() out"
+        f"parameters are float64: in float32 a step would be at most {share:.0%} shorter. If nothing "
+        "needs it, convert NumPy's arrays with .float(), and leave .double() out"
     )
     return Cause("float64", share, evidence, ())
 
 
 def spared(facts: Facts) -> float:
-    """Of what is computed, what float32 would spare at most: on a GPU float64 may be very slow."""
+    """The largest share of the computation that float32 could save: on a GPU float64 may be very slow."""
     observation = facts.observation
     double = [root for root in observation.roots if set(root.dtypes) == {"float64"}]
     if not double or observation.autocast or len(double) < len(observation.roots):

@@ -1,4 +1,4 @@
-"""Epochs begin slowly: workers start, first batches are waited for."""
+"""Epochs begin slowly: workers start, and the step waits for first batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def look(facts: Facts) -> Cause | None:
     if not made_here(facts):
         loaders = facts.observation.training_loaders
         anew = any(loader.workers and not loader.keeps_workers for loader in loaders)
-        workers = ", whose loader starts its worker processes anew" if anew else ""
+        workers = ", because its loader starts new worker processes" if anew else ""
         text, parts = f"passes between epochs and before their first batch{workers}", ["epoch turns", *parts]
     where = lines(seen.part("first batches"))
     return cause_in_run(facts, "epochs", tuple(parts), _LEAST_SHARE, f"{text}{where}", _TECHNIQUES)

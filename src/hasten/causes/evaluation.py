@@ -1,4 +1,4 @@
-"""The run evaluates: passes over data that train nothing."""
+"""The run evaluates: passes over data without training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python's collector looks for garbage while the training waits."""
+"""Python's garbage collector runs while the training waits."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def look(facts: Facts) -> Cause | None:
     seen = account(facts)
     if seen is None:
         return None
-    text = f"is Python's collector of garbage, which ran {seen.part('garbage').count:,} times"
+    text = f"is Python's garbage collector, which ran {seen.part('garbage').count:,} times"
     return cause_in_run(facts, "garbage", ("garbage",), _LEAST_SHARE, text, _TECHNIQUES)

@@ -21,12 +21,12 @@ def look(facts: Facts) -> Cause | None:
 
 
 def first_batches_too(facts: Facts) -> bool:
-    """Whether an epoch's first batch is waited for as others are: without workers it is made as any other."""
+    """Whether waiting for an epoch's first batch counts too: without workers it is made like any other."""
     return made_here(facts) and phase_share(facts.observation, "data") >= _LEAST_SHARE
 
 
 def made_here(facts: Facts) -> bool:
-    """Whether the training process makes its batches itself: no loader takes time then to start workers, or
+    """Whether the training process makes its batches itself: then no loader takes time to start workers or
     to end them.
     """
     loaders = facts.observation.training_loaders
@@ -54,7 +54,7 @@ def _waiting(facts: Facts, share: float) -> Cause:
 
 
 def _making(loader: Loader) -> str:
-    """Who makes its samples, and how."""
+    """What makes its samples, and how."""
     if loader.workers:
         return f"{loader.dataset} by {loader.workers} worker processes"
     one_by_one = "sample by sample " if loader.default_fetch else ""

@@ -14,30 +14,30 @@ _LEAST_SHARE = 0.05
 
 
 def look(facts: Facts) -> Cause | None:
-    """What is told as waiting, as copies or as output is none of it."""
+    """Excludes what is reported as waiting, copies or output."""
     waits, _ = standing_still(facts, lambda wait: wait.what != "print")
     share = phase_share(facts.observation, "other") - waits - _output(facts)
     if share < _LEAST_SHARE:
         return None
     evidence = (
         f"{share:.0%} of a step is the loop's own code, {_besides(facts)}: "
-        "what it does there tensor by tensor, in Python or waiting"
+        "what it does tensor by tensor, in Python or waiting"
     )
     return Cause("loop", share, evidence, ())
 
 
 def _besides(facts: Facts) -> str:
-    """What it is seen apart from. A forward pass is seen where a module that is trained is called."""
+    """What is seen separately. A forward pass is seen if a module that is trained is called."""
     steps = facts.observation.steps
     if not any(step.signature[1] for step in steps):
-        return "its forward pass included, since it calls no module that is trained"
+        return "its forward pass included, because it calls no module that is trained"
     passes = median(step.evaluations for step in steps)
-    others = f", {passes:.0f} forward passes without gradients among it" if passes else ""
-    return f"beside the passes, the update and the loader's batches{others}"
+    others = f", {passes:.0f} forward passes without gradients included" if passes else ""
+    return f"apart from the passes, the update and the loader's batches{others}"
 
 
 def _output(facts: Facts) -> float:
-    """Of a step, if all output falls into steps."""
+    """Share of a step, if all output happens in steps."""
     seen = account(facts)
     output = seen.share("output") if seen is not None else 0.0
     steps = seen.share("steps") if seen is not None else 1.0

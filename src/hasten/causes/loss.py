@@ -1,4 +1,4 @@
-"""The loss takes longer than the model that it judges."""
+"""The loss takes longer than the model."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ def look(facts: Facts) -> Cause | None:
     if not share:
         return None
     evidence = (
-        f"{share:.0%} of a step goes to what lies between forward and backward pass, and to its gradients: "
-        "the loss, and what else is computed there. It takes longer than the model's forward pass"
+        f"{share:.0%} of a step goes to what runs between forward and backward pass, and to its gradients: "
+        "the loss, and whatever else is computed there. It takes longer than the model's forward pass"
     )
     return Cause("loss", share, evidence, ("compile",))
 
 
 def loss_share(facts: Facts) -> float:
-    """Of a step, where the loss takes longer than the model's forward pass; else 0.
+    """Share of a step, if the loss takes longer than the model's forward pass; otherwise 0.
 
-    A model's backward pass takes about twice its forward pass, and once at least; more is the loss's.
+    A model's backward pass takes about twice its forward pass, and at least as long; the rest is the loss.
     """
     phases = median_phases(facts.observation)
     step = sum(phases.values())

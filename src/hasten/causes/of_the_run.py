@@ -1,4 +1,4 @@
-"""What shares of a run, or of the epochs that were seen, are told by."""
+"""Causes as shares of a run, or of the epochs that were seen."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..records.facts import Facts
 from ..records.whole_run import Account, Part, account_of
 
 _WHOLE = {"run": "the run", "epochs": "an epoch", "steps": "what was watched"}
-_ALL_OF_IT = 0.95  # steps that take so much of the run are the run
+_ALL_OF_IT = 0.95  # steps that take this much of the run count as all of it
 
 
 def account(facts: Facts) -> Account | None:
-    """None where the run was not watched."""
+    """None if the run was not watched."""
     run = facts.observation.run
     return account_of(run) if run is not None else None
 
@@ -21,8 +21,8 @@ def account(facts: Facts) -> Account | None:
 def cause_in_run(
     facts: Facts, name: str, parts: tuple[str, ...], least: float, text: str, techniques: tuple[str, ...]
 ) -> Cause | None:
-    """The cause that ``parts`` of the run are, where they take ``least`` of it; ``text`` says what they do
-    with it: "is evaluation".
+    """The cause that ``parts`` of the run are, if they take at least ``least`` of it; ``text`` says what they
+    do with it: "is evaluation".
     """
     seen = account(facts)
     share = seen.share(*parts) if seen is not None else 0.0
@@ -35,13 +35,13 @@ def cause_in_run(
 
 
 def lines(part: Part) -> str:
-    """The lines that took longest, to put behind a sentence; "" where none is known."""
+    """The lines that took longest, to append to a sentence; "" if none is known."""
     return f" ({', '.join(part.where)})" if part.where else ""
 
 
 def of_the_run(cause: Cause, facts: Facts, also: str = "") -> Cause:
-    """A cause whose share is a step's, with its share of the run, where that was watched. ``also``: a part of
-    the run that is all of the cause's.
+    """Convert a cause's share of a step to its share of the run, if that was watched. ``also``: a part of the
+    run that belongs to the cause entirely.
     """
     seen = account(facts)
     steps = seen.share("steps") if seen is not None else 1.0

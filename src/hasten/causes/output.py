@@ -1,4 +1,4 @@
-"""The training stands still while it prints and logs."""
+"""The training waits while it prints and logs."""
 
 from __future__ import annotations
 

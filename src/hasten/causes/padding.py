@@ -1,4 +1,4 @@
-"""The step computes what is padding."""
+"""The step computes on padding."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def look(facts: Facts) -> Cause | None:
         return None
     share = padding * phase_share(facts.observation, "forward", "loss", "backward")
     evidence = (
-        f"{padding:.0%} of what the model computes is padding: these columns of a batch are padding in all "
+        f"{padding:.0%} of the model's computation is padding: these columns of a batch are padding in all "
         "of its sequences"
     )
     return Cause("padding", share, evidence, ("pad_trim",))
 
 
 def padded_share(facts: Facts) -> float:
-    """Of what the model computes; 0 where there is hardly any, and where that is not known."""
+    """Share of the model's computation; 0 if there is hardly any, or if it is not known."""
     padding = facts.observation.padding or 0.0
     return padding if padding >= _LEAST_SHARE else 0.0

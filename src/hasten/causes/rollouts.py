@@ -1,5 +1,5 @@
-"""Some steps take far longer than usual: passes without gradients fall into them, as reinforcement learning
-collects what it then trains on for several steps.
+"""Some steps take far longer than usual because they contain forward passes without gradients: reinforcement
+learning collects data there and then trains on it for several steps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LEAST_SHARE = 0.10
 
 
 def look(facts: Facts) -> Cause | None:
-    """None where evaluations were seen: these are told of by themselves."""
+    """None if evaluations were seen: they are reported separately."""
     steps, run = facts.observation.steps, facts.observation.run
     if not steps or (run is not None and run.part("evaluation").count):
         return None
@@ -28,8 +28,8 @@ def look(facts: Facts) -> Cause | None:
         return None
     passes = median(step.evaluations for step in longer)
     evidence = (
-        f"{share:.0%} of the time is beyond that of usual steps, in {len(longer)} of {len(steps)}: "
-        f"forward passes without gradients fell into these ({passes:.0f} into one), rollouts perhaps. "
-        "What is said of a step, and tried on it, is of the others"
+        f"{share:.0%} of the time is beyond that of usual steps, in {len(longer)} of {len(steps)} steps: "
+        f"they contain forward passes without gradients ({passes:.0f} in one), perhaps rollouts. "
+        "Everything said about a step, and tried on it, refers to the other steps"
     )
     return Cause("rollouts", share, evidence, ())

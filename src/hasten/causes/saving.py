@@ -1,4 +1,4 @@
-"""The training stands still while files are saved."""
+"""The training waits while files are saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch uses more threads than this machine lets run at once, or fewer."""
+"""torch uses more threads than this machine can run at once, or fewer than it could."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _LEAST_SHARE = 0.05
 
 
 def look(facts: Facts) -> Cause | None:
-    """At most, all that operators compute is lost to too many threads, and with too few what would be done
-    beside it.
+    """The bound: too many threads may cost all that operators compute; too few, what the missing ones would
+    compute meanwhile.
     """
     threads, usable = facts.observation.threads, facts.machine.usable_cpus
     computing = phase_share(facts.observation, "forward", "loss", "backward", "optimizer")
@@ -25,7 +25,7 @@ def look(facts: Facts) -> Cause | None:
 
 
 def idle_share(facts: Facts) -> float:
-    """Of what is computed, what more threads could at most do beside it: small operators are not shared."""
+    """Share of the computation that more threads could take over, at most: small operators are not split."""
     if small_operators(facts):
         return 0.0
     threads, cores = facts.observation.threads, _cores(facts)
@@ -33,7 +33,7 @@ def idle_share(facts: Facts) -> float:
 
 
 def _cores(facts: Facts) -> int:
-    """That can compute at once; two hardware threads of one count once."""
+    """Cores that can compute at once; two hardware threads of one core count once."""
     return min(facts.machine.usable_cpus, facts.machine.physical_cores)
 
 

@@ -1,4 +1,4 @@
-"""Between epochs the script does something of its own: it makes samples of a generator, or draws pictures."""
+"""Between epochs the script does other work: it samples from a generator, or draws pictures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .of_the_run import cause_in_run
 
 _LEAST_SHARE = 0.05
 _TEXT = (
-    "passes between an epoch's last step and the next epoch's beginning, in what the script does there "
+    "passes between an epoch's last step and the next epoch's start, in what the script does there "
     "besides saving, printing and evaluating its model"
 )
 

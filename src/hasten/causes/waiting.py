@@ -1,4 +1,4 @@
-"""Lines of the script at which a step stands still: values fetched from the device, prints."""
+"""Lines of the script where a step waits: values fetched from the device, prints."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _SHOWN = 3
 
 
 def look(facts: Facts) -> Cause | None:
-    others = COPIES if facts.observation.run is None else (*COPIES, "print")  # which is output's there
+    others = COPIES if facts.observation.run is None else (*COPIES, "print")  # output covers that
     share, lines = standing_still(facts, lambda wait: wait.what not in others)
     if not lines:
         return None
-    advice = "fetch and print less often: what is fetched from a device waits for it"
-    return Cause("waiting", share, f"a step stands still for {share:.0%} of its time: {lines}; {advice}", ())
+    advice = "fetch and print less often: fetching a value waits for the device"
+    return Cause("waiting", share, f"a step waits for {share:.0%} of its time: {lines}; {advice}", ())
 
 
 def standing_still(facts: Facts, counts: Callable[[Wait], bool]) -> tuple[float, str]:
-    """The share of a step in waits that count, and the lines of the longest; "" where they are too short.
+    """The share of a step spent in waits that count, and the lines of the longest; "" if they are too short.
 
-    Who waits for a GPU that computes loses nothing: there, no more than the share in which it has none of the
-    step's phases to compute.
+    Waiting for a busy GPU loses nothing: there, at most the share in which it has none of the
+    step's phases to compute counts.
     """
     observation = facts.observation
     step = fmean(step.seconds for step in observation.steps) if observation.steps else 0.0

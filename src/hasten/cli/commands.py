@@ -153,7 +153,7 @@ def _help() -> click.Option:
 
 
 def _telling(option: str, text: Callable[[click.Context], str], words: str, *short: str) -> click.Option:
-    """An option that prints ``text`` and ends. Raises OutputLost where nobody takes it."""
+    """An option that prints ``text`` and ends. Raises OutputLost if nobody takes it."""
 
     def tell(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
         if wanted and not context.resilient_parsing:

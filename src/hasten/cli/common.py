@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def script_of(arguments: SimpleNamespace) -> Script:
-    """The script that was named. Raises UsageError where there is none."""
+    """The script that was named. Raises UsageError if there is none."""
     from ..scripts.workspace import find_module, find_script
 
     if arguments.module is not None:
@@ -35,7 +35,7 @@ def stage_of(script: Script, found: Distribution, arguments: SimpleNamespace) ->
     """Where the script is watched, its output shown, as --allow-writes, --json, --nproc-per-node
     and --backend say. ``found``: how the script is trained by several processes, as it reads.
 
-    Raises UsageError where the script, or this machine, is not for so many ranks.
+    Raises UsageError if the script, or this machine, is not for this many ranks.
     """
     from ..bench.stage import Stage
     from ..launch.chosen import own_ranks_of
@@ -79,7 +79,7 @@ def console_for(json_target: str | None) -> Console:
 
 
 def require_folder() -> None:
-    """Raises UsageError where the working directory is gone."""
+    """Raises UsageError if the working directory is gone."""
     try:
         os.getcwd()
     except OSError:

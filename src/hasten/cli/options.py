@@ -61,7 +61,7 @@ def script(required: bool = True) -> tuple[click.Parameter, ...]:
 
 
 def ranks(do: str) -> tuple[click.Option, ...]:
-    """``do``: what is done with so many processes: "tune"."""
+    """``do``: what is done with this many processes: "tune"."""
     return (
         nproc_per_node(f"for a script that is distributed itself: {do} it in N processes on this machine"),
         backend("stands in for the backend that such a script names, on CPUs"),
@@ -69,14 +69,14 @@ def ranks(do: str) -> tuple[click.Option, ...]:
 
 
 def nproc_per_node(text: str) -> click.Option:
-    """How many ranks a script has that is distributed itself; None where it is not said. ``text``: its help,
+    """How many ranks a script has that is distributed itself; None if it is not said. ``text``: its help,
     which differs by verb.
     """
     return click.Option(["--nproc-per-node"], metavar="N", type=whole_number(1, MOST_PROCESSES), help=text)
 
 
 def backend(text: str) -> click.Option:
-    """By hasten's name for it, one of BACKENDS; None where the script's own stays. ``text``: its help."""
+    """By hasten's name for it, one of BACKENDS; None if the script's own stays. ``text``: its help."""
     return click.Option(["--backend"], type=OneOf(BACKENDS), help=text)
 
 

@@ -144,7 +144,7 @@ def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
 def _pace(
     saved: SavedPlan, arguments: SimpleNamespace, script: Script, remarks: Sequence[str]
 ) -> TunedPace | None:
-    """What steps took when the plan was tuned; None where this run is of another plan, script, machine or
+    """What steps took when the plan was tuned; None if this run is of another plan, script, machine or
     number of processes, or has other arguments.
     """
     from ..launch.launched_rank import launched_rank
@@ -159,7 +159,7 @@ def _pace(
 
 
 def _sample_folder(script: Script) -> str:
-    """Where samples are kept for later runs; "" where that cannot be."""
+    """Where samples are kept for later runs; "" if that cannot be."""
     from ..errors import UnsafeFile, UsageError
     from ..plans.own import prepare
     from ..safe_files import make_folder

@@ -75,7 +75,7 @@ def _in_one(job: Job) -> Job:
 def _in_several(job: Job, count: int | None, backend: str | None) -> Job:
     """One whose plan says how many processes there are: ``count`` of them, if that is given.
 
-    Raises UsageError where the plan has something in it that cannot be trained by several.
+    Raises UsageError if the plan has something in it that cannot be trained by several.
     """
     from ..errors import UsageError
     from ..inside.techniques.exclusion import against

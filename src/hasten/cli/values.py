@@ -61,7 +61,7 @@ def shortened(text: str) -> str:
 
 
 def check_json_target(target: str | None, script: str | None) -> None:
-    """Raises UsageError where a result could not be written when all is measured. Leaves no trace."""
+    """Raises UsageError if a result could not be written when all is measured. Leaves no trace."""
     if target is None or target == "-":
         return
     path = os.path.realpath(target)

@@ -8,7 +8,7 @@ from hasten.errors import UsageError
 
 
 def path(name: str) -> Path:
-    """The script of the example ``name``, such as ``fashion_cnn``; raises UsageError where there is none."""
+    """The script of the example ``name``, such as ``fashion_cnn``; raises UsageError if there is none."""
     folder = Path(__file__).resolve().parent
     scripts = {script.stem: script for script in sorted(folder.glob("*.py")) if script.stem != "__init__"}
     if name not in scripts:

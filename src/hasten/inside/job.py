@@ -98,7 +98,7 @@ class Job:
     doubled: bool = False  # compute in float64 what the script computes in float32
     strict: bool = False  # a technique that does not apply ends the run
     module: bool = False  # argv[0] names a module, as with python -m
-    closely: bool = False  # time the lines at which steps stand still, and phases on the GPU itself
+    closely: bool = False  # time the lines at which steps wait, and phases on the GPU itself
     whole: bool = False  # train to the end as `hasten run` does, and send a summary of it only then
     ranks: Ranks | None = None  # None: it trains alone, or knows of the others itself
     own_group: OwnGroup | None = None

@@ -6,7 +6,7 @@ import os
 
 
 def private_bytes() -> int | None:
-    """None where the system does not tell."""
+    """None if the system does not report it."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             _, resident, shared, *_ = map(int, file.read().split())
@@ -16,7 +16,7 @@ def private_bytes() -> int | None:
 
 
 def free_bytes() -> int | None:
-    """Of main memory, whatever limits this process has; None where the system does not tell."""
+    """Of main memory, whatever limits this process has; None if the system does not report it."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))

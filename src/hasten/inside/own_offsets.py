@@ -15,7 +15,7 @@ from contextlib import suppress
 
 
 def open_files_anew() -> None:
-    """All regular files that are open to be read alone. Raises OSError where one cannot be opened again."""
+    """All regular files that are open to be read alone. Raises OSError if one cannot be opened again."""
     if sys.platform != "linux":  # elsewhere what stands for a descriptor shares its offset
         return
     for number in [int(name) for name in os.listdir("/proc/self/fd")]:

@@ -97,7 +97,7 @@ def comparable(state: State) -> Iterator[tuple[str, object]]:
 
 
 def stream_of(value: object) -> object:
-    """The state of a random generator, Python's, numpy's or torch's; None where ``value`` is none."""
+    """The state of a random generator, Python's, numpy's or torch's; None if ``value`` is none."""
     torch, numpy = sys.modules["torch"], sys.modules.get("numpy")
     if isinstance(value, random.Random):
         return value.getstate()
@@ -129,7 +129,7 @@ def _keeps_state(module: ModuleType) -> bool:
 
 
 def _asked(module: ModuleType, question: str) -> bool:
-    """False where the module does not know the question."""
+    """False if the module does not know the question."""
     return hasattr(module, question) and bool(getattr(module, question)())
 
 

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 P = ParamSpec("P")
 Result = TypeVar("Result")
 Call = Callable[..., object]
-"""A function of the script's or of torch's: what it takes and returns is only passed on."""
+"""One of the script's functions or of torch's: what it takes and returns is only passed on."""
 Args: TypeAlias = tuple[object, ...]
 Kwargs: TypeAlias = dict[str, object]
 

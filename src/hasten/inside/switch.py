@@ -28,7 +28,7 @@ class Switchboard:
         self.failed = ""  # the technique that was not applicable at the last switch
         self._told_in_steps = 0.0  # of what set-up has taken in steps
         self._earlier: dict[str, Proof] = {}  # before what came late was taken in
-        self._taken_in_at = -1  # after so many steps
+        self._taken_in_at = -1  # after this many steps
         self._late_seconds = 0.0  # of set-up for what came late
 
     def start(self, plan: Plan) -> None:

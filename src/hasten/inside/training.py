@@ -28,7 +28,7 @@ None. Asked before any FetchProvider.
 
 EvaluationDeparture = Callable[["Module", Args, Kwargs], "float | None"]
 """(root, args, kwargs) -> how far what the root returns of this call in an evaluation departs from full
-precision, relative; None where it is computed in that.
+precision, relative; None if it is computed in that.
 """
 
 
@@ -66,7 +66,7 @@ class Training:
         self.made_of: Callable[[], str] = str  # tells which script runs, of which files, how
         self.steps = 0  # that have ended
         self.changed = False  # a root or an optimizer came since this was cleared
-        self._innermost = ""  # the wrapper around roots' own calls, where there is one
+        self._innermost = ""  # the wrapper around roots' own calls, if there is one
         self.roots_added = self.optimizers_added = 0  # in all
         self._roots: dict[int, weakref.ref[Module]] = {}  # of living ones, by how many came before
         self._optimizers: list[weakref.ref[Optimizer]] = []  # of living ones

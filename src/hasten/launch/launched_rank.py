@@ -17,7 +17,7 @@ _PORTS = range(20000, 30000)  # below those that Linux hands out by itself
 
 @dataclass(frozen=True)
 class LaunchedRank:
-    """``job``: equal in all ranks of one launch, and seldom in two."""
+    """``job``: equal in all ranks of one launch, and rarely in two."""
 
     launcher: str
     rank: int
@@ -55,7 +55,7 @@ _LAUNCHERS: tuple[_Names, ...] = (  # name, then its variables: rank, size, loca
 
 
 def launched_rank(environment: Mapping[str, str]) -> LaunchedRank | None:
-    """None where no launcher started this process. The step of a Slurm job counts, its batch script does
+    """None if no launcher started this process. The step of a Slurm job counts, its batch script does
     not.
     """
     for launcher, rank, size, local_rank, local_size, jobs in _LAUNCHERS:

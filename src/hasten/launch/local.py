@@ -21,7 +21,7 @@ BOOTSTRAP = Path(__file__).resolve().parent.parent / "inside" / "bootstrap.py"
 def environment_of(plan: Plan, machine: Machine, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """Variables that the plan's techniques need before a process starts, in the catalogue's order.
 
-    ``base``: what the process gets besides. Libraries to load come after the user's own.
+    ``base``: what the process gets in addition. Libraries to load come after the user's own.
     """
     so_far = {**machine.environment, **(base or {})}
     made: dict[str, str] = {}

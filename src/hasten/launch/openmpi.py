@@ -11,7 +11,7 @@ from ..machine.probe import output_of
 
 
 def find_mpirun(python: str) -> str:
-    """The one installed beside ``python``, or the first on PATH; "" where there is none."""
+    """The one installed beside ``python``, or the first on PATH; "" if there is none."""
     beside = Path(python).with_name("mpirun")
     return str(beside) if beside.exists() else shutil.which("mpirun") or ""
 
@@ -28,7 +28,7 @@ def render(mpirun: str, version: str, count: int, command: Sequence[str], as_roo
 
 
 def version_of(mpirun: str) -> str:
-    """All that it prints of its version, several lines; "" where it cannot be started."""
+    """All that it prints of its version, several lines; "" if it cannot be started."""
     return output_of(mpirun, "--version")
 
 

@@ -58,7 +58,7 @@ def run_ranks(
 
     A rank that fails ends the others, and ``say`` is told which it was, how it ended and its last words.
     What ranks other than 0 print is kept, and its end shown where they fail; with ``all_speak`` it is printed
-    as it comes, as under torchrun. Call it from the main thread. Raises WorkerError where one cannot be
+    as it comes, as under torchrun. Call it from the main thread. Raises WorkerError if one cannot be
     started.
     """
     with Signals() as signals:

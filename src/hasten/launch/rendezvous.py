@@ -32,7 +32,7 @@ class Place:
 def private_place() -> Iterator[Place]:
     """Memory without a name, for one launch: nobody else can find it, and nothing of it stays behind.
 
-    Where there is no such memory (macOS): a free port of this machine.
+    If there is no such memory (macOS): a free port of this machine.
     """
     if not hasattr(os, "memfd_create"):
         yield Place(f"tcp://{LOCAL}:{free_port()}")
@@ -48,7 +48,7 @@ def private_place() -> Iterator[Place]:
 def meeting_place(environment: Mapping[str, str]) -> dict[str, str]:
     """MASTER_ADDR and MASTER_PORT: the user's own, or this machine and a port that is free.
 
-    Raises UsageError where the user's port is no port, or taken.
+    Raises UsageError if the user's port is no port, or taken.
     """
     address = environment.get("MASTER_ADDR", LOCAL)
     wanted = environment.get("MASTER_PORT")

@@ -12,7 +12,7 @@ from ..records.machine import Core, Machine
 
 @dataclass(frozen=True)
 class Share:
-    """``cores`` is empty where the machine's topology is unknown: then a rank is bound to none."""
+    """``cores`` is empty if the machine's topology is unknown: then a rank is bound to none."""
 
     cores: tuple[Core, ...]
     threads: int

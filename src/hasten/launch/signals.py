@@ -1,4 +1,4 @@
-"""Signals as a launcher takes them: one after the other, where it waits."""
+"""Signals as a launcher takes them: one after another, where it waits."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class StandardInput(Protocol):
         """For one worker more; None is /dev/null."""
 
     def check(self) -> None:
-        """Raises Refusal where a worker would have read more than it was given."""
+        """Raises Refusal if a worker would have read more than it was given."""
 
 
 class _Whole:
@@ -94,7 +94,7 @@ class File(_Whole):
     """The same file, open anew at the same place: nothing of it is read for others."""
 
     def __init__(self) -> None:
-        """Raises OSError where it cannot be opened by us, or a second time as on macOS."""
+        """Raises OSError if it cannot be opened by us, or a second time as on macOS."""
         self._place = os.lseek(0, 0, os.SEEK_CUR)
         os.close(os.open(_AGAIN, os.O_RDONLY))
 
@@ -182,7 +182,7 @@ def terminal_size() -> tuple[int, ...]:
 
 
 def terminal_like(descriptor: int) -> Given:
-    """A new terminal of the size of that one. Raises OSError where there is none left."""
+    """A new terminal of the size of that one. Raises OSError if there is none left."""
     ours, theirs = os.openpty()
     with suppress(OSError):
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, fcntl.ioctl(descriptor, termios.TIOCGWINSZ, _SIZE))

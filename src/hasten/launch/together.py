@@ -27,7 +27,7 @@ class Wish:
 
 
 def wish_of(plan: Plan) -> Wish | None:
-    """None where the plan leaves the training in one process."""
+    """None if the plan leaves the training in one process."""
     settings = plan.techniques.get(Processes.name)
     if settings is None:
         return None

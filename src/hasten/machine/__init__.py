@@ -1,6 +1,6 @@
-"""What this machine is: read from the kernel's files, without torch and without starting anything heavy.
+"""What this machine is: read from the kernel's files, without torch or anything heavy.
 
-Every function that reads files takes the ``root`` they lie under, so a recorded machine can be read as well.
+Every function that reads files takes their ``root``, so a recorded machine can be read as well.
 ``run_facts`` and what it imports are also imported by ``inside``: they need little of Python's library.
 """
 

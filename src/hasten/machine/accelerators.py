@@ -11,8 +11,8 @@ from hasten.machine.probe import fields_in, output_of, text_of
 def accelerators(root: Path = Path("/")) -> tuple[str, ...]:
     """One name for each NVIDIA GPU, in the order of the PCI bus: ("NVIDIA H200", "NVIDIA H200").
 
-    The driver's own files are asked first, which takes no time; NVML, then ``nvidia-smi``, where they
-    tell nothing, as on WSL2. CUDA_VISIBLE_DEVICES is not looked at: it may differ from one process to the
+    The driver's own files are read first, which takes no time; then NVML and ``nvidia-smi`` if they are
+    missing, as on WSL2. CUDA_VISIBLE_DEVICES is ignored: it may differ from one process to the
     next.
     """
     return _in_driver(root) or nvml.names() or _by_nvidia_smi()

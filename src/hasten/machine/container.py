@@ -1,4 +1,4 @@
-"""What the control groups around this process leave it of the machine: the smallest limit on the way up wins.
+"""How much of the machine this process' control groups allow: the smallest limit on the way up wins.
 
 Sources: https://docs.kernel.org/admin-guide/cgroup-v2.html (cpu.max, memory.max), and for v1
 https://docs.kernel.org/scheduler/sched-bwc.html (cpu.cfs_quota_us) and
@@ -16,19 +16,19 @@ _NO_LIMIT = 2**60  # v1 writes "no limit" as the largest multiple of a page, jus
 
 
 def quota_cpus(root: Path = Path("/")) -> float | None:
-    """The CPU quota in cores, 1.5 being three CPU seconds in two of wall clock; None where there is none."""
+    """The CPU quota in cores, where 1.5 is three CPU seconds in two of wall clock; None for no quota."""
     return min((quota for group in groups_around("cpu", root) if (quota := _quota(group))), default=None)
 
 
 def memory_limit_bytes(root: Path = Path("/")) -> int | None:
-    """The memory limit in bytes; None where there is none."""
+    """The memory limit in bytes; None for no limit."""
     return min((limit for limit, _ in _memory(root)), default=None)
 
 
 def memory_left_bytes(root: Path = Path("/")) -> int | None:
-    """What may still be used below the memory limit, in bytes; None where there is no limit.
+    """What is left below the memory limit, in bytes; None for no limit.
 
-    Idle page cache counts as unused: the kernel gives it up first, and MemAvailable counts it so too.
+    Idle page cache counts as unused: the kernel gives it up first, and MemAvailable counts it the same way.
     """
     return min((max(0, limit - used) for limit, used in _memory(root)), default=None)
 
@@ -50,7 +50,7 @@ def _memory(root: Path) -> Iterator[tuple[int, int]]:
 
 
 def _idle_cache_bytes(group: Path) -> int:
-    """Bytes of files that nobody read lately; v1 counts the groups below apart, as total_inactive_file."""
+    """Bytes of files not read lately; v1 counts the groups below separately, as total_inactive_file."""
     words = text_of(group / "memory.stat").split()  # name value name value ...
     counts = dict(zip(words[::2], words[1::2], strict=False))
     return number_in(counts.get("total_inactive_file") or counts.get("inactive_file") or "") or 0
@@ -59,14 +59,14 @@ def _idle_cache_bytes(group: Path) -> int:
 def groups_around(controller: str, root: Path) -> Iterator[Path]:
     """The folders of the groups whose ``controller`` binds this process, its own group first, in v2 and v1.
 
-    A hierarchy may be mounted from a group downwards, as into a container: what lies above is out of sight,
-    and a mount that does not hold our own group says nothing about us.
+    A hierarchy may be mounted from a group downwards, as in a container: what lies above is invisible,
+    and a mount without our own group says nothing about us.
     """
-    own: dict[str, PurePosixPath] = {}  # by controller; v2 goes by the empty name
+    own: dict[str, PurePosixPath] = {}  # by controller; "" for v2
     for line in text_of(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         own.update(dict.fromkeys(controllers.split(","), PurePosixPath(path)))
-    # The other v1 controllers' mounts need no sorting out: ours has its files nowhere but in its own.
+    # The other v1 controllers' mounts need not be excluded: our controller's files are only in its own.
     ours = {"cgroup": own.get(controller), "cgroup2": own.get("")}
     for line in text_of(root / "proc/self/mountinfo").splitlines():
         mount, _, filesystem = line.partition(" - ")

@@ -56,7 +56,7 @@ _ARM_CORES = {
 
 
 def allowed_cpus() -> frozenset[int]:
-    """The numbers of the logical CPUs in this process' affinity mask; of all of them on macOS."""
+    """The numbers of the logical CPUs in this process' affinity mask; of all CPUs on macOS."""
     if hasattr(os, "sched_getaffinity"):
         return frozenset(os.sched_getaffinity(0))
     return frozenset(range(os.cpu_count() or 1))
@@ -76,7 +76,7 @@ def flags(root: Path = Path("/")) -> tuple[str, ...]:
 
 
 def physical_cores(cpus: Collection[int], root: Path = Path("/")) -> int:
-    """How many cores the logical CPUs ``cpus`` lie on; as many as CPUs where nothing tells."""
+    """How many cores the logical CPUs ``cpus`` lie on; as many as CPUs if unknown."""
     for core_of in (_siblings(cpus, root), _core_ids(root)):
         cores = {core_of.get(cpu, "") for cpu in cpus}
         if "" not in cores:
@@ -85,7 +85,8 @@ def physical_cores(cpus: Collection[int], root: Path = Path("/")) -> int:
 
 
 def cores(cpus: Collection[int], root: Path = Path("/")) -> tuple[Core, ...]:
-    """The cores that the logical CPUs ``cpus`` lie on, by their first CPU; empty where Linux tells nothing.
+    """The cores that the logical CPUs ``cpus`` lie on, by their first CPU; empty if Linux does not report
+    them.
 
     Only hardware threads among ``cpus`` are named. A machine without NUMA nodes is one node.
     """
@@ -133,7 +134,7 @@ def _nodes(root: Path) -> dict[int, int]:
 
 
 def _siblings(cpus: Collection[int], root: Path) -> dict[int, str]:
-    """For each CPU the list of those that share its core, which names the core."""
+    """For each CPU, the list of CPUs on its core, which identifies the core."""
     folders = {cpu: root / f"sys/devices/system/cpu/cpu{cpu}/topology" for cpu in cpus}
     return {
         cpu: text_of(folder / "core_cpus_list") or text_of(folder / "thread_siblings_list")
@@ -142,7 +143,7 @@ def _siblings(cpus: Collection[int], root: Path) -> dict[int, str]:
 
 
 def _core_ids(root: Path) -> dict[int, str]:
-    """The same from /proc/cpuinfo; a core's number is its own only within its socket."""
+    """The same from /proc/cpuinfo; a core's number is unique only within its socket."""
     return {
         int(processor["processor"]): f"{processor['physical id']}:{processor['core id']}"
         for processor in _processors(root)
@@ -151,7 +152,7 @@ def _core_ids(root: Path) -> dict[int, str]:
 
 
 def _processors(root: Path) -> list[dict[str, str]]:
-    """/proc/cpuinfo: one mapping for each logical CPU; a single empty one where there is no such file."""
+    """/proc/cpuinfo: one mapping for each logical CPU; a single empty one without such a file."""
     return [fields_in(block) for block in text_of(root / "proc/cpuinfo").split("\n\n")]
 
 

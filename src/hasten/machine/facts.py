@@ -1,4 +1,4 @@
-"""One record of this machine, put together from what the other files of this room find."""
+"""One record of this machine, assembled from what the other files of this room find."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SPEED_VARIABLES = (
     "TORCH_*",
     "PYTORCH_*",
 )
-"""Patterns of the environment variables with which a user has a say in speed."""
+"""Patterns of the environment variables with which a user influences speed."""
 
 
 def this_machine(root: Path = Path("/")) -> Machine:
@@ -66,13 +66,13 @@ def this_machine(root: Path = Path("/")) -> Machine:
 
 
 def cxx(environment: Mapping[str, str]) -> str:
-    """The C++ compiler that torch.compile calls here, by its path: the one named by CXX, or the system's."""
+    """Path of the C++ compiler that torch.compile calls here: the one named by CXX, or the system's."""
     usual = "clang++" if platform.system() == "Darwin" else "g++"
     return shutil.which(environment.get("CXX") or usual) or ""
 
 
 def libc(root: Path = Path("/")) -> str:
-    """The C library this Python runs on: "glibc 2.36", "musl", or "" where there is neither.
+    """The C library this Python runs on: "glibc 2.36", "musl", or "" for neither.
 
     Python is asked first: a musl loader may be installed on a glibc system too.
     """
@@ -83,7 +83,7 @@ def libc(root: Path = Path("/")) -> str:
 
 
 def speed_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Those of the variables that bear on speed, sorted by name."""
+    """The variables that affect speed, sorted by name."""
     return {
         name: value
         for name, value in sorted(environment.items())

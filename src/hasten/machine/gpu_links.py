@@ -1,4 +1,4 @@
-"""How the GPUs of this machine are joined: by NVML, or as ``nvidia-smi topo -m`` tells.
+"""How the GPUs of this machine are connected: from NVML, or from ``nvidia-smi topo -m``.
 
 Source: nvidia-smi(1), "Topology", and the legend under the table that it prints.
 """
@@ -17,12 +17,12 @@ _UNDERLINED = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def gpu_links() -> GpuLinks | None:
-    """None where there are not at least two GPUs, or neither tells anything of them."""
+    """None for fewer than two GPUs, or if neither source reports them."""
     return nvml.links() or read_links(output_of("nvidia-smi", "topo", "-m"))
 
 
 def read_links(text: str) -> GpuLinks | None:
-    """The table's part about GPUs; network cards are left out. None where it is not such a table."""
+    """The table's part about GPUs; network cards are left out. None if it is not such a table."""
     lines = [line.split() for line in _UNDERLINED.sub("", text).splitlines()]
     header = next((words for words in lines if words and _NAME.fullmatch(words[0])), [])
     count = next((n for n, name in enumerate(header) if not _NAME.fullmatch(name)), len(header))

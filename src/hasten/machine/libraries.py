@@ -1,6 +1,6 @@
-"""Libraries that a technique may load into a process, found on this machine by their kind.
+"""Libraries that a technique may load into a process, found on this machine by kind.
 
-A plan names kinds only, so that a plan from somebody else can load nothing but what is installed here.
+A plan names kinds only, so a plan from somebody else can only load what is installed here.
 Sources: ld.so(8) for the usual folders; the files of the package intel-openmp.
 """
 
@@ -18,7 +18,7 @@ ALLOCATORS = {
     "jemalloc": ("libjemalloc.so.2",),
     "mimalloc": ("libmimalloc.so.2", "libmimalloc.so.3", "libmimalloc.so.2.0"),
 }
-"""File names by kind, the one to prefer first."""
+"""File names by kind, preferred one first."""
 
 _FOLDERS = (
     "usr/local/lib",
@@ -50,7 +50,7 @@ def libraries(root: Path = Path("/")) -> dict[str, str]:
 
 
 def packages() -> dict[str, str]:
-    """The versions of Python packages that a technique may load, where they are installed."""
+    """The versions of Python packages that a technique may load, if installed."""
     found = {}
     for name in ("intel_extension_for_pytorch",):
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -78,7 +78,7 @@ def _in_folders(name: str, root: Path) -> str:
 
 
 def _of_package(package: str, name: str) -> str:
-    """The file called ``name`` that an installed Python package brought; "" where there is none."""
+    """The file called ``name`` from an installed Python package; "" for none."""
     try:
         files = importlib.metadata.files(package) or []
     except importlib.metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""What macOS tells about itself, as far as it does. On every other system all of this is empty."""
+"""What macOS reports about itself. On every other system all of this is empty."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import platform
 
 from hasten.machine.probe import fields_in, number_in, output_of
 
-# sysctl's names below hw.optional, and what Linux calls the same
+# sysctl's names below hw.optional, and Linux's names for the same
 _FLAGS = {
     "avx2_0": "avx2",
     "fma": "fma",
@@ -20,7 +20,7 @@ _FLAGS = {
 
 
 def sysctl(name: str) -> str:
-    """The value of one kernel variable, such as ``hw.memsize`` in bytes; "" where there is none."""
+    """The value of one kernel variable, such as ``hw.memsize`` in bytes; "" for none."""
     return _output_of("sysctl", "-n", name)
 
 
@@ -31,7 +31,7 @@ def flags() -> tuple[str, ...]:
 
 
 def available_bytes() -> int | None:
-    """Memory that is free or was not used lately, in bytes; None if unknown."""
+    """Memory that is free or not used lately, in bytes; None if unknown."""
     pages = fields_in(_output_of("vm_stat"))
     counts = [number_in(pages.get(f"Pages {kind}", "").rstrip(".")) for kind in ("free", "inactive")]
     page_bytes = number_in(sysctl("hw.pagesize"))

@@ -1,4 +1,4 @@
-"""How much memory this process may use: the machine's, or its container's where that is less. In bytes."""
+"""How much memory this process may use: the machine's, or its container's if that is less. In bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hasten.machine.probe import fields_in, number_in, text_of
 
 
 def total_bytes(root: Path = Path("/")) -> int:
-    """The memory there is, swap apart; 0 if unknown."""
+    """All memory without swap; 0 if unknown."""
     return _smallest(
         _meminfo_bytes("MemTotal", root) or number_in(macos.sysctl("hw.memsize")),
         container.memory_limit_bytes(root),
@@ -18,7 +18,7 @@ def total_bytes(root: Path = Path("/")) -> int:
 
 
 def available_bytes(root: Path = Path("/")) -> int:
-    """What can be had now without swapping; 0 if unknown."""
+    """What is available now without swapping; 0 if unknown."""
     return _smallest(
         _meminfo_bytes("MemAvailable", root) or macos.available_bytes(),
         container.memory_left_bytes(root),
@@ -26,13 +26,13 @@ def available_bytes(root: Path = Path("/")) -> int:
 
 
 def huge_pages(root: Path = Path("/")) -> str:
-    """When the kernel gives transparent huge pages: "always", "madvise", "never"; "" if unknown."""
+    """When the kernel uses transparent huge pages: "always", "madvise", "never"; "" if unknown."""
     told = text_of(root / "sys/kernel/mm/transparent_hugepage/enabled")  # "always [madvise] never"
     return told.partition("[")[2].partition("]")[0]
 
 
 def shared_left_bytes(root: Path = Path("/")) -> int | None:
-    """What processes may still put into /dev/shm, to share it; None where there is no such folder."""
+    """What processes may still put into /dev/shm; None without such a folder."""
     try:
         found = os.statvfs(root / "dev/shm")
     except OSError:

@@ -1,7 +1,7 @@
-"""What NVIDIA's management library tells of all GPUs, in the order of the PCI bus.
+"""What NVIDIA's management library reports about all GPUs, in the order of the PCI bus.
 
-It is asked by the package nvidia-ml-py (the extra ``gpu``). Every answer is None where the package, the
-library or the driver is missing, or tells something unknown here.
+It is called through the package nvidia-ml-py (the extra ``gpu``). Every answer is None if the package, the
+library or the driver is missing, or reports something unknown here.
 
 Source: NVML API reference, https://docs.nvidia.com/deploy/nvml-api/.
 """
@@ -21,17 +21,17 @@ _LEVELS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}  # 
 
 
 def names() -> tuple[str, ...] | None:
-    """As NVIDIA sells them: "NVIDIA H200"; two alike have the same."""
+    """Product names: "NVIDIA H200"; equal for equal GPUs."""
     return _asked(lambda nvml, gpus: tuple(_text(nvml.nvmlDeviceGetName(gpu)) for gpu in gpus))
 
 
 def clocks() -> tuple[int, ...] | None:
-    """Of the multiprocessors, in MHz; 0 where a GPU does not tell."""
+    """Clocks of the multiprocessors, in MHz; 0 if a GPU does not report it."""
     return _asked(lambda nvml, gpus: tuple(_clock(nvml, gpu) for gpu in gpus))
 
 
 def links() -> GpuLinks | None:
-    """None, too, where there are not at least two GPUs."""
+    """None also for fewer than two GPUs."""
     return _asked(_links)
 
 
@@ -52,7 +52,7 @@ def _asked(question: Callable[[Any, Sequence[Any]], Answer]) -> Answer | None:
 
 
 def _text(name: str | bytes) -> str:
-    return name.decode(errors="replace") if isinstance(name, bytes) else name  # of an old package
+    return name.decode(errors="replace") if isinstance(name, bytes) else name  # from an old package
 
 
 def _clock(nvml: Any, gpu: Any) -> int:
@@ -81,7 +81,7 @@ def _links(nvml: Any, gpus: Sequence[Any]) -> GpuLinks | None:
 
 
 def _ends_of_nvlinks(nvml: Any, gpu: Any) -> Iterator[tuple[int, int, int] | None]:
-    """For each active NVLink the place of the GPU at its other end; None for a switch, which joins all."""
+    """For each active NVLink the index of the GPU at its other end; None for a switch, which connects all."""
     for link in range(nvml.NVML_NVLINK_MAX_LINKS):
         with suppress(nvml.NVMLError):  # there is no such link
             if nvml.nvmlDeviceGetNvLinkState(gpu, link):

@@ -1,4 +1,4 @@
-"""Look at files and programs that may not be there: what cannot be had is empty, never an error."""
+"""Read files and run programs that may be missing: whatever fails is empty, never an error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def text_of(path: Path) -> str:
-    """The text of a file, stripped; "" where it is missing or may not be read."""
+    """The text of a file, stripped; "" if it is missing or unreadable."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
@@ -15,7 +15,7 @@ def text_of(path: Path) -> str:
 
 
 def output_of(*command: str, timeout_seconds: float = 10.0) -> str:
-    """What a program prints, stripped; "" where it is not on PATH, fails, or outlasts the timeout."""
+    """What a program prints, stripped; "" if it is not on PATH, fails, or times out."""
     try:
         done = subprocess.run(
             command,
@@ -38,12 +38,12 @@ def fields_in(text: str) -> dict[str, str]:
 
 
 def number_in(text: str) -> int | None:
-    """The whole number, not negative, that a text is; None for "max", "-1", "" and everything else."""
+    """A text as a non-negative integer; None for "max", "-1", "" and everything else."""
     return int(text) if text.isdecimal() else None
 
 
 def numbers_in(text: str) -> tuple[int, ...]:
-    """The numbers of a list as the kernel writes it: "0-2,8" is (0, 1, 2, 8)."""
+    """The numbers in a list as the kernel writes it: "0-2,8" is (0, 1, 2, 8)."""
     found: list[int] = []
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")

@@ -1,4 +1,4 @@
-"""Read how long the processors worked, for whom.
+"""Read how long the processors worked, and for which processes.
 
 Sources: proc(5) for /proc/stat, /proc/PID/stat and /proc/PID/task/TID/children;
 https://docs.kernel.org/admin-guide/cgroup-v2.html for cpu.stat, and for that of v1
@@ -20,11 +20,11 @@ from hasten.records.processor_time import ProcessorTime
 _ROOT = Path("/")
 _IDLE = (3, 4)  # of a line's numbers: idle, and waiting for a disk
 _STOLEN = 7
-_KNOWN = 8  # numbers a line has: those behind count guests, whose time is in the first already
+_KNOWN = 8  # numbers we use: the rest count guests, whose time is in the first already
 
 
 def processor_time(root: Path = _ROOT, process: int | None = None) -> ProcessorTime | None:
-    """A reading of now, of ``process`` (None: ours) and all below it; None where the system does not tell."""
+    """A reading of now, of ``process`` (None: ours) and all below it; None if unknown."""
     ticks = _busy_ticks(root, _allowed())
     own = _ticks_of(root, os.getpid() if process is None else process)
     if ticks is None or own is None:
@@ -37,7 +37,7 @@ def processor_time(root: Path = _ROOT, process: int | None = None) -> ProcessorT
 
 
 def allowed_cpus() -> int:
-    """On how many CPUs we may run."""
+    """How many CPUs we may run on."""
     return len(_allowed()) or os.cpu_count() or 1
 
 
@@ -46,7 +46,7 @@ def _allowed() -> Set[int]:
 
 
 def _busy_ticks(root: Path, cpus: Set[int]) -> tuple[int, int] | None:
-    """Of ``cpus`` since boot, and how many of them a hypervisor took away."""
+    """Busy ticks of ``cpus`` since boot, and how many of them a hypervisor stole."""
     found, busy, stolen = False, 0, 0
     for line in text_of(root / "proc/stat").splitlines():
         name, *words = line.split() or [""]
@@ -61,8 +61,8 @@ def _busy_ticks(root: Path, cpus: Set[int]) -> tuple[int, int] | None:
 
 
 def _ticks_of(root: Path, process: int) -> int | None:
-    """Of a process and all below it, and of what they waited for; None where the kernel does not tell who is
-    below it.
+    """Ticks of a process and all below it, and of what they waited for; None if the kernel does not list
+    children.
     """
     if not list(_lists_of_children(root, process)):
         return None
@@ -77,7 +77,7 @@ def _ticks_of(root: Path, process: int) -> int | None:
 
 
 def _lists_of_children(root: Path, process: int) -> Iterator[Path]:
-    """One for each thread: any of them may have started some."""
+    """One for each thread: any of them may have started children."""
     with suppress(OSError):
         for thread in os.listdir(root / f"proc/{process}/task"):
             path = root / f"proc/{process}/task/{thread}/children"
@@ -86,7 +86,7 @@ def _lists_of_children(root: Path, process: int) -> Iterator[Path]:
 
 
 def _throttled_seconds(root: Path) -> float:
-    """Of the group around us that was stopped the longest."""
+    """Of the surrounding group that was stopped the longest."""
     longest = 0.0
     for group in groups_around("cpu", root):
         words = text_of(group / "cpu.stat").split()

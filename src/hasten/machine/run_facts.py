@@ -1,4 +1,4 @@
-"""Read what may slow a run down. Some milliseconds: not for every step. No program is started for it.
+"""Read what may slow a run down. Takes some milliseconds: not for every step. Starts no program.
 
 Sources: proc(5) for /proc/self/status and /proc/meminfo; https://docs.kernel.org/accounting/psi.html for
 /proc/pressure.
@@ -17,7 +17,7 @@ from hasten.records.run_facts import RunFacts
 
 
 def run_facts(process: int, root: Path = Path("/")) -> RunFacts:
-    """A reading of now. ``process``: it and all below it are the run; memory is this process's."""
+    """A reading of now. ``process``: it and all processes below it are the run; memory is this process's."""
     own, machine = _kib_in(root / "proc/self/status"), _kib_in(root / "proc/meminfo")
     return RunFacts(
         at=time.monotonic(),
@@ -44,7 +44,7 @@ def _smaller(*amounts: int | None) -> int | None:
 
 
 def _stalled_seconds(root: Path) -> float | None:
-    """In which at least one task waited for memory, of the whole machine."""
+    """Seconds in which at least one task on the machine waited for memory."""
     first = text_of(root / "proc/pressure/memory").partition("\n")[0]  # some avg10=... total=MICROSECONDS
     total = number_in(first.rpartition("total=")[2])
     return None if total is None else total / 1e6

@@ -1,4 +1,4 @@
-"""What tells cores apart: their kind, the cache they share, the memory beside them.
+"""How cores differ: their kind, the cache they share, their nearest memory.
 
 Sources: https://docs.kernel.org/admin-guide/cputopology.html and, in the kernel's Documentation/ABI,
 stable/sysfs-devices-system-cpu (cpu_capacity, cpufreq), testing/sysfs-bus-event_source-devices (the
@@ -13,14 +13,14 @@ from pathlib import Path
 from hasten.machine.probe import number_in, numbers_in, text_of
 from hasten.records.machine import Node
 
-_AS_FAST = 0.8  # of the fastest core: those of one kind differ by less, as some may boost higher than others
+_AS_FAST = 0.8  # of the fastest core: cores of one kind differ by less, because some boost higher
 
 
 def efficient_cpus(cpus: Collection[int], root: Path = Path("/")) -> frozenset[int]:
-    """Those of the logical CPUs ``cpus`` that lie on slower cores than the others; empty where all are alike.
+    """The logical CPUs among ``cpus`` that lie on slower cores than the others; empty if all are alike.
 
-    Asked in this order: Intel's two performance counters, the capacity that ARM's firmware gives each core,
-    the highest clock rate.
+    Sources, in this order: Intel's two performance counters, the capacity that ARM's firmware gives each
+    core, the highest clock rate.
     """
     counters = root / "sys/devices"
     fast = numbers_in(text_of(counters / "cpu_core/cpus"))
@@ -38,7 +38,7 @@ def efficient_cpus(cpus: Collection[int], root: Path = Path("/")) -> frozenset[i
 
 
 def last_level_cache(cpu: int, root: Path = Path("/")) -> int:
-    """The first of the CPUs that share the last-level cache of ``cpu``; 0 where nothing tells."""
+    """The first of the CPUs that share the last-level cache of ``cpu``; 0 if unknown."""
     found = []
     for folder in (root / f"sys/devices/system/cpu/cpu{cpu}/cache").glob("index[0-9]*"):
         level, shared = number_in(text_of(folder / "level")), numbers_in(text_of(folder / "shared_cpu_list"))
@@ -48,7 +48,7 @@ def last_level_cache(cpu: int, root: Path = Path("/")) -> int:
 
 
 def nodes(root: Path = Path("/")) -> tuple[Node, ...]:
-    """The NUMA nodes by number, with their memory, that of the whole machine; empty where there are none."""
+    """The NUMA nodes by number, with their memory (of the whole machine); empty if there are none."""
     folders = (root / "sys/devices/system/node").glob("node[0-9]*")
     return tuple(
         Node(number, _memory_bytes(folder))

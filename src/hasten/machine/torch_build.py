@@ -1,4 +1,4 @@
-"""Which torch is installed, and for what it was built; without importing it."""
+"""Which torch is installed and what it was built for, without importing it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def torch_build() -> TorchBuild:
 
 
 def read_build(text: str) -> TorchBuild:
-    """``text``: of torch/version.py. What it does not tell is ""."""
+    """``text``: of torch/version.py. What it does not contain is ""."""
     found = dict(re.findall(r"^(__version__|cuda|hip)\b[^=]*=\s*['\"]([^'\"]*)['\"]", text, re.MULTILINE))
     return TorchBuild(found.get("__version__", ""), found.get("cuda", ""), found.get("hip", ""))

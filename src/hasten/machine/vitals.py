@@ -36,7 +36,7 @@ def vitals(root: Path = Path("/"), gpus: bool = False) -> Vitals:
 
 
 def killed_for_memory(root: Path = Path("/")) -> int:
-    """Processes that the kernel has killed for want of memory, on the machine and in the groups around us.
+    """Processes that the kernel has killed for lack of memory, on the machine and in the groups around us.
 
     Only differences between two readings mean anything: a kill may be counted in several places.
     """

@@ -67,7 +67,7 @@ def read_plan(path: Path) -> SavedPlan:
 
 
 def read_own_plan(path: Path) -> SavedPlan | None:
-    """A plan below ``.hasten``; None where there is none. Raises PlanError, also where it is not a file of
+    """A plan below ``.hasten``; None if there is none. Raises PlanError, also if it is not a file of
     this user's: the folder may have come with somebody's project.
     """
     with suppress(FileNotFoundError):

@@ -70,7 +70,7 @@ def _what_it_does(plan: Plan, saved: SavedPlan, script: Script, machine: Machine
 
 
 def _instructions_missing(plan: Plan, then: object, machine: Machine) -> str:
-    """Which techniques of a lower precision may be slow for want of instructions that the other processor
+    """Which techniques of a lower precision may be slow for lack of instructions that the other processor
     had. Where this one tells of none, or a GPU computes, nothing is known.
     """
     lower = [name for name in plan.techniques if CATALOG[name].precision not in ("float32", "")]
@@ -97,7 +97,7 @@ def _of_sources(made_for: Mapping[str, Any], script: Script) -> list[str]:
 
 
 def _as_seen(machine: Machine, many: object) -> Machine:
-    """By one of ``many`` ranks; all of it where it is no number of ranks that fits."""
+    """By one of ``many`` ranks; all of it if it is not a number of ranks that fits."""
     if isinstance(many, int) and 0 < many <= machine.usable_cpus:
         return shares(machine, many)[0].part_of(machine)
     return machine

@@ -19,7 +19,7 @@ from .files import SavedPlan, read_own_plan
 def own_plan(workspace: Workspace) -> tuple[SavedPlan | None, str]:
     """The plan to use, None for none, and what is to be said where one lies there that is not this script's.
 
-    Raises PlanError where it is broken or no file of this user's.
+    Raises PlanError if it is broken or no file of this user's.
     """
     put_in_order(workspace)
     saved = read_own_plan(workspace.plan_path)
@@ -49,7 +49,7 @@ def put_in_order(workspace: Workspace) -> None:
 
 
 def _belongs_at(folder: Path) -> str | None:
-    """The name of the folder for the script whose plan lies there; None where that is not said, or where an
+    """The name of the folder for the script whose plan lies there; None if that is not said, or where an
     older version cannot have put it there: what a person put there stays.
     """
     saved = None

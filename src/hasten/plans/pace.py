@@ -15,7 +15,7 @@ _DIGITS = 4
 
 
 def as_measured(pace: TunedPace | None) -> dict[str, float]:
-    """The entries for the plan's table [measured]; {} where nothing is known."""
+    """The entries for the plan's table [measured]; {} if nothing is known."""
     if pace is None:
         return {}
     told = {
@@ -28,7 +28,7 @@ def as_measured(pace: TunedPace | None) -> dict[str, float]:
 
 
 def pace_of(saved: SavedPlan) -> TunedPace | None:
-    """None where the plan does not tell, as one of an older version or of a person's own does not."""
+    """None if the plan does not tell, as one of an older version or of a person's own does not."""
     step, most = _positive(saved.measured, _STEP), _positive(saved.measured, _MOST)
     if step is None or most is None or most < step:
         return None

@@ -21,7 +21,7 @@ def save_plan(workspace: Workspace, result: TuneResult) -> None:
     """Write the plan; without a gain, the empty one, so that an older plan is not mistaken for this
     answer.
 
-    Raises OutputLost where it cannot be written, with the words that train under it.
+    Raises OutputLost if it cannot be written, with the words that train under it.
     """
     script, sources = workspace.script, result.sources
     assert sources is not None

@@ -117,7 +117,7 @@ def _first(run: WholeRun, metric: Metric, quality: float) -> Point | None:
 
 
 def _ratio(pairs: Sequence[tuple[float, float]]) -> Ratio | None:
-    """The second over the first; None for fewer than two pairs, or where there is nothing to divide."""
+    """The second over the first; None for fewer than two pairs, or if there is nothing to divide."""
     if not all(a > 0 and b > 0 for a, b in pairs):
         return None
     return interval([math.log(b / a) for a, b in pairs], "pairs")

@@ -61,7 +61,7 @@ def _name_in(pattern: str) -> str:
 
 
 def metric_in(run: WholeRun, wanted: Wanted, lower_is_better: bool, script: str) -> Metric:
-    """The metric that was asked for, as ``run`` told it. Raises UsageError where it told none.
+    """The metric that was asked for, as ``run`` told it. Raises UsageError if it told none.
 
     ``lower_is_better`` is the user's word; without it, the metric's name decides.
     """

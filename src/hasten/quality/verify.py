@@ -60,9 +60,9 @@ class VerifyRequest:
 
 
 def verify(request: VerifyRequest, say: Callable[[str], None]) -> QualityVerdict:
-    """Train both arms over all seeds, strictly one after the other, and judge. ``say`` is told what runs.
+    """Train both arms over all seeds, strictly one after another, and judge. ``say`` is told what runs.
 
-    Raises ScriptError where the script fails before its first step, Refusal where it cannot be followed,
+    Raises ScriptError if the script fails before its first step, Refusal where it cannot be followed,
     UsageError where it tells no metric, or is distributed itself and the plan divides it, InUse while
     something else is measured here.
     """
@@ -183,7 +183,7 @@ def _order(plan: Plan, seeds: int) -> list[tuple[Plan, int]]:
 
 
 def _with_quality(run: WholeRun, metric: Metric) -> WholeRun:
-    """The same run, failed where it tells no quality, or one that is no number."""
+    """The same run, failed where it tells no quality, or one that is not a number."""
     if run.failure:
         return run
     if metric.name not in run.courses:

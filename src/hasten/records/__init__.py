@@ -1,1 +1,1 @@
-"""Frozen dataclasses handed between the stages. Standard library only, and nothing of ours is imported."""
+"""Frozen dataclasses handed between the stages. They import the standard library only, and no other room."""

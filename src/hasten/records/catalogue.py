@@ -1,4 +1,4 @@
-"""The techniques there are, and which of them apply here."""
+"""All techniques, and which of them apply here."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from .plan import Settings
 
 @dataclass(frozen=True)
 class Entry:
-    """One technique. ``options``: what would be tried here, the most promising first; without a script
-    nobody knows them, and what is seen of the machine alone may still be too little to refuse it.
+    """One technique. ``options``: what would be tried here, most promising first; unknown without a script,
+    and what is known of the machine alone may be too little to refuse it.
     """
 
     name: str
@@ -18,13 +18,13 @@ class Entry:
     layer: str
     risk: str
     scope: str
-    reasons: tuple[str, ...]  # why it does not apply; empty where nothing speaks against it
+    reasons: tuple[str, ...]  # why it does not apply; empty if it does
     options: tuple[Settings, ...] = ()
 
 
 @dataclass(frozen=True)
 class Listing:
-    """All techniques, in the catalogue's order. ``script``: whom they were asked about; "" for nobody."""
+    """All techniques, in the catalogue's order. ``script``: the script they were checked for; "" for none."""
 
     script: str
     machine: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cause:
-    """``share`` is the part of the run's time that the cause takes, 0 to 1, or of a step's where the run was
+    """``share`` is the part of the run's time that the cause takes, 0 to 1, or of a step's if the run was
     not watched; ``techniques`` by name.
     """
 

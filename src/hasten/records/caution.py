@@ -1,4 +1,4 @@
-"""What may spoil measured numbers: codes, with the facts that ``report`` makes words of."""
+"""What may spoil measured numbers: codes and facts, which ``report`` puts into words."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Code = Literal[
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Of ``blocks`` of steps, ``disturbed`` were, by other programs or ``by_host`` of a virtual machine; of
-    these, ``set_aside`` were measured again, which took ``seconds``.
+    """``disturbed`` of ``blocks`` of steps were disturbed by other programs or, ``by_host``, by the host of a
+    virtual machine; ``set_aside`` of these were measured again, which took ``seconds``.
     """
 
     blocks: int
@@ -38,16 +38,16 @@ class Disturbance:
 
 @dataclass(frozen=True)
 class Caution:
-    """One thing that spoils what was measured, or may. ``code``:
+    """One thing that spoils, or may spoil, what was measured. ``code``:
 
     "busy": other programs had ``share`` of the cores before measuring began. "quota": it stopped the
     training in ``share`` of its periods. "swapped": memory was. "hot": cores slowed down ``count`` times.
     "gpu clock": one moved. "few blocks": only ``count`` could be watched. "warming up": steps became faster
-    by ``share`` while they were watched. "two speeds": steps have them. "became slower": plain steps took
+    by ``share`` while they were watched. "two speeds": steps run at two. "became slower": plain steps took
     ``times`` as long at the end of a tune as at its beginning. "disturbed": as ``disturbance`` says.
     "wrote outside": the script wrote or removed ``paths`` outside its folder. "not written down": a trial, a
-    plan or the result, for the reason ``text``. "new journal": the old one was broken and lies at ``text``.
-    "another model": the script calls one for the first time in step ``count``.
+    plan or the result, for the reason ``text``. "new journal": the old one was corrupt and is now at
+    ``text``. "another model": the script calls one for the first time in step ``count``.
     """
 
     code: Code

@@ -1,4 +1,4 @@
-"""Records to JSON values and back. One function each way, driven by the annotations of the dataclasses."""
+"""Records to JSON values and back: one function each way, driven by the dataclasses' annotations."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 R = TypeVar("R")
 _PLAIN = frozenset((str, int, float, bool, type(None)))
-_NAMES: dict[type[Any], tuple[str, ...]] = {}  # the fields of dataclasses that were met without a to_json
-_TYPES: dict[type[Any], dict[str, Any]] = {}  # with their types: to find these out takes long
+_NAMES: dict[type[Any], tuple[str, ...]] = {}  # fields of dataclasses without a to_json, cached
+_TYPES: dict[type[Any], dict[str, Any]] = {}  # with their types, cached because resolving them is slow
 
 
 def to_json(value: Any) -> Any:
-    """The JSON form of a record: dataclasses become objects, tuples arrays; a ``to_json`` method has the
-    say.
+    """The JSON form of a record: dataclasses become objects and tuples arrays; a ``to_json`` method takes
+    precedence.
     """
     if type(value) in _PLAIN:
         return value
@@ -29,8 +29,8 @@ def to_json(value: Any) -> Any:
 
 
 def one_level(value: Any) -> Any:
-    """As ``to_json`` makes of a record itself, its parts as they are: an encoder of JSON that asks this for
-    each object it does not know is faster. What is no record comes back as it is.
+    """Like ``to_json`` for the record itself, with its parts as they are: a JSON encoder that calls this for
+    each object it does not know is faster. Anything but a record comes back as it is.
     """
     kind = type(value)
     names = _NAMES.get(kind)
@@ -48,7 +48,7 @@ def from_json(kind: type[R], data: Any) -> R:
     """The record of type ``kind`` that ``data`` describes.
 
     Unknown keys are ignored and missing ones take the field's default, so that a journal written by another
-    version can be read. Raises TypeError where a required field is missing.
+    version can be read. Raises TypeError if a required field is missing.
     """
     return typing.cast(R, _decode(kind, data))
 

@@ -1,6 +1,6 @@
-"""What two trainings that were compared came to: their losses, and single steps of one state and one batch.
+"""The comparison of two trainings: their losses, and single steps from one state with one batch.
 
-Scales and residuals are relative to the baseline's; None stands for what is no number.
+Scales and residuals are relative to the baseline's; None stands for what is not a number.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from .codec import to_json
 
 @dataclass(frozen=True)
 class LossCurve:
-    """``deviation`` is the root mean square of the relative differences and ``bias`` their mean; None where
-    losses are missing or no numbers. ``held`` is None where no losses were compared.
+    """``deviation`` is the root mean square of the relative differences and ``bias`` their mean; None if
+    losses are missing or not numbers. ``held`` is None if no losses were compared.
     """
 
     held: bool | None = None
@@ -25,17 +25,17 @@ class LossCurve:
     precision: str = ""
 
     def __bool__(self) -> bool:
-        """Whether it was asked for."""
+        """Whether it was requested."""
         return self.held is not None
 
     def to_json(self) -> dict[str, Any]:
-        """Every field by its name; nothing where it was not asked for."""
+        """Every field by its name; empty if it was not requested."""
         return _fields_of(self) if self else {}
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How many times the baseline's, and by how much it may be off."""
+    """A multiple of the baseline's, and how far it may be off."""
 
     scale: float | None
     scale_tolerance: float | None
@@ -44,14 +44,14 @@ class Scale:
 
 @dataclass(frozen=True)
 class TensorScale(Scale):
-    """In the median of the steps."""
+    """The median over steps."""
 
     tensor: str
 
 
 @dataclass(frozen=True)
 class StepDeparture(Scale):
-    """The worst step, and what lies apart in it."""
+    """The worst step, and what differs in it."""
 
     step: int
     residual: float | None
@@ -60,17 +60,17 @@ class StepDeparture(Scale):
 
 @dataclass(frozen=True)
 class TensorDeparture(StepDeparture):
-    """Of one tensor."""
+    """The same for one tensor."""
 
     tensor: str
 
 
 @dataclass(frozen=True)
 class SingleSteps:
-    """``held`` is None, and ``left_out`` says why, where nothing could be compared.
+    """If nothing could be compared, ``held`` is None and ``left_out`` says why.
 
-    ``compared``: "gradient", "update", "buffers", and as "since ..." what had departed between two checks;
-    ``counts``: by step, the whole numbers in state and buffers that differ before it.
+    ``compared``: "gradient", "update", "buffers", and "since ..." for what drifted apart between two checks;
+    ``counts``: the integers in state and buffers that differ before a step, by step.
     """
 
     held: bool | None = None
@@ -85,11 +85,11 @@ class SingleSteps:
     counts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Whether single steps were asked for."""
+        """Whether single steps were requested."""
         return self.held is not None or bool(self.left_out)
 
     def to_json(self) -> dict[str, Any]:
-        """Every field by its name; nothing where it was not asked for."""
+        """Every field by its name; empty if it was not requested."""
         return _fields_of(self) if self else {}
 
 

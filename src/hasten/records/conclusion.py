@@ -1,4 +1,4 @@
-"""What a tune came to, and what it could not tell: codes, with the facts that ``report`` makes words of."""
+"""What a tune concluded, and what it could not tell: codes and facts, which ``report`` puts into words."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Resolution:
-    """Gains of ``percent`` are found in four of five cases, smaller ones less often: by so many ``pairs`` of
-    a confirmation, or (None) by the least steady comparison of a search. Under ``budget`` it would be
-    ``finer`` percent; both None where no budget finds less, or none can be named.
+    """Gains of ``percent`` are found in four of five cases, smaller ones less often: by this many ``pairs``
+    of a confirmation or, if None, by the noisiest comparison of a search. Under ``budget`` it would be
+    ``finer`` percent; both are None if no budget finds less, or none can be named.
     """
 
     percent: int
@@ -21,20 +21,20 @@ class Resolution:
 
 @dataclass(frozen=True)
 class Unsure:
-    """A gain that ``pairs`` pairs found is not claimed, since processes of the plan are slow, or may be."""
+    """A gain that ``pairs`` pairs found is not claimed: processes under the plan are slow, or may be."""
 
     speedup: float
     pairs: int
-    seen: int  # processes of the plan
+    seen: int  # processes under the plan
     slow: int  # of these
-    slower: float  # what a slow one may take longer, as a share
-    budget: float | None = None  # that would start enough of them
-    hopeless: bool = False  # no budget does
+    slower: float  # how much longer a slow one may take, as a share
+    budget: float | None = None  # a budget that would start enough of them
+    hopeless: bool = False  # no budget is enough
 
 
 @dataclass(frozen=True)
 class Looks:
-    """Processes of the plan that were started besides the pairs."""
+    """Processes under the plan that were started in addition to the pairs."""
 
     count: int
     slow: int  # of these
@@ -60,13 +60,13 @@ Code = Literal[
 class Conclusion:
     """Why a tune claims a gain, or none. ``code``:
 
-    "confirmed": it is, in fresh processes. "noise": what looked faster may be that; ``resolution`` says what
-    would have been found. "unsure": as ``unsure`` says. "slower", "failed": the plan, in fresh processes.
-    "not held", "not checked", "not seen": accuracy. "no time": to try anything. "nothing faster" of what was
-    tried, where ``resolution`` says what was not found; "nothing applies" here. "refused": the script.
+    "confirmed": in fresh processes. "noise": what looked faster may be noise; ``resolution`` says what would
+    have been found. "unsure": as ``unsure`` says. "slower", "failed": the plan, in fresh processes. "not
+    held", "not checked", "not seen": accuracy. "no time": to try anything. "nothing faster" of what was
+    tried; ``resolution`` says what was not found. "nothing applies": here. "refused": the script.
     """
 
     code: Code
-    text: str = ""  # the error where the plan "failed", or why the script was "refused"
+    text: str = ""  # the error if the plan "failed", or why the script was "refused"
     resolution: Resolution | None = None
     unsure: Unsure | None = None

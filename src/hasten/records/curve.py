@@ -1,4 +1,4 @@
-"""What a step takes with one thread, two, four, ...: the curve of time against threads."""
+"""Step time with one thread, two, four, ..."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class ThreadPoint:
     threads: int
     ratio: Ratio | None = None  # None: not measured
     hyperthreads: bool = False  # more threads than cores
-    failed: Reason | None = None  # why it was not measured, where there was time
+    failed: Reason | None = None  # why it was not measured although there was time
 
 
 @dataclass(frozen=True)
 class ThreadCurve:
     """``points`` from one thread upwards, all measured in combination with one plan. ``usual``: the number of
-    threads that torch chose itself, with which a step takes ``usual_seconds`` (None: nothing was measured).
+    threads torch chose itself; a step takes ``usual_seconds`` with it (None: nothing was measured).
     """
 
     usual: int
@@ -42,9 +42,9 @@ class ThreadCurve:
 
     @property
     def pays_up_to(self) -> int | None:
-        """The fewest threads that no larger number beats beyond doubt; None for a single point.
+        """The fewest threads that no larger number clearly beats; None for a single point.
 
-        Beyond doubt: the two intervals do not meet.
+        Clearly: the two intervals do not overlap.
         """
         measured = self.measured
         if len(measured) < 2:
@@ -56,5 +56,5 @@ class ThreadCurve:
 
     @property
     def fastest(self) -> int:
-        """The number of threads with which a step took least, beyond doubt or not."""
+        """The number of threads with the shortest step, clearly or not."""
         return min(self.measured, key=lambda found: found[1].value)[0].threads

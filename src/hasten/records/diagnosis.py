@@ -1,4 +1,4 @@
-"""What the doctor looks at and finds."""
+"""What ``hasten doctor`` looks at and finds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TorchBuild:
-    """``version`` is "" where there is no torch; ``cuda`` and ``rocm`` are "" where it is built without."""
+    """``version`` is "" without torch; ``cuda`` and ``rocm`` are "" if it is built without them."""
 
     version: str
     cuda: str = ""
@@ -26,7 +26,7 @@ class HardCoded:
 
 @dataclass(frozen=True)
 class Finding:
-    """``hinders``: training is slower for it, fails, or cannot be tuned; otherwise it is good to know."""
+    """``hinders``: it makes training slower, fail, or impossible to tune; otherwise it is good to know."""
 
     text: str
     advice: str = ""
@@ -35,12 +35,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Distribution:
-    """How a script is trained by several processes, as far as reading it tells.
+    """How a script trains in several processes, as far as reading it shows.
 
-    ``kind``: "ranks" where it is made to be one of several that a launcher starts, "spawns" where it starts
-    them itself, "" where it knows of no other process. ``sign`` is the line that says so, ``data_parallel``
-    one that wraps a model in DataParallel; each as "train.py:12: what stands there", "" where there is none.
-    ``backends``: those that it names. ``reads``: the variables of launchers that it reads.
+    ``kind``: "ranks" if it is made to be one of several that a launcher starts, "spawns" if it starts them
+    itself, "" if it knows of no other process. ``sign`` is the line that says so, ``data_parallel`` one that
+    wraps a model in DataParallel; each as "train.py:12: the line's text", or "". ``backends``: those it
+    names. ``reads``: the launcher variables it reads.
     """
 
     kind: str = ""

@@ -1,4 +1,4 @@
-"""How a training is laid over a machine: processes, their threads, and the CPUs of each."""
+"""How a training is laid out on a machine: processes, their threads, and the CPUs of each."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .plan import Settings
 
 @dataclass(frozen=True)
 class Layout:
-    """``threads`` are those of each process. ``cpus`` holds for each process the numbers of the CPUs that it
-    may run on; an empty tuple where it is bound to none.
+    """``threads`` per process. ``cpus`` holds, for each process, the numbers of the CPUs that it may run on;
+    empty for a process that is not bound.
 
-    ``bind`` names what each process has for its own: "numa" (a NUMA node), "socket", "cache" (the cores that
+    ``bind`` says what each process is bound to: "numa" (a NUMA node), "socket", "cache" (the cores that
     share a last-level cache), "performance" (a share of the performance cores), "cores" (a share of all
     cores), or "none".
     """
@@ -21,7 +21,7 @@ class Layout:
     bind: str
     cpus: tuple[tuple[int, ...], ...]
     hyperthreads: bool  # second hardware threads of cores are used
-    efficiency_cores: bool  # slower cores beside faster ones are used
+    efficiency_cores: bool  # slower cores are used along with faster ones
     why: str = ""
 
     @property
@@ -30,5 +30,5 @@ class Layout:
 
     @property
     def settings(self) -> Settings:
-        """What a plan says of it: kinds and counts, which mean something on any machine."""
+        """What a plan records: kinds and counts, which mean the same on any machine."""
         return {"count": self.processes, "threads": self.threads, "bind": self.bind}

@@ -13,13 +13,13 @@ class Core:
     cpus: tuple[int, ...]
     socket: int = 0
     node: int = 0  # NUMA node
-    cache: int = 0  # the first CPU of all those that share its last-level cache; 0 where nothing tells
+    cache: int = 0  # the first CPU of all those that share its last-level cache; 0 if unknown
     efficient: bool = False  # one of the slower cores of a processor that has two kinds
 
 
 @dataclass(frozen=True)
 class Node:
-    """A NUMA node: cores reach its memory sooner than that of the others."""
+    """A NUMA node: its cores reach its memory faster than that of other nodes."""
 
     number: int
     memory_bytes: int  # 0 for a node of cores alone
@@ -27,7 +27,7 @@ class Node:
 
 @dataclass(frozen=True)
 class GpuLinks:
-    """How each of at least two GPUs reaches each other one, square, in nvidia-smi's words: "NV18" by 18
+    """How each of at least two GPUs reaches each other, as a square, in nvidia-smi's terms: "NV18" by 18
     NVLinks, "PIX" and "PXB" by one and several PCIe switches, "PHB" through a CPU's PCIe bridge, "NODE" and
     "SYS" through the interconnect within a NUMA node and between them; "X" on the diagonal.
     """
@@ -47,12 +47,11 @@ class GpuLinks:
 class Machine:
     """One machine, or the part of it that this process may use.
 
-    ``logical_cpus`` and ``physical_cores`` count what the process' affinity mask leaves; ``quota_cpus`` is
-    the container's CPU quota in cores (None where there is none); memory is in bytes, limits of the
-    container included. ``environment`` holds the variables of the user's that bear on speed
-    (OMP_NUM_THREADS, LD_PRELOAD, ...), which always win over a technique. ``cores`` is empty where the
-    topology is unknown, ``nodes`` where there is no NUMA. ``libraries`` maps a kind of library (jemalloc,
-    libiomp5) to its file here.
+    ``logical_cpus`` and ``physical_cores`` count what the process' affinity mask allows; ``quota_cpus`` is
+    the container's CPU quota in cores (None without one); memory is in bytes, container limits included.
+    ``environment`` holds the user's variables that affect speed (OMP_NUM_THREADS, LD_PRELOAD, ...), which
+    always win over a technique. ``cores`` is empty if the topology is unknown, ``nodes`` if there is no NUMA.
+    ``libraries`` maps a kind of library (jemalloc, libiomp5) to its file here.
     """
 
     system: str  # "Linux", "Darwin"
@@ -67,17 +66,17 @@ class Machine:
     libc: str  # "glibc 2.36", "musl", ""
     python: str  # "3.11.7"
     accelerators: tuple[str, ...] = ()
-    cxx: str = ""  # the C++ compiler that torch.compile would call, "" where there is none
+    cxx: str = ""  # the C++ compiler that torch.compile would call, "" for none
     environment: Mapping[str, str] = field(default_factory=dict)
     cores: tuple[Core, ...] = ()
     nodes: tuple[Node, ...] = ()
     libraries: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)  # versions of those that a technique may load
-    huge_pages: str = ""  # when the kernel gives transparent ones: "always", "madvise", "never", "" unknown
+    huge_pages: str = ""  # when the kernel uses transparent ones: "always", "madvise", "never", "" unknown
 
     @property
     def identity(self) -> str:
-        """Equal for machines on which a plan's numbers carry over."""
+        """Equal for machines where a plan's numbers still hold."""
         quota = f", quota {self.quota_cpus:g}" if self.quota_cpus else ""
         gpus = f", {', '.join(self.accelerators)}" if self.accelerators else ""
         gib = round(self.memory_bytes / 2**30)
@@ -86,7 +85,7 @@ class Machine:
 
     @property
     def whole_cpus(self) -> int:
-        """CPUs that can run all the time: one that a quota leaves in part is stopped now and then; at
+        """CPUs that can run all the time: a quota's fraction of a CPU is stopped now and then; at
         least 1.
         """
         if self.quota_cpus is None:

@@ -1,9 +1,9 @@
 """Everything that the coordinator and a worker say to each other.
 
-A worker speaks unasked when its trial begins (``Sandboxed``, ``ChildStarted``, ``Refused``, the first
-``StepsDone``) and when it is over (``WatchingFailed``, ``Ended``). Else it stands at the end of a step and
-waits for a request: ``Request[X]`` is answered with an X, unless the script ends or watching fails meanwhile.
-On the wire a message is a JSON object: its class's name under ``message``, beside it its fields.
+A worker sends unasked when its trial begins (``Sandboxed``, ``ChildStarted``, ``Refused``, the first
+``StepsDone``) and when it is over (``WatchingFailed``, ``Ended``). Otherwise it stops at the end of a step
+and waits for a request: ``Request[X]`` is answered with an X, unless the script ends or watching fails
+meanwhile. On the wire a message is a JSON object: its class name under ``message``, plus its fields.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ Sums = Sequence[float]
 
 
 class Message:
-    """Anything that one of the two says."""
+    """Anything that either of the two sends."""
 
 
 A_co = TypeVar("A_co", bound=Message, covariant=True)
 
 
 class Request(Message, Generic[A_co]):
-    """What the coordinator says; an ``A_co`` answers it."""
+    """Sent by the coordinator; an ``A_co`` answers it."""
 
     @classmethod
     def answer(cls) -> type[A_co]:
-        """The class, or union of classes, of what answers it."""
+        """The class, or union of classes, of the answer."""
         (base,) = vars(cls)["__orig_bases__"]
         return typing.cast("type[A_co]", typing.get_args(base)[0])
 
 
 class UnknownMessage(ValueError):
-    """What came is none of these messages."""
+    """What arrived is none of these messages."""
 
 
-# ---- a worker's life, told unasked
+# ---- a worker's life, sent unasked
 @dataclass(frozen=True)
 class Sandboxed(Message):
-    """First of all, where files are to be protected: how they are. ``kind`` and ``uppers`` as in
-    ``inside.protect``; ``contained``: the kernel will end with the worker what it starts.
+    """The first message if files are to be protected: how they are. ``kind`` and ``uppers`` as in
+    ``inside.protect``; ``contained``: the kernel ends everything the worker starts together with it.
     """
 
     kind: str
@@ -76,8 +76,8 @@ class Refused(Message):
 
 @dataclass(frozen=True)
 class WatchingFailed(Message):
-    """At any time, and then the worker ends: our watching failed, with this traceback. Where it is no
-    ``bug`` of ours, ``detail`` says what is the matter.
+    """At any time, and then the worker ends: our watching failed, with this traceback. If it is not a ``bug``
+    of ours, ``detail`` says what is wrong.
     """
 
     detail: str
@@ -87,9 +87,9 @@ class WatchingFailed(Message):
 @dataclass(frozen=True)
 class Ended(Message):
     """At the script's end, also in place of any answer. ``how`` and ``detail`` as in ``inside.exits``, or
-    "raised" with a traceback; ``steps`` that were not told of before; ``observation`` None where it never
-    trained; ``summary`` of a whole training alone; ``rest``: what came after the last step, told as a step;
-    ``proofs`` of the techniques in force.
+    "raised" with a traceback; ``steps`` not reported before; ``observation`` None if it never trained;
+    ``summary`` only of a whole training; ``rest``: what came after the last step, as a step; ``proofs`` of
+    the techniques in force.
     """
 
     how: str
@@ -106,8 +106,8 @@ class Ended(Message):
 # ---- to train
 @dataclass(frozen=True)
 class StepsDone(Message):
-    """At the end of the first step, unasked, and of the last that was asked for. ``sources``: files of the
-    script's modules that were not told of yet.
+    """Sent after the first step, unasked, and after the last requested one. ``sources``: files of the
+    script's modules that were not reported yet.
     """
 
     steps: tuple[Step, ...]
@@ -116,7 +116,7 @@ class StepsDone(Message):
 
 @dataclass(frozen=True)
 class TrainSteps(Request[StepsDone]):
-    """Sent for the script to go on for ``count`` steps."""
+    """Sent to let the script go on for ``count`` steps."""
 
     count: int
 
@@ -124,14 +124,14 @@ class TrainSteps(Request[StepsDone]):
 # ---- about the training as a whole
 @dataclass(frozen=True)
 class Observed(Message):
-    """Its steps are not in it: they were told as they were done."""
+    """Without its steps, which were sent as they were done."""
 
     observation: Observation
 
 
 @dataclass(frozen=True)
 class Observe(Request[Observed]):
-    """Sent once the script was watched for a while."""
+    """Sent after the script was watched for a while."""
 
 
 @dataclass(frozen=True)
@@ -143,14 +143,14 @@ class Switched(Message):
 
 @dataclass(frozen=True)
 class SwitchPlan(Request[Switched | Refused]):
-    """Sent for another plan to be in force from the next step on. After ``Refused`` none is."""
+    """Sent to put another plan in force from the next step on. After ``Refused`` none is."""
 
     plan: Plan
 
 
 @dataclass(frozen=True)
 class Proofs(Message):
-    """One for each technique in force; ``setup_seconds``: all that they have taken so far;
+    """One for each technique in force; ``setup_seconds``: what their set-up has taken so far, in all;
     ``start_seconds``: from the process's beginning to its first step's end, set-up left out.
     """
 
@@ -178,7 +178,7 @@ class TellTrace(Request[Traced]):
 
 @dataclass(frozen=True)
 class Rehearsed(Message):
-    """What was found in this rank."""
+    """What this rank's rehearsal found."""
 
     findings: Findings
 
@@ -188,7 +188,7 @@ class TellFindings(Request[Rehearsed]):
     """Sent to each rank of a rehearsal after its first step."""
 
 
-# ---- about single steps: the guard asks what they make of one state and one batch
+# ---- about single steps: the guard compares them from one state with one batch
 @dataclass(frozen=True)
 class Failed(Message):
     """In place of the answers below: why single steps cannot be compared."""
@@ -203,14 +203,14 @@ class Written(Message):
 
 @dataclass(frozen=True)
 class SaveState(Request[Written | Failed]):
-    """Sent to the reference before a step that is to be checked: write the state it begins with."""
+    """Sent to the reference before a step to check: write the state it starts from."""
 
     state: str  # path
 
 
 @dataclass(frozen=True)
 class RecordStep(Request[Written | Failed]):
-    """Sent to the reference after it: write what the step of ``optimizer`` made (-1: of none)."""
+    """Sent to the reference after it: write the results of the step of ``optimizer`` (-1: none)."""
 
     made: str  # path
     optimizer: int
@@ -218,8 +218,8 @@ class RecordStep(Request[Written | Failed]):
 
 @dataclass(frozen=True)
 class Departed(Message):
-    """How far ours had departed from the reference's since the last checked step: sums by what it is, and
-    the names of whole numbers that differ.
+    """How far ours drifted from the reference's since the last checked step: sums by kind, and
+    the names of integers that differ.
     """
 
     since: Mapping[str, Sums]
@@ -228,7 +228,7 @@ class Departed(Message):
 
 @dataclass(frozen=True)
 class LoadState(Request[Departed | Failed]):
-    """Sent to the others before it: take up the reference's state, and its gradient in the step to come."""
+    """Sent to the others before it: load the reference's state, and its gradient for the coming step."""
 
     state: str  # paths
     made: str
@@ -237,8 +237,8 @@ class LoadState(Request[Departed | Failed]):
 @dataclass(frozen=True)
 class Compared(Message):
     """Our step against the reference's, by parameter and by buffer; empty what could not be compared.
-    ``evaluation``: where the plan lowers evaluations, how far one of the step's batch departs from itself in
-    full precision, relative.
+    ``evaluation``: if the plan lowers the precision of evaluations, how far one of the step's batch is from
+    itself in full precision, relative.
     """
 
     gradient: Mapping[str, Sums]
@@ -263,7 +263,7 @@ class Shapes(Message):
 
 @dataclass(frozen=True)
 class TellShapes(Request[Shapes | Failed]):
-    """Sent where a plan changes the training itself: what would the script save now?"""
+    """Sent if a plan changes the training itself: what would the script save now?"""
 
 
 StepRequest = SaveState | RecordStep | LoadState | CompareStep | TellShapes
@@ -280,12 +280,12 @@ _KINDS = {kind.__name__: kind for kind in (*_EVENTS, *_REQUESTS)}
 
 
 def encode(message: Message) -> dict[str, Any]:
-    """What its JSON is to hold, made with ``codec.one_level``."""
+    """The content of its JSON, made with ``codec.one_level``."""
     return {"message": type(message).__name__, **one_level(message)}
 
 
 def decode(data: Any) -> Message:
-    """Raises UnknownMessage where ``data`` is none."""
+    """Raises UnknownMessage if ``data`` is none."""
     try:
         return from_json(_KINDS[data["message"]], data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -15,7 +15,7 @@ class Root:
     """A module that the script calls and trains: the outermost one whose parameters an optimizer owns."""
 
     name: str  # class, with its module
-    parameters: int  # all that it holds
+    parameters: int  # all of its parameters
     dtypes: tuple[str, ...]
     devices: tuple[str, ...]
     convolutions: int  # 2-d convolutions
@@ -23,19 +23,19 @@ class Root:
     dropout: bool
     scripted: bool = False
     compiled: bool = False
-    trained: int | None = None  # parameters that are; None where nobody counted
-    blocks: int = 0  # children of one class in a row, as a transformer's layers
-    channels_last: bool = False  # its convolutions' weights lie so
+    trained: int | None = None  # parameters that are trained; None if not counted
+    blocks: int = 0  # children of one class in a row, like a transformer's layers
+    channels_last: bool = False  # its convolutions' weights have that layout
 
 
 @dataclass(frozen=True)
 class Loader:
-    """A DataLoader of the script's, identified by its content; ``training`` when its batches reached a
+    """One of the script's DataLoaders, identified by its content; ``training`` if its batches reached a
     training step.
     """
 
     dataset: str
-    samples: int | None  # None where the dataset has no length
+    samples: int | None  # None if the dataset has no length
     batch_size: int | None
     workers: int
     iterable: bool
@@ -45,17 +45,17 @@ class Loader:
     sample_bytes: int | None = None
     default_collate: bool = True  # batches are made by torch's default_collate
     in_memory: bool = False  # samples are rows of tensors that are in memory already
-    random: str | None = None  # why samples are not the same each time; "" proven so, None not looked at
+    random: str | None = None  # why samples are not the same each time; "" proven the same, None not checked
     keeps_workers: bool = False  # its worker processes stay from epoch to epoch
-    transforms: bool = False  # they are random and come by a list of transforms: the first may not be
+    transforms: bool = False  # random, from a list of transforms: the first ones may not be random
     pictures: bool = False  # its transforms end with those that make tensors of pictures
     resizes: bool = False  # a transform of its pictures resizes them
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """An optimizer of the script's. ``distinct_groups``: how many there would be if those of equal
-    hyperparameters were one; ``why_not_merged``: why they cannot be, "" where they can.
+    """One of the script's optimizers. ``distinct_groups``: how many groups would be left if those with equal
+    hyperparameters were merged; ``why_not_merged``: why they cannot be, "" if they can.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Optimizer:
     fused: bool
     can_fuse: bool
     why_not: str = ""
-    can_foreach: bool = False  # it now goes tensor by tensor, and could take all at once
+    can_foreach: bool = False  # it goes tensor by tensor now, and could update all at once
     devices: tuple[str, ...] = ()
     groups: int = 1
     distinct_groups: int = 1
@@ -74,33 +74,33 @@ class Optimizer:
 class Step:
     """One step: from the end of one optimizer step to the end of the next.
 
-    ``evaluations`` are forward passes without gradients and ``restarts`` loaders begun anew that fell into
-    it: where they are more than usual, the step's time is real but not a training step's.
+    ``evaluations`` (forward passes without gradients) and ``restarts`` (loaders that began again) fell into
+    it: if there are more than usual, the step's time is real but not a training step's.
     """
 
     seconds: float
-    samples: int | None  # that a loader gave; None where no batch was seen
+    samples: int | None  # from a loader; None if no batch was seen
     evaluations: int
     restarts: int
     phases: Mapping[str, float]
     losses: tuple[float, ...]
     signature: tuple[int, int, int]  # optimizer, forward passes, backward passes
     inputs: int | None = (
-        None  # samples that went through the modules, where no loader gave any and it is clear
+        None  # samples that went through the modules, if no loader gave any and the number is clear
     )
-    elements: int | None = None  # numbers in the tensors that a loader gave, padding included
-    setup_seconds: float = 0.0  # of ``seconds``: techniques' set-up that can only be done in steps
+    elements: int | None = None  # numbers in the tensors from a loader, padding included
+    setup_seconds: float = 0.0  # of ``seconds``: techniques' set-up that happens in steps
     new_model: bool = False  # one was called for the first time: another training may begin with it
 
 
 PROFILER = "profiler"
-"""The leftover that slows all of a run down, and not its passes alone."""
+"""The leftover that slows down all of a run, not only its passes."""
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something for debugging that is on while the script trains. ``where``: the line that switched it on,
-    "" where it was no line. ``removable``: off, the training computes the same.
+    """A debugging aid that is on while the script trains. ``where``: the line that switched it on, "" if none
+    did. ``removable``: without it, the training computes the same.
     """
 
     name: str
@@ -114,7 +114,7 @@ COPIES = (".to()", ".cuda()")
 
 @dataclass(frozen=True)
 class Wait:
-    """A line at which steps stand still: ``calls`` and ``seconds`` in a mean step."""
+    """A line where steps wait: ``calls`` and ``seconds`` per step, on average."""
 
     what: str  # ".item()", "print", one of COPIES, ...
     where: str
@@ -124,8 +124,8 @@ class Wait:
 
 @dataclass(frozen=True)
 class GpuMemory:
-    """The most that the training's tensors took of a GPU (``allocated_bytes``), and torch for them
-    (``reserved_bytes``, cached pieces included); ``retries``: how often cached pieces were given back to make
+    """The most GPU memory that the training's tensors took (``allocated_bytes``), and that torch reserved for
+    them (``reserved_bytes``, its cache included); ``retries``: how often the cache was emptied to make
     room.
     """
 
@@ -150,20 +150,20 @@ class Observation:
     threads: int
     torch: str  # version
     start_seconds: float  # process start to the first step's end
-    metrics: Mapping[str, float] = field(default_factory=dict)  # the latest that the script told of
-    step_said: bool = False  # the script says itself where a step ends
+    metrics: Mapping[str, float] = field(default_factory=dict)  # the latest that the script reported
+    step_said: bool = False  # the script itself marks where a step ends
     uses: tuple[str, ...] = ()  # what the script already does: "autocast", "GradScaler", "compile", ...
-    autocast: tuple[str, ...] = ()  # what the script itself lowers its training passes to: "bfloat16"
+    autocast: tuple[str, ...] = ()  # precision the script itself lowers its training passes to: "bfloat16"
     leftovers: tuple[Leftover, ...] = ()
     waits: tuple[Wait, ...] = ()  # the longest first
-    backends: tuple[str, ...] = ()  # of torch.compile, that other packages bring
+    backends: tuple[str, ...] = ()  # of torch.compile, from other packages
     obstacles: tuple[str, ...] = ()  # why nothing can be switched in this training
     gpu_memory: tuple[GpuMemory, ...] = ()
     run: WatchedRun | None = None  # where the wall clock went, as far as the run was watched
-    padding: float | None = None  # share of the columns of sequences that are padding; None: nobody looked
-    operators: int | None = None  # that a backward pass goes through; None: nobody counted
+    padding: float | None = None  # share of sequences' columns that are padding; None: not checked
+    operators: int | None = None  # in a backward pass; None: not counted
     growth: float = 0.0  # a step's time grows as this power of a batch's elements; 0: batches are alike
-    trainings: tuple[int, ...] = ()  # steps of each so far, one after the other
+    trainings: tuple[int, ...] = ()  # steps of each so far, in order
     rest: Step | None = None  # what came after the last step, as in ``ScriptEnded``; None: it went on
 
     @property
@@ -177,8 +177,8 @@ class Observation:
 
     @property
     def first_epoch_alone(self) -> bool:
-        """Whether no more than an epoch was seen, and it began as no other will: worker processes of the
-        training's loaders start in it, and stay.
+        """Whether no more than one epoch was seen, and later ones will begin differently: the training's
+        loaders start worker processes in the first, and keep them.
         """
         made = [loader for loader in self.training_loaders if loader.workers]
         seen = self.run is not None and not self.run.ended and self.run.epochs == 1

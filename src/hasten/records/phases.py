@@ -1,5 +1,5 @@
-"""What a usual step takes, from observed steps: whole cycles, without those into which an evaluation or a new
-epoch fell.
+"""What a usual step takes, from observed steps: whole cycles, without those that contain an evaluation or the
+start of an epoch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .observation import PHASES, Observation, Step
 
 
 def usual_cycles(steps: Sequence[Step], cycle: int) -> list[Sequence[Step]]:
-    """Whole cycles whose steps have no more evaluations and restarts than most; all of them where no cycle is
+    """Whole cycles whose steps have no more evaluations and restarts than most; all of them if no cycle is
     like that.
     """
     cycles = [steps[i : i + cycle] for i in range(0, len(steps) - cycle + 1, cycle)]
@@ -25,7 +25,7 @@ def usual_cycles(steps: Sequence[Step], cycle: int) -> list[Sequence[Step]]:
 
 
 def median_phases(observation: Observation) -> dict[str, float]:
-    """Seconds that a usual step spends in each phase; {} where no step was seen."""
+    """Seconds that a usual step spends in each phase; {} if no step was seen."""
     cycles = usual_cycles(observation.steps, observation.cycle)
     return {
         name: median(sum(step.phases[name] for step in cycle) for cycle in cycles) / observation.cycle
@@ -41,7 +41,7 @@ def phase_share(observation: Observation, *names: str) -> float:
 
 
 def step_seconds(observation: Observation) -> float:
-    """Of a usual step; 0 where none was seen."""
+    """The duration of a usual step; 0 if none was seen."""
     cycles = usual_cycles(observation.steps, observation.cycle)
     return median(sum(s.seconds for s in cycle) for cycle in cycles) / observation.cycle if cycles else 0.0
 
@@ -52,14 +52,14 @@ def usual_wait(steps: Sequence[Step]) -> float | None:
 
 
 def samples_per_step(observation: Observation) -> float | None:
-    """Samples of a usual cycle over its steps: a batch that serves two optimizers counts once. None where no
-    batch was seen.
+    """Samples of a usual cycle over its steps: a batch used by two optimizers counts once. None if no batch
+    was seen.
     """
     return usual_samples(observation.steps, observation.cycle)
 
 
 def usual_samples(steps: Sequence[Step], cycle: int) -> float | None:
-    """As ``samples_per_step``, of steps that repeat after so many."""
+    """Like ``samples_per_step``, of steps that repeat after ``cycle`` of them."""
     cycles = usual_cycles(steps, cycle)
     sizes = Counter(size for one in cycles if (size := sum(step.samples or 0 for step in one)))
     return sizes.most_common(1)[0][0] / cycle if sizes else None

@@ -16,11 +16,11 @@ class Plan:
     techniques: Mapping[str, Settings] = field(default_factory=dict)
 
     def adding(self, name: str, settings: Settings) -> Plan:
-        """This plan with one technique more, or with other settings for it."""
+        """This plan with one more technique, or with other settings for it."""
         return Plan({**self.techniques, name: dict(settings)})
 
     def without(self, name: str) -> Plan:
-        """This plan less one technique."""
+        """This plan without one technique."""
         return Plan({key: value for key, value in self.techniques.items() if key != name})
 
     def only(self, names: frozenset[str] | set[str]) -> Plan:
@@ -33,8 +33,8 @@ class Plan:
 
     @property
     def key(self) -> str:
-        """A canonical text, equal for equal plans whatever the order of adoption. Made without modules: it is
-        needed in the script's process, where these may have been replaced.
+        """A canonical text, equal for equal plans whatever the order of adoption. Uses no modules: it is
+        needed in the script's process, which may have replaced them.
         """
         return repr([(name, sorted(how.items())) for name, how in sorted(self.techniques.items())])
 
@@ -58,7 +58,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Settings]) -> Plan:
-        """What ``to_json`` made. Whether there are such techniques and settings is not looked at."""
+        """What ``to_json`` made. Does not check that such techniques and settings exist."""
         return cls({name: dict(settings) for name, settings in data.items()})
 
 

@@ -1,4 +1,4 @@
-"""A reading of who used the processors, before and after something was timed."""
+"""A reading of what used the processors, before and after something was timed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ProcessorTime:
-    """All in seconds, and growing but for what ``own`` loses with processes that nobody waited for."""
+    """All in seconds. Values only grow, except that ``own`` loses processes that were not waited for."""
 
-    at: float  # of some clock
-    busy: float  # of the CPUs that we may use, by anybody; what a hypervisor took away included
+    at: float  # on any one clock
+    busy: float  # of the CPUs that we may use, by any process; time stolen by a hypervisor included
     own: float  # of this process and all below it
-    stolen: float = 0.0  # of ``busy``: what a hypervisor took away
-    throttled: float = 0.0  # for which the control group's quota stopped us
+    stolen: float = 0.0  # part of ``busy``: stolen by a hypervisor
+    throttled: float = 0.0  # time the control group's quota stopped us

@@ -12,7 +12,7 @@ from .trial import Ratio
 
 @dataclass(frozen=True)
 class Point:
-    """One value of a metric. ``seconds`` since the start of the process; ``step``: steps done until then."""
+    """One value of a metric. ``seconds`` since the start of the process; ``step``: steps done by then."""
 
     value: float
     seconds: float
@@ -21,7 +21,7 @@ class Point:
 
 @dataclass(frozen=True)
 class MetricValue:
-    """A value that the script told; ``seconds`` by ``time.monotonic()``, ``step``: steps done until then."""
+    """A value the script reported; ``seconds`` by ``time.monotonic()``, ``step``: steps done by then."""
 
     name: str
     value: float
@@ -31,9 +31,9 @@ class MetricValue:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Of a whole training, which is not conversed with. ``step_ends`` by ``time.monotonic()``, which is one
+    """Of a whole training, which runs without a conversation. ``step_ends`` by ``time.monotonic()``, one
     clock for all processes of a machine; ``losses`` of the last step that had any; ``remarks`` are what
-    ``hasten run`` would say; ``worked``: techniques that had effect, None where nobody looked.
+    ``hasten run`` would say; ``worked``: techniques that had an effect, None if not checked.
     """
 
     step_ends: tuple[float, ...] = ()
@@ -54,14 +54,14 @@ class WholeRun:
     courses: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
     losses: tuple[float, ...] = ()  # of the last step
     remarks: tuple[str, ...] = ()  # what hasten run would say: techniques left out, or without effect
-    worked: tuple[str, ...] | None = None  # techniques that had effect; None where nobody looked
-    last_line: str = ""  # that the script printed
-    failure: str = ""  # why it is no training to judge by
+    worked: tuple[str, ...] | None = None  # techniques that had an effect; None if not checked
+    last_line: str = ""  # the last line the script printed
+    failure: str = ""  # why this training cannot be judged
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What quality is. ``pattern`` finds it in the script's output; "" where the script tells it."""
+    """What quality is. ``pattern`` finds it in the script's output; "" if the script reports it."""
 
     name: str
     lower_is_better: bool = False
@@ -70,13 +70,13 @@ class Metric:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """By how much quality may be worse: ``amount``, or with ``relative`` that share of the baseline's."""
+    """How much worse quality may be: ``amount``, or with ``relative`` that share of the baseline's."""
 
     amount: float = 0.005
     relative: bool = True
 
     def of(self, value: float) -> float:
-        """In the metric's own units, where the baseline has ``value``."""
+        """In the metric's own units, if the baseline has ``value``."""
         return self.amount * abs(value) if self.relative else self.amount
 
 
@@ -92,9 +92,9 @@ class Interval:
 
 @dataclass(frozen=True)
 class Reached:
-    """When each run first came to ``quality``; None where it never did. One entry a seed.
+    """When each run first reached ``quality``; None if it never did. One entry per seed.
 
-    The ratios, the plan's over the baseline's, are over the seeds for which both arms came there.
+    The ratios, the plan's over the baseline's, are over the seeds where both arms reached it.
     """
 
     quality: float
@@ -106,7 +106,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class QualityVerdict:
-    """What ``hasten verify`` found. ``reason`` is set where the numbers do not speak for themselves."""
+    """What ``hasten verify`` found. ``reason`` is set if the numbers alone do not explain it."""
 
     outcome: str  # "held", "lost", "cannot tell", "failed"
     reason: str
@@ -116,7 +116,7 @@ class QualityVerdict:
     allowed: float | None = None  # the tolerance in the metric's own units
     baseline: float | None = None  # mean of the baseline's final values
     difference: Interval | None = None  # plan minus baseline, paired over seeds
-    seeds_enough: int | None = None  # that would probably settle it
+    seeds_enough: int | None = None  # number of seeds that would probably settle it
     wall: Ratio | None = None  # the plan's whole run over the baseline's, in seconds
     reached: Reached | None = None
     plan: Plan = BASELINE

@@ -1,4 +1,4 @@
-"""What a rehearsal found out: how one script is trained by several ranks."""
+"""What a rehearsal found: how several ranks train one script."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LoaderKey:
-    """A DataLoader of the script's by its content: class names, and numbers where it has them."""
+    """One of the script's DataLoaders, identified by content: class names, and numbers if it has them."""
 
     dataset: str
     samples: int | None
@@ -17,11 +17,11 @@ class LoaderKey:
 
 @dataclass(frozen=True)
 class Findings:
-    """``loader``: whose batches are sliced. ``loss``: "mean" or "sum" over the samples of a batch. ``least``:
-    samples that a slice must hold (batch norm takes no statistics of one). ``device``: the kind that the
-    model is on.
+    """``loader``: the one whose batches are sliced. ``loss``: "mean" or "sum" over the samples of a batch.
+    ``least``: samples that a slice must hold (batch norm cannot use just one). ``device``: the kind of device
+    the model is on.
 
-    ``refusals``: why the script cannot be trained by ranks; empty where it can. ``remarks``: what is not
+    ``refusals``: why the script cannot be trained by ranks; empty if it can. ``remarks``: what is not
     exact, in words.
     """
 

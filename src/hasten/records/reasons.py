@@ -1,4 +1,4 @@
-"""Why a technique is kept, not kept or not tried: codes, with the facts that ``report`` makes words of."""
+"""Why a technique is kept, not kept or not tried: codes and facts, which ``report`` puts into words."""
 
 from __future__ import annotations
 
@@ -11,63 +11,63 @@ from .verdict import GuardVerdict
 
 Found = Literal["", "gain", "no gain", "slower", "not measured", "failed"]
 Decision = Literal[
-    "",  # nothing but what was found
+    "",  # only what was found
     "settings replaced",  # it is a gain over other settings of the technique
-    "settings stay",  # it is none
+    "settings stay",  # it is not
     "earned",  # kept, in combination with the others
     "not kept",
-    "likely",  # kept, though few pairs cannot be sure
-    "undecided",  # kept, as the comparison cannot tell
-    "again",  # techniques that were tried as one, not kept: the same without some of them
-    "singly",  # each of them
+    "likely",  # kept, though there were too few pairs to be sure
+    "undecided",  # kept, because the comparison was not conclusive
+    "again",  # techniques tried as one, not kept: tried again without some of them
+    "singly",  # tried again one by one
     "none singly",
-    "did not apply",  # where accuracy was checked
+    "did not apply",  # in the accuracy check
     "not checked",
     "not held",
-    "left out",  # as the plan with it was not confirmed, and without it was
-    "too late",  # it takes so long to set up that its end would not fit into the budget
+    "left out",  # the plan was confirmed without it, and not with it
+    "too late",  # its set-up takes too long to check and confirm it within the budget
 ]
 
 
 @dataclass(frozen=True)
 class SetUp:
-    """What it took, once, to put a plan in force."""
+    """The one-time cost of putting a plan in force."""
 
     seconds: float
-    breakeven_steps: int | None = None  # after which it has paid; None where nothing gained pays for it
-    script_steps: int | None = None  # after which the script ends, where that is sooner
+    breakeven_steps: int | None = None  # after which it has paid off; None if the gain never pays for it
+    script_steps: int | None = None  # after which the script ends, if that is sooner
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a row of the search came out as it did: what its comparison found, and what was made of that."""
+    """Why a row of the search came out as it did: what its comparison found, and what was decided."""
 
-    found: Found = ""  # "" where nothing was compared
+    found: Found = ""  # "" if nothing was compared
     decision: Decision = ""
-    failure: str = ""  # the error by which a comparison failed
-    resolution: int | None = None  # percent: smaller gains the comparison could not tell; None: not known
-    set_up: SetUp | None = None  # where it is worth a word
+    failure: str = ""  # the error that failed a comparison
+    resolution: int | None = None  # percent: the comparison could not detect smaller gains; None: not known
+    set_up: SetUp | None = None  # if it is worth mentioning
     remarks: tuple[str, ...] = ()  # of the techniques on their effect
     names: tuple[str, ...] = ()  # techniques that were tried as one
     along: Plan = BASELINE  # what was tried along with the technique
     parts: tuple[str, ...] = ()  # for which whole stretches of a run were compared
-    guard: GuardVerdict | None = None  # by which it was taken out
-    budget: float | None = None  # under which what is too late could be kept; None where none can be named
+    guard: GuardVerdict | None = None  # the verdict that removed it
+    budget: float | None = None  # a budget that would keep what is "too late"; None if none can be named
 
 
 @dataclass(frozen=True)
 class WhyNot:
     """Why a technique was not tried, or not judged. ``code``:
 
-    "said": ``text``, as the technique itself has it, or what rules it out. "risk": its ``risk`` here is above
-    the one that is ``allowed``. "no time": the budget ended before it could be tried, or those of its
-    settings that are ``untried``. "no time in combination": it is kept, and the budget ended before it could
-    be judged with the others.
+    "said": ``text``, in the technique's own words, or what rules it out. "risk": its ``risk`` here is above
+    the ``allowed`` one. "no time": the budget ended before it, or its settings that are ``untried``, could be
+    tried. "no time in combination": it is kept, and the budget ended before it could be measured in
+    combination with the others.
 
-    Of what makes other ``parts`` of a run shorter than its steps: "small part": these take no more than this
-    ``share`` of it. "not seen": they did not come by often enough, as ``unseen`` says. "no time for
-    stretches": they did, and comparing takes longer than the time that was left. ``budget``: under
-    which it would be tried; None where none can be named.
+    For techniques that shorten other ``parts`` of a run than its steps: "small part": these take at most this
+    ``share`` of it. "not seen": they did not occur often enough, as ``unseen`` says. "no time for stretches":
+    they did, and comparing takes longer than the time left. ``budget``: one that would be enough to try it;
+    None if none can be named.
     """
 
     code: Literal[

@@ -32,7 +32,7 @@ class Tried:
     reason: Reason
     method: str
     setup_seconds: float = 0.0
-    ablation: bool = False  # judged at the end, in combination with the rest of the plan
+    ablation: bool = False  # measured at the end, in combination with the rest of the plan
     together: Plan = BASELINE  # techniques that were tried as one; ``technique`` then names their kind
     parts: tuple[str, ...] = ()  # for which whole stretches of the run were compared, and not steps
     against_seconds: float | None = None  # what a step took under ``against``, median
@@ -50,9 +50,9 @@ class Refused:
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What ``hasten tune`` found. ``speedup`` is a claim: set only where the outcome is "gain".
+    """What ``hasten tune`` found. ``speedup`` is a claim: set only if the outcome is "gain".
 
-    It is of regular steps. Where the plan makes other ``parts`` of the run shorter, it is of whole stretches
+    It is of regular steps. If the plan shortens other ``parts`` of the run, it is of whole stretches
     of the run, with these parts and steps in them; ``steps_ratio`` is then that of the regular steps alone.
     """
 
@@ -62,7 +62,7 @@ class TuneResult:
     speedup: Ratio | None = None
     ratio: Ratio | None = None  # the same claim, as time over time
     parts: tuple[str, ...] = ()
-    steps_ratio: Ratio | None = None  # as measured in the same pairs; None where too few steps were regular
+    steps_ratio: Ratio | None = None  # as measured in the same pairs; None if too few steps were regular
     measured: Ratio | None = None  # what confirmation measured, claimed or not
     baseline_step_seconds: float | None = None
     baseline_samples_per_second: float | None = None
@@ -72,18 +72,18 @@ class TuneResult:
     guard: GuardVerdict | None = None
     tune_seconds: float = 0.0
     setup_seconds: float = 0.0  # paid once by the plan, before it gains
-    lasting_seconds: float = 0.0  # of these, paid by its first run on this machine alone
-    breakeven_steps: int | None = None  # steps after which that has paid
-    script_steps: int | None = None  # of the whole script, where it came to its end
+    lasting_seconds: float = 0.0  # part of it that only the first run on this machine pays
+    breakeven_steps: int | None = None  # steps after which that has paid off
+    script_steps: int | None = None  # of the whole script, if it reached its end
     causes: tuple[Cause, ...] = ()
-    threads: ThreadCurve | None = None  # None where their number is not ours to choose
-    protection: str = ""  # "overlay", "landlock", or "off" where the user allowed writes
+    threads: ThreadCurve | None = None  # None if their number is not ours to choose
+    protection: str = ""  # "overlay", "landlock", or "off" if the user allowed writes
     warnings: tuple[Caution, ...] = ()
-    nproc: int | None = None  # ranks of a script that is distributed itself; what is told is of one of them
+    nproc: int | None = None  # ranks of a script that is distributed itself; the numbers are for one of them
     forecast: RunForecast | None = None  # what the claim means for a whole run; None without one
     pace: TunedPace | None = None  # of regular steps under the plan; None without a claim
-    looks: Looks | None = None  # None: none were started besides the pairs
-    backend: str = ""  # that stood in for the one that such a script names
+    looks: Looks | None = None  # None: none were started in addition to the pairs
+    backend: str = ""  # used instead of the one that such a script names
     sources: SourceDigests | None = None  # of what was measured
     machine: str = ""
     cpu_flags: tuple[str, ...] = ()  # of its processor, those that decide which kernels run
@@ -91,7 +91,7 @@ class TuneResult:
 
     @property
     def rank_options(self) -> str:
-        """What to put behind a command to start the same ranks, and a blank; "" for one process."""
+        """Options that start the same ranks, with a trailing blank; "" for one process."""
         if self.nproc is None:
             return ""
         backend = f"--backend {self.backend} " if self.backend else ""

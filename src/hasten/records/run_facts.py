@@ -1,4 +1,4 @@
-"""A reading of what may slow a run down, told by the system."""
+"""A reading of what may slow a run down, from the system."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from .processor_time import ProcessorTime
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What this system does not tell is None. ``heat_stops`` and ``stalled_seconds`` only grow."""
+    """What this system does not report is None. ``heat_stops`` and ``stalled_seconds`` only grow."""
 
-    at: float  # seconds, of some clock
+    at: float  # seconds, on any one clock
     processors: ProcessorTime | None = None
     cpus: int = 1  # that this process may run on
-    resident_bytes: int | None = None  # of this process, files apart
+    resident_bytes: int | None = None  # of this process, without files
     swapped_bytes: int | None = None  # of this process
-    stalled_seconds: float | None = None  # in which something of the machine waited for memory
+    stalled_seconds: float | None = None  # time in which any task on the machine waited for memory
     available_bytes: int | None = None
     memory_bytes: int | None = None
     gigahertz: float | None = None  # of the fastest CPU
-    heat_stops: int = 0  # times a core slowed down as it was hot
+    heat_stops: int = 0  # times a core slowed down because it was hot

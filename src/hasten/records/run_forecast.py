@@ -1,4 +1,4 @@
-"""What a plan means for a whole run: what a person waits for, before and under it."""
+"""What a plan means for a whole run: how long a person waits, without and with it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Span:
 
 @dataclass(frozen=True)
 class SeenProcess:
-    """What one process of a confirmation has told. ``start_seconds``: from its beginning to its first step's
-    end, set-up of techniques left out; ``step_seconds``: the mean of its timed steps, ``uneven`` times their
-    median. ``lead_seconds``: by which the steps after the first one and before those took longer, set-up left
-    out: caches fill, kernels are chosen. Below 0 where they were faster. ``steps``: that it took in all.
-    ``samples``: of its usual step, and ``data_seconds`` that this waits for them; None where nothing told.
+    """What one process of a confirmation reported. ``start_seconds``: from its start to its first step's end,
+    without techniques' set-up; ``step_seconds``: the mean of its timed steps, ``uneven`` times their median.
+    ``lead_seconds``: how much longer the steps between the first and those took, without set-up: caches fill,
+    kernels are chosen. Below 0 if they were faster. ``steps``: taken in all. ``samples`` of its usual step,
+    and ``data_seconds`` that this waits for them; None if unknown.
     """
 
     start_seconds: float
@@ -36,7 +36,7 @@ class SeenProcess:
 
 @dataclass(frozen=True)
 class RunLength:
-    """How long a run with these arguments is. ``steps`` in all and ``epoch_steps`` in each epoch, None where
+    """How long a run with these arguments is. ``steps`` in all and ``epoch_steps`` in each epoch, None if
     not known. ``source`` of what is known: "seen" to the script's end, or the "loader".
     """
 
@@ -46,7 +46,7 @@ class RunLength:
 
     @property
     def epochs(self) -> int | None:
-        """None where it is not a whole number of them."""
+        """None if it is not a whole number."""
         if not self.steps or not self.epoch_steps or self.steps % self.epoch_steps:
             return None
         return self.steps // self.epoch_steps
@@ -54,20 +54,20 @@ class RunLength:
 
 PartName = Literal["hasten", "start", "steps", "epoch ends", "tail", "set-up"]
 """Parts of a run. "hasten": its own command, before the script starts. "start": to steady steps. "epoch
-ends": what comes between steps, in mid-epoch or between two epochs: evaluation, saving, the wait for a first
+ends": what comes between steps, within an epoch or between two: evaluation, saving, the wait for a first
 batch. "tail": what comes after the last step: a last evaluation, saving, the end of the process.
 """
 
 Assumed = Literal[
     "length by loader", "ends unseen", "ends seen once", "ends as plain", "ends of other plans", "rehearsed"
 ]  # fmt: skip
-"""What a forecast takes for granted:
+"""What a forecast assumes:
 
-"length by loader": an epoch is what its loader holds. "ends unseen": nothing came between epochs while it was
-watched; what may come is not in the numbers. "ends seen once": what comes between epochs takes as long each
-time. "ends as plain": it takes as long under the plan, where no process was seen to have a second. "ends of
-other plans": it was timed under other plans than those it is told of. "rehearsed": that the ranks of the plan
-were, as the first run under it does.
+"length by loader": an epoch is one pass over its loader. "ends unseen": nothing came between epochs while it
+was watched; what may come is not in the numbers. "ends seen once": what comes between epochs takes as long
+each time. "ends as plain": it takes as long under the plan, where no process was seen to do it twice. "ends
+of other plans": it was timed under other plans than this one. "rehearsed": the plan's ranks were rehearsed,
+which the first run under it does.
 """
 
 
@@ -82,13 +82,13 @@ class ForecastPart:
 
 @dataclass(frozen=True)
 class RunForecast:
-    """What a run takes plain (``before``) and under the plan (``after``), with what that ``saved``. ``of``: a
-    whole "run", an "epoch" where the number of epochs is not known, or "steps" where that of an epoch is not
-    either; it has ``steps`` of them. An epoch and steps have no start and no set-up: these come ``once`` in a
-    run, and are told besides.
+    """What a run takes plain (``before``) and under the plan (``after``), and what that ``saved``. ``of``: a
+    whole "run", an "epoch" if the number of epochs is not known, or "steps" if the length of an epoch is not
+    known either; it has ``steps`` of them. An epoch and steps have no start and no set-up: these come
+    ``once`` per run, and are reported separately.
 
-    ``pays_runs``: the runs after which the tune has paid; ``pays_epochs``, ``pays_steps``: how long a single
-    run must be for that. None where it never does, or where that is not known.
+    ``pays_runs``: the runs after which the tune has paid off; ``pays_epochs``, ``pays_steps``: how long a
+    single run must be for that. None if it never does, or if that is not known.
     """
 
     of: Literal["run", "epoch", "steps"]
@@ -102,11 +102,11 @@ class RunForecast:
     pays_runs: int | None = None
     pays_epochs: int | None = None
     pays_steps: int | None = None
-    slower_start: float = 0.0  # seconds by which processes under the plan start later, where that is sure
-    lasting_seconds: float = 0.0  # of the set-up, that later runs on this machine do not pay again
+    slower_start: float = 0.0  # how much later processes under the plan start, if that is certain
+    lasting_seconds: float = 0.0  # part of the set-up that later runs on this machine do not pay again
     assumed: tuple[Assumed, ...] = ()
 
     @property
     def is_faster(self) -> bool:
-        """Whether the interval of what is saved excludes that nothing is."""
+        """Whether the interval of the saving excludes zero."""
         return self.saved.low > 0

@@ -1,4 +1,4 @@
-"""How long a run's steps should take, and when it is looked whether they do."""
+"""How long a run's steps should take, and when that is checked."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TunedPace:
-    """What a plan's steps took when it was tuned: the median of fresh processes. Of runs that are as fast,
-    one in two thousand takes ``most_seconds`` a step or more by chance. ``samples`` a step, None: no loader
-    told; ``data_seconds`` that a step waited for them.
+    """How long the plan's steps took in the tune: the median of fresh processes. Of runs that are as fast,
+    one in two thousand takes ``most_seconds`` a step or more by chance. ``samples`` a step, None: not
+    reported by a loader; ``data_seconds`` that a step waited for them.
     """
 
     step_seconds: float
@@ -20,13 +20,13 @@ class TunedPace:
 
 @dataclass(frozen=True)
 class WatchedRun:
-    """A run is told of steps that have become slower. ``tuned``: None where there is nothing to compare with
-    but the run's own beginning. Nothing counts before so many steps and seconds of warming up. What is slow
-    counts once it has lasted, and twice as long to be sure.
+    """How a run is watched for steps that become slower. ``tuned``: None if there is nothing to compare with
+    but the run's own beginning. Nothing counts before this many steps and seconds of warming up. A slowdown
+    counts once it has lasted, and is certain after lasting twice as long.
     """
 
     tuned: TunedPace | None = None
     warmup_steps: int = 30
     warmup_seconds: float = 5.0
-    block_seconds: float = 1.0  # of steps that are looked at together
+    block_seconds: float = 1.0  # length of a block of steps
     lasting_seconds: float = 30.0

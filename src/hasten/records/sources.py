@@ -1,4 +1,4 @@
-"""Which source files something was learnt from."""
+"""The source files that a result depends on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class SourceDigests:
     """A digest of the script, and of each local module that it imported.
 
-    ``modules``: by path, relative to the script's folder where it lies there or in the working directory.
+    ``modules``: by path, relative if it lies in the script's folder or in the working directory.
     """
 
     script: str

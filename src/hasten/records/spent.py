@@ -8,8 +8,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Spent:
     """Seconds. ``starting``: until workers had done their first step, which includes torch's import and the
-    script's own preparations. ``settling``: steps that are not timed, and what techniques set up.
-    ``waiting``: for other programs, and for blocks that these spoilt.
+    script's own preparations. ``settling``: steps that are not timed, and techniques' set-up.
+    ``waiting``: for other programs, and for blocks that they spoilt.
     """
 
     rehearsing: float = 0.0

@@ -1,4 +1,4 @@
-"""What the guard compares of two trainings, step by step."""
+"""What the guard compares between two trainings, step by step."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class BatchTrace:
-    """A batch that a loader gave, by digests of its samples. ``epoch`` counts the passes over loaders;
-    ``batches``: how many this pass has, None where that is not known.
+    """A batch from a loader, as digests of its samples. ``epoch`` counts the passes over loaders;
+    ``batches``: how many this pass has, None if that is not known.
     """
 
     epoch: int
@@ -19,7 +19,7 @@ class BatchTrace:
 
 @dataclass(frozen=True)
 class Mode:
-    """Whether a model was called in training mode, and its modules that were in the other."""
+    """Whether a model was called in training mode, and which of its modules were in the other."""
 
     training: bool
     otherwise: tuple[str, ...] = ()
@@ -27,11 +27,11 @@ class Mode:
 
 @dataclass(frozen=True)
 class StepTrace:
-    """One step. ``optimizer``: which ended it, -1 for none; ``batches``: digests of whole batches, None
-    where no process saw one; ``modes`` of each forward pass; ``rates``: learning rates, by optimizer;
-    ``streams``: a digest of all states of random numbers; ``printed``: lines with numbers, where the script
-    evaluated before this step; ``begins``: weights were loaded before it, or its optimizer stepped for the
-    first time, where others had before.
+    """One step. ``optimizer``: the one that ended it, -1 for none; ``batches``: digests of whole batches,
+    None if no process saw one; ``modes`` of each forward pass; ``rates``: learning rates, by optimizer;
+    ``streams``: a digest of all RNG states; ``printed``: lines with numbers, if the script evaluated before
+    this step; ``begins``: weights were loaded before it, or its optimizer stepped for the first time after
+    others had.
     """
 
     optimizer: int = 0

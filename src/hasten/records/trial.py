@@ -31,10 +31,10 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Proof:
-    """Whether a technique took effect, counted and not assumed.
+    """Whether a technique took effect: counted, not assumed.
 
-    ``lasting_seconds``: set-up that is paid once on this machine and not by each process, as told by what it
-    made: by whichever processes. ``paid_seconds``: of these, by this process.
+    ``lasting_seconds``: set-up paid once on this machine and not by each process, as recorded by what it
+    made, whichever process paid. ``paid_seconds``: the part paid by this process.
     """
 
     technique: str
@@ -47,10 +47,10 @@ class Proof:
 
 @dataclass(frozen=True)
 class Unseen:
-    """Why plans that differ in another ``part`` of a run than its steps could not be compared: in ``seconds``
-    it came by so many ``times`` after the beginning. 0 s: nobody looked, since a start or an epoch takes
-    longer than the time that was left. ``ended``: the script came to its end before. ``needed``: seconds in
-    which it would have been seen, None where that is not known. ``failure``: by what training failed.
+    """Why plans that differ in another ``part`` of a run than its steps could not be compared: it occurred
+    ``times`` times in ``seconds`` after the beginning. 0 s: it was not watched, because a start or an epoch
+    takes longer than the time left. ``ended``: the script ended before. ``needed``: seconds in which it would
+    have been seen, None if not known. ``failure``: the error that ended training.
     """
 
     part: str
@@ -63,9 +63,9 @@ class Unseen:
 
 @dataclass(frozen=True)
 class Seen:
-    """Plans that differ in another part of a run than its steps can be compared: it came by. ``seconds`` of a
-    stretch from one time to the next, plain; ``share``: of it, what is beyond its regular steps, so the most
-    that can be gained there. None where the part does not show in steps.
+    """Plans that differ in another part of a run than its steps can be compared: it occurred. ``seconds`` of
+    a stretch from one time to the next, plain; ``share``: the part of it beyond regular steps, the most that
+    can be gained there. None if the part does not show in steps.
     """
 
     seconds: float
@@ -74,7 +74,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Trial:
-    """What came out of ``Bench.compare(a, b)``.
+    """The result of ``Bench.compare(a, b)``.
 
     ``log_ratios`` are the raw values, one for each ABBA block or pair: log(b's seconds a sample / a's). A
     trial with a ``failure`` has no ratio and can win nothing.
@@ -85,28 +85,28 @@ class Trial:
     method: str  # "live", "pairs", "stretches", "scripted"
     log_ratios: tuple[float, ...]
     ratio: Ratio | None
-    step_seconds_a: float | None  # medians; over whole stretches, with all that fell into them
+    step_seconds_a: float | None  # medians; over whole stretches, with everything in them
     step_seconds_b: float | None
     seconds: float  # what the trial itself took, wall clock
     setup_seconds: float = 0.0  # paid once by b before timing: filling a cache, compiling
-    lasting_seconds: float = 0.0  # of these, paid by b's first run on this machine alone
+    lasting_seconds: float = 0.0  # part of it that only b's first run on this machine pays
     proofs: tuple[Proof, ...] = ()
     failure: str | None = None
-    script_steps: int | None = None  # of the whole plain script, where it came to its end
+    script_steps: int | None = None  # of the whole plain script, if it reached its end
     looks: tuple[float, ...] = ()  # processes of b alone: log(each one's seconds a sample / the usual one's)
-    looks_most: int = 0  # how many there might have been
-    claims: int = 1  # of a confirmation: how many are at stake, of which one is made
-    cut_short: bool = False  # the budget ended in the midst of it; where that is the failure, b has none
-    processes_a: tuple[SeenProcess, ...] = ()  # one a pair, where processes were compared
+    looks_most: int = 0  # how many there could have been
+    claims: int = 1  # of a confirmation: how many claims are at stake, of which one is made
+    cut_short: bool = False  # the budget ended during it; if that is the failure, b itself did not fail
+    processes_a: tuple[SeenProcess, ...] = ()  # one per pair, if processes were compared
     processes_b: tuple[SeenProcess, ...] = ()
     parts: tuple[str, ...] = ()  # for which whole stretches of a run were compared; (): regular steps were
-    step_log_ratios: tuple[float, ...] = ()  # of the regular steps in these stretches, one a pair
-    spent: Spent | None = None  # of ``seconds``, where each went
+    step_log_ratios: tuple[float, ...] = ()  # of the regular steps in these stretches, one per pair
+    spent: Spent | None = None  # where ``seconds`` went
     earlier: bool = False  # measured by an earlier tune of the same training
 
     @property
     def breakeven_steps(self) -> int | None:
-        """Steps after which b has earned its set-up back; None without set-up, or where b gains nothing."""
+        """Steps after which b has earned its set-up back; None without set-up, or if b gains nothing."""
         if not self.setup_seconds or self.step_seconds_a is None or self.step_seconds_b is None:
             return None
         gained = self.step_seconds_a - self.step_seconds_b
@@ -120,7 +120,7 @@ class Trial:
         return self.breakeven_steps > self.script_steps
 
     def over_stretches(self, parts: tuple[str, ...], step_log_ratios: tuple[float, ...]) -> Trial:
-        """The same, told to be of whole stretches of a run."""
+        """The same, marked as being over whole stretches of a run."""
         return replace(self, method="stretches", parts=parts, step_log_ratios=step_log_ratios)
 
     def upper(self) -> float:

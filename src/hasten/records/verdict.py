@@ -9,11 +9,11 @@ from .comparison import LossCurve, SingleSteps
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that two trainings must have alike, and had not; or that a training must have, and had not.
+    """Something that must be equal in two trainings and was not, or that a training must have and had not.
 
     ``what``: "steps" (how many they took: ``counts``), "batches", "modes", "rates", "optimizer", "streams",
-    "samples", or "shape" (of the tensor ``name``); "losses" where some are missing, and "number" where the
-    loss is none. ``step``: the first at which it differed, or was none.
+    "samples", or "shape" (of the tensor ``name``); "losses" if some are missing, and "number" if the loss is
+    not one. ``step``: the first at which it differed, or was missing.
     """
 
     what: str
@@ -32,8 +32,8 @@ class Invariants:
 
 @dataclass(frozen=True)
 class TooLittleTime:
-    """The budget did not suffice to check ``techniques``, and then to confirm them; ``enough`` seconds would
-    do. Without techniques: what was faster was checked, and could not be confirmed.
+    """The budget was too short to check ``techniques`` and then confirm them; ``enough`` seconds would
+    be enough. Without techniques: what was faster was checked, and could not be confirmed.
     """
 
     enough: int
@@ -42,17 +42,17 @@ class TooLittleTime:
 
 @dataclass(frozen=True)
 class GuardVerdict:
-    """Did accuracy hold? ``accuracy`` is "held", "not held", or "not checked", and then ``why_not`` says by
-    one of these words why:
+    """Did accuracy hold? ``accuracy`` is "held", "not held", or "not checked"; then ``why_not`` says why in
+    one of these words:
 
     "killed", "silent", "ended": one of the processes was killed, hung or ended. "script": the script failed
     in one. "refused": the technique ``refused`` did not apply. "short": the script takes too few steps.
-    "unrepeatable": it trains otherwise each time, from one seed. "no losses": it shows none, or no numbers.
-    "state": the state of one training could not be taken up by another. "budget": it ended before. "idle":
-    the technique ``refused`` had no effect in what was compared, so nothing was seen of it.
+    "unrepeatable": two runs from one seed differ. "no losses": there are none, or they are not numbers.
+    "state": one training could not load the state of another. "budget": it ended before. "idle": the
+    technique ``refused`` had no effect in what was compared, so nothing was learnt about it.
 
-    ``invariants``, ``loss_curve`` and ``numerics`` say what was compared and what came out. All of it is told
-    in words by ``report.guard``.
+    ``invariants``, ``loss_curve`` and ``numerics`` say what was compared and the results. ``report.guard``
+    puts all of it into words.
     """
 
     accuracy: str
@@ -63,11 +63,11 @@ class GuardVerdict:
     changes: tuple[str, ...] = ()  # techniques that change the training itself: accuracy was not judged then
     why_not: str = ""
     refused: str = ""
-    needed: int | None = None  # steps, where there were too few
-    unsteady: tuple[Difference, ...] = ()  # what two runs of the script itself differed in
+    needed: int | None = None  # steps needed, if there were too few
+    unsteady: tuple[Difference, ...] = ()  # how two runs of the script itself differed
     failure: str = ""  # the error that ended the check, or why single steps could not be compared
-    budget: TooLittleTime | None = None  # where that, and nothing else, ended it
-    after: int = 0  # steps that were not compared: the losses decide how many they are
+    budget: TooLittleTime | None = None  # if that alone ended it
+    after: int = 0  # steps that were not compared, because the losses decide their number
 
     @property
     def passed(self) -> bool:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Vitals:
-    """One reading. Counters only grow; what this system does not tell is 0, and so is every difference."""
+    """One reading. Counters only grow; what this system does not report is 0, and so is every difference."""
 
-    busy_ticks: int = 0  # of all cores since boot, time a hypervisor took away included
+    busy_ticks: int = 0  # of all cores since boot, time stolen by a hypervisor included
     all_ticks: int = 0
     quota_periods: int = 0  # in which the container's CPU quota was in force
     quota_stops: int = 0  # periods in which it stopped us

@@ -14,40 +14,40 @@ PARTS = (
 - steps: training steps, without what falls into one of the parts below.
 - first batches: waiting for the first batch of an epoch, workers' start included.
 - epoch turns: from the last step of an epoch to the loader's next beginning.
-- evaluation: forward passes in a row that train nothing, the batches that they wait for and what lies
+- evaluation: consecutive forward passes without training, the batches that they wait for and what happens
   between them.
 - saving: files written by torch.save, safetensors, numpy.save, pickle.
 - output: print, logging, tqdm, TensorBoard.
-- garbage: Python's collector, from the first step on.
-- set-up: of techniques.
+- garbage: Python's garbage collector, from the first step on.
+- set-up: by techniques.
 - tail: after the last step.
-- other: what no seam accounts for.
+- other: what no seam sees.
 """
 
 
 @dataclass(frozen=True)
 class Part:
-    """``seconds`` of the wall clock in all; ``count``: how often, such as steps taken, epochs begun,
+    """``seconds`` of wall clock in all; ``count``: how often, such as steps taken, epochs begun,
     evaluation loops, files saved, collections.
     """
 
     name: str  # one of PARTS
     seconds: float
     count: int
-    each: tuple[float, ...] = ()  # seconds of each time, in order, as far as kept; of steps none
-    samples: int = 0  # that went through it, where that is known (evaluation)
-    where: tuple[str, ...] = ()  # "train.py:41", what took longest first, as far as known
-    folders: tuple[str, ...] = ()  # that files were written into (saving), as far as known
+    each: tuple[float, ...] = ()  # seconds of each occurrence, in order, as far as kept; none for steps
+    samples: int = 0  # that went through it, if known (evaluation)
+    where: tuple[str, ...] = ()  # "train.py:41", slowest first, if known
+    folders: tuple[str, ...] = ()  # folders that files were saved into, if known
 
 
 @dataclass(frozen=True)
 class WatchedRun:
-    """``seconds``: wall clock from the script's start to the end of what was watched; ``ended``: the script
-    came to its end by itself. ``parts``, in the order of PARTS, add up to ``seconds``.
+    """``seconds``: wall clock from the script's start to the end of watching; ``ended``: the script
+    ended by itself. ``parts``, in the order of PARTS, add up to ``seconds``.
 
     An epoch is a pass over the training's loader, from its beginning to the next one's. ``whole_epochs`` are
-    the parts of those that were seen to their end. ``saved_elsewhere``: a folder into which files were saved
-    that go to another disk when it is a trial that saves them; "" for none.
+    the parts of those that were seen to their end. ``saved_elsewhere``: a folder of saved files
+    that go to another disk when a trial saves them; "" for none.
     """
 
     seconds: float
@@ -56,11 +56,11 @@ class WatchedRun:
     epochs: int = 0  # that were seen to their end
     epoch_steps: int | None = None  # that an epoch takes, as the training's loader says; None: not known
     whole_epochs: tuple[Part, ...] = ()
-    failure: str = ""  # how the script failed, where it did when enough had been seen
+    failure: str = ""  # how the script failed, if it did after enough had been seen
     saved_elsewhere: str = ""
 
     def part(self, name: str) -> Part:
-        """The part of that name; empty where none was seen."""
+        """The part of that name; empty if none was seen."""
         return named(self.parts, name)
 
     def share(self, name: str) -> float:
@@ -70,9 +70,9 @@ class WatchedRun:
 
 @dataclass(frozen=True)
 class Account:
-    """Parts of the run that shares are told of. ``basis``: "run" (it was watched to its end), "epochs" (those
-    that were seen to their end: the run's start is not in it), "steps" (no epoch was seen to its end: what
-    fell among the steps that were watched).
+    """The parts of the run that shares refer to. ``basis``: "run" (it was watched to its end), "epochs"
+    (those that were seen to their end, without the run's start), "steps" (no epoch was seen to its end: what
+    happened among the watched steps).
     """
 
     basis: str
@@ -83,7 +83,7 @@ class Account:
         return sum(part.seconds for part in self.parts)
 
     def part(self, name: str) -> Part:
-        """The part of that name; empty where there is none."""
+        """The part of that name; empty if there is none."""
         return named(self.parts, name)
 
     def share(self, *names: str) -> float:
@@ -97,9 +97,9 @@ _ONCE = ("start", "first batches", "set-up", "tail", "other")
 
 
 def account_of(run: WatchedRun) -> Account:
-    """What shares of the run are told of: the more of it was seen, the better.
+    """The account that shares refer to: of as much of the run as was seen.
 
-    Among steps alone, what happened once says nothing of how often it does.
+    Among steps alone, seeing something once does not say how often it happens.
     """
     if run.ended:
         return Account("run", run.parts)
@@ -114,7 +114,7 @@ def named(parts: tuple[Part, ...], name: str) -> Part:
 
 
 def less(parts: tuple[Part, ...], before: tuple[Part, ...]) -> tuple[Part, ...]:
-    """What came to ``parts`` since they were as ``before``."""
+    """What was added to ``parts`` since ``before``."""
     return tuple(
         replace(
             part,

@@ -1,1 +1,1 @@
-"""Records in, text out. No decisions are taken here."""
+"""Records in, text out. Nothing is decided here."""

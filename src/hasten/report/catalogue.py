@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _RISKS = {
-    "exact": "same mathematics and random draws, only rounding may differ",
-    "draws": "other random numbers of the same distribution",
+    "exact": "same mathematics and random draws; only rounding may differ",
+    "draws": "different random numbers from the same distribution",
     "close": "lower precision",
     "training": "changes the training itself",
 }
 _SCOPES = {
     "live": "switched within one training",
     "process": "needs a new process",
-    "launch": "changes how many processes there are",
+    "launch": "changes the number of processes",
 }
 
 
 def print_techniques(listing: Listing, console: Console) -> None:
-    """Layer by layer: what each does, and whether it applies here or why not."""
+    """Layer by layer: what each technique does, and whether it applies here or why not."""
     from rich.table import Table
     from rich.text import Text
 
@@ -46,7 +46,7 @@ def print_techniques(listing: Listing, console: Console) -> None:
     for heading, meanings in (("risk", _RISKS), ("scope", _SCOPES)):
         console.print(f"{heading}: {'; '.join(f'{name}: {meaning}' for name, meaning in meanings.items())}")
     if not listing.script:
-        console.print("Name a script to learn what applies to it: hasten techniques train.py")
+        console.print("Name a script to see what applies to it: hasten techniques train.py")
 
 
 def _layer(entry: Entry) -> str:
@@ -57,6 +57,6 @@ def _answer(entry: Entry, for_script: bool) -> str:
     if entry.reasons:
         return f"no: {'; '.join(entry.reasons)}"
     if not for_script:
-        return "nothing on this machine speaks against it"
+        return "nothing on this machine rules it out"
     options = [technique_words("", settings).strip(" ()") for settings in entry.options if settings]
     return f"applies: {' | '.join(options)}" if options else "applies"

@@ -1,4 +1,4 @@
-"""What a tune came to, and what it could not tell, in words."""
+"""What a tune concluded, and what it could not tell, in words."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ..records.verdict import GuardVerdict
 from . import guard
 from .reasons import MOST_PERCENT
 
-QUALITY_UNKNOWN = "whether the quality of the model is held was not judged: hasten verify does that"
+QUALITY_UNKNOWN = "model quality was not checked: hasten verify does that"
 _PLAIN: dict[Code, str] = {
-    "slower": "what looked faster is slower in fresh processes",
-    "not held": "what was faster did not hold accuracy",
-    "not seen": "whether the plan holds accuracy was not seen",
+    "slower": "what looked faster proved slower in fresh processes",
+    "not held": "what was faster did not keep accuracy",
+    "not seen": "accuracy under the plan was not checked",
     "no time": "the budget ended before anything could be tried",
     "nothing applies": "no technique applies here",
 }
@@ -31,7 +31,7 @@ def conclusion_words(result: TuneResult) -> str:
         return _unsure_words(found.unsure)
     resolution = _resolution_words(found.resolution) if found.resolution is not None else ""
     if found.code == "nothing faster":
-        return f"nothing that was tried is faster{resolution}"
+        return f"nothing tried is faster{resolution}"
     if found.code == "noise":
         noise = "what looked faster was not confirmed in fresh processes: it is within the noise"
         return f"{noise}{resolution}"
@@ -52,11 +52,11 @@ def _not_checked_words(verdict: GuardVerdict) -> str:
 
 
 def _resolution_words(found: Resolution) -> str:
-    """Which gains would have been found, and with what budget smaller ones."""
+    """The smallest gain that would have been found, and the budget for smaller ones."""
     if found.percent > MOST_PERCENT:
-        return ". Measurements lie too far apart to tell anything: tune again when the machine is quiet"
+        return ". Measurements vary too much to tell anything: tune again when the machine is idle"
     if found.pairs is not None:
-        what, who = f"{found.pairs} pairs that lie as far apart as these", ""
+        what, who = f"{found.pairs} pairs that vary as much as these", ""
     else:
         what, who = "comparisons that vary as the least steady of these", "a search under "
     text = (
@@ -69,24 +69,24 @@ def _resolution_words(found: Resolution) -> str:
 
 
 def _unsure_words(found: Unsure) -> str:
-    """Why the gain that the pairs found is not claimed: processes of the plan that may be slow, or are."""
+    """Why the gain that the pairs found is not claimed: processes under the plan are slow, or may be."""
     measured = (
-        f"none that is sure: {found.pairs} pairs of fresh processes measured {found.speedup:.2f} times faster"
+        f"no certain one: {found.pairs} pairs of fresh processes measured {found.speedup:.2f} times faster"
     )
     if found.slow:
-        why = f"but {found.slow} of {found.seen} processes of the plan were slow, and more may be"
+        why = f"but {found.slow} of {found.seen} processes under the plan were slow, and others may be"
     else:
         why = (
-            f"but a process may be slow from start to end (by {found.slower:.0%} where memory falls badly), "
-            f"and {found.seen} of the plan are too few to rule that out for so small a gain"
+            f"but a process may be slow throughout (by {found.slower:.0%} if its memory layout is bad), "
+            f"and {found.seen} under the plan are too few to rule that out for so small a gain"
         )
     if found.hopeless:
-        return f"{measured}, {why}; no --budget shows enough of them"
+        return f"{measured}, {why}; no --budget is long enough to start enough of them"
     if found.budget is None:
         return f"{measured}, {why}"
     return f"{measured}, {why}; --budget {found.budget:.0f} would start enough of them"
 
 
 def looks_words(looks: Looks) -> str:
-    """Of processes of the plan that were started besides the pairs."""
+    """On processes under the plan that were started in addition to the pairs."""
     return f"{looks.count} further processes under the plan, {looks.slow or 'none'} of them slow"

@@ -1,4 +1,4 @@
-"""Where reports are written: a console that knows no markup, and shows what would steer a terminal."""
+"""Where reports are written: a console without markup that makes control characters visible."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..saying import visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-_PLAIN_WIDTH = 110  # characters, where there is no terminal that has one
+_PLAIN_WIDTH = 110  # characters, when there is no terminal
 
 
 def open_console(stream: TextIO, width: int = _PLAIN_WIDTH) -> Console:
-    """Every string that is printed on it is taken as it is and made visible, in tables and bars, too.
+    """Prints every string as it is, without markup, and makes control characters visible, in tables too.
 
-    ``width``: in characters, where it is no terminal. Printing raises OutputLost where ``stream`` cannot take
-    it.
+    ``width``: in characters, used when it is no terminal. Printing raises OutputLost if ``stream`` cannot
+    take it.
     """
     from rich.console import Console, ConsoleOptions
     from rich.segment import Segment
@@ -28,11 +28,11 @@ def open_console(stream: TextIO, width: int = _PLAIN_WIDTH) -> Console:
     class VisibleConsole(Console):
         def render_str(self, text: str, **options: Any) -> Text:
             plain = {**options, "markup": False, "emoji": False, "highlight": False}
-            return super().render_str(visible(text, lines=True), **plain)  # before it is measured
+            return super().render_str(visible(text, lines=True), **plain)  # before its width is measured
 
         def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
             for segment in super().render(renderable, options):
-                if segment.control:  # rich's own, by which bars are drawn anew
+                if segment.control:  # rich's own, to redraw bars
                     yield segment
                 else:
                     yield Segment(visible(segment.text, lines=True), segment.style)
@@ -45,9 +45,9 @@ def open_console(stream: TextIO, width: int = _PLAIN_WIDTH) -> Console:
 
 
 class Outlet:
-    """A stream for reports. Raises OutputLost where the stream cannot take what is written.
+    """A stream for reports. Raises OutputLost if the stream cannot take what is written.
 
-    BrokenPipeError passes: whoever read it wants no more.
+    BrokenPipeError passes through: the reader has closed the pipe.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -78,7 +78,7 @@ class Outlet:
 
 
 def lost(error: OSError | ValueError) -> OutputLost:
-    """What to tell the user of a report that was written to nowhere."""
+    """The error for a report that could not be written."""
     why = (error.strerror if isinstance(error, OSError) else "") or str(error)
     if isinstance(error, OSError) and error.errno == errno.EBADF:
         why = "it is closed"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def print_doctor(machine: Machine, torch: TorchBuild, findings: Sequence[Finding], console: Console) -> None:
-    """What is here, what hinders, what is good to know."""
+    """The machine, what slows training down, and what is good to know."""
     gib = 2**30
     quota = f", quota of {machine.quota_cpus:g} CPUs" if machine.quota_cpus else ""
     counts = f"{machine.physical_cores} cores, {machine.logical_cpus} threads"
@@ -22,20 +22,20 @@ def print_doctor(machine: Machine, torch: TorchBuild, findings: Sequence[Finding
     built = f"CUDA {torch.cuda}" if torch.cuda else f"ROCm {torch.rocm}" if torch.rocm else "CPUs"
     facts = {
         "CPU": f"{machine.cpu_model}: {parts}{quota}",
-        "instructions": ", ".join(machine.cpu_flags) or "none of those that matter",
+        "instructions": ", ".join(machine.cpu_flags) or "none that matter",
         "memory": memory,
         "GPUs": ", ".join(machine.accelerators) or "none",
-        "system": f"{machine.system} {machine.architecture}, {machine.libc or 'no known C library'}",
+        "system": f"{machine.system} {machine.architecture}, {machine.libc or 'unknown C library'}",
         "Python": machine.python,
         "torch": f"{torch.version}, built for {built}" if torch.version else "not installed",
     }
     for name, value in facts.items():
         console.print(f"{name:>12}  {value}")
-    for heading, hinders in (("What hinders:", True), ("Good to know:", False)):
+    for heading, hinders in (("What slows training down:", True), ("Good to know:", False)):
         chosen = [finding for finding in findings if finding.hinders is hinders]
         if not chosen and not hinders:
             continue
-        console.print(f"\n{heading}" + ("" if chosen else " nothing was found"), style="bold")
+        console.print(f"\n{heading}" + ("" if chosen else " nothing found"), style="bold")
         for finding in chosen:
             console.print(f"  {finding.text}")
             if finding.advice:
@@ -43,7 +43,7 @@ def print_doctor(machine: Machine, torch: TorchBuild, findings: Sequence[Finding
 
 
 def _parts(machine: Machine) -> Iterator[str]:
-    """What divides the cores, where something does."""
+    """How the cores are divided, if they are."""
     for noun, count in (
         ("sockets", len({core.socket for core in machine.cores})),
         ("NUMA nodes", len({core.node for core in machine.cores})),
@@ -53,4 +53,4 @@ def _parts(machine: Machine) -> Iterator[str]:
             yield f"{count} {noun}"
     slow = sum(core.efficient for core in machine.cores)
     if slow:
-        yield f"{slow} of the cores slower than the others"
+        yield f"{slow} cores slower than the others"

@@ -8,18 +8,18 @@ from ..records.run_forecast import Assumed, ForecastPart, PartName, RunForecast,
 
 _START_WORTH_A_WORD = 0.5  # seconds
 _LASTING_WORTH_A_WORD = 0.5
-_MINUTES, _HOURS = 120.0, 7200.0  # seconds from which these are told
+_MINUTES, _HOURS = 120.0, 7200.0  # seconds from which times are given in these units
 _ASSUMED: Mapping[Assumed, str] = {
-    "length by loader": "that an epoch is what its loader holds",
-    "ends unseen": "that nothing comes between epochs but what is told above: no end of one was seen, and "
-    "evaluation, saving and the like at it are not in these numbers",
-    "ends seen once": "that evaluation and whatever else comes between epochs takes as long each time: it "
+    "length by loader": "that an epoch is one pass over its loader",
+    "ends unseen": "that nothing comes between epochs but what is listed above: no epoch's end was seen, "
+    "so evaluation, saving and the like are not in these numbers",
+    "ends seen once": "that evaluation and everything else between epochs takes as long each time: it "
     "was seen once",
-    "ends as plain": "that evaluation and whatever else comes between epochs takes as long under the plan as "
-    "plain: no process was seen to do it twice there",
-    "ends of other plans": "that evaluation and whatever else comes between epochs takes as long as it did "
+    "ends as plain": "that evaluation and everything else between epochs takes as long under the plan as "
+    "plain: no process under it was seen to do it twice",
+    "ends of other plans": "that evaluation and everything else between epochs takes as long as it did "
     "while parts of the plan were tried",
-    "rehearsed": "that its ranks were rehearsed, as the first run under the plan does",
+    "rehearsed": "that its ranks were rehearsed, which the first run under the plan does",
 }
 _PARTS: Mapping[PartName, str] = {
     "hasten": "hasten itself",
@@ -32,22 +32,22 @@ _PARTS: Mapping[PartName, str] = {
 
 
 def forecast_lines(found: RunForecast, tune_seconds: float) -> list[str]:
-    """What a run takes before and under the plan, when the tune has paid, and what that takes for granted."""
+    """How long a run takes without and with the plan, when the tune pays off, and what that assumes."""
     lines = [f"{_before_and_after(found)}{_saved(found)}.", f"  ({_parts_words(found.parts)})"]
     if found.once:
-        lines.append(f"  Once in a run, besides: {_parts_words(found.once)}.")
+        lines.append(f"  Once per run, in addition: {_parts_words(found.once)}.")
     if found.slower_start >= _START_WORTH_A_WORD:
         later = span_words(found.slower_start)
         lines.append(f"  Processes under the plan take {later} longer to start; that is included.")
     if found.lasting_seconds >= _LASTING_WORTH_A_WORD:
         lasting = span_words(found.lasting_seconds)
-        lines.append(f"  Of the set-up, {lasting} is the first run's alone: later ones read what it made.")
+        lines.append(f"  Only the first run pays {lasting} of the set-up: later ones read what it made.")
     if found.is_faster:
         lines.append(_pays_words(found, tune_seconds))
     else:
-        lines.append("  Runs differ by as much anyway: in a run of this length the plan may save nothing.")
+        lines.append("  Runs vary by as much anyway: the plan may save nothing in a run of this length.")
     if found.assumed:
-        lines.append(f"  It takes for granted {'; '.join(_ASSUMED[code] for code in found.assumed)}.")
+        lines.append(f"  This assumes {'; '.join(_ASSUMED[code] for code in found.assumed)}.")
     return lines
 
 
@@ -57,7 +57,7 @@ def _before_and_after(found: RunForecast) -> str:
 
 
 def _saved(found: RunForecast) -> str:
-    """Where nothing is known of the length, what so many steps save is the number to have."""
+    """If the length is unknown, what this many steps save is the useful number."""
     if found.of != "steps" or not found.is_faster:
         return ""
     return f", which saves {interval_words(found.saved)}"
@@ -73,7 +73,7 @@ def _of(found: RunForecast) -> str:
 
 
 def _parts_words(parts: Sequence[ForecastPart]) -> str:
-    """Each part by its seconds before and after."""
+    """Each part with its seconds before and after."""
     return "; ".join(f"{_PARTS[part.name]} {_seconds_of(part)}" for part in parts)
 
 
@@ -90,7 +90,7 @@ def _pays_words(found: RunForecast, tune_seconds: float) -> str:
         when.append(f"in a single run from {counted(found.pays_epochs, 'epoch')} on")
     elif found.pays_steps is not None:
         when.append(f"in a single run from {counted(found.pays_steps, 'step')} on")
-    return f"This tune ({span_words(tune_seconds)}) pays {', or '.join(when)}."
+    return f"This tune ({span_words(tune_seconds)}) pays off {', or '.join(when)}."
 
 
 def counted(count: int, what: str) -> str:
@@ -99,14 +99,14 @@ def counted(count: int, what: str) -> str:
 
 
 def interval_words(span: Span) -> str:
-    """A time with both ends of its interval in the same unit: "7.4 s (7.0 to 7.9)"."""
+    """A time and its interval, all in the same unit: "7.4 s (7.0 to 7.9)"."""
     _, scale = _unit(span.value)
     low, high = (_number(seconds / scale) for seconds in (span.low, span.high))
     return f"{span_words(span.value)} ({low} to {high})"
 
 
 def span_words(seconds: float) -> str:
-    """As a person tells how long something takes: "830 ms", "20.2 s", "34.0 min", "5.2 h"."""
+    """A duration as a person would say it: "830 ms", "20.2 s", "34.0 min", "5.2 h"."""
     unit, scale = _unit(seconds)
     return f"{_number(seconds / scale)} {unit}"
 
@@ -120,5 +120,5 @@ def _unit(seconds: float) -> tuple[str, float]:
 
 
 def _number(value: float) -> str:
-    """With one decimal where it has fewer than three digits before the point."""
+    """With one decimal if it has fewer than three digits before the point."""
     return f"{value:,.{0 if abs(value) >= 100 else 1}f}"

@@ -9,44 +9,44 @@ from ..records.verdict import Difference, GuardVerdict, TooLittleTime
 from .words import percent_words
 
 _EQUAL = {
-    "batches": "batches left the loader with other content or in another order",
+    "batches": "batches came from the loader with different content or in a different order",
     "modes": "train/eval flags differ",
     "rates": "learning rates differ",
-    "optimizer": "optimizers stepped in another order",
-    "streams": "other random numbers were drawn",
-    "samples": "an epoch had other samples",
+    "optimizer": "optimizers stepped in a different order",
+    "streams": "different random numbers were drawn",
+    "samples": "an epoch had different samples",
     "losses": "losses are missing",
 }
-_DECIDES = ": it may decide by its losses what it does next, which noise like rounding's changes"
+_DECIDES = ": perhaps its losses decide what it does next, and noise the size of rounding changes that"
 _MOST_SHAPES = 3
 _MOST_COUNTS = 3
 _PARTS = {
     "gradient": "the gradient",
     "update": "the optimizer's update",
-    "buffers": "the change of buffers in a step (running statistics)",
+    "buffers": "the change of buffers in one step (running statistics)",
     "evaluation": "what the model returns in an evaluation",
-    "printed": "what the script prints of an evaluation",
+    "printed": "what the script prints about an evaluation",
     "since parameters": "the change of the parameters over several steps",
     "since buffers": "the change of buffers over several steps (running statistics)",
 }
 _ADVICE = {
-    "killed": "While accuracy is checked, three trainings are in memory at once, and up to seven for a "
+    "killed": "The accuracy check holds three trainings in memory at once, and up to seven for a "
     "closer look: free some memory (or train on smaller batches), and tune again.",
     "silent": "Tune again when the machine is less busy.",
     "ended": "Tune again; what its processes printed last is in .hasten, in the folder of the last trial.",
-    "script": "If the script fails without hasten, too, mend it; else tune again with another --seed.",
-    "short": "Let the script train longer: only its first steps are used.",
-    "unrepeatable": "Two runs of the script must be equal from one seed: look for what draws from none (the "
+    "script": "If the script also fails without hasten, fix it; otherwise tune again with another --seed.",
+    "short": "Let the script train longer: only its first steps are compared.",
+    "unrepeatable": "Two runs from one seed must be equal: look for what ignores the seed (the "
     "clock, uuid, os.urandom), or runs in threads.",
-    "no losses": "hasten sees the loss that backward() is called on: it must be there, and a number.",
+    "no losses": "hasten sees the loss that backward() is called on: it must exist, and be a number.",
     "budget": "Tune again with a longer --budget, or when the machine is less busy.",
     "idle": "Leave it out, or let the script train long enough for it to take effect.",
-    "state": "Tune again; if it comes again, leave the technique out that was kept last.",
+    "state": "Tune again; if it recurs, leave out the technique that was kept last.",
 }
 
 
 def reasons(verdict: GuardVerdict) -> list[str]:
-    """Why accuracy is not held, or could not be checked; nothing where it is held."""
+    """Why accuracy is not held or could not be checked; empty if it is held."""
     if verdict.budget is not None:
         return [_budget_words(verdict.budget)]
     if verdict.why_not == "state":
@@ -62,23 +62,23 @@ def reasons(verdict: GuardVerdict) -> list[str]:
 
 
 def accuracy_words(guard: GuardVerdict) -> str:
-    """What a tune says at its end of the accuracy of what it found."""
+    """What a tune says about accuracy at its end."""
     if guard.why_not == "budget" and guard.budget is not None and not guard.budget.techniques:
         return "Accuracy was checked; the gain was not confirmed."
     if guard.unchecked:
-        return "Something was faster, and what it does to accuracy nobody saw; what was tried is above."
+        return "Something was faster, but its accuracy was not checked; what was tried is listed above."
     if not guard.passed:
         return f"Accuracy is not held: {'; '.join(reasons(guard))}."
     if guard.changes:
         return (
             f"Accuracy was not judged: {', '.join(guard.changes)} changes the training itself. "
-            f"Losses stayed finite over {guard.steps} steps, and checkpoints keep their shapes. "
+            f"Losses stayed finite over {guard.steps} steps, and checkpoints kept their shapes. "
             "Faster means more samples in the same time, not how soon the model is as good."
         )
     curve = guard.loss_curve
     same = "batches, flags, learning rates and random draws"
     if "streams" not in guard.invariants.compared:
-        same = "flags and learning rates, other draws of the same distributions"
+        same = "flags and learning rates, different draws from the same distributions"
     return (
         f"Accuracy held over {guard.steps} steps{_after(guard)}: same {same}; "
         f"the loss stays within {percent_words(curve.deviation or 0.0, 2)} of plain's, where rounding "
@@ -88,21 +88,21 @@ def accuracy_words(guard: GuardVerdict) -> str:
 
 
 def _after(guard: GuardVerdict) -> str:
-    """Where the training begins with another, as a search for its learning rate is."""
+    """If another training comes first, for example a search for its learning rate."""
     if not guard.after:
         return ""
-    return f" from step {guard.after + 1} on (how long it does what comes before, its losses decide)"
+    return f" from step {guard.after + 1} on (its losses decide how long the part before that takes)"
 
 
 def _agreed(curve: LossCurve) -> str:
-    """Where the losses departed by more than that."""
+    """If the losses differ by more than that."""
     if (curve.deviation or 0.0) <= (curve.tolerance or 0.0):
         return ""
-    return " (more than that by so little that it counts as equal, as single steps agree)"
+    return " (only slightly more than that, and single steps agree, so it counts as equal)"
 
 
 def _single_steps(numerics: SingleSteps) -> str:
-    """What to add on gradients, if anything was asked about them."""
+    """What to add on gradients, if they were compared."""
     if not numerics:
         return ""
     if numerics.held is None:
@@ -110,7 +110,7 @@ def _single_steps(numerics: SingleSteps) -> str:
     gradient = numerics.compared.get("gradient")
     if gradient is None:
         return ""
-    explains = "other draws explain" if numerics.draws else "rounding explains"
+    explains = "different draws explain" if numerics.draws else "rounding explains"
     return (
         f"; gradients of single steps are {gradient.scale:.3f} times plain's at worst, where {explains} "
         f"{gradient.scale_tolerance:.1%}"
@@ -118,7 +118,7 @@ def _single_steps(numerics: SingleSteps) -> str:
 
 
 def _evaluations(numerics: SingleSteps) -> str:
-    """What to add on evaluations, where the plan lowers them."""
+    """What to add on evaluations, if the plan lowers their precision."""
     found = numerics.compared.get("evaluation")
     if found is None:
         return ""
@@ -139,12 +139,12 @@ def _budget_words(budget: TooLittleTime) -> str:
 
 
 def _unchecked_words(verdict: GuardVerdict) -> list[str]:
-    """Why the script itself lets nothing be compared."""
+    """Why the script itself cannot be compared."""
     if verdict.unsteady:
         found = "; ".join(map(difference_words, verdict.unsteady))
         if all(difference.step is not None and difference.step > 1 for difference in verdict.unsteady):
             found += _DECIDES
-        return [f"the script does not repeat itself from one seed ({found}), so nothing can be compared"]
+        return [f"two runs from one seed differ ({found}), so nothing can be compared"]
     if verdict.needed is not None:
         looked = "seen" if verdict.changes else "compared"
         return [f"only {verdict.steps} steps could be {looked}, and {verdict.needed} are needed"]
@@ -152,51 +152,51 @@ def _unchecked_words(verdict: GuardVerdict) -> list[str]:
 
 
 def _difference_reasons(differing: Sequence[Difference]) -> list[str]:
-    """Shapes are told together, by a few of them."""
+    """Shapes share one sentence that names a few of them."""
     shapes = [difference.name for difference in differing if difference.what == "shape"]
     others = [difference_words(difference) for difference in differing if difference.what != "shape"]
     if shapes:
-        return [f"checkpoints have other shapes: {', '.join(shapes[:_MOST_SHAPES])}", *others]
+        return [f"checkpoints have different shapes: {', '.join(shapes[:_MOST_SHAPES])}", *others]
     return others
 
 
 def difference_words(difference: Difference) -> str:
-    """What differed, and from which step on. Of all but shapes, which ``reasons`` tells together."""
+    """What differed, and from which step on. Not for shapes, which ``reasons`` groups."""
     if difference.what == "steps":
         ours, theirs = difference.counts
         return f"one training took {ours} steps, the other {theirs}"
     if difference.what == "number":
-        return f"the loss is no number in step {difference.step}"
+        return f"the loss is not a number in step {difference.step}"
     since = f" (from step {difference.step})" if difference.step is not None else ""
     return f"{_EQUAL[difference.what]}{since}"
 
 
 def advice(why_not: str) -> str:
-    """What to do where accuracy could not be checked."""
+    """What to do if accuracy could not be checked."""
     return _ADVICE.get(why_not, "Tune again.")
 
 
 def loss_reasons(curve: LossCurve) -> list[str]:
-    """What there is to say against the losses."""
+    """What is wrong with the losses."""
     if curve.deviation is None:
-        return ["losses are missing, or no numbers"]
+        return ["losses are missing, or not numbers"]
     if curve.held:
         return []
     return [
-        f"the loss departs from the baseline's by {percent_words(curve.deviation, 4)}, "
+        f"the loss differs from the baseline's by {percent_words(curve.deviation, 4)}, "
         f"where rounding explains {percent_words(curve.tolerance or 0.0, 2)}"
     ]
 
 
 def step_reasons(found: SingleSteps) -> list[str]:
-    """What there is to say against single steps."""
-    explains = "where other draws explain" if found.draws else "where rounding explains"
+    """What is wrong with single steps."""
+    explains = "where different draws explain" if found.draws else "where rounding explains"
     departed = [(_part_words(what), row) for what, row in found.compared.items()]
     reasons = [_departure_words(what, row, explains) for what, row in departed if not row.held]
     mean, tensor, scaled = found.mean_scale, found.worst_tensor, found.worst_scale
     if mean is not None and not mean.held:
         reasons.append(
-            f"the gradient is {mean.scale:.3f} times the baseline's in the mean of {len(found.steps)} "
+            f"the gradient is {mean.scale:.3f} times the baseline's on average over {len(found.steps)} "
             f"steps, {explains} {percent_words(mean.scale_tolerance or 0.0, 2)}"
         )
     if tensor is not None and not tensor.held:
@@ -217,13 +217,13 @@ def _part_words(what: str) -> str:
 
 def _departure_words(what: str, row: StepDeparture, explains: str) -> str:
     if row.scale is None or row.residual is None:
-        return f"{what} holds no numbers in step {row.step}"
+        return f"{what} is not a number in step {row.step}"
     if row.scale_tolerance is not None and abs(row.scale - 1) > row.scale_tolerance:
         return (
             f"{what} is {row.scale:.3f} times the baseline's in step {row.step}, "
             f"{explains} {percent_words(row.scale_tolerance, 2)}"
         )
     return (
-        f"{what} departs from the baseline's by {percent_words(row.residual, 4)} in step {row.step}, "
+        f"{what} differs from the baseline's by {percent_words(row.residual, 4)} in step {row.step}, "
         f"{explains} {percent_words(row.residual_tolerance or 0.0, 2)}"
     )

@@ -1,4 +1,4 @@
-"""The JSON forms that scripts read: ``--json FILE``, where ``-`` is standard output."""
+"""JSON output for scripts: ``--json FILE``, where ``-`` is standard output."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from .words import step_words
 
 
 def tune_json(result: TuneResult) -> dict[str, Any]:
-    """``speedup`` is the claim and ``ratio`` the same as time over time, both null without one; ``measured``
-    is what confirmation measured, claimed or not. They are of regular steps; where there are ``parts``, of
-    whole stretches of the run with these in them, and ``steps_ratio`` is of regular steps alone. Ratios come
-    with both ends of their intervals. ``forecast`` is what the claim means for a whole run, in seconds.
-    ``script_steps`` is null where the script did not come to its end; ``looks`` are processes of the plan
-    that were started besides the pairs, null where none were.
+    """``speedup`` is the claim and ``ratio`` the same as time over time; both are null without a claim.
+    ``measured`` is what confirmation measured, claimed or not. They are of regular steps; if there are
+    ``parts``, they are of whole stretches of the run that include these, and ``steps_ratio`` is of regular
+    steps alone. Ratios come with both ends of their intervals. ``forecast`` is what the claim means for a
+    whole run, in seconds. ``script_steps`` is null if the script did not reach its end; ``looks`` are
+    processes under the plan started in addition to the pairs, null if there were none.
     """
     return {
         "outcome": result.outcome,
@@ -96,7 +96,7 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
 
 
 def guard_json(verdict: GuardVerdict) -> dict[str, Any]:
-    """What was compared and what came out, and the same in words."""
+    """What was compared and the result, also in words."""
     return {
         "accuracy": verdict.accuracy,
         "steps": verdict.steps,
@@ -112,7 +112,7 @@ def guard_json(verdict: GuardVerdict) -> dict[str, Any]:
 
 
 def _curve(curve: ThreadCurve | None) -> dict[str, Any] | None:
-    """Times in seconds; a point that was not measured has none, and says why."""
+    """Times in seconds; a point that was not measured has none and says why."""
     if curve is None:
         return None
     return {
@@ -133,14 +133,14 @@ def _curve(curve: ThreadCurve | None) -> dict[str, Any] | None:
 
 
 def refusal_json(reason: str) -> dict[str, Any]:
-    """The same keys where nothing was measured."""
+    """The same keys if nothing was measured."""
     return tune_json(TuneResult("refused", Conclusion("refused", reason), BASELINE))
 
 
 def profile_json(
     observation: Observation, causes: Sequence[Cause], nproc: int | None = None
 ) -> dict[str, Any]:
-    """``causes``, the costliest first; ``nproc``: ranks that trained, of which rank 0 was watched."""
+    """``causes``: most expensive first. ``nproc``: number of ranks; rank 0 was observed."""
     seconds = [step.seconds for step in observation.steps]
     samples = samples_per_step(observation)
     tenths = quantiles(seconds, n=10, method="inclusive")
@@ -171,20 +171,20 @@ def profile_json(
 
 
 def verify_json(verdict: QualityVerdict) -> dict[str, Any]:
-    """All of it: the runs with each value of each metric as it came, and what was made of them."""
+    """Everything: the runs with each raw value of each metric, and what was computed from them."""
     content: dict[str, Any] = to_json(verdict)
     return {**content, "warnings": list(map(caution_words, verdict.warnings))}
 
 
 def write_json(content: dict[str, Any], target: str) -> None:
-    """Raises UsageError where ``target`` cannot be written. What is no finite number becomes null: JSON has
-    no word for it, and a loss may well be NaN.
+    """Raises UsageError if ``target`` cannot be written. A number that is not finite becomes null: JSON has
+    no way to write it, and a loss may well be NaN.
     """
     text = json.dumps(_finite(content), indent=2, allow_nan=False, default=str) + "\n"
     if target == "-":
         out = Outlet(sys.stdout)
         out.write(text)
-        out.flush()  # if nobody reads it, that shows here and not when Python ends
+        out.flush()  # a closed pipe shows here and not when Python exits
         return
     try:
         Path(target).write_text(text)

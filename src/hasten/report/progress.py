@@ -1,4 +1,4 @@
-"""What is seen while a tune works: a live line on a terminal, plain lines elsewhere, nothing with --quiet."""
+"""Progress of a tune: a live line on a terminal, plain lines elsewhere, nothing with --quiet."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .console import open_console
 from .reasons import reason_words
 from .words import earlier_words, ratio_words, with_words
 
-_TOLD_SECONDS = 0.05  # what took less is not told of a comparison
-_COUNTABLE = 1e7  # seconds: what is more is not counted down
+_TOLD_SECONDS = 0.05  # shorter parts of a comparison are not reported
+_COUNTABLE = 1e7  # seconds: a longer budget is not counted down
 
 
 class Silent:
-    """Says nothing: the null object, and what the others are made from. Each method is one of
+    """Prints nothing: the null object, and base of the others. Each method is one of
     ``tuning.progress.Progress``.
     """
 
@@ -52,20 +52,20 @@ class Silent:
         pass
 
 
-_START = "start"  # of a run: what makes it shorter makes no training faster
+_START = "start"  # the start of a run: shortening it makes no training step faster
 
 
 class Lines(Silent):
     """Plain lines, each with the seconds left of the budget."""
 
     def __init__(self, budget: float, stream: TextIO | None = None, debug: bool = False) -> None:
-        """``debug``: tell of each comparison where its time went."""
+        """``debug``: for each comparison, say where its time went."""
         self._budget = budget
         self._debug = debug
         self._began = time.monotonic()
         self._stream = stream
         self._best = 1.0
-        self._remark = ""  # what was remarked on the part of the work that goes on
+        self._remark = ""  # the remark on the current stage
         self._before: tuple[Plan, float] | None = (
             None  # what the last gain was against, and how fast that was
         )
@@ -94,7 +94,7 @@ class Lines(Silent):
 
     def tried(self, row: Tried) -> None:
         if row.kept and row.ratio is not None and not row.ablation and _START not in row.parts:
-            if self._before is None or self._before[0] != row.against:  # else another setting took its place
+            if self._before is None or self._before[0] != row.against:  # otherwise a setting replaced it
                 self._before = (row.against, self._best)
             self._best = self._before[1] / row.ratio.value
         measured = f" {ratio_words(row.ratio)}:" if row.ratio is not None else ""
@@ -104,7 +104,7 @@ class Lines(Silent):
             self._done(f"  {spent_words(row.spent)}")
 
     def left(self) -> float:
-        """Seconds of the budget that are left."""
+        """Seconds of the budget left."""
         return max(0.0, self._budget - (time.monotonic() - self._began))
 
     def _say(self, text: str) -> None:
@@ -115,7 +115,7 @@ class Lines(Silent):
 
 
 class Terminal(Lines):
-    """The same on a terminal, with one line at the bottom that shows what is going on now."""
+    """The same on a terminal, with a status line at the bottom."""
 
     def __init__(self, budget: float, debug: bool = False) -> None:
         super().__init__(budget, debug=debug)
@@ -155,7 +155,7 @@ def left_words(seconds: float) -> str:
 
 
 _PARTS = {
-    "rehearsing": "the rehearsal of several processes",
+    "rehearsing": "rehearsing several processes",
     "starting": "starts",
     "settling": "warm-up and set-up",
     "timing": "timed steps",
@@ -165,14 +165,14 @@ _PARTS = {
 
 
 def spent_words(spent: Spent) -> str:
-    """Where a comparison's time went, the most first; what took none is left out."""
+    """Where a comparison's time went, largest first; parts that took none are left out."""
     parts = sorted(((getattr(spent, part), words) for part, words in _PARTS.items()), reverse=True)
     told = [f"{seconds_words(seconds)} {words}" for seconds, words in parts if seconds >= _TOLD_SECONDS]
     return f"took {seconds_words(sum(seconds for seconds, _ in parts))}: {', '.join(told)}"
 
 
 def progress_for(budget: float, quiet: bool, debug: bool = False) -> Silent:
-    """The display that suits where standard error goes."""
+    """The display that suits standard error."""
     if quiet:
         return Silent()
     return Terminal(budget, debug) if sys.stderr.isatty() else Lines(budget, debug=debug)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def print_verify(verdict: QualityVerdict, console: Console) -> None:
-    """Every pair of runs, the verdict, and what it rests on."""
+    """Every pair of runs, the verdict, and what it is based on."""
     console.print()
     if verdict.outcome != "failed":
         console.print(_runs_table(verdict))
@@ -83,34 +83,34 @@ def _details(verdict: QualityVerdict) -> list[str]:
     if verdict.plan:
         techniques = ", ".join(technique_words(*item) for item in verdict.plan.techniques.items())
         lines.append(f"Plan: {techniques}.")
-    lines += [f"Of the plan: {remark}." for remark in verdict.remarks]
+    lines += [f"About the plan: {remark}." for remark in verdict.remarks]
     if verdict.protection == "off":
         lines.append("Protection was off (--allow-writes): the script may have written files in each run.")
     if verdict.protection == "landlock":
         lines.append("Writing files was denied (Landlock): time to save files is not counted.")
     lines += [f"Warning: {caution_words(caution)}" for caution in verdict.warnings]
-    lines.append(f"What the runs printed, and all values: {verdict.folder}")
+    lines.append(f"Output of the runs, and all values: {verdict.folder}")
     return lines
 
 
 def _metric_words(verdict: QualityVerdict) -> str:
     metric = verdict.metric
     better = "lower" if metric.lower_is_better else "higher"
-    source = f"what {metric.pattern!r} catches in its output" if metric.pattern else "told by the script"
+    source = f"what {metric.pattern!r} matches in its output" if metric.pattern else "reported by the script"
     text = f"Quality is {metric.name}, {source}; {better} is better"
     if verdict.allowed is None or verdict.baseline is None:
         return f"{text}."
     share = ""
     if verdict.tolerance.relative:
         share = f" ({100 * verdict.tolerance.amount:g}% of the baseline's {_number(verdict.baseline)})"
-    return f"{text}, and worse by at most {verdict.allowed:.3g}{share} counts as held."
+    return f"{text}, and up to {verdict.allowed:.3g}{share} worse counts as held."
 
 
 def _more_seeds(verdict: QualityVerdict) -> str:
     if verdict.seeds_enough is None:
-        return "More than a thousand seeds would be needed to tell: a larger --tolerance may be meant."
+        return "More than a thousand seeds would be needed to tell: perhaps use a larger --tolerance."
     return (
-        f"If mean and spread stay as they are, about {verdict.seeds_enough} seeds would probably be enough: "
+        f"If mean and spread stay the same, about {verdict.seeds_enough} seeds would probably be enough: "
         f"--seeds {verdict.seeds_enough}"
     )
 
@@ -132,7 +132,7 @@ def _reached_words(name: str, reached: Reached) -> list[str]:
 
 
 def _speed_words(ratio: Ratio) -> str:
-    """A ratio as a speedup, and what may be said of it: only what its interval excludes."""
+    """A ratio as a speedup. It is called faster or slower only if the interval excludes 1."""
     if ratio.low == ratio.high == 1:
         return "alike"
     if ratio.high < 1:

@@ -9,28 +9,28 @@ from ..units import seconds_words
 from . import guard
 from .words import ONE_OF, parts_words, settings_words, technique_words
 
-MOST_PERCENT = 100  # what could not be told under more is told in words
+MOST_PERCENT = 100  # a worse resolution than this is put in words
 TOO_NOISY = " (too noisy to tell)"
 _INSTEAD = {  # of what was found
-    "settings replaced": "a gain over the settings before",
-    "likely": "faster, though few pairs cannot be sure",
+    "settings replaced": "a gain over the previous settings",
+    "likely": "probably faster, but there are few pairs",
 }
 _THEREFORE = {
-    "settings stay": ": the settings before stay",
+    "settings stay": ": the previous settings stay",
     "not kept": ": not kept",
-    "undecided": ": that changes nothing, kept",
+    "undecided": ": not conclusive, kept",
 }
 _AT_THE_CHECK = {
-    "did not apply": "it did not apply where accuracy was checked",
-    "not checked": "whether the training holds could not be checked",
+    "did not apply": "it did not apply in the accuracy check",
+    "not checked": "accuracy could not be checked",
     "not held": "the guard stopped it",
 }
 _FOUND = {"slower": "slower", "not measured": "could not be measured"}
-_TOO_LATE = ": not kept, as there is no time left to check and confirm it, set up in each process"
+_TOO_LATE = ": not kept, because no time is left to check and confirm it with its set-up in each process"
 
 
 def reason_words(reason: Reason) -> str:
-    """What the comparison of a row found, with what a reader of its number should know, and what follows."""
+    """What the comparison of a row found, what to know when reading its number, and what follows."""
     if reason.guard is not None:
         return f"{_AT_THE_CHECK[reason.decision]}: {guard.reasons(reason.guard)[0]}"
     if reason.names:
@@ -59,14 +59,14 @@ def _found_words(reason: Reason) -> str:
 
 
 def _over_words(reason: Reason) -> str:
-    """Over what plans were compared, where that is not steps."""
+    """What plans were compared over, if not steps."""
     if reason.parts == ("start",):
         return " in the time to the first step"
     return f" over whole stretches of the run, {parts_words(reason.parts)} included" if reason.parts else ""
 
 
 def _left_out_words(reason: Reason) -> str:
-    """Of what the confirmation took out."""
+    """About what confirmation removed."""
     if reason.found == "failed":
         return f"left out: the plan with it failed{_over_words(reason)}: {reason.failure}"
     not_confirmed = (
@@ -93,17 +93,17 @@ def _set_up_words(set_up: SetUp) -> str:
 
 
 def _together_words(reason: Reason) -> str:
-    """Of techniques that were tried as one."""
+    """About techniques that were tried as one."""
     names = ", ".join(reason.names)
     if reason.found == "gain" and reason.set_up is not None:
         return f"a gain together; {_set_up_words(reason.set_up)}: not kept: {names}"
     if reason.found == "gain":
         return f"a gain together: {names}"
     if reason.found == "failed":
-        return reason.failure + ("; again without" if reason.decision == "again" else "; each singly")
+        return reason.failure + ("; again without" if reason.decision == "again" else "; each tried alone")
     if reason.found == "slower":
-        return f"slower together, so each singly: {names}"
-    return f"no gain found together{_resolution_words(reason)}, so none singly: {names}"
+        return f"slower together, so each tried alone: {names}"
+    return f"no gain found together{_resolution_words(reason)}, so none tried alone: {names}"
 
 
 def why_not_words(why: WhyNot) -> str:
@@ -117,20 +117,20 @@ def why_not_words(why: WhyNot) -> str:
         return f"the budget ended before {what} could be tried"
     if why.code == "small part":
         takes = "take" if len(why.parts) > 1 else "takes"
-        return f"{parts_words(why.parts)} {takes} {why.share:.1%} of a run at most, and it cannot gain more"
+        return f"{parts_words(why.parts)} {takes} {why.share:.1%} of a run at most, so it cannot gain more"
     if why.code == "not seen" and why.unseen is not None:
         return f"{_unseen_words(why.unseen)}{_budget_words(why.budget, never_seen=not why.unseen.times)}"
     if why.code == "no time for stretches":
         stretches = f"whole stretches of the run, {parts_words(why.parts)} included"
         return f"comparing {stretches}, takes longer than the time that was left{_budget_words(why.budget)}"
-    return "kept: the budget ended before it could be judged in combination with the others"
+    return "kept: the budget ended before it could be measured in combination with the others"
 
 
 def _unseen_words(unseen: Unseen) -> str:
     """Why a part of a run could not be compared."""
     what = ONE_OF.get(unseen.part, "end of an epoch")
     if unseen.failure:
-        return f"looking for the {what} failed: {unseen.failure}"
+        return f"watching for the {what} failed: {unseen.failure}"
     if not unseen.seconds:
         return f"there was not enough time to see one {what} and the next"
     seen = (
@@ -142,19 +142,19 @@ def _unseen_words(unseen: Unseen) -> str:
     )
     needed = "more" if unseen.times > 1 else "two"
     if unseen.ended:
-        return f"{seen} seen between the first step of the script and its last, and {needed} are needed"
+        return f"{seen} seen between the script's first and last step, and {needed} are needed"
     also = f", and {needed} are needed" if unseen.times else ""
     return f"{seen} seen within {seconds_words(unseen.seconds)}{also}"
 
 
 def _budget_words(budget: float | None, never_seen: bool = False) -> str:
-    """Nobody knows how long takes what was never seen."""
+    """How long a part takes that was never seen is unknown."""
     more = " or more" if never_seen else ""
     return f"; --budget {budget:.0f}{more} would leave time for it" if budget is not None else ""
 
 
 def missing_words(point: ThreadPoint) -> str:
-    """Why there is no time with so many threads; "" where there is one."""
+    """Why there is no time for this number of threads; "" if there is one."""
     if point.ratio is not None:
         return ""
     return reason_words(point.failed) if point.failed is not None else "the budget ended before"

@@ -1,4 +1,4 @@
-"""Reports on a terminal, or as plain text where it is none."""
+"""Reports on a terminal, or as plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-_UNDISTURBED = 0.8  # of a usual step its parts take at least, each as it usually is
+_UNDISTURBED = 0.8  # of a median step that the medians of its parts must add up to
 
 
 def print_tune(result: TuneResult, console: Console, script: str, plan_path: Path) -> None:
-    """What was tried, what it gave, whether accuracy held, and the next command to type."""
+    """What was tried, the results, whether accuracy held, and the next command to type."""
     console.print()
     if result.baseline_step_seconds is not None:
         rate = result.baseline_samples_per_second
@@ -75,19 +75,19 @@ def print_tune(result: TuneResult, console: Console, script: str, plan_path: Pat
 
 
 def _earlier_lines(tried: Sequence[Tried]) -> list[str]:
-    """How much of the search is an earlier tune's."""
+    """How much of the search comes from earlier tunes."""
     count = sum(row.earlier for row in tried)
     if not count:
         return []
     return [
-        f"{count} of {len(tried)} rows are of earlier tunes of the same training, within a day; what is "
-        "claimed is checked and confirmed anew.",
-        "To measure all anew: hasten tune --fresh",
+        f"{count} of {len(tried)} rows come from earlier tunes of the same training, within a day; the claim "
+        "itself is checked and confirmed again.",
+        "To measure everything again: hasten tune --fresh",
     ]
 
 
 def _not_tried_lines(refused: Sequence[Refused]) -> list[str]:
-    """Techniques that have a reason in common share a line; those that are in the plan come apart."""
+    """Techniques with the same reason share a line; those in the plan are listed separately."""
     kept = [
         row.technique for row in refused if any(why.code == "no time in combination" for why in row.reasons)
     ]
@@ -98,12 +98,12 @@ def _not_tried_lines(refused: Sequence[Refused]) -> list[str]:
     lines = [f"  {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
     lines = ["\nNot tried:", *lines] if lines else []
     if kept:
-        lines.append(f"\nIn the plan, not judged again in combination with the others: {', '.join(kept)}.")
+        lines.append(f"\nIn the plan, not measured again in combination with the others: {', '.join(kept)}.")
         lines.append("  The rest of the budget was for checking and confirming it.")
     return lines
 
 
-_TRIED_WIDTH, _WITH_WIDTH = 24, 14  # characters: what is long is folded, so that results can be read
+_TRIED_WIDTH, _WITH_WIDTH = 24, 14  # characters: long text is folded to keep results readable
 
 
 def _batches_words(loader: Loader) -> str:
@@ -150,7 +150,7 @@ def _details(result: TuneResult) -> list[str]:
         lines.append(f"Plan: {', '.join(technique_words(*item) for item in result.plan.techniques.items())}.")
     if result.parts:
         alone = f"; regular steps alone: {ratio_words(result.steps_ratio)}" if result.steps_ratio else ""
-        lines.append(f"That is of whole stretches of the run, with all that falls into them{alone}.")
+        lines.append(f"That is over whole stretches of the run, with everything in them{alone}.")
     if result.breakeven_steps is not None:
         lines.append(
             f"It pays {seconds_words(result.setup_seconds)} once to set up, earned back after "
@@ -158,18 +158,18 @@ def _details(result: TuneResult) -> list[str]:
         )
         if result.script_steps is not None and result.script_steps < result.breakeven_steps:
             lines.append(
-                f"The script takes {result.script_steps} steps in all, too few for that: train as before, or "
+                f"The script takes only {result.script_steps} steps, too few for that: train as before or "
                 "longer."
             )
     if result.guard is not None:
         lines.append(accuracy_words(result.guard))
     if result.protection == "off":
         lines.append(
-            "Protection was off (--allow-writes): the script may have written files while it was measured."
+            "Protection was off (--allow-writes): the script may have written files during measurement."
         )
     if result.protection == "landlock":
         lines.append(
-            "The script was denied to write files while it was measured (Landlock): time that it "
+            "The script could not write files during measurement (Landlock): the time it "
             "needs to save files is not in the numbers."
         )
     lines += [f"Warning: {caution_words(caution)}" for caution in result.warnings]
@@ -184,7 +184,7 @@ def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:
     run = f"  hasten run {ranks}{script}"
     if result.plan and result.guard is not None and result.guard.changes:
         return [
-            f"The plan is in {plan_path}. See first whether the quality of the model is held:",
+            f"The plan is in {plan_path}. First check that model quality is held:",
             f"  hasten verify {ranks}{script}",
             "Then train under it:",
             run,
@@ -193,7 +193,7 @@ def _next(result: TuneResult, script: str, plan_path: Path) -> list[str]:
         return [f"The plan is in {plan_path}. Train under it:", run]
     if result.outcome == "not-checked" and result.guard is not None:
         return [f"No plan was written. {advice(result.guard.why_not)}"]
-    return ["Train as before; nothing that was tried makes it faster here."]
+    return ["Train as before; nothing tried makes it faster here."]
 
 
 def print_profile(
@@ -203,8 +203,8 @@ def print_profile(
     nproc: int | None = None,
     bound: float | None = None,
 ) -> None:
-    """Where the time of a step goes, and of the run, and what was seen. ``nproc``: ranks that trained, of
-    which rank 0 was watched; ``bound`` as in ``print_run``.
+    """Where the time of a step and of the run goes, and what was seen. ``nproc``: number of ranks;
+    rank 0 was observed. ``bound`` as in ``print_run``.
     """
     from rich.table import Table
 
@@ -213,7 +213,7 @@ def print_profile(
     if nproc is not None:
         rate += f"{' in each rank' if rate else ''} (rank 0 of {nproc})"
     console.print(
-        f"\n{len(observation.steps)} steps after {observation.warmup_steps} to warm up: "
+        f"\n{len(observation.steps)} steps after {observation.warmup_steps} warm-up steps: "
         f"{seconds_words(step)} a step{rate}"
     )
     console.print(f"({step_words(observation)})")
@@ -226,8 +226,8 @@ def print_profile(
     together = sum(phases.values())
     if together < _UNDISTURBED * step:
         console.print(
-            f"  Each part is given as it usually is: together {seconds_words(together)}. Most steps took "
-            "longer, now in one part, now in another. Do other programs use the machine?"
+            f"  Each part is a median; together they are {seconds_words(together)}. Most steps took "
+            "longer, now in one part, now in another. Are other programs using the machine?"
         )
     print_run(observation, console, bound)
     if len(observation.trainings) > 1:
@@ -235,7 +235,7 @@ def print_profile(
     for root in observation.roots:
         console.print(f"trains {root.name}: {parameters_words(root)}, {', '.join(root.dtypes)}")
     if observation.autocast:
-        console.print(f"computes under autocast of the script's own: {', '.join(observation.autocast)}")
+        console.print(f"computes under the script's own autocast: {', '.join(observation.autocast)}")
     for loader in observation.loaders:
         role = "training" if loader.training else "other"
         size = f"{loader.samples:,} samples" if loader.samples is not None else "a stream"
@@ -249,11 +249,11 @@ def print_profile(
     for memory in observation.gpu_memory:
         console.print(gpu_memory_words(memory))
     for name, value in observation.metrics.items():
-        console.print(f"tells its {name}: {value:g}")
+        console.print(f"reports its {name}: {value:g}")
     for obstacle in observation.obstacles:
         console.print(f"cannot be tuned: {obstacle}")
     if causes:
-        console.print("Why it takes that long:")
+        console.print("Why it takes so long:")
     for cause in causes:
         remedies = f": try {', '.join(cause.techniques)}" if cause.techniques else ""
         console.print(f"  {cause.evidence}{remedies}")

@@ -1,4 +1,4 @@
-"""The curve of time against threads, as lines of text."""
+"""Step time by number of threads, as lines of text."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _WIDTH = 40  # characters of the longest bar
 
 
 def thread_lines(curve: ThreadCurve) -> list[str]:
-    """A bar for each number of threads, which are missing and why, and where more of them stop paying.
+    """A bar for each number of threads, which ones are missing and why, and where more stop helping.
 
-    Nothing where no other number than the usual one was measured or is missing.
+    Empty if there is only the usual number.
     """
     if len(curve.points) < 2:
         return []
@@ -34,7 +34,7 @@ def _bars(curve: ThreadCurve) -> Iterator[str]:
         )
         marks = [
             *(["as torch chooses"] if point.threads == curve.usual else []),
-            *(["hyper-threads: more than cores"] if point.hyperthreads else []),
+            *(["hyper-threads: more threads than cores"] if point.hyperthreads else []),
         ]
         bar = "#" * max(1, round(_WIDTH * ratio.value / slowest))
         words = f"  ({', '.join(marks)})" if marks else ""
@@ -54,8 +54,8 @@ def _verdict(curve: ThreadCurve) -> Iterator[str]:
         return
     threads, s = ("1 thread", "s") if certain == 1 else (f"{certain} threads", "")
     if certain == max(point.threads for point, _ in curve.measured):
-        yield f"  The most, {threads}, are the fastest."
+        yield f"  The largest number, {threads}, is the fastest."
     elif curve.fastest <= certain:
-        yield f"  More than {threads} bring{s} nothing."
+        yield f"  More than {threads} gain{s} nothing."
     else:
-        yield f"  More than {threads} seem{s} to help, up to {curve.fastest}, but not beyond doubt."
+        yield f"  More than {threads} seem{s} to help, up to {curve.fastest}, but that is not certain."

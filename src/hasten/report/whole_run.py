@@ -21,17 +21,15 @@ _COUNTED = {  # part: one of them, several
     "output": ("call", "calls"),
     "garbage": ("collection", "collections"),
 }
-_SHOWN = 0.005  # of the account, at least
-_ALWAYS_SHOWN = ("start", "steps", "first batches", "evaluation", "saving")  # where there are any
-_PER_EPOCH = (
-    "How many epochs the script trains is not known, so times are of those seen: --whole watches to its end."
-)
-_WORKERS_STAY = "The loader's worker processes start in the first epoch alone: later ones begin sooner."
-_WATCH_ON = "--seconds N or --whole watches on"
+_SHOWN = 0.005  # smallest share of the account that is shown
+_ALWAYS_SHOWN = ("start", "steps", "first batches", "evaluation", "saving")  # if there are any
+_PER_EPOCH = "The number of epochs is not known, so times are for those seen: --whole watches to the end."
+_WORKERS_STAY = "The loader's worker processes start in the first epoch only: later epochs begin sooner."
+_WATCH_ON = "--seconds N or --whole watches longer"
 
 
 def print_run(observation: Observation, console: Console, bound: float | None = None) -> None:
-    """Nothing where the run was not watched. ``bound``: seconds for which the end of an epoch was waited
+    """Print nothing if the run was not watched. ``bound``: seconds for which the end of an epoch was waited
     for, at most.
     """
     run = observation.run
@@ -48,9 +46,9 @@ def print_run(observation: Observation, console: Console, bound: float | None = 
 
 
 def print_start(observation: Observation, console: Console) -> None:
-    """What a run took before its first step, where it was watched."""
+    """How long a run took before its first step, if it was watched."""
     if observation.run is not None:
-        console.print(f"  (before its first step a run takes {_seconds(observation.run, 'start')})")
+        console.print(f"  (a run takes {_seconds(observation.run, 'start')} before its first step)")
 
 
 def _seconds(run: WatchedRun, part: str) -> str:
@@ -61,13 +59,13 @@ def _heading(run: WatchedRun, account: Account) -> str:
     if account.basis == "run":
         return f"The whole run took {seconds_words(run.seconds)}:"
     if account.basis == "epochs":
-        mean = f", in the mean of {run.epochs}" if run.epochs > 1 else ""
+        mean = f", the mean of {run.epochs}" if run.epochs > 1 else ""
         return f"An epoch takes {seconds_words(account.seconds / run.epochs)}{mean}:"
     return f"{seconds_words(run.seconds)} of the run were watched, up to its step {run.part('steps').count}:"
 
 
 def _table(account: Account, times: int) -> Table:
-    """Of an account of so many ``times``, what one took in the mean."""
+    """The mean of an account of this many ``times``."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, show_header=False)
@@ -102,8 +100,8 @@ def _number(value: float) -> str:
 
 
 def _notes(observation: Observation, run: WatchedRun, account: Account, bound: float | None) -> list[str]:
-    """What the times are of, what they leave out, and how more is seen."""
-    unseen = [] if account.part("evaluation").count else ["No evaluation was seen in it."]
+    """What the times cover, what they leave out, and how to see more."""
+    unseen = [] if account.part("evaluation").count else ["No evaluation was seen."]
     if account.basis == "run":
         return unseen
     once = [f"The run's start took {_seconds(run, 'start')}, once."]
@@ -113,15 +111,15 @@ def _notes(observation: Observation, run: WatchedRun, account: Account, bound: f
     waited = (
         []
         if bound is None
-        else [f"The end of an epoch is waited for where it comes within {seconds_words(bound)}."]
+        else [f"hasten waits for the end of an epoch if it comes within {seconds_words(bound)}."]
     )
     return [*once, *_epoch_ahead(observation, run), _not_come_to(run), *waited]
 
 
 def _epoch_ahead(observation: Observation, run: WatchedRun) -> list[str]:
-    """What an epoch's steps will take, as far as its length is known."""
+    """How long an epoch's steps will take, if its length is known."""
     if run.epoch_steps is None:
-        return ["No loader says how long an epoch is."]
+        return ["No loader reports how long an epoch is."]
     seconds = seconds_words(run.epoch_steps * step_seconds(observation))
     return [f"The loader says that an epoch has {run.epoch_steps:,} steps: about {seconds} of steps."]
 
@@ -137,8 +135,8 @@ def _not_come_to(run: WatchedRun) -> str:
 
 
 def run_json(run: WatchedRun | None) -> dict[str, Any] | None:
-    """``account``: what shares are told of; ``basis`` as in ``records.whole_run.Account``. Seconds of an
-    account are of all its epochs together.
+    """``account``: what shares refer to; ``basis`` as in ``records.whole_run.Account``. Seconds of an
+    account cover all its epochs together.
     """
     if run is None:
         return None

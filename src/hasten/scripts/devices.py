@@ -37,7 +37,7 @@ def hard_coded_devices(script: Script) -> list[HardCoded]:
     """Those of the script and of the modules beside it that it imports, in order.
 
     What is chosen by asking (``"cuda" if torch.cuda.is_available() else "cpu"``, or inside an ``if`` that
-    asks) is not hard-coded. Raises UsageError where the script cannot be read.
+    asks) is not hard-coded. Raises UsageError if the script cannot be read.
     """
     found: list[HardCoded] = []
     for part in parts_of(script):
@@ -82,7 +82,7 @@ def _names_a_device(assignment: ast.Assign) -> bool:
 
 
 def _kind(value: ast.expr) -> str:
-    """ "cuda" for "cuda:0"; "" for what is no text."""
+    """ "cuda" for "cuda:0"; "" for what is not a text."""
     text = value.value if isinstance(value, ast.Constant) else None
     return text.partition(":")[0] if isinstance(text, str) else ""
 

@@ -41,7 +41,7 @@ def distribution_of(script: Script) -> Distribution:
 
 
 def why_not_shared(found: Distribution) -> str:
-    """Why hasten cannot divide such a script's training among processes of its own; "" where it may."""
+    """Why hasten cannot divide such a script's training among processes of its own; "" if it may."""
     if found.kind == "ranks":
         return f"{found.sign} makes the script one of several ranks by itself"
     return f"{found.sign} starts ranks of the script's own" if found.kind else ""

@@ -25,7 +25,7 @@ class Part:
 def parts_of(script: Script) -> Iterator[Part]:
     """The script, and then the modules beside it that it imports, in order.
 
-    Raises UsageError where one cannot be read.
+    Raises UsageError if one cannot be read.
     """
     waiting, seen = [script.path], set()
     while waiting:

@@ -27,7 +27,7 @@ def reads_clock(argv: Sequence[str], module: bool) -> bool:
 
 
 def asks_at_terminal(script: Script) -> str:
-    """The first place where it may read standard input; "" where there is none."""
+    """The first place where it may read standard input; "" if there is none."""
     for part, names in _parts(script.argv, script.module is not None):
         own = {node.name for node in ast.walk(part.tree) if isinstance(node, ast.FunctionDef)}
         for node in ast.walk(part.tree):
@@ -44,7 +44,7 @@ def asks_at_terminal(script: Script) -> str:
 
 def asks_generator(argv: Sequence[str], module: bool) -> str:
     """The first place where it reads or sets the state of torch's default generator itself, and not by
-    ``torch.get_rng_state`` and the like; "" where there is none.
+    ``torch.get_rng_state`` and similar; "" if there is none.
     """
     for part, names in _parts(argv, module):
         for node in ast.walk(part.tree):

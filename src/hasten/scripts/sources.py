@@ -60,7 +60,7 @@ class Sources:
                         self._changed[path] = None
 
     def check(self) -> None:
-        """Raises Refusal where any of them has changed: nothing can be said of either version."""
+        """Raises Refusal if any of them has changed: nothing can be said of either version."""
         with self._lock:
             for path, before in self._marks.items():
                 now = mark_of(path)
@@ -129,7 +129,7 @@ def _content_of(path: str | os.PathLike[str]) -> bytes | None:
 
 
 def mark_of(path: str) -> Mark | None:
-    """What tells without reading it whether a file is as it was; None where there is none."""
+    """What tells without reading it whether a file is as it was; None if there is none."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):

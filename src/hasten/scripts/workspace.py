@@ -62,7 +62,7 @@ class Script:
 
 
 def find_script(path: str, arguments: list[str]) -> Script:
-    """Raises UsageError where ``path`` is no readable Python script or notebook."""
+    """Raises UsageError if ``path`` is no readable Python script or notebook."""
     script = Script(Path(path), tuple(arguments))
     _check_file(path, script.path)
     what = "notebook" if script.is_notebook else "Python script"
@@ -81,7 +81,7 @@ def find_script(path: str, arguments: list[str]) -> Script:
 
 
 def _check_file(typed: str, path: Path) -> None:
-    """Raises UsageError where reading ``path`` would fail, or not end."""
+    """Raises UsageError if reading ``path`` would fail, or not end."""
     missing = f"there is no script at {typed} (looked from {Path.cwd()})"
     try:
         found = path.stat()
@@ -98,7 +98,7 @@ def _check_file(typed: str, path: Path) -> None:
 
 
 def find_module(name: str, arguments: list[str]) -> Script:
-    """The module that ``python -m name`` would run from here. Raises UsageError where there is none.
+    """The module that ``python -m name`` would run from here. Raises UsageError if there is none.
 
     Nothing is imported: a package's own code runs in the worker, not here.
     """
@@ -166,7 +166,7 @@ class Workspace:
         return made
 
     def make(self) -> None:
-        """Raises UsageError where the working directory cannot be written, or where what is there is not
+        """Raises UsageError if the working directory cannot be written, or where what is there is not
         ours.
         """
         try:

@@ -28,7 +28,7 @@ class PaddedTexts(Dataset[tuple[torch.Tensor, int]]):
 
 
 class TextClassifier(torch.nn.Module):
-    """One layer of attention over embeddings, and a mean over what is no padding."""
+    """One layer of attention over embeddings, and a mean over what is not padding."""
 
     def __init__(self, dropout: float = 0.0) -> None:
         super().__init__()

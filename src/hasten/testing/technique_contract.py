@@ -36,7 +36,7 @@ def check_switching_alone_leaves_no_trace(bench: Workbench, plan: Plan) -> None:
 
 
 def check_steps_leave_no_trace(bench: Workbench, *plans: Plan) -> None:
-    """Steps under the plans, one after the other, then a snapshot restored: training goes on bit for bit."""
+    """Steps under the plans, one after another, then a snapshot restored: training goes on bit for bit."""
     bench.set_to_none = False  # as some techniques need it, and as none must mind
     bench.train(2)
     start = bench.snapshot()

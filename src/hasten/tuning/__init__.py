@@ -1,1 +1,1 @@
-"""What to try, in what order, for how long, and what may be said of it: ``pipeline.py`` is its contents."""
+"""What to try, in what order, for how long, and what may be claimed: ``pipeline.py`` is the overview."""

@@ -1,7 +1,7 @@
 """Each technique of a plan against the same plan without it: does it earn its place?
 
-What is known is not thrown away for a comparison that cannot tell: such a one changes nothing. It is made
-once more, if there is time, and what both found counts.
+A comparison that cannot tell changes nothing: what is known is not thrown away for it. It is repeated once,
+if there is time, and both results count.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from .reasons import reason_of
 
 
 class Ablation:
-    """Judges what a search has kept. ``proven``: techniques that have gained by themselves once."""
+    """Judges what a search has kept. ``proven``: techniques that gained alone at least once."""
 
     def __init__(self, comparisons: Comparisons, proven: Collection[str]) -> None:
         self._comparisons = comparisons
         self._proven = frozenset(proven)
-        self._undecided: dict[str, Plan] = {}  # in which plan
+        self._undecided: dict[str, Plan] = {}  # by name: the plan it was in
 
     def settle(self, plan: Plan, names: Sequence[str]) -> Plan:
-        """``plan`` with those of ``names`` that earn their place; what was measured together with one
-        that has gone since is judged again.
+        """``plan`` with those of ``names`` that earn their place. A technique that was measured together with
+        one that is gone since is measured again.
         """
         waiting = list(names)
         stayed: list[str] = []
@@ -40,14 +40,14 @@ class Ablation:
         return plan
 
     def once_more(self, plan: Plan) -> Plan:
-        """Those of which the last comparison could not tell, if there is time."""
+        """Repeat the comparisons that could not tell, if there is time."""
         for name in [name for name, where in self._undecided.items() if where == plan]:
             if name in plan.techniques and self._comparisons.affords(plan.without(name), plan):
                 plan = self._judged(plan, name)
         return plan
 
     def earned(self, plan: Plan, name: str) -> Plan:
-        """As ``settle``, for what was never judged: alone in its plan, it must gain to stay."""
+        """Like ``settle``, for a technique never measured alone: alone in its plan, it must gain to stay."""
         if len(plan.techniques) > 1:
             return self._judged(plan, name)
         if not self._comparisons.affords(plan.without(name), plan):

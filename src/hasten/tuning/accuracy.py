@@ -1,4 +1,4 @@
-"""Which part of what the search found keeps the training the same, as far as that could be checked."""
+"""Which part of the search's plan passes the guard, as far as that could be checked."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .budget import Budget
 from .progress import Progress
 
 Check = Callable[[Plan, int], GuardVerdict]
-"""Of a plan, over so many steps."""
+"""Checks a plan, over this many steps."""
 
-_BY_CHANCE = ("killed", "ended", "script")  # why accuracy may be found checked when it is tried again
+_BY_CHANCE = ("killed", "ended", "script")  # failures that may not recur when the check is repeated
 
 
 @dataclass(frozen=True)
 class Held:
-    """The part of a plan that may be confirmed, and the last verdict; the empty plan where none was checked.
-    ``stopped``: a row for each technique that is no part of it.
+    """The part of a plan that may be confirmed, and the last verdict; the empty plan if none passed.
+    ``stopped``: a row for each technique that was removed.
     """
 
     plan: Plan
@@ -37,8 +37,8 @@ class Held:
     stopped: tuple[Tried, ...] = ()
 
     def but_starts(self) -> Held:
-        """Nothing, where only what makes the start shorter was not stopped: a start is no reason for a plan,
-        and nothing is seen of it over steps. The verdict is then the last that stopped something.
+        """The empty plan, if only techniques that shorten the start are left: a start is no reason for a
+        plan, and steps show nothing of it. The verdict is then the last that stopped something.
         """
         if not self.stopped or not at_start(BASELINE, self.plan):
             return self
@@ -47,10 +47,10 @@ class Held:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Asks the guard, each time from one ``seed``. ``progress`` is told what it stops.
+    """Asks the guard, always from one ``seed``. ``progress`` gets what it stops.
 
-    A training that could not be watched says nothing of any technique: it is tried once more, and then
-    nothing is claimed. Nor is anything where the budget does not let a plan be checked and then confirmed.
+    A training that could not be watched says nothing about any technique: it is tried once more, and then
+    nothing is claimed. Nor is anything if the budget is too short to check a plan and then confirm it.
     """
 
     trials: Trials
@@ -61,10 +61,10 @@ class Accuracy:
     progress: Progress
 
     def held_part(self, plan: Plan) -> Held:
-        """The largest part of ``plan`` that passes: while it does not, what the departure is due to goes.
+        """The largest part of ``plan`` that passes, found by removing what causes the difference.
 
-        What changes the training itself has no baseline to be compared with: the rest of the plan is guarded
-        without it, and then the whole for what must hold of any training.
+        A technique that changes the training itself has no baseline to compare with: the rest of the plan is
+        guarded without it, and then the whole plan for what must hold in any training.
         """
         changing = [
             name
@@ -97,8 +97,8 @@ class Accuracy:
         return Held(plan, verdict, tuple(stopped))
 
     def _that_fits(self, plan: Plan) -> tuple[Plan, list[Tried]]:
-        """``plan`` without the technique that takes so long to set up that nothing could be checked and
-        confirmed with it, where the rest can be; and its row.
+        """``plan`` without a technique whose set-up takes too long to check and confirm anything with it, if
+        the rest fits; and its row.
         """
         if self.budget.affords_guard(plan):
             return plan, []
@@ -111,7 +111,7 @@ class Accuracy:
         return plan, []
 
     def _held_the_same(self, plan: Plan) -> Held:
-        """As ``held_part``, for what must train the same."""
+        """Like ``held_part``, for techniques that must train the same."""
         plan, stopped = self._that_fits(plan) if plan else (plan, [])
         verdict = None
         while plan:
@@ -129,8 +129,8 @@ class Accuracy:
         return Held(plan, verdict, tuple(stopped))
 
     def _to_blame(self, plan: Plan, verdict: GuardVerdict) -> dict[str, GuardVerdict]:
-        """What departs by itself, each with the verdict that says so; else the riskiest of those that change
-        any loss at all, with the whole plan's.
+        """The techniques that differ on their own, each with that verdict; if none does, the riskiest of
+        those that change any loss at all, with the whole plan's verdict.
         """
         names = list(plan.techniques)
         if len(names) > 1 and self.budget.affords_guard(plan, checks=2):
@@ -145,7 +145,7 @@ class Accuracy:
         return {max(names, key=lambda name: RISKS.index(CATALOG[name].risk_for(self.facts))): verdict}
 
     def _measure(self, plan: Plan) -> tuple[bool, str]:
-        """Whether it may draw other numbers, and the lowest precision that it computes in."""
+        """Whether it may draw different numbers, and the lowest precision it computes in."""
         techniques = [CATALOG[name] for name in plan.techniques]
         draws = any(technique.risk_for(self.facts) == "draws" for technique in techniques)
         return draws, max((technique.precision for technique in techniques), key=lambda name: ROUNDING[name])
@@ -161,7 +161,7 @@ class Accuracy:
 
         verdict = judged(draws)
         if verdict.differs_in("streams") and RISKS.index("draws") <= RISKS.index(self.risk):
-            # a lower precision can draw other numbers, from the same distribution: randn_like of bfloat16
+            # a lower precision can draw different numbers, from the same distribution: randn_like of bfloat16
             verdict = judged(True)
         return verdict
 
@@ -173,7 +173,7 @@ class Accuracy:
         return verdict
 
     def _timed(self, plan: Plan, check: Check) -> GuardVerdict:
-        """What ``check`` finds in the time there is for it."""
+        """The verdict of ``check`` within the time left for it."""
         if not self.budget.affords_guard(plan):
             needed = TooLittleTime(self.budget.enough(plan), tuple(plan.techniques))
             return GuardVerdict("not checked", why_not="budget", budget=needed)
@@ -181,14 +181,14 @@ class Accuracy:
         began = limit.clock()
         with limit.ending(self.budget.guard_most(plan)):
             verdict = check(plan, steps)
-        if verdict.steps:  # one that did not come to compare any tells nothing of the next
+        if verdict.steps:  # one that compared none does not predict the next
             self.budget.guarded(plan, limit.clock() - began, steps)
         return verdict
 
     def _stopped(
         self, names: Sequence[str], plan: Plan, why: Decision, verdict: GuardVerdict
     ) -> Iterator[Tried]:
-        """A row for each of ``names``; told as it is made."""
+        """A row for each of ``names``, reported as it is made."""
         reason = Reason(decision=why, guard=verdict)
         for name in names:
             row = Tried(name, plan.techniques[name], None, plan, False, reason, "guard")
@@ -197,7 +197,7 @@ class Accuracy:
 
 
 def too_late(tried: Sequence[Tried]) -> GuardVerdict | None:
-    """The verdict where nothing was found but what there was no time to check and confirm."""
+    """The verdict if there was no time to check and confirm anything that was found."""
     late = {row.technique: row.reason.budget for row in tried if row.reason.decision == "too late"}
     enough = max((budget for budget in late.values() if budget is not None), default=None)
     if enough is None:
@@ -206,5 +206,5 @@ def too_late(tried: Sequence[Tried]) -> GuardVerdict | None:
 
 
 def _is_untouched(verdict: GuardVerdict) -> bool:
-    """Every loss is the baseline's, bit by bit."""
+    """Whether every loss equals the baseline's bit for bit."""
     return verdict.loss_curve.deviation == 0.0

@@ -1,7 +1,7 @@
-"""A tune's budget: what its parts may still take, so that its end, a guard and the pairs of a confirmation,
-fits, predicted from what starts and steps have cost in this tune so far.
+"""A tune's budget: what its parts may still take so that its end (a guard and the confirmation's pairs) fits,
+predicted from what starts and steps have cost in this tune so far.
 
-The search may have what that leaves. It is stopped only where it eats into what a claim needs at least.
+The search may use what that leaves. It is stopped only if it would use up the minimum that a claim needs.
 """
 
 from __future__ import annotations
@@ -20,63 +20,63 @@ from ..records.plan import BASELINE, Plan
 from .costs import CONFIRMATION_SHARE, Costs, Known, budget_for_search, effort_within
 from .deadline import Deadline
 
-_OBSERVATION_SHARE = 0.2  # of the budget, where steps are slow
+_OBSERVATION_SHARE = 0.2  # of the budget, if steps are slow
 _PATIENCE_SHARE = 0.1  # of the budget, for what is measured again because other programs disturbed it
 _CLOSING_SECONDS = 1.0  # until the last worker has gone and the plan is written
 _CLOSING_SHARE = 0.01  # of the budget, the same for long ones
-_ALLOWED = 1.04  # times the budget: what cannot be predicted better than so
-_PATIENT = 1.1  # times the budget: until then what others disturb is measured again
-_DISTURBED_TIMES = 3.0  # of the share of disturbed blocks: so much longer takes what does not wait
+_ALLOWED = 1.04  # times the budget: predictions are no better than this
+_PATIENT = 1.1  # times the budget: until then, disturbed blocks are measured again
+_DISTURBED_TIMES = 3.0  # times the share of disturbed blocks: how much longer things take that do not wait
 _LONGEST_TIMES = 2.0
-_PLAIN_SPEEDUP = 1.3  # from it on a claim does not hang on whether one process in ten is slow
-_MARGIN = 1.1  # times a budget that is named: no two tunes take the same time
-_STOPPED = 1.15  # times the budget: what is under way then is stopped, and that takes its time, too
-_STOPPED_BESIDE_OTHERS = 1.18  # the same, where other programs are at work
+_PLAIN_SPEEDUP = 1.3  # from here on a claim holds even if one process in ten is slow
+_MARGIN = 1.1  # times a suggested budget: no two tunes take the same time
+_STOPPED = 1.15  # times the budget: what still runs then is stopped, and stopping takes time, too
+_STOPPED_BESIDE_OTHERS = 1.18  # the same, if other programs are running
 
 Efforts = Sequence[tuple[Plan, Effort]]
-"""Of confirmations, one after the other."""
+"""Of confirmations, one after another."""
 
 
 @dataclass
 class Budget(Deadline):
-    """All of a tune's seconds. How they are divided is known once the script has been watched: ``divide``."""
+    """All of a tune's seconds. They are divided once the script has been watched: ``divide``."""
 
     costs: Costs = field(init=False)  # as estimated when it was divided
     _known: Known = field(init=False)  # what they turn out to be
     _observation: Observation = field(init=False)
     _pair_steps: int = field(init=False)
     _used: float = field(init=False)  # seconds before it was divided
-    _speedup: float = field(default=1.0, init=False)  # that a part of what was found has at least
-    _guard_times: float | None = field(default=None, init=False)  # what the last took, over its estimate
+    _speedup: float = field(default=1.0, init=False)  # at least, of a part of the plan found so far
+    _guard_times: float | None = field(default=None, init=False)  # the last one's time over its estimate
 
     def divide(self, observation: Observation, pair_steps: int, known: Known) -> None:
-        """``pair_steps``: what one worker of a pair trains. ``known`` is asked for costs from now on."""
+        """``pair_steps``: steps one worker of a pair trains. ``known`` is asked for costs from now on."""
         self.costs = Costs.estimate(observation, pair_steps, self.seconds)
         self._known, self._observation, self._pair_steps = known, observation, pair_steps
         self._used = self.spent
 
     def gained(self, speedup: float) -> None:
-        """Told of each gain: a part of what was found makes training at least so many times faster."""
+        """Called with each gain: a part of the plan makes training at least this many times faster."""
         self._speedup = max(self._speedup, speedup)
 
     @property
     def to_observe(self) -> float:
-        """Seconds, at most."""
+        """Seconds for watching, at most."""
         return _OBSERVATION_SHARE * self.seconds
 
     @property
     def patience(self) -> float:
-        """Seconds for what is measured again in the search."""
+        """Seconds for repeated measurements in the search."""
         return _PATIENCE_SHARE * self.seconds
 
     @property
     def least(self) -> float:
-        """What the shortest honest tune of the script takes."""
+        """Duration of the shortest honest tune of the script."""
         return self._used + self.costs.least
 
     # ---- what things cost
     def pair(self, plan: Plan) -> float:
-        """Of the baseline and ``plan``."""
+        """Seconds of a pair of the baseline and ``plan``."""
         return (self._known.stretch_pair(plan) or self._step_pair) + self._known.setup(plan)
 
     @property
@@ -84,16 +84,16 @@ class Budget(Deadline):
         return self._known.pair_seconds or self.costs.pair
 
     def comparison(self, plan: Plan) -> float:
-        """One of the search's, of steps in whole processes."""
+        """Seconds of one comparison of the search, of steps in whole processes."""
         return SEARCH_PAIRS * (self._step_pair + self._known.setup(plan))
 
     def _takes(self, effort: Effort, plan: Plan) -> float:
-        """Two processes of ``plan`` pay its set-up twice, at the same time."""
+        """Two processes of ``plan`` pay for its set-up at the same time."""
         overlap = effort.looks / 2 * max(0.0, START_OVERLAP - 1) * self._known.setup(plan)
         return effort.in_pairs * self.pair(plan) + overlap
 
     def _confirmation(self, plan: Plan, budget: float | None = None) -> float:
-        """What is set aside for it, under this budget or another."""
+        """Seconds set aside for it, under this budget or another."""
         seconds = CONFIRMATION_SHARE * (self.seconds if budget is None else budget)
         efforts = self._efforts(plan, seconds)
         if self._speedup >= _PLAIN_SPEEDUP:
@@ -101,9 +101,10 @@ class Budget(Deadline):
         return sum(self._takes(effort, one) for one, effort in efforts)
 
     def _efforts(self, plan: Plan, seconds: float) -> Efforts:
-        """What fits into so many seconds, no fewer pairs than a claim needs. A plan that is confirmed over
-        whole stretches has few of these long pairs, in which a small gain in steps does not show. So what it
-        has for steps is confirmed first, as if that were all of it, in half of the time at most.
+        """What fits into so many seconds, with at least the pairs a claim needs. A plan that is confirmed
+        over whole stretches gets few of these long pairs, which do not show a small gain in steps. So the
+        part of it that speeds up steps is confirmed first, as if it were the whole plan, in at most half of
+        the time.
         """
         steps = for_steps(plan)
         if steps in (plan, BASELINE):
@@ -120,8 +121,8 @@ class Budget(Deadline):
         return found
 
     def guard(self, plan: Plan, steps: int | None = None) -> float:
-        """One more check of ``plan``, of so many steps or of all. Slower than estimated by as much as the
-        last one was; before the first, as pairs were.
+        """Seconds of one more check of ``plan``, of this many steps or of all. Scaled by how much slower than
+        estimated the last check was; before the first, by how much slower pairs were.
         """
         if self._guard_times is not None:
             return self._guard_times * self._estimated_guard(plan, steps)
@@ -132,7 +133,7 @@ class Budget(Deadline):
         return slower * self.costs.guard_of(steps) + self._known.setup(plan)
 
     def guarded(self, plan: Plan, seconds: float, steps: int) -> None:
-        """A check of ``plan`` that was to take so many steps took so long."""
+        """Records that a check of ``plan`` over ``steps`` took ``seconds``."""
         self._guard_times = seconds / self._estimated_guard(plan, steps)
 
     @property
@@ -140,83 +141,83 @@ class Budget(Deadline):
         return max(_CLOSING_SECONDS, _CLOSING_SHARE * self.seconds)
 
     def _least_end(self, plan: Plan, times: float = 1.0) -> float:
-        """The fewest pairs that a claim needs, ``times`` as slow, and what follows."""
+        """Seconds of the fewest pairs a claim needs, ``times`` as slow, and what follows."""
         return times * CLAIM_LEAST_PROCESSES * self.pair(plan) + self._closing
 
     @property
     def _stopped(self) -> float:
-        """Seconds until what is under way is stopped."""
+        """Seconds until whatever runs is stopped."""
         return self._beyond(_STOPPED if self.strain <= 1 else _STOPPED_BESIDE_OTHERS)
 
     def _beyond(self, share: float) -> float:
-        """Seconds that are left of ``share`` times the budget."""
+        """Seconds left of ``share`` times the budget."""
         return self.left + (share - 1) * self.seconds
 
     @property
     def strain(self) -> float:
-        """How many times longer the end may take because other programs are at work: 1 where none are.
+        """How many times longer the end may take because of other programs: 1 without any.
 
-        Beside a program that keeps all cores busy for a third of the time, a seventh of the blocks are
-        disturbed (the others wait), and a guard takes half as long again.
+        With a program that keeps all cores busy a third of the time, a seventh of the blocks are disturbed
+        (the others wait), and a guard takes half as long again.
         """
         return min(_LONGEST_TIMES, 1 + _DISTURBED_TIMES * self._known.disturbed_share)
 
     # ---- what may still be spent
     def search_left(self, plan: Plan) -> float:
-        """What the search may begin with, where ``plan`` is what it has found so far. What other programs
-        took of it comes in addition, so that as much is tried as on a quiet machine.
+        """Seconds in which the search may start something, if it has found ``plan`` so far. Time lost to
+        other programs is added, so that as much is tried as on an idle machine.
         """
         waited, strain = min(self.patience, self._known.waited_seconds), self._strain_for(plan)
         return self.left + waited - strain * self.guard(plan) - self._set_aside(plan, strain) - self._closing
 
     def _set_aside(self, plan: Plan, strain: float) -> float:
-        """For the confirmation: where other programs make it take longer, fewer pairs rather than less of a
+        """Seconds set aside for the confirmation: if other programs slow it, fewer pairs rather than less
         search.
         """
         least = sum(CLAIM_LEAST_PROCESSES * self.pair(one) for one, _ in self._efforts(plan, 0.0))
         return max(self._confirmation(plan), strain * least)
 
     def search_most(self, plan: Plan) -> float:
-        """When a comparison that is under way is stopped: a claim's least needs what is left."""
+        """When a running comparison is stopped: the minimum for a claim needs what is left."""
         strain = self._strain_for(plan)
         return max(0.0, self.left - strain * self.guard(plan) - self._least_end(plan, strain))
 
     def _strain_for(self, found: Plan) -> float:
-        """Where nothing was found there is nothing to lose by an end that may take longer."""
+        """Without a plan found, a longer end does no harm."""
         return self.strain if found else 1.0
 
     def guard_steps(self, plan: Plan) -> int:
-        """Steps over which ``plan`` is checked: as estimated, or fewer where there is no longer time."""
+        """Steps over which ``plan`` is checked: as estimated, or fewer if time is short."""
         most, whole = self.costs.guard_steps, self.strain * self.guard(plan)
         start = self.strain * self.guard(plan, steps=0)
         fitting = (self.guard_most(plan) - start) / max(1e-9, whole - start)
         return max(min(LEAST_STEPS, most), int(min(1.0, fitting) * most))
 
     def affords_guard(self, plan: Plan, checks: int = 1) -> bool:
-        """Whether ``plan`` can be checked, so many times, and then it or its part for steps be confirmed."""
+        """Whether there is time to check ``plan`` this many times, and confirm it or its part for steps."""
         return checks * self.guard(plan) + self._least_after(plan, checks) <= self._beyond(_ALLOWED)
 
     def affords_end(self, plan: Plan) -> bool:
-        """Whether ``plan``, set up in each process, could be checked and confirmed; beside others, nearly."""
+        """Whether ``plan``, set up in each process, could be checked and confirmed; nearly, if disturbed."""
         both = (1.0, self._strain_for(plan))
         plain, slower = (times * self.guard(plan) + self._least_after(plan, 1, times) for times in both)
         return plain <= self.left and slower <= self._beyond(_ALLOWED)
 
     def guard_most(self, plan: Plan, checks: int = 1) -> float:
-        """When a check that is under way is stopped: the first of so many."""
+        """When a running check is stopped: the first of this many."""
         after = (checks - 1) * self.guard(plan) + self._least_after(plan, checks, self.strain)
         return max(0.0, self._stopped - after)
 
     def _least_after(self, plan: Plan, checks: int, times: float = 1.0) -> float:
-        """What must be left after so many checks: for ``plan``, or where that is too much, for its steps."""
+        """Budget to keep after this many checks: for ``plan`` or, if that is too much, for its steps."""
         steps = for_steps(plan)
         fits = checks * self.guard(plan) + self._least_end(plan) <= self._beyond(_ALLOWED)
         return self._least_end(plan if fits or not steps else steps, times)
 
     def confirmations(self, plan: Plan) -> Efforts:
-        """What to confirm, one after the other, with efforts fixed before the first pair is run: ``plan``,
-        and before it what it has for steps, where that is not all. Where there is time for one of the two,
-        that; nothing where the least of neither fits.
+        """What to confirm, in order, with efforts fixed before the first pair runs: first the part of
+        ``plan`` that speeds up steps, if that is not all of it, then ``plan``. If there is time for only one,
+        that one; nothing if neither minimum fits.
         """
         left, steps = self.left - self._closing, for_steps(plan)
         efforts = self._efforts(plan, left)
@@ -227,35 +228,34 @@ class Budget(Deadline):
         return [(one, self._effort_within(left, one)) for one in fitting][:1]
 
     def refitted(self, plan: Plan, effort: Effort) -> Effort | None:
-        """``effort``, where others went before it, by the time that these have left; None where the least no
-        longer fits. None of its pairs has been run, and they are of other processes: so what the others
-        showed does not choose among its values.
+        """``effort`` cut to the time that earlier confirmations left; None if its minimum no longer fits.
+        None of its pairs has run, and they use other processes, so the earlier results cannot bias it.
         """
         if self._least_end(plan) > self._stopped:
             return None
         return replace(self._effort_within(self.left - self._closing, plan), claims=effort.claims)
 
     def spare(self, efforts: Efforts) -> float:
-        """What these leave, and what a tune beside other programs may take longer."""
+        """What these leave, plus the extra time a disturbed tune may take."""
         taken = sum(self._takes(effort, plan) for plan, effort in efforts)
         return max(0.0, self._beyond(_PATIENT) - self._closing - taken)
 
     def confirmation_most(self) -> float:
-        """When a confirmation that is under way is stopped."""
+        """When a running confirmation is stopped."""
         return max(0.0, self._stopped)
 
     def rest(self) -> Deadline:
         """For what follows the confirmation."""
         return Deadline(self.left - self._closing, self.clock)
 
-    # ---- what another budget would do
+    # ---- what another budget would allow
     def enough(self, plan: Plan) -> int:
-        """Under which ``plan`` could have been checked once more, and confirmed."""
+        """A budget that would allow one more check of ``plan``, and its confirmation."""
         end = self.guard(plan) + self._confirmation(plan)
         return 10 * (1 + int((self.spent + end + self._closing) * 1.1 / 10))
 
     def enough_for(self, plan: Plan, seconds: float) -> int:
-        """Under which the search has ``seconds`` more, and then ``plan`` can be checked and confirmed."""
+        """A budget that gives the search ``seconds`` more, and then time to check and confirm ``plan``."""
         budget = self.seconds
 
         def left() -> float:
@@ -267,5 +267,5 @@ class Budget(Deadline):
         return 10 * math.ceil(_MARGIN * budget / 10)
 
     def for_search(self, seconds: float) -> float:
-        """Under which the search would have had so many seconds; not under this one."""
+        """A budget that gives the search this many seconds; always above this one."""
         return budget_for_search(self._observation, self._pair_steps, self._used, seconds, self.seconds)

@@ -1,4 +1,4 @@
-"""A technique with the settings worth trying here, and what of it can join a plan."""
+"""A technique with the settings worth trying here, and the part of it that can join a plan."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..records.plan import BASELINE, Plan, Settings
 
 @dataclass(frozen=True)
 class Candidate:
-    """``together_with`` holds, for each of ``options``, what is to be tried with it; empty: nothing.
-    ``share``: of a run, what the parts take that it makes shorter, if these are others than steps and it is
+    """``together_with`` holds, for each of ``options``, what to try it with; empty: nothing. ``share``: the
+    share of a run taken by the parts that it shortens, if these are not steps and the share is
     known.
     """
 
@@ -24,7 +24,7 @@ class Candidate:
 
     @property
     def outside_steps(self) -> bool:
-        """Whether it makes other parts of a run shorter, between the first step and the last."""
+        """Whether it shortens other parts of a run, between the first step and the last."""
         return any(part not in ("steps", "start") for part in self.technique.parts)
 
     @property
@@ -33,20 +33,20 @@ class Candidate:
         return self.technique.scope == "live" and not self.technique.slow_to_set_up
 
     def added_to(self, plan: Plan, number: int) -> Plan:
-        """``plan`` with the option of that number, and with what is to be tried together with it."""
+        """``plan`` with the option of that number, and with what to try together with it."""
         for name, settings in self.together_with[number].techniques.items() if self.together_with else ():
             if name not in plan.techniques:
                 plan = plan.adding(name, settings)
         return plan.adding(self.technique.name, self.options[number])
 
     def only(self, options: Sequence[Settings]) -> Candidate:
-        """With these of its options alone."""
+        """The same with only these options."""
         left = [number for number, settings in enumerate(self.options) if settings in options]
         together_with = [self.together_with[number] for number in left] if self.together_with else ()
         return replace(self, options=[self.options[number] for number in left], together_with=together_with)
 
     def fitting(self, plan: Plan, catalog: Catalog) -> Candidate | Exclusion:
-        """The part of it that can join ``plan``: fewer options, or less together with them. Where no option
+        """The part of it that can join ``plan``: fewer options, or less together with them. If no option
         can, what excludes the last.
         """
         name = self.technique.name

@@ -18,17 +18,17 @@ from ..records.result import Refused
 from ..records.whole_run import Account, account_of
 from .candidate import Candidate
 
-_LARGE_SHARE = 0.3  # of a step
+_LARGE_SHARE = 0.3  # share of a step
 _UNCLEAR = ("epoch turns", "other")
-_SURE = {"first batches", "garbage", *_UNCLEAR}  # of the others, some may not be seen for what they are
-LEAST_SHARE = 0.01  # of a run: what takes less cannot give more, and is not tried
+_SURE = {"first batches", "garbage", *_UNCLEAR}  # other parts may not be recognised
+LEAST_SHARE = 0.01  # of a run: a smaller part cannot gain more, and is not tried
 
 
 def choose(
     facts: Facts, causes: Sequence[Cause], risk: Risk, ruled_out: Mapping[str, str] | None = None
 ) -> tuple[list[Candidate], list[Refused]]:
     """Candidates in the order to try them, and what was refused with its reasons. ``ruled_out``: techniques
-    that are not to be tried, whatever was observed, each with the one reason that is told.
+    not to be tried, whatever was observed, each with the one reason to report.
     """
     accepted: list[type[Technique]] = []
     refused: list[Refused] = []
@@ -61,9 +61,9 @@ def choose(
 
 
 def share_of(technique: type[Technique], facts: Facts) -> float | None:
-    """Of a run, what the parts take that it makes shorter; None for steps, and where that is not known. What
-    did not come by in a few steps may take any share, where no epoch was seen to its end; and what was not
-    seen for what it is, as an evaluation in training mode, counts as an epoch's turn.
+    """The share of a run taken by the parts that it shortens; None for steps, and if unknown. A part that did
+    not occur in the steps seen may take any share unless an epoch was seen to its end; and a part that was
+    not recognised, such as an evaluation in training mode, counts as an epoch's turn.
     """
     run = facts.observation.run
     if "steps" in technique.parts or run is None:
@@ -78,7 +78,7 @@ def share_of(technique: type[Technique], facts: Facts) -> float | None:
 
 
 def _share_of_start(seen: Observation, account: Account) -> float | None:
-    """At most: a run has an epoch at least. None where not so much was seen."""
+    """An upper bound: a run has at least one epoch. None if less was seen."""
     if account.basis == "steps":
         return None
     if account.basis == "run":
@@ -93,7 +93,7 @@ def _within(risk: Risk, technique: type[Technique], facts: Facts) -> list[Settin
 
 
 def list_for_script(label: str, facts: Facts, ruled_out: Mapping[str, str] | None = None) -> Listing:
-    """The whole catalogue, as it applies to the script and machine that were observed. ``ruled_out`` as in
+    """The whole catalogue, as it applies to the observed script and machine. ``ruled_out`` as in
     ``choose``.
     """
     entries = []
@@ -127,7 +127,7 @@ def _entry(
 
 
 def with_remedies_here(causes: Sequence[Cause], facts: Facts) -> list[Cause]:
-    """The causes, each with those of its techniques that are not refused with this script on this machine."""
+    """The causes, each with its techniques that are not refused for this script on this machine."""
     return [
         replace(cause, techniques=tuple(name for name in cause.techniques if _applies(name, facts)))
         for cause in causes
@@ -139,9 +139,10 @@ def _applies(name: str, facts: Facts) -> bool:
 
 
 def _turn(technique: type[Technique], causes: Sequence[Cause]) -> tuple[bool, bool, float, bool, int]:
-    """By what the causes suggest, the costliest first, and what is slow to set up at the end of that. What
-    needs new processes comes after all that is tried live, or, if it answers the costliest cause, after what
-    of that is tried live. What shortens the start is compared without a step, so it comes before those.
+    """Sort key: by what the causes suggest, most expensive first, with what is slow to set up at the end of
+    that. What needs new processes comes after everything live or, if it answers the most expensive cause,
+    after what is live for that cause. What shortens the start is compared without a step, so it comes before
+    those.
     """
     if technique.parts == ("start",):
         return (False, True, 0.0, True, list(CATALOG).index(technique.name))

@@ -1,4 +1,4 @@
-"""The comparisons of one search: what may still begin, what was measured, and what was left out."""
+"""The comparisons of one search: what may still start, what was measured, and what was left out."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..records.trial import Ratio, Seen, Trial, Unseen
 from .paying import ScriptLength
 from .reasons import reason_of, reason_together
 
-TOGETHER = "environment"  # how the row of what was tried together is called
-_MARGIN = 1.1  # times the seconds in which something would have been seen: no two processes take the same
+TOGETHER = "environment"  # name of the row for techniques tried together
+_MARGIN = 1.1  # times the seconds until a part is seen: no two processes take the same time
 
 Notify = Callable[[Tried], None]
 Announce = Callable[[str, Plan], None]
@@ -39,25 +39,25 @@ class TimeLeft(Protocol):
         ...
 
     def enough_for(self, plan: Plan, seconds: float) -> float | None:
-        """The budget under which ``plan`` could be found in ``seconds`` from now on; None where none can be
+        """The budget under which ``plan`` could be found in ``seconds`` from now on; None if none can be
         named.
         """
         ...
 
     def enough_to_have(self, seconds: float) -> float | None:
-        """The budget under which the search has so many seconds when it begins; None where none can be
+        """The budget under which the search has this many seconds when it begins; None if none can be
         named.
         """
         ...
 
     def gained(self, speedup: float) -> None:
-        """A part of what was found makes training at least so many times faster."""
+        """A part of what was found makes training at least this many times faster."""
         ...
 
 
 @dataclass(frozen=True)
 class _PutOff:
-    """Its place in the list of what was left out, and the ``share`` of the search's time for looking."""
+    """Its index among what was left out, and the ``share`` of the search's time for watching."""
 
     at: int
     plan: Plan
@@ -65,7 +65,7 @@ class _PutOff:
 
 
 class Comparisons:
-    """``tried`` holds a row for every comparison, in order; ``left_out`` settings, and judgements, for which
+    """``tried`` holds a row for every comparison, in order; ``left_out`` settings and verdicts for which
     there was no time.
     """
 
@@ -85,25 +85,25 @@ class Comparisons:
         self.tried: list[Tried] = []
         self.left_out: list[Refused] = []
         self._put_off: list[_PutOff] = []
-        self._found: dict[tuple[Plan, Plan], Ratio] = {}  # by all comparisons of the two so far
-        self._wanted = 0.0  # seconds more that would have let all be compared that was left out so far
+        self._found: dict[tuple[Plan, Plan], Ratio] = {}  # from all comparisons of the two so far
+        self._wanted = 0.0  # extra seconds that would have been enough for all that was left out so far
 
     @property
     def seconds_left(self) -> float:
         return self._deadline.left
 
     def affords(self, a: Plan, b: Plan) -> bool:
-        """Whether a comparison of the two fits into what is left, as far as is known."""
+        """Whether a comparison of the two fits into the time left, as far as is known."""
         left = self._deadline.left
         return left > 0 and left >= self._bench.foreseen(a, b)
 
     def affords_stretches(self, a: Plan, b: Plan) -> bool:
-        """The same of whole stretches, which also confirm ``b`` then, and take long."""
+        """The same over whole stretches: then ``b``'s confirmation is over stretches, too, and long."""
         return self.affords(a, b) and self._deadline.left_with(b) >= self._bench.foreseen(a, b)
 
     def judged(self, trial: Trial, kept: bool, whole: Plan) -> tuple[bool, Reason]:
-        """Whether what won is adopted, and why. ``whole``: all that would be found then. What takes so long
-        to set up that its end would not fit into the budget is left out, with the budget that would do.
+        """Whether a winner is adopted, and why. ``whole``: the plan that would result. If its set-up takes
+        too long to fit the end into the budget, it is left out, and the budget that would do is named.
         """
         reason = reason_of(trial, kept)
         if not kept or self._deadline.affords_end(whole):
@@ -111,19 +111,19 @@ class Comparisons:
         return False, replace(reason, decision="too late", budget=self._deadline.enough_for(whole, 0.0))
 
     def seek(self, name: str, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
-        """Where in a run the two can be compared, which differ outside of its steps."""
+        """Where in a run two plans that differ outside of steps can be compared."""
         self._announce(name, a)
         return self._bench.seek(a, b, seconds)
 
     def budget_for(self, a: Plan, b: Plan) -> float | None:
-        """The budget under which the two could be compared, and before them what else was left out; None
-        where none can be named.
+        """The budget to compare the two and, before them, everything else that was left out; None
+        if none can be named.
         """
         self._wanted += self._bench.foreseen(a, b)
         return self._deadline.enough_for(b, self._wanted)
 
     def compare(self, name: str, a: Plan, b: Plan, seconds: float) -> Trial:
-        """What was found by earlier comparisons of the same two plans counts as well."""
+        """Results of earlier comparisons of the same two plans count as well."""
         self._announce(name, a)
         trial = self._bench.compare(a, b, seconds)
         if trial.ratio is not None:
@@ -137,14 +137,14 @@ class Comparisons:
         self.left_out.append(Refused(name, (why,)))
 
     def put_off(self, name: str, why: WhyNot, plan: Plan, share: float) -> None:
-        """Leave out what was not seen in a ``share`` of the search's time. Only when the search is over is it
-        known what it takes besides, and under which budget there would be time for this, too.
+        """Leave out a part that was not seen in a ``share`` of the search's time. Only at the end of the
+        search is it known what else that takes, and which budget would leave time for this, too.
         """
         self._put_off.append(_PutOff(len(self.left_out), plan, share))
         self.leave_out(name, why)
 
     def name_budgets(self, found: Plan) -> None:
-        """For all that was put off: under which it would be seen, compared and confirmed with ``found``."""
+        """For all that was put off: the budget to see, compare and confirm it with ``found``."""
         for one in self._put_off:
             row = self.left_out[one.at]
             (why,) = row.reasons
@@ -198,6 +198,6 @@ class Comparisons:
         self.add(row)
 
     def add(self, row: Tried) -> None:
-        """Add a row to what was tried, and tell."""
+        """Add a row to what was tried, and report it."""
         self.tried.append(row)
         self._notify(row)

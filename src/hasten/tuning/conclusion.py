@@ -40,8 +40,8 @@ from .tuned_pace import tuned_pace
 
 @dataclass(frozen=True)
 class Found:
-    """What a tune has come to know of a script, and of what was tried on it. ``spent``: seconds that it has
-    taken, confirmation included.
+    """What a tune has learnt about a script, and about what was tried on it. ``spent``: seconds it has taken,
+    confirmation included.
     """
 
     facts: Facts
@@ -50,7 +50,7 @@ class Found:
     causes: Sequence[Cause] = ()
     refused: Sequence[Refused] = ()
     tried: Sequence[Tried] = ()
-    untried: Sequence[str] = ()  # for want of time
+    untried: Sequence[str] = ()  # for lack of time
     verdict: GuardVerdict | None = None  # on what the search found
     trial: Trial | None = None  # the confirmation; None: there was nothing to confirm
     threads: ThreadCurve | None = None
@@ -100,7 +100,7 @@ def conclude(found: Found) -> TuneResult:
 
 
 def versions_of(facts: Facts) -> dict[str, str]:
-    """Of what a plan depends on."""
+    """The versions that a plan depends on."""
     return {
         "hasten": __version__,
         "torch": facts.observation.torch,
@@ -121,8 +121,8 @@ def _script_steps(found: Found) -> int | None:
 
 
 def stated(trial: Trial) -> Ratio | None:
-    """What is claimed: as the pairs found it, and where processes started besides were slow, with these in
-    the mean, and the interval wide enough for both.
+    """The claim: as the pairs found it or, if additional processes were slow, averaged over these, too, with
+    an interval wide enough for both.
     """
     slower = math.exp(with_slow(trial.log_ratios, trial.looks))
     if trial.ratio is None or slower == 1.0:
@@ -164,5 +164,5 @@ def too_early(trial: Trial) -> bool:
 
 
 def unconfirmed(verdict: GuardVerdict, budget: int) -> GuardVerdict:
-    """``verdict`` on a plan for whose confirmation the budget did not suffice; ``budget`` would."""
+    """``verdict`` on a plan that the budget was too short to confirm; ``budget`` would be enough."""
     return replace(verdict, accuracy="not checked", why_not="budget", budget=TooLittleTime(budget))

@@ -1,18 +1,17 @@
-"""Which of the plans that were confirmed a tune claims.
+"""Which of the confirmed plans a tune claims.
 
-A plan that makes other parts of a run shorter than its steps is confirmed over whole stretches, by few long
-pairs, and so is what it has for steps, by itself, as it would be without the rest (``Budget.confirmations``).
-Where the whole is confirmed, that is the claim, and its number that of whole stretches; else what it has for
-steps is claimed, if that is confirmed, and the rest left out. Where a technique has no effect in fresh
-processes, what the plan is without it is confirmed in its place, as far as there is time: no speed has chosen
-it.
+A plan that shortens other parts of a run than its steps is confirmed over whole stretches, by few long pairs.
+The part of it that speeds up steps is confirmed alone as well, as it would be without the rest
+(``Budget.confirmations``). If the whole is confirmed, that is the claim, with the number for whole stretches;
+otherwise the steps' part is claimed, if that is confirmed, and the rest left out. If a technique has no
+effect in fresh processes, the plan without it is confirmed instead, as far as there is time: it was not
+chosen by its speed.
 
-That is one claim, but two that might be made. So that it is false in 1% of all tunes, and not in 2%, each is
-held to half of the error; where the steps' is confirmed by that, the whole may use all of it.
-Source: Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6
-(1979).
+That is one claim out of two possible ones. To keep false claims at 1% of all tunes and not 2%, each is held
+to half of the error; if the steps' part is confirmed by that, the whole may use all of it. Source: Holm, A
+simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6 (1979).
 
-The guard has looked at the whole plan. What acts outside of steps changes none of them, so its verdict holds
+The guard has checked the whole plan. What acts outside of steps changes none of them, so its verdict holds
 for the rest.
 """
 
@@ -31,15 +30,15 @@ from .conclusion import may_be_claimed, too_early
 
 
 def beside(trials: Sequence[Trial], effort: Effort) -> Effort:
-    """``effort`` where ``trials`` went before: where one of these is claimed, all of the error is left, and
-    whether further processes are worth starting is decided by that.
+    """``effort`` after ``trials``: if one of these is claimed, all of the error is left, and that decides
+    whether more processes are worth starting.
     """
     return replace(effort, claims=1) if any(map(may_be_claimed, trials)) else effort
 
 
 def settled(plan: Plan, trials: Sequence[Trial]) -> Trial | None:
-    """The confirmation that a tune of ``plan`` is concluded from; None where there was time for none, or for
-    one that confirms nothing, of a part.
+    """The confirmation that decides a tune of ``plan``; None if there was time for none, or only for
+    one of a part that confirms nothing.
     """
     whole = next((trial for trial in trials if trial.b == plan), None)
     part = next((trial for trial in trials if trial.b != plan and may_be_claimed(trial)), None)
@@ -51,8 +50,8 @@ def settled(plan: Plan, trials: Sequence[Trial]) -> Trial | None:
 
 
 def fallback(plan: Plan, trials: Sequence[Trial]) -> Plan:
-    """What is worth confirming once ``trials`` are over: ``plan`` without what had no effect in fresh
-    processes, where nothing else was confirmed. The baseline where there is no such thing.
+    """What to confirm after ``trials``: ``plan`` without what had no effect in fresh processes, if nothing
+    else was confirmed. The baseline if there is no such plan.
     """
     idle = {proof.technique for trial in trials for proof in trial.proofs if not proof.effective}
     rest = plan.only(set(plan.techniques) - idle)

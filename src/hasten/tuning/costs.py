@@ -1,5 +1,5 @@
-"""What the parts of a tune take, as estimated from what was observed, and what is set aside for them: for the
-guard and for the confirmation.
+"""What the parts of a tune cost, estimated from the observation, and what is set aside for the guard and the
+confirmation.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ _GUARD_SHARE = 0.2
 _GUARD_WORKERS = 3
 PAIRS_MOST = 10
 EFFORT_MOST = Effort(PAIRS_MOST, LOOKS_MOST)
-CONFIRMATION_SHARE = 1 / 3  # of the budget, set aside for it; for fewer pairs than a claim needs, more
+CONFIRMATION_SHARE = 1 / 3  # of the budget, set aside for it; more if the minimum of pairs needs more
 _BUDGET_MARGIN = 1.1  # no two tunes take the same time
 
 
 class Known(Protocol):
-    """What a bench has learnt of costs, in seconds."""
+    """What a bench has learnt about costs, in seconds."""
 
     @property
     def pair_seconds(self) -> float | None:
-        """Of a pair without any set-up; None before the first."""
+        """A pair without any set-up; None before the first."""
         ...
 
     @property
     def disturbed_share(self) -> float:
-        """Of the blocks so far, 0 to 1: those in which other programs took the processors."""
+        """Share of the blocks so far in which other programs took the processors, 0 to 1."""
         ...
 
     @property
     def waited_seconds(self) -> float:
-        """That went into waiting for other programs, and into what was measured again."""
+        """Spent waiting for other programs and measuring blocks again."""
         ...
 
     def stretch_pair(self, plan: Plan) -> float | None:
-        """Of a pair that confirms ``plan``, without set-ups, where it is confirmed over whole stretches of
-        the run; else None.
+        """A pair that confirms ``plan``, without set-ups, if it is confirmed over whole stretches of
+        the run; otherwise None.
         """
         ...
 
     def setup(self, plan: Plan) -> float:
-        """Until a worker has all of ``plan`` in force, its start not counted."""
+        """Until a worker has all of ``plan`` in force, without its start."""
         ...
 
 
@@ -61,11 +61,11 @@ class Costs:
     pair: float
     guard_steps: int
     effort: Effort  # set aside for the confirmation
-    guard_start: float = 0.0  # of the guard: until its workers train
+    guard_start: float = 0.0  # until the guard's workers train
 
     @classmethod
     def estimate(cls, observation: Observation, pair_steps: int, budget: float) -> Costs:
-        """``pair_steps``: what one worker of a pair trains. ``budget``: seconds for the whole tune."""
+        """``pair_steps``: steps that one worker of a pair trains. ``budget``: seconds for the whole tune."""
         step = median(s.seconds for s in observation.steps)
         start = observation.start_seconds
         affordable = int(_GUARD_SHARE * budget / (_GUARD_WORKERS * step))
@@ -81,7 +81,7 @@ class Costs:
         )
 
     def guard_of(self, steps: float) -> float:
-        """A guard of so many steps."""
+        """A guard of this many steps."""
         return self.guard_start + (self.guard - self.guard_start) * steps / self.guard_steps
 
     @property
@@ -96,22 +96,22 @@ class Costs:
 
 
 def effort_wanted(budget: float, pair_seconds: float) -> Effort:
-    """What is to be set aside for the confirmation."""
+    """The effort to set aside for the confirmation."""
     return effort_within(CONFIRMATION_SHARE * budget, pair_seconds)
 
 
 def effort_within(seconds: float, pair_seconds: float) -> Effort:
-    """What fits into them: pairs first, no fewer than a claim needs; then processes of the plan alone."""
+    """The effort that fits: pairs first, at least what a claim needs; then processes under the plan alone."""
     pairs = max(CLAIM_LEAST_PROCESSES, min(PAIRS_MOST, int(seconds / pair_seconds)))
     left = max(0, int(2 * (seconds / pair_seconds - pairs)))
     return Effort(pairs, min(LOOKS_MOST, left - left % 2))
 
 
 def budget_for(effort: Effort, done: Effort, pair_seconds: float, spent: float, claims: int = 1) -> float:
-    """The budget to confirm with ``effort``, where a tune with ``done`` took ``spent`` seconds.
+    """The budget to confirm with ``effort``, if a tune with ``done`` took ``spent`` seconds.
 
-    At most ``EFFORT_MOST``. The search may take longer then, but not what is set aside; of which each of
-    several ``claims`` has its part.
+    At most ``EFFORT_MOST``. The search may take longer then, but not what is set aside; each of several
+    ``claims`` gets a part of that.
     """
     more = max(0.0, effort.in_pairs - done.in_pairs)
     least = max(spent + more * pair_seconds, claims * effort.in_pairs * pair_seconds / CONFIRMATION_SHARE)
@@ -121,7 +121,7 @@ def budget_for(effort: Effort, done: Effort, pair_seconds: float, spent: float, 
 def budget_for_search(
     observation: Observation, pair_steps: int, used: float, seconds: float, at_least: float
 ) -> float:
-    """The budget that leaves ``seconds`` to the search, besides ``used`` ones before it; not under
+    """The budget that leaves ``seconds`` to the search, after ``used`` before it; at least
     ``at_least``.
     """
     budget = 10 * math.ceil(max(at_least, used + seconds) / 10)

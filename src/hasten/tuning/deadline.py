@@ -1,4 +1,4 @@
-"""Seconds that run down, and what a search asks of them."""
+"""Seconds that run down, and the interface a search needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Clock = Callable[[], float]
 
 @dataclass
 class Deadline:
-    """So many seconds from its making on. The clock can be replaced in tests."""
+    """A number of seconds from its creation on. Tests can replace the clock."""
 
     seconds: float
     clock: Clock = time.monotonic
@@ -32,20 +32,20 @@ class Deadline:
         return self.seconds - self.spent
 
     def left_with(self, plan: Plan) -> float:
-        """The same, where ``plan`` has to be checked and confirmed with it."""
+        """The same, if ``plan`` has to be checked and confirmed with it."""
         return self.left
 
     def affords_end(self, plan: Plan) -> bool:
-        """Whether ``plan`` could still be checked and confirmed, were it found now."""
+        """Whether ``plan`` could still be checked and confirmed if it were found now."""
         return True
 
     def enough_for(self, plan: Plan, seconds: float) -> int | None:
-        """A budget under which ``seconds`` would be left as well; None where none can be named."""
+        """A budget that also leaves ``seconds``; None if none can be named."""
         return None
 
     def enough_to_have(self, seconds: float) -> float | None:
-        """A budget under which there are ``seconds`` at first; None where none can be named."""
+        """A budget that starts with ``seconds``; None if none can be named."""
         return None
 
     def gained(self, speedup: float) -> None:
-        """What was found makes training at least so many times faster."""
+        """What was found makes training at least this many times faster."""

@@ -1,4 +1,4 @@
-"""What earlier tunes have left in the journal: read, never written."""
+"""Earlier tunes in the journal: read, never written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .request import TuneRequest
 
 @dataclass(frozen=True)
 class PastTune:
-    """``began`` in seconds since 1970. ``result`` is None where it did not come to one."""
+    """``began`` in seconds since 1970. ``result`` is None if it did not reach one."""
 
     began: float
     state: str
@@ -33,7 +33,7 @@ class PastTune:
 
 
 def identity_of(request: TuneRequest, stage: Stage, sources: Sources) -> dict[str, Any]:
-    """What the journal calls a tune by. ``script`` is the same however its path is typed."""
+    """How the journal identifies a tune. ``script`` is the same however its path is typed."""
     machine = stage.seen
     return {
         "script": Workspace(request.script).folder.name,
@@ -51,9 +51,9 @@ def identity_of(request: TuneRequest, stage: Stage, sources: Sources) -> dict[st
 
 
 def past_tunes(workspace: Workspace) -> Iterator[PastTune]:
-    """Those of the script, the last one first; of a version that kept no results none have one.
+    """The script's tunes, last one first; those from versions that kept no results have none.
 
-    Raises UnsafeFile where the journal is not ours, HastenError where a result cannot be read.
+    Raises UnsafeFile if the journal is not ours, HastenError where a result cannot be read.
     """
     path = workspace.journal_path
     if not path.exists():
@@ -71,7 +71,7 @@ def past_tunes(workspace: Workspace) -> Iterator[PastTune]:
 
 
 def _known(identity: str) -> dict[str, Any]:
-    """As ``identity_of`` made it; older versions told no "script"."""
+    """As ``identity_of`` made it; older versions wrote no "script"."""
     try:
         found = json.loads(identity)
     except (ValueError, RecursionError):
@@ -91,7 +91,7 @@ def _result(path: Path, file: JournalFile, number: int) -> TuneResult | None:
         ) from None
 
 
-# ---- comparisons that can be used again
+# ---- comparisons that can be reused
 _SAME = (
     "script", "arguments", "digest", "machine", "environment", "packages", "protected", "nproc", "backend",
     "versions",
@@ -106,11 +106,11 @@ _TRIALS = (
 
 
 def earlier_trials(request: TuneRequest, identity: Mapping[str, Any]) -> list[Trial]:
-    """The comparisons of searches of the last day that trained what ``identity`` says, in the order in which
-    they ended: the same script with the same arguments and local modules, on this machine, by these versions.
-    Nothing from before a tune that was asked to forget it. What cannot be read is left out.
+    """The search comparisons of the last day for the same training as ``identity``, in the order in which
+    they ended: the same script with the same arguments and local modules, on this machine, with these
+    versions. Nothing from before a tune that was asked to forget it. Unreadable ones are left out.
 
-    Raises UnsafeFile where the journal is not ours.
+    Raises UnsafeFile if the journal is not ours.
     """
     path, now = Workspace(request.script).journal_path, time.time()
     with closing(JournalFile(path, "ro")) as file:

@@ -1,4 +1,4 @@
-"""The journal of every trial, and of what each tune came to. A trial that is finished is on disk before the
+"""The journal of every trial and of each tune's result. A finished trial is on disk before the
 next one starts.
 """
 
@@ -19,11 +19,11 @@ from .journal_file import JournalFile, NotADatabase, move_aside, told
 
 
 class Journal:
-    """One tune's entries. ``state`` of a tune is "open", "finished", "failed", "interrupted" or "killed"; the
-    journal as a context closes with the one that fits how its block ends.
+    """One tune's entries. ``state`` of a tune is "open", "finished", "failed", "interrupted" or "killed";
+    used as a context, the journal closes with the one that fits how the block ends.
 
-    ``alone``: no other tune writes here now. So one that is open still was killed, and a file that is broken
-    is moved aside: ``aside`` says where to, None where it was not.
+    ``alone``: no other tune writes here now. So an open one was killed, and a corrupt file is moved aside:
+    ``aside`` says where to, None if it was not.
     """
 
     def __init__(self, path: Path, identity: dict[str, Any], alone: bool = False) -> None:
@@ -63,14 +63,14 @@ class Journal:
         )
 
     def identify(self, **more: Any) -> None:
-        """Write down what is known by now of what is tuned. Raises sqlite3.Error."""
+        """Write what is known by now about what is tuned. Raises sqlite3.Error."""
         identity = {**self.identity, **more}
         if identity != self.identity:
             self._insert("UPDATE tunes SET identity = ? WHERE id = ?", (json.dumps(identity), self.tune))
             self.identity = identity
 
     def add(self, trial: Trial, purpose: str) -> int:
-        """Write a finished trial down; ``purpose`` is "search" or "confirm". Returns its number. Raises
+        """Write a finished trial; ``purpose`` is "search" or "confirm". Returns its number. Raises
         sqlite3.Error.
         """
         row = (self.tune, time.time(), purpose, trial.a.key, trial.b.key, json.dumps(to_json(trial)))
@@ -79,11 +79,11 @@ class Journal:
         )
 
     def conclude(self, result: TuneResult) -> None:
-        """Write down what the tune came to. Raises sqlite3.Error."""
+        """Write the tune's result. Raises sqlite3.Error."""
         self._insert("UPDATE tunes SET result = ? WHERE id = ?", (json.dumps(to_json(result)), self.tune))
 
     def close(self, state: str) -> None:
-        """Never raises: at a tune's end there is more to tell than that its journal is gone."""
+        """Never raises: at a tune's end, other things matter more than a lost journal."""
         with suppress(sqlite3.Error):
             self._insert("UPDATE tunes SET state = ? WHERE id = ?", (state, self.tune))
         self._file.close()

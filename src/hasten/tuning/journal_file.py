@@ -1,7 +1,7 @@
-"""The journal's file in SQLite: opened with care, moved aside where it is broken.
+"""The journal's file in SQLite: opened with care, moved aside if it is corrupt.
 
-It lies in the project's folder, and may have come with it: what is not just as we make it (a trigger, a view,
-another table) is refused before anything is read from it or written to it.
+It lies in the project's folder, and may have come with it: anything that is not exactly as we make it (a
+trigger, a view, another table) is refused before it is read or written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .. import safe_files
 from ..errors import HastenError, UnsafeFile
 
 FORMAT = 1
-"""Of tables and rows. 0 is that of versions before there was a number: the same tables, and no results."""
+"""Format of tables and rows. 0: versions before there was a number, with the same tables and no results."""
 _TABLES = (
     "CREATE TABLE tunes ( id INTEGER PRIMARY KEY, began REAL NOT NULL, identity TEXT NOT NULL, "
     "state TEXT NOT NULL, result TEXT )",
@@ -27,8 +27,8 @@ _TABLES = (
 )
 _CAREFULLY = ("PRAGMA trusted_schema=OFF", "PRAGMA cell_size_check=ON", "PRAGMA mmap_size=0")
 _BESIDE = ("-wal", "-shm")  # SQLite's own files
-_NEVER = "-journal"  # that of another mode: SQLite would carry it out, and remove a file that it names
-_BROKEN = ("file is not a database", "database disk image is malformed")  # as SQLite has it
+_NEVER = "-journal"  # of another mode: SQLite would execute it, and remove a file that it names
+_BROKEN = ("file is not a database", "database disk image is malformed")  # SQLite's words
 _HEADER = b"SQLite format 3\0"
 _MOST_BYTES = 2**30
 _MOST_WORK = 1_000  # times _WORK of SQLite's instructions for one statement of ours, which takes a few
@@ -40,15 +40,15 @@ Row = Sequence[Any]
 class JournalFile:
     """An open journal. Each statement may do a bounded amount of work only.
 
-    Raises UnsafeFile where the file is not ours, HastenError where the disk is full, NotADatabase where it is
-    broken. ``mode`` "rw" makes it where there is none.
+    Raises UnsafeFile if the file is not ours, HastenError if the disk is full, NotADatabase if it is
+    corrupt. ``mode`` "rw" creates a missing file.
     """
 
     def __init__(self, path: Path, mode: Literal["rw", "ro"] = "rw") -> None:
         self._work = 0
         check_files(path)
         if mode == "rw":
-            safe_files.append(path).close()  # empty at first: SQLite need not make it
+            safe_files.append(path).close()  # empty at first: SQLite need not create it
         _check_header(path)
         self._database = sqlite3.connect(f"file:{quote(str(path))}?mode={mode}", uri=True)
         try:
@@ -61,12 +61,12 @@ class JournalFile:
             raise
 
     def read(self, statement: str, values: Row = ()) -> list[tuple[Any, ...]]:
-        """All rows that it gives. Raises sqlite3.Error."""
+        """All rows of the result. Raises sqlite3.Error."""
         self._work = 0
         return self._database.execute(statement, values).fetchall()
 
     def write(self, statement: str, values: Row = ()) -> int:
-        """Carry it out, on disk at once; the number of the row that it made. Raises sqlite3.Error."""
+        """Execute it, on disk at once; returns the number of the inserted row. Raises sqlite3.Error."""
         self._work = 0
         with self._database:
             return int(self._database.execute(statement, values).lastrowid or 0)
@@ -75,7 +75,7 @@ class JournalFile:
         self._database.close()
 
     def _begin(self, path: Path, mode: str) -> None:
-        """Raises UnsafeFile for any other than ours. One without anything was begun, and its maker was
+        """Raises UnsafeFile for any other than ours. An empty one is from a process that was
         killed.
         """
         for statement in _CAREFULLY:
@@ -96,7 +96,7 @@ class JournalFile:
         if new:
             self._database.execute(
                 "PRAGMA journal_mode=MEMORY"
-            )  # else WAL is begun with a file we never make
+            )  # otherwise WAL starts with a file we never make
         self._database.execute("PRAGMA journal_mode=WAL")
         self._database.execute("BEGIN")
         for table in _TABLES if new else ():
@@ -105,18 +105,18 @@ class JournalFile:
         self._database.commit()
 
     def _worked(self) -> bool:
-        """Whether SQLite is to stop: a file that is broken on purpose can keep it busy for ever."""
+        """Whether SQLite must stop: a file corrupted on purpose can keep it busy for ever."""
         self._work += 1
         return self._work > _MOST_WORK
 
 
 class NotADatabase(UnsafeFile):
-    """The file is broken, or never was a database."""
+    """The file is corrupt, or never was a database."""
 
 
 def move_aside(path: Path) -> Path:
-    """Give a journal that is broken, with what SQLite has beside it, a name by which SQLite's own tools may
-    still save something. Nobody may have it open. Returns where it is now.
+    """Rename a corrupt journal and SQLite's files next to it, so that SQLite's own tools may still save
+    something. Nothing may have it open. Returns its new path.
     """
     for number in count(1):
         aside = path.with_name(f"{path.stem}.broken-{number}{path.suffix}")
@@ -129,7 +129,7 @@ def move_aside(path: Path) -> Path:
 
 
 def check_files(path: Path) -> None:
-    """Raises UnsafeFile where SQLite, which opens by name, would open what is no file of ours."""
+    """Raises UnsafeFile if SQLite, which opens by name, would open a file that is not ours."""
     for beside in (path, *(path.with_name(path.name + ending) for ending in _BESIDE)):
         if safe_files.check(beside) and (size := os.stat(beside).st_size) > _MOST_BYTES:
             raise unusable(path, f"{beside.name} has {size / 2**30:.1f} GiB")
@@ -138,7 +138,7 @@ def check_files(path: Path) -> None:
 
 
 def _check_header(path: Path) -> None:
-    """Raises NotADatabase before SQLite does, which would remove what it has beside such a file."""
+    """Raises NotADatabase before SQLite does, which would remove its own files next to it."""
     try:
         with path.open("rb") as file:
             begin = file.read(len(_HEADER))
@@ -153,7 +153,7 @@ def unusable(path: Path, why: str) -> UnsafeFile:
 
 
 def told(path: Path, error: sqlite3.Error) -> HastenError:
-    """``error``, of a journal that could not be opened, as a person is told of it."""
+    """``error``, from a journal that could not be opened, as an error for the user."""
     if "disk is full" in str(error):
         return HastenError(f"the disk is full: the journal {path} cannot be begun. Make room")
     told = unusable(path, str(error))
@@ -161,5 +161,5 @@ def told(path: Path, error: sqlite3.Error) -> HastenError:
 
 
 def _plain(sql: object) -> str:
-    """A table's definition, however it is broken into lines."""
+    """A table's definition, whatever its line breaks."""
     return " ".join(str(sql).split())

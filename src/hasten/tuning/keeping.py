@@ -1,4 +1,4 @@
-"""Keeps the best plan so far on disk while a tune goes on: whatever ends it, what it had found is there."""
+"""Keeps the best plan so far on disk during a tune: whatever ends it, the plan is there."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .request import TuneRequest
 
 
 class Keeping:
-    """Is told of a search as it goes on. Nothing is written before something was adopted: what an earlier
-    tune has left stays until then.
+    """Follows a search as it goes on. Writes nothing before something was adopted: what an earlier tune left
+    stays until then.
     """
 
     def __init__(self, workspace: Workspace, made_for: Callable[[], Mapping[str, Any]]) -> None:
         self._workspace = workspace
         self._made_for = made_for
         self._begun = False
-        self._searched = BASELINE  # the search's plan when it was last looked at
+        self._searched = BASELINE  # the search's plan at the last look
         self._kept = BASELINE, unconfirmed.NOT_CHECKED  # what is on disk
-        self.lost = ""  # why a plan could not be written down; the tune goes on
+        self.lost = ""  # why a plan could not be written; the tune goes on
 
     def adopted(self, row: Tried, plan: Plan) -> None:
-        """A row of the search came, which had found ``plan`` before. What it adopts counts at once: until the
-        search has compared all of a technique's settings it takes up none.
+        """The search added a row; before it, the search had found ``plan``. What the row adopts counts at
+        once: the search itself adopts nothing before it has compared all of a technique's settings.
         """
         if row.kept and not row.ablation:
             self._begun = True
@@ -48,7 +48,7 @@ class Keeping:
         self._searched = plan
 
     def checked(self, held: Held) -> None:
-        """The guard has looked at all that was found: what it stopped is no longer kept."""
+        """The guard has checked all that was found: what it stopped is no longer kept."""
         if not self._begun or held.verdict is None:
             return
         if held.verdict.unchecked:

@@ -1,9 +1,9 @@
-"""What makes other parts of a run shorter than its steps: what is worth comparing, and when.
+"""Techniques that shorten other parts of a run than steps: what is worth comparing, and when.
 
-A comparison of whole stretches takes long, so nothing is compared before it is known what it could give: a
-plain process is watched until the part has come by (``Bench.seek``), and what is beyond regular steps then
-bounds the gain. What takes a large share of the run is compared first, by itself, with that share of the
-search's time; the rest last, in combination with what was found for steps; below 1% nothing is.
+A comparison of whole stretches takes long, so its possible gain is bounded first: a plain process is watched
+until the part has occurred (``Bench.seek``), and the time beyond regular steps bounds the gain. Techniques
+for a large share of the run are compared first, alone, with that share of the search's time; the rest last,
+in combination with what was found for steps; below 1%, nothing is.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .candidate import Candidate
 from .candidates import LEAST_SHARE
 from .comparisons import Comparisons
 
-LARGE_SHARE = 0.3  # of a run
-_TO_LOOK = 0.1  # of the time that is left, for what may not come by at all
-_LOOKED = 1 / 3  # of a comparison's time, for what is known to
+LARGE_SHARE = 0.3  # share of a run
+_TO_LOOK = 0.1  # of the time left, for a part that may not occur at all
+_LOOKED = 1 / 3  # of a comparison's time, for a part that is known to
 
 
 def weighed(comparisons: Comparisons, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Those that are worth comparing, each with its share of the run where that can be told, the largest
-    first; why the others are not is kept.
+    """Those worth comparing, each with its share of the run if known, largest first; why the others are not
+    is kept.
     """
     found = []
     for candidate in candidates:
@@ -50,11 +50,11 @@ def weighed(comparisons: Comparisons, candidates: Sequence[Candidate]) -> list[C
 
 
 def large(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Those to be compared before steps are."""
+    """Those to compare before steps."""
     return [candidate for candidate in candidates if (candidate.share or 0.0) >= LARGE_SHARE]
 
 
 def too_long(comparisons: Comparisons, plan: Plan, candidate: Candidate) -> WhyNot:
-    """Why a comparison that does not fit into what is left was not begun."""
+    """Why a comparison that does not fit into the time left was not started."""
     budget = comparisons.budget_for(plan, candidate.added_to(plan, 0))
     return WhyNot("no time for stretches", parts=candidate.technique.parts, budget=budget)

@@ -1,4 +1,4 @@
-"""What a technique costs once must be earned back before the script ends, where its length is known."""
+"""A one-time cost must be earned back before the script ends, if its length is known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..records.trial import Trial
 
 @dataclass
 class ScriptLength:
-    """The steps of the whole script, as far as is known; None before anything tells. What one comparison
+    """The steps of the whole script, as far as known; None before anything shows them. What one comparison
     finds out counts for all that follow.
     """
 

@@ -64,14 +64,14 @@ from .thread_curve import complete, curve_of
 def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic) -> TuneResult:
     """Find the plan under which the script trains fastest here, accuracy held, and write it down.
 
-    Nothing is written, and nothing claimed, where accuracy could not be checked.
+    Nothing is written or claimed if accuracy could not be checked.
 
-    Raises Refusal where the script cannot be measured honestly, or while something else is measured here;
-    ScriptError where it fails by itself.
+    Raises Refusal if the script cannot be measured honestly, or while something else is measured here;
+    ScriptError if it fails by itself.
     """
     machine, distribution = this_machine(), distribution_of(request.script)
     command_seconds = time.monotonic() - request.began if request.began is not None else 0.0
-    own_ranks = request.own_ranks(distribution, machine)  # what cannot be is said before it is waited for
+    own_ranks = request.own_ranks(distribution, machine)  # what is impossible is refused before any waiting
     workspace = Workspace(request.script)
     prepare(workspace)
     with alone(workspace, request.wait, progress.stage) as undisturbed:
@@ -114,14 +114,14 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
                 result = written_down(journal, result, workspace.journal_path)
             if result.outcome != "not-checked":
                 save_plan(workspace, result)
-                with suppress(OSError, UsageError):  # the plan comes before it wherever it is asked for
+                with suppress(OSError, UsageError):  # the plan takes precedence over it everywhere
                     forget(workspace)
         return result
 
 
 @dataclass(frozen=True)
 class _Tune:
-    """One tune: what it was asked for, where its trials take place, and who is told of them."""
+    """One tune: the request, where its trials run, and what gets their results."""
 
     request: TuneRequest
     distribution: Distribution
@@ -186,7 +186,7 @@ class _Tune:
         return Facts(self.trials.stage.seen, observation), rhythm
 
     def _divide_budget(self, facts: Facts, rhythm: Rhythm, bench: ScriptBench) -> None:
-        """Raises Refusal where it does not suffice for an honest answer."""
+        """Raises Refusal if it is too short for an honest answer."""
         self.budget.divide(facts.observation, bench.pairs.steps_needed, bench)
         if self.budget.least > self.budget.seconds:
             start = facts.observation.start_seconds
@@ -204,7 +204,7 @@ class _Tune:
         length: ScriptLength,
         keeping: Keeping,
     ) -> tuple[Search, Callable[[float], float]]:
-        """The search when it is over, and the budget under which it would have so many times the time."""
+        """The finished search, and the budget that would give it this many times the time."""
         time_left = SearchTime(self.budget, lambda: search.plan)
         bench.measuring.most_seconds = time_left.most
 
@@ -221,12 +221,12 @@ class _Tune:
         return search, time_left.longer()
 
     def _remembering(self, facts: Facts, logged: LoggedBench) -> RememberingBench:
-        """``logged``, with what earlier tunes have measured of the same training."""
+        """``logged``, with what earlier tunes of the same training measured."""
         logged.identify(versions=versions_of(facts))
         earlier = [] if self.request.fresh else logged.earlier(self.request)
         found = RememberingBench(logged, earlier)
         if len(found):
-            self.progress.stage(f"earlier tunes made {len(found)} comparisons (--fresh measures them anew)")
+            self.progress.stage(f"earlier tunes made {len(found)} comparisons (--fresh measures them again)")
         return found
 
     def _guarded(self, search: Search, facts: Facts) -> Held:
@@ -244,7 +244,7 @@ class _Tune:
         return accuracy.held_part(search.found).but_starts()
 
     def _confirmed(self, held: Held, logged: LoggedBench, quiet: Quiet) -> tuple[Held, Trial | None]:
-        """The trial, if there was time for one; where there was not, that is the verdict."""
+        """The trial, if there was time for one; otherwise the verdict says so."""
         plan = held.plan
         logged.most_seconds = self.budget.confirmation_most
         efforts = self.budget.confirmations(plan) if plan else ()
@@ -265,7 +265,7 @@ class _Tune:
         return self._without_rest(held, trials, trial), trial
 
     def _without_rest(self, held: Held, trials: Sequence[Trial], trial: Trial | None) -> Held:
-        """``held`` without what was not confirmed, where the rest was."""
+        """``held`` without what was not confirmed, if the rest was."""
         if trial is None or trial.b == held.plan:
             return held
         rows = left_out(held.plan, trials, trial.b)
@@ -274,7 +274,7 @@ class _Tune:
         return replace(held, plan=trial.b, stopped=(*held.stopped, *rows))
 
     def _threads(self, facts: Facts, search: Search, plan: Plan, bench: LoggedBench) -> ThreadCurve | None:
-        """What a step takes by the number of threads, as far as there is time; None where nobody asks."""
+        """Step time by number of threads, as far as there is time; None if not asked for."""
         curve = curve_of(facts, search.tried, plan) if self.request.tries(Threads.name) else None
         if curve is None:
             return None
@@ -283,7 +283,7 @@ class _Tune:
 
 
 def quiet_here(patience: float, progress: Progress) -> Quiet:
-    """What sets aside the blocks that other programs disturb on this machine."""
+    """Sets aside blocks that other programs disturb on this machine."""
     quiet = Quiet(processor_time, allowed_cpus(), quota_cpus())
     quiet.patience = patience
     quiet.say = progress.remark

@@ -1,4 +1,4 @@
-"""What a tune tells while it works; who shows it is not its business."""
+"""What a tune reports while it works; showing it is up to others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Progress(Protocol):
         """A new part of the work begins."""
 
     def remark(self, text: str) -> None:
-        """Something happens while a part of the work goes on; told once in each part."""
+        """Something happens during a part of the work; reported once in each part."""
 
     def observed(self, observation: Observation, causes: Sequence[Cause]) -> None:
         """The script was watched."""

@@ -1,4 +1,4 @@
-"""What a row of the search says of its comparison."""
+"""What a row of the search says about its comparison."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SETUP_WORTH_A_WORD = 1.0  # seconds
 
 
 def reason_of(trial: Trial, kept: bool, decision: Decision = "") -> Reason:
-    """What was found, with what a reader of the number should know, and what is made of it."""
+    """What was found, what a reader of the number should know, and what was decided."""
     if trial.failure is not None:
         return Reason("failed", decision, failure=trial.failure, parts=trial.parts)
     gained = kept or (trial.never_pays and gains(trial.ratio))
@@ -34,7 +34,7 @@ def reason_of(trial: Trial, kept: bool, decision: Decision = "") -> Reason:
 
 
 def _set_up(trial: Trial, gained: bool) -> SetUp | None:
-    """What it takes and when it has paid, where it is worth a word."""
+    """What it takes and when it pays off, if worth mentioning."""
     if trial.setup_seconds < _SETUP_WORTH_A_WORD and not (gained and trial.never_pays):
         return None
     return SetUp(
@@ -45,7 +45,7 @@ def _set_up(trial: Trial, gained: bool) -> SetUp | None:
 
 
 def reason_together(trial: Trial, together: Plan, kept: bool, again: bool) -> Reason:
-    """The same of techniques that were tried as one. ``again``: they are to be, without some of them."""
+    """The same for techniques tried as one. ``again``: they will be tried again, without some of them."""
     names = tuple(together.techniques)
     if kept:
         return Reason("gain", names=names)

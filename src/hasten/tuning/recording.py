@@ -1,4 +1,4 @@
-"""Writes every trial down as soon as it is finished: in the journal, and as a folder of its own."""
+"""Writes every trial as soon as it is finished, to the journal and to its own folder."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from .request import TuneRequest
 
 
 def not_written_down(why: str) -> tuple[Caution, ...]:
-    """None where all was."""
+    """Nothing if all was."""
     return (Caution("not written down", text=why),) if why else ()
 
 
 def new_journal(journal: Journal) -> tuple[Caution, ...]:
-    """Where the old one was broken."""
+    """If the old one was corrupt."""
     return (Caution("new journal", text=str(journal.aside)),) if journal.aside is not None else ()
 
 
 def written_down(journal: Journal, result: TuneResult, path: Path) -> TuneResult:
-    """``result``, once it is in the journal at ``path``; where it is not, it says so."""
+    """``result``, once it is in the journal at ``path``; if it is not, it says so."""
     try:
         journal.conclude(result)
     except sqlite3.Error as error:
@@ -62,13 +62,13 @@ class LoggedBench:
         journal: Journal,
         most_seconds: Callable[[], float] = lambda: math.inf,
     ) -> None:
-        """``most_seconds``: when a comparison that begins now is stopped, whatever it has found by then."""
+        """``most_seconds``: when a comparison that starts now is stopped, whatever it has found."""
         self._bench = bench
         self.most_seconds = most_seconds
         self._trials = trials
         self._workspace = workspace
         self._journal = journal
-        self.lost = ""  # why a trial could not be written down; what it measured counts all the same
+        self.lost = ""  # why a trial could not be written; its measurement still counts
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
         return self._logged(lambda: self._bench.compare(a, b, seconds), "search")
@@ -82,11 +82,11 @@ class LoggedBench:
         return self._bench.foreseen(a, b)
 
     def method(self, a: Plan, b: Plan) -> str:
-        """By which the two would be compared now."""
+        """The method that would compare the two now."""
         return self._bench.method(a, b)
 
     def learn(self, trial: Trial) -> None:
-        """What an earlier tune has measured tells of costs, too."""
+        """An earlier tune's measurement shows costs, too."""
         self._bench.learn(trial)
 
     def confirm(self, plan: Plan, effort: Effort) -> Trial:
@@ -106,12 +106,12 @@ class LoggedBench:
             self._journal.add(trial, purpose)
         except sqlite3.Error as error:
             self.lost = self.lost or why_lost(error, self._workspace.journal_path)
-        if not self._workspace.journal_path.exists():  # SQLite goes on writing into a file without a name
+        if not self._workspace.journal_path.exists():  # SQLite goes on writing into a deleted file
             self.lost = self.lost or f"{self._workspace.journal_path} was removed meanwhile"
         return trial
 
     def identify(self, **more: object) -> None:
-        """Write down what is known by now of what is tuned: a training may import modules at any time."""
+        """Write what is known by now about what is tuned: a training may import modules at any time."""
         if self._trials.sources is not None:
             more["modules"] = dict(self._trials.sources.digests().modules)
         try:
@@ -120,13 +120,13 @@ class LoggedBench:
             self.lost = self.lost or why_lost(error, self._workspace.journal_path)
 
     def earlier(self, request: TuneRequest) -> list[Trial]:
-        """What earlier tunes have measured of the same training; nothing where the journal cannot be read."""
+        """What earlier tunes of the same training measured; nothing if the journal cannot be read."""
         with suppress(HastenError):
             return earlier_trials(request, self._journal.identity)
         return []
 
     def _write(self, folder: Path, trial: Trial, purpose: str) -> None:
-        safe_files.make_folder(folder)  # somebody may have cleared all away meanwhile
+        safe_files.make_folder(folder)  # somebody may have deleted everything meanwhile
         safe_files.write(
             folder / "command", f"{shlex.join(self._trials.stage.argv)}\n".encode(errors="surrogateescape")
         )

@@ -1,4 +1,4 @@
-"""Whether several ranks can train a script: asked of the script once, then remembered beside its plan."""
+"""Whether several ranks can train a script: found out once, then remembered next to its plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..scripts.workspace import Script, Workspace
 
 _FILE = "ranks.json"
 _MOST_BYTES = 2**20
-_OF_A_TERMINAL = {  # or of a login: they change from one to the next, and say nothing of a training
+_OF_A_TERMINAL = {  # or of a login: they differ between terminals, and do not affect a training
     *("_", "SHLVL", "PWD", "OLDPWD", "COLUMNS", "LINES", "DISPLAY", "WINDOWID", "PYTEST_CURRENT_TEST"),
     *("DBUS_SESSION_BUS_ADDRESS", "STY", "TMUX", "TMUX_PANE", "GPG_AGENT_INFO", "HISTFILE"),
 }
@@ -35,8 +35,8 @@ def findings_for(script: Script, wish: Wish, trials: Trials, say: Callable[[str]
     """What a rehearsal found, now or earlier for the same script, arguments, machine and torch. ``trials``
     have their sources.
 
-    Raises Refusal where the ranks would not train what one process trains, UnsafeFile where something else
-    stands in the place of what was remembered, and all that ``rehearse`` raises.
+    Raises Refusal if the ranks would not train what one process trains, UnsafeFile if something else
+    is in the place of what was remembered, and all that ``rehearse`` raises.
     """
     workspace = Workspace(script)
     path = workspace.folder / _FILE
@@ -59,7 +59,7 @@ def findings_for(script: Script, wish: Wish, trials: Trials, say: Callable[[str]
 
 
 def _identity(script: Script, wish: Wish, trials: Trials) -> dict[str, Any]:
-    """Equal where the findings carry over, but for modules; as JSON gives it back."""
+    """Equal if the findings still hold, except for modules; as JSON returns it."""
     return {
         "argv": list(script.argv),
         "digest": script.digest(),
@@ -73,16 +73,16 @@ def _identity(script: Script, wish: Wish, trials: Trials) -> dict[str, Any]:
 
 
 def _beside(script: Script) -> dict[str, str]:
-    """Of all that the script says it imports of what lies beside it: some of it after its first steps."""
+    """Digests of everything the script imports from its folder, some of it after its first steps."""
     try:
         names = {part.name.partition(", cell ")[0] for part in parts_of(script)}
-    except UsageError:  # the worker tells what there is, as far as it comes
+    except UsageError:  # the worker reports what there is, as far as it gets
         return {}
     return {name: digest_of(name) for name in sorted(names) if os.path.exists(name)}
 
 
 def _digest_of(environment: Mapping[str, str]) -> str:
-    """Of all that may steer a training. Values are secrets at times, so they are not kept."""
+    """A digest of all that may affect a training. Values may be secrets, so they are not kept."""
     told = [
         (name, value)
         for name, value in sorted(environment.items())

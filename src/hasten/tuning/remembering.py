@@ -1,8 +1,8 @@
-"""What earlier tunes of the same training have measured, used again by the search.
+"""What earlier tunes of the same training measured, reused by the search.
 
-A tune that was stopped so goes on where it was, and a second one begins with what the first has found. It is
-evidence like any other comparison of the search and steers nothing else: accuracy is checked and the plan
-confirmed anew, so nothing is claimed of what was measured before.
+So a tune that was stopped goes on where it was, and a second one starts with what the first found. It is
+evidence like any other comparison of the search and decides nothing else: accuracy is checked and the plan
+confirmed again, so nothing is claimed from earlier measurements.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .recording import LoggedBench
 
 
 class RememberingBench:
-    """``bench``, but that the first comparison of two plans is what ``earlier`` trials found, where they
-    compared the same two by the same method. Where these cannot tell, it measures, and both count. Asked once
-    more, it measures.
+    """``bench``, except that the first comparison of two plans is what ``earlier`` trials found, if they
+    compared the same two by the same method. If these cannot tell, it measures, and both count. A repeated
+    comparison is measured.
     """
 
     def __init__(self, bench: LoggedBench, earlier: Iterable[Trial] = ()) -> None:
@@ -30,7 +30,7 @@ class RememberingBench:
         self._known = _combined(earlier)
 
     def __len__(self) -> int:
-        """How many pairs of plans it knows, and was not asked for yet."""
+        """How many pairs of plans it knows and has not returned yet."""
         return len(self._known)
 
     def compare(self, a: Plan, b: Plan, seconds: float) -> Trial:
@@ -48,7 +48,7 @@ class RememberingBench:
         return 0.0 if earlier is not None and _tells(earlier) else self.measuring.foreseen(a, b)
 
     def _earlier(self, a: Plan, b: Plan) -> Trial | None:
-        """Only what is asked for is looked at: the others may be of techniques that there are none of."""
+        """Reads only what is asked for: the others may name techniques that no longer exist."""
         trial = self._known.get((a, b))
         return trial if trial is not None and trial.method == self.measuring.method(a, b) else None
 
@@ -57,7 +57,7 @@ class RememberingBench:
 
 
 def _combined(trials: Iterable[Trial]) -> dict[tuple[Plan, Plan], Trial]:
-    """What all comparisons of two plans have found together, told as the last of them."""
+    """All comparisons of two plans combined, in the form of the last one."""
     alike: defaultdict[tuple[Plan, Plan], list[Trial]] = defaultdict(list)
     for trial in trials:
         if is_evidence(trial):
@@ -73,7 +73,7 @@ def _together(trials: list[Trial]) -> Trial:
 
 
 def _tells(trial: Trial) -> bool:
-    """Whether the search needs no more of it: what was measured beside other programs may tell nothing."""
+    """Whether the search needs no more: a disturbed measurement may not tell anything."""
     ratio = trial.ratio
     if ratio is None:
         return False
@@ -87,14 +87,14 @@ def _with(earlier: Trial, trial: Trial) -> Trial:
 
 
 def is_evidence(trial: Trial) -> bool:
-    """Whether it came to its end, and measured something: what failed may have done so by chance."""
+    """Whether it finished and measured something: a failure may have been chance."""
     if trial.failure is not None or trial.cut_short or trial.ratio is None:
         return False
     return _is_sound(trial.ratio)
 
 
 def _is_sound(ratio: Ratio) -> bool:
-    """The journal may have come with the project, and say anything."""
+    """The journal may have come with the project, and contain anything."""
     ends = (ratio.low, ratio.value, ratio.high)
     return (
         type(ratio.count) is int

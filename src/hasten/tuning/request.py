@@ -1,4 +1,4 @@
-"""What a tune was asked for, and what follows from that before anything is measured."""
+"""A tune's request, and what follows from it before anything is measured."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ class TuneRequest:
     seed: int
     allow_writes: bool
     nproc: int | None = None  # ranks of a script that is distributed itself; None: it trains in one process
-    backend: str = ""  # that stands in for those that such a script names; "" for none
-    wait: bool = False  # for the end of what is measured in the same folder
-    began: float | None = None  # when the command did, by time.monotonic()
+    backend: str = ""  # used instead of those that such a script names; "" for none
+    wait: bool = False  # for another measurement in the same folder to end
+    began: float | None = None  # when the command started, by time.monotonic()
     only: frozenset[str] = frozenset()  # the techniques to try; empty: all
-    fresh: bool = False  # use nothing of what earlier tunes have measured
+    fresh: bool = False  # use nothing that earlier tunes measured
 
     def tries(self, technique: str) -> bool:
-        """Whether it was asked for."""
+        """Whether it may be tried."""
         return not self.only or technique in self.only
 
     def ruled_out(self, distribution: Distribution) -> dict[str, str]:
-        """Techniques that are not to be tried, whatever is observed, each with the reason."""
+        """Techniques not to be tried, whatever is observed, each with the reason."""
         by_itself = why_not_shared(distribution)
         shared = {"processes": by_itself} if by_itself else {}
         return {**shared, **{name: _NOT_NAMED for name in CATALOG if not self.tries(name)}}
 
     def own_ranks(self, distribution: Distribution, machine: Machine) -> OwnRanks | None:
-        """None for a script that trains in one process. Raises UsageError where so many cannot be."""
+        """None for a script that trains in one process. Raises UsageError if there cannot be this many."""
         tried = ", and how many processes are best for it is tried anyhow"
         return own_ranks_of(self.script, distribution, machine, self.nproc, self.backend, otherwise=tried)
 
     def stage(self, machine: Machine, own_ranks: OwnRanks | None) -> Stage:
-        """Where the script is watched."""
+        """The stage on which the script is watched."""
         return Stage(
             argv=self.script.argv,
             machine=machine,

@@ -1,4 +1,4 @@
-"""What a tune that claims nothing could not tell: gains too small for it, and the budget that finds smaller
+"""What a tune without a claim could not tell: gains too small for it, and the budget that finds smaller
 ones.
 """
 
@@ -26,11 +26,11 @@ from ..records.trial import Ratio, Trial
 from .costs import EFFORT_MOST, budget_for
 
 SearchBudget = Callable[[float], float]
-"""times -> the budget under which the search has so many times the seconds that it had."""
+"""times -> the budget under which the search has this many times the seconds that it had."""
 
 
 def resolution_of_confirmation(trial: Trial, spent: float) -> Resolution | None:
-    """The gain that such a confirmation finds, and the budget that would find half of it, or what can be.
+    """The gain such a confirmation finds, and the budget that would find half of it, or the best possible.
 
     ``spent``: seconds that the tune has taken. None for fewer pairs than a claim needs.
     """
@@ -50,7 +50,7 @@ def resolution_of_confirmation(trial: Trial, spent: float) -> Resolution | None:
 
 
 def why_unsure(trial: Trial, spent: float) -> Unsure:
-    """Why the gain that the pairs found is not claimed: processes of the plan that may be slow, or are."""
+    """Why the gain that the pairs found is not claimed: processes under the plan are slow, or may be."""
     assert trial.ratio is not None
     faster, pairs = trial.ratio.inverted().value, len(trial.log_ratios)
     slow = sum(map(is_slow, trial.looks))
@@ -71,7 +71,7 @@ def why_unsure(trial: Trial, spent: float) -> Unsure:
 
 
 def looks_in(trial: Trial) -> Looks | None:
-    """None where no processes of the plan were started besides the pairs."""
+    """None if no processes under the plan were started in addition to the pairs."""
     return Looks(len(trial.looks), sum(map(is_slow, trial.looks))) if trial.looks else None
 
 
@@ -86,7 +86,7 @@ def _budget(trial: Trial, needed: Effort, spent: float) -> float:
 
 
 def resolution_of_search(tried: Sequence[Tried], budget: SearchBudget | None) -> Resolution | None:
-    """The same of a search that found nothing: of the technique that it could tell least about."""
+    """The same for a search that found nothing: for the technique it could tell least about."""
     ratios = [row.ratio for row in tried if not row.kept and row.ratio is not None and cannot_tell(row.ratio)]
     if not ratios:
         return None
@@ -100,15 +100,15 @@ def resolution_of_search(tried: Sequence[Tried], budget: SearchBudget | None) ->
 
 
 def resolution_of(ratio: Ratio) -> int | None:
-    """Percent, of one comparison of the search in which no gain was found; None where it says slower."""
+    """Percent, for one search comparison that found no gain; None if it says slower."""
     return percent_up(least_kept(ratio)) if cannot_tell(ratio) else None
 
 
 def percent_up(gain: float) -> int:
-    """Rounded up: what is found is not promised smaller than it is."""
+    """Rounded up, so as not to promise too much."""
     return math.ceil(round(100 * gain, 6))
 
 
 def _most(ratio: Ratio) -> int:
-    """Units that a comparison of the search has at most."""
+    """The most units that a comparison of the search has."""
     return max(ratio.count, MOST_ABBA_BLOCKS if ratio.unit == "ABBA blocks" else SEARCH_PAIRS)

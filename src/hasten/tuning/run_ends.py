@@ -1,4 +1,4 @@
-"""What comes between the steps of a run, and after its last one, as far as processes were seen to have it."""
+"""What comes between the steps of a run, and after its last one, as far as processes showed it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..records.run_forecast import ForecastPart, Span
 from .run_spans import NOTHING, independent, not_below_nothing, several, together
 
 Draws = tuple[tuple[float, ...], ...]
-"""Seconds, by the process that had them."""
+"""Seconds, by process."""
 
 
 @dataclass(frozen=True)
 class Ends:
-    """Seconds of one kind of them under a plan: ``first`` of each process, and ``later``. ``others``: under
-    all plans, where it was seen under other plans alone, of which the nearest are taken.
+    """Seconds of one kind under a plan: ``first`` of each process, and ``later``. ``others``: it was only
+    seen under other plans, of which the nearest are used; these are its seconds under all plans.
     """
 
     first: Draws = ()
@@ -28,7 +28,7 @@ class Ends:
 
     @classmethod
     def under(cls, plan: Plan, seen: Sequence[EpochEnd]) -> Ends:
-        """Those seen under ``plan``, or under the plans that are nearest to it."""
+        """Those seen under ``plan``, or under the plans nearest to it."""
         apart = [_apart(plan, one.plan) for one in seen]
         least = min(apart, default=0)
         near = [one for one, distance in zip(seen, apart, strict=True) if distance == least]
@@ -40,23 +40,23 @@ class Ends:
 
     @property
     def draws(self) -> Draws:
-        """Those that stand for all of a run: the later ones, if there were any."""
+        """Those that represent a whole run: the later ones, if there were any."""
         return self.later or self.first
 
     @property
     def each(self) -> float:
-        """Seconds of one, in the mean of processes."""
+        """Seconds of one, averaged over processes."""
         return fmean(map(fmean, self.draws)) if self.draws else 0.0
 
     def span(self, times: float) -> Span:
-        """So many of them, together, none the first of its process."""
+        """This many of them, together, none the first of its process."""
         found = several(self.draws, times)
-        if self.others:  # a technique that none of these had may leave little of it
+        if self.others:  # a technique that none of these plans had may remove most of it
             return Span(found.value, 0.0, max(found.high, times * max(self.others)))
         return not_below_nothing(found)
 
     def with_first(self, span: Span, times: float) -> Span:
-        """``span`` of so many, the first of which may fill caches, or find them cold."""
+        """``span`` of this many, of which the first may fill caches, or find them cold."""
         if not (self.first and self.later):
             return span
         more = max(0.0, fmean(map(fmean, self.first)) - span.value / times)
@@ -67,8 +67,8 @@ class Ends:
 
 @dataclass(frozen=True)
 class Between:
-    """A kind of what comes between steps, plain and under the plan: ``every`` so many steps, ``in_run`` times
-    in the whole run, where its length is known.
+    """One kind of what comes between steps, plain and under the plan: after ``every`` steps, ``in_run`` times
+    in the whole run, if its length is known.
     """
 
     plain: Ends
@@ -77,7 +77,7 @@ class Between:
     in_run: int | None = None
 
     def spans(self, steps: int, whole: bool) -> tuple[Span, Span]:
-        """Of so many steps, plain and under the plan; of a ``whole`` run with the first of them, too."""
+        """For this many steps, plain and under the plan; for a ``whole`` run including the first of them."""
         times = float(self.in_run) if whole and self.in_run is not None else steps / self.every
         if not times:
             return NOTHING, NOTHING
@@ -93,8 +93,8 @@ class Between:
         return not self.planned.later
 
     def _as_plain(self, plain: Span, times: float) -> Span:
-        """Under a plan of which no end but the first of a process was seen: later ones may take less than
-        any.
+        """For a plan with only first ends seen: later ones may take less than
+        any of these.
         """
         most = max((max(draws) for draws in self.planned.first), default=0.0)
         return Span(plain.value, 0.0, max(plain.high, times * most))
@@ -107,7 +107,7 @@ class Between:
 
 @dataclass(frozen=True)
 class Tail:
-    """What comes after the last step. ``saved``: what an evaluation takes less under the plan, where one is
+    """What comes after the last step. ``saved``: what the plan saves of an evaluation, if one is
     in it.
     """
 
@@ -125,7 +125,7 @@ class Tail:
 
 
 def between_part(kinds: Sequence[Between], steps: int, whole: bool) -> ForecastPart:
-    """All kinds: those of one process are slow or fast together."""
+    """All kinds together: in one process they are slow or fast together."""
     if not kinds:
         return ForecastPart("epoch ends", NOTHING, NOTHING)
     plain, planned = zip(*(kind.spans(steps, whole) for kind in kinds), strict=True)
@@ -142,6 +142,6 @@ def _process(end: EpochEnd) -> int:
 
 
 def _apart(a: Plan, b: Plan) -> int:
-    """How many techniques, or settings of one, are in one of the two alone."""
+    """How many techniques or settings are in only one of the two."""
     names = {*a.techniques, *b.techniques}
     return sum(a.techniques.get(name) != b.techniques.get(name) for name in names)

@@ -1,4 +1,4 @@
-"""What a tune has found, told of the user's whole run."""
+"""A tune's result, applied to the user's whole run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def forecast_of(
     result: TuneResult, trial: Trial | None, ends: EpochEnds, command_seconds: float = 0.0
 ) -> RunForecast | None:
     """``trial``: the confirmation. ``command_seconds``: what our own command took before it began, which
-    ``hasten run`` takes, too. None where nothing is claimed, or the processes told too little.
+    ``hasten run`` takes, too. None if nothing is claimed, or the processes reported too little.
     """
     seen = result.observation
     ratio = result.steps_ratio if result.parts else result.ratio
     if ratio is None or seen is None or trial is None:
         return None
-    if not result.nproc:  # of ranks that the script starts by itself, one was watched
+    if not result.nproc:  # only one of the ranks that the script starts itself was watched
         ends = with_observed(ends, seen)
     length = length_of(seen, None if ends.varies else ends.script_steps, ends.turns_every, result.nproc or 1)
     between = between_of(ends, result.plan, length.steps)
@@ -56,8 +56,8 @@ def forecast_of(
 
 
 def between_of(ends: EpochEnds, plan: Plan, steps: int | None) -> dict[Kind, Between]:
-    """By kind. Where nobody has told what comes after the last step, it is taken for one more of each that
-    came at all.
+    """By kind. If what comes after the last step is unknown, it is taken for one more of each kind
+    that was seen.
     """
     found = {}
     for kind in ends.kinds:
@@ -72,7 +72,7 @@ def between_of(ends: EpochEnds, plan: Plan, steps: int | None) -> dict[Kind, Bet
 
 
 def turns_seen(ends: EpochEnds, length: RunLength) -> bool:
-    """Whether nothing comes between steps that nobody saw: an evaluation in mid-epoch is no end of one."""
+    """Whether everything between steps was seen: an evaluation within an epoch is not its end."""
     if length.steps is not None and ends.reach >= length.steps:
         return True
     if length.epoch_steps is not None:
@@ -81,7 +81,7 @@ def turns_seen(ends: EpochEnds, length: RunLength) -> bool:
 
 
 def tail_of(ends: EpochEnds, plan: Plan, between: Mapping[Kind, Between]) -> Tail | None:
-    """What comes after the last step; None where nobody came there. An evaluation that it has gains what
+    """What comes after the last step; None if no process got there. An evaluation in it gains what
     others do.
     """
     if not ends.tails:
@@ -93,7 +93,7 @@ def tail_of(ends: EpochEnds, plan: Plan, between: Mapping[Kind, Between]) -> Tai
 
 
 def later_paces(ends: EpochEnds, plan: Plan, trial: Trial, ratio: Ratio) -> Paces:
-    """Of later epochs, where what was confirmed trained in the first."""
+    """The paces of later epochs, if the confirmation trained in the first."""
     first = ends.rhythm.epoch_steps or ends.turns_every
     if first is None or any(one.steps > first for one in (*trial.processes_a, *trial.processes_b)):
         return EVEN
@@ -101,16 +101,16 @@ def later_paces(ends: EpochEnds, plan: Plan, trial: Trial, ratio: Ratio) -> Pace
 
 
 def rehearses(plan: Plan) -> bool:
-    """Whether the first run under the plan begins with a rehearsal, which later ones remember."""
+    """Whether the first run under the plan starts with a rehearsal, which later ones reuse."""
     return "processes" in plan.techniques
 
 
 def with_observed(ends: EpochEnds, seen: Observation) -> EpochEnds:
-    """With those that were watched before anything was compared."""
+    """With those watched before anything was compared."""
     found = EpochEnds(ends.rhythm)
     found.note(BASELINE, seen.steps, seen.warmup_steps)
     run = seen.run
-    every_step = ends.rhythm.restarts > 0  # begins a loader: what that takes is in the step
+    every_step = ends.rhythm.restarts > 0  # starts a loader: its time is in the step
     if not (found.seen or every_step) and run is not None and run.epochs and not run.ended:
         each = sum(_each(run, name) for name in _BETWEEN)
         found.note_ends(BASELINE, each, run.epochs, run.part("steps").count)
@@ -122,6 +122,6 @@ _BETWEEN = ("first batches", "epoch turns", "evaluation", "saving")
 
 
 def _each(run: WatchedRun, name: str) -> float:
-    """Seconds of it in an epoch. Of first batches, that of the epoch that goes on is one more."""
+    """Seconds of it in an epoch. First batches count one more: the current epoch's."""
     part = run.part(name)
     return part.seconds / max(run.epochs, part.count if name == "first batches" else 0)

@@ -1,10 +1,9 @@
-"""What a plan means for a whole run, from what a tune has measured anyhow: no step is trained for it.
+"""What a plan means for a whole run, from what a tune measured anyway: no extra steps are trained.
 
-A run is its start, its steps, what comes between them and after the last one, and the set-up of the plan. The
-plan changes its steps by what is claimed of them, and costs its set-up; its start and what comes between
-steps are told as they were timed under it. A run is one process: the intervals are for one, not for the mean
-of many. A process that is slow is slow in its steps and between them, so what errs there adds up; its start
-and its set-up err by themselves, and of those the squares add up.
+A run is its start, its steps, what comes between and after them, and the plan's set-up. The plan changes the
+steps by the claim, and costs its set-up; the start and what comes between steps are as timed under the plan.
+A run is one process: the intervals are for one, not for the mean of many. A slow process is slow in its steps
+and between them, so those errors add up; start and set-up err independently, so their squares add up.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ from .run_spans import (
     together,
 )
 
-UNSEEN = 0.1  # of a run of which a part was not seen: by how much longer it may be
-STEPS = 1000  # that are told of where neither run nor epoch is known
+UNSEEN = 0.1  # of a run with an unseen part: how much longer it may be
+STEPS = 1000  # that are reported if neither run nor epoch is known
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a tune knows of a run. ``ratio`` is the claim: the plan's time over plain's. ``plain`` and
+    """What a tune knows about a run. ``ratio`` is the claim: the plan's time over plain's. ``plain`` and
     ``planned``: the processes of its pairs, in order. ``start_seconds``: of a plain process that started
-    alone, to its first step's end. ``between``: what comes between steps, by kind; ``turns_seen``: nothing is
-    missing there. ``tail``: None where no process came to the script's end. ``paces``: of later epochs, where
-    the processes trained in the first. ``of_stretches``: the claim is of whole stretches of the run, and
-    ``ratio`` that of their regular steps, which alone need not gain.
+    alone, to its first step's end. ``between``: what comes between steps, by kind; ``turns_seen``: that is
+    complete. ``tail``: None if no process reached the script's end. ``paces``: of later epochs, if the
+    processes trained in the first. ``of_stretches``: the claim is for whole stretches of the run, and
+    ``ratio`` is for their regular steps, which alone need not gain.
     """
 
     ratio: Ratio
@@ -59,17 +58,17 @@ class Measured:
     paces: Paces = EVEN
     of_stretches: bool = False
     command_seconds: float = 0.0  # that hasten's own command takes before the script starts
-    lasting_seconds: float = 0.0  # of the set-up, that the first run on this machine alone pays
+    lasting_seconds: float = 0.0  # part of the set-up that only the first run on this machine pays
 
     def ratio_of_means(self) -> Ratio:
-        """As the claim, of mean steps, which a run takes: the claim is of the median ones."""
+        """Like the claim, but for mean steps, which a run takes: the claim is for median ones."""
         plain, planned = (fmean(math.log(one.uneven) for one in side) for side in (self.plain, self.planned))
         times, ratio = math.exp(planned - plain), self.ratio
         return replace(ratio, value=ratio.value * times, low=ratio.low * times, high=ratio.high * times)
 
 
 def forecast(seen: Measured, tune_seconds: float) -> RunForecast | None:
-    """None where the claim's interval includes 1, or fewer than two pairs told what they took."""
+    """None if the claim's interval includes 1, or fewer than two pairs reported times."""
     if (seen.ratio.high >= 1 and not seen.of_stretches) or min(len(seen.plain), len(seen.planned)) < 2:
         return None
     length = seen.length
@@ -100,7 +99,7 @@ def _told(parts: Sequence[ForecastPart]) -> tuple[ForecastPart, ...]:
 
 
 def _paying(found: RunForecast, seen: Measured, tune_seconds: float) -> RunForecast:
-    """``found`` with when the tune has paid. A longer run has the same start, set-up and end."""
+    """``found``, with when the tune pays off. A longer run has the same start, set-up and end."""
     each = _saved_in_process(seen, found.steps, False).value / found.steps
     fixed = seen.command_seconds + seen.setup_seconds - _start(seen)[1].value
     fixed -= _difference(seen.tail.part()).value if seen.tail is not None else 0.0
@@ -134,7 +133,7 @@ def _assumed(seen: Measured, whole: bool) -> tuple[Assumed, ...]:
 
 # ---- parts
 def _of_one_process(seen: Measured, steps: int, whole: bool) -> list[ForecastPart]:
-    """What a slow process is slow in."""
+    """The parts in which a slow process is slow."""
     parts = [_steps(seen, steps, whole), between_part(seen.between, steps, whole)]
     return [*parts, seen.tail.part()] if whole and seen.tail is not None else parts
 
@@ -152,7 +151,7 @@ def _steps(seen: Measured, steps: int, whole: bool) -> ForecastPart:
 
 
 def _steps_saved(seen: Measured, steps: int, whole: bool) -> Span:
-    """What is sure of the claim is sure of this, so it is not the difference of the two spans."""
+    """As certain as the claim, so it is not the difference of the two spans."""
     before, ratio = _plain_steps(seen, steps, whole)
     low, high = _log_errors(seen, ratio)
     least, most = 1 - ratio.value * math.exp(high), 1 - ratio.value * math.exp(-low)
@@ -164,7 +163,7 @@ def _steps_saved(seen: Measured, steps: int, whole: bool) -> Span:
 
 
 def _plain_steps(seen: Measured, steps: int, whole: bool) -> tuple[Span, Ratio]:
-    """What they take plain, and the plan's time over that."""
+    """Plain seconds of the steps, and the plan's time over that."""
     logs = [math.log(one.step_seconds) for one in seen.plain]
     plain, planned = seen.paces.over(steps, whole)
     trained = max(1, steps - whole)  # the first step of a run belongs to its start
@@ -190,13 +189,13 @@ def _log_errors(seen: Measured, ratio: Ratio) -> tuple[float, float]:
 
 
 def _of_planned(seen: Measured) -> float:
-    """How far single processes of the plan lie from their mean, as logarithms: the claim is of that mean."""
+    """How far processes under the plan lie from their mean, as logarithms: the claim is for that mean."""
     logs = [math.log(one.step_seconds) for one in seen.planned]
     return t_quantile(CONFIDENCE, len(logs) - 1) * stdev(logs)
 
 
 def _alone(seen: Measured) -> list[ForecastPart]:
-    """What comes once in a run, and is slow or fast by itself."""
+    """What comes once in a run, and is slow or fast independently."""
     command = ForecastPart("hasten", NOTHING, around(seen.command_seconds, SEEN_ONCE))
     return [command, _start(seen)[0], ForecastPart("set-up", NOTHING, _set_up(seen))]
 
@@ -207,9 +206,9 @@ def _saved_alone(seen: Measured) -> list[Span]:
 
 
 def _start(seen: Measured) -> tuple[ForecastPart, Span]:
-    """To steady steps, and what of it is saved: below 0 where processes under the plan start more slowly.
+    """Time to steady steps, and what is saved: below 0 if processes under the plan start more slowly.
 
-    Processes of a pair start side by side, so that each takes longer than alone: their ratio counts.
+    Processes of a pair start side by side, so each takes longer than alone: their ratio counts.
     """
     plain, planned = ([one.start_seconds for one in side] for side in (seen.plain, seen.planned))
     leads = [several([(one.lead_seconds,) for one in side], 1.0) for side in (seen.plain, seen.planned)]
@@ -218,7 +217,7 @@ def _start(seen: Measured) -> tuple[ForecastPart, Span]:
         saved = NOTHING
     else:
         logs = [math.log(one) for one in plain]
-        usual = min(seen.start_seconds or math.inf, median(plain))  # the first of all reads files from disk
+        usual = min(seen.start_seconds or math.inf, median(plain))  # the very first one reads files from disk
         before = around(usual, of_one(logs))
         ratio = mean_interval([math.log(b / a) for a, b in zip(plain, planned, strict=True)])
         assert ratio is not None
@@ -234,8 +233,8 @@ def _start(seen: Measured) -> tuple[ForecastPart, Span]:
 
 
 def _set_up(seen: Measured) -> Span:
-    """Processes of a pair may set up side by side, so that alone one takes less. What lasts was made by one
-    process of all, and is told of the first run.
+    """Processes of a pair may set up at the same time, so alone, one takes less. What lasts was made by one
+    process, and counts for the first run.
     """
     lasting = around(seen.lasting_seconds, SEEN_ONCE)
     value = seen.setup_seconds - lasting.value
@@ -247,7 +246,7 @@ def _set_up(seen: Measured) -> Span:
 
 # ---- all of them
 def _whole(of_process: Sequence[Span], alone: Sequence[Span], unseen: bool) -> Span:
-    """All parts of a run together; ``unseen``: but for one that nobody saw."""
+    """All parts of a run together; ``unseen``: except for one that was not seen."""
     found = independent([together(of_process), *alone])
     longer = UNSEEN * found.value if unseen else 0.0
     return Span(found.value, max(0.0, found.low), found.high + longer)

@@ -1,4 +1,4 @@
-"""How long a run of the script is, as far as anything has told."""
+"""How long a run of the script is, as far as known."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ..records.observation import Observation
 from ..records.phases import samples_per_step
 from ..records.run_forecast import RunLength
 
-_CONTRADICTED = 1.02  # times an epoch by its loader: an epoch whose end was not seen for so long is longer
+_CONTRADICTED = 1.02  # times an epoch by its loader: if its end was not seen by then, it is longer
 
 
 def length_of(
     observation: Observation, script_steps: int | None, ends_every: float | None = None, ranks: int = 1
 ) -> RunLength:
-    """``script_steps``: of the whole script, where a worker came to its end. ``ends_every``: steps between
+    """``script_steps``: of the whole script, if a worker reached its end. ``ends_every``: steps between
     two ends of epochs that were seen. ``ranks`` that share the batches of a script that is distributed
     itself.
     """

@@ -1,5 +1,5 @@
-"""Steps of a first epoch that take longer than later ones: the script fills a cache of its own, decodes or
-downloads what it then keeps. Pairs of processes train the first steps of a run, and know of no later epoch.
+"""Steps of a first epoch that take longer than later ones: the script fills its own cache, decodes or
+downloads what it then keeps. Pairs of processes train the first steps of a run, and see no later epoch.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from statistics import fmean
 
 from ..records.run_forecast import Span
 
-_APART = 0.2  # as a logarithm: paces that differ by less are one
+_APART = 0.2  # as a logarithm: paces that differ by less count as one
 _ONE = Span(1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Paces:
-    """What a step of a later epoch takes, times one of the first, which has so many ``steps``. Under the plan
-    with what it may be where nobody saw it.
+    """The step time of a later epoch, relative to the first, which has ``steps``. Under the plan, with an
+    interval for what was not seen.
     """
 
     steps: int
@@ -26,8 +26,8 @@ class Paces:
     planned: Span
 
     def over(self, steps: int, whole: bool) -> tuple[float, Span]:
-        """Times the first epoch's pace, plain and under the plan: of so many steps of a ``whole`` run, or of
-        later ones.
+        """Times the first epoch's pace, plain and under the plan: of this many steps of a ``whole`` run, or
+        of later ones.
         """
         first = min(1.0, self.steps / steps) if whole else 0.0
         seen = self.planned.value, self.planned.low, self.planned.high
@@ -39,11 +39,11 @@ EVEN = Paces(1, 1.0, _ONE)
 
 
 def paces_of(steps: int, plain: Sequence[float], planned: Sequence[float], ratio: float) -> Paces:
-    """``plain`` and ``planned``: of each process that was seen to have both, what a later step took, times a
+    """``plain`` and ``planned``: for each process seen in both, what a later step took, relative to a
     first one. ``ratio``: the plan's time over plain's, in the first epoch.
 
-    Under a plan that was not seen in a later epoch, what it gains there may be as much, or nothing: it may
-    spare the first epoch what the script spares the others.
+    Under a plan not seen in a later epoch, the gain there may be as large, or nothing: the plan may save in
+    the first epoch what the script saves in later ones.
     """
     mean = _mean(plain)
     if abs(math.log(mean)) < _APART:

@@ -1,4 +1,4 @@
-"""Seconds of one run with their interval: arithmetic on them, and what one more draw may come to.
+"""Seconds of one run with their interval: arithmetic on them, and the range of one more draw.
 
 Intervals are for a single run, not for the mean of many: how far runs lie from each other counts in full,
 however well their mean is known.
@@ -14,13 +14,13 @@ from ..bench.comparing.statistics import t_quantile
 from ..records.run_forecast import Span
 
 CONFIDENCE = 0.95
-SEEN_ONCE = 0.25  # of a time that was seen once: how far that of another process may be from it
-_AS_IF = 3  # degrees of freedom that this counts for, beside what was seen
+SEEN_ONCE = 0.25  # of a time seen once: how far another process's may be from it
+_AS_IF = 3  # degrees of freedom that this counts for, in addition to what was seen
 NOTHING = Span(0.0, 0.0, 0.0)
 
 
 def of_one(logs: Sequence[float]) -> float:
-    """By how much one more may lie from the mean of these."""
+    """How far one more may lie from the mean of these."""
     count = len(logs)
     return t_quantile(CONFIDENCE, count - 1) * stdev(logs) * math.sqrt(1 + 1 / count)
 
@@ -35,11 +35,11 @@ def plus_minus(value: float, half: float) -> Span:
 
 
 def several(processes: Sequence[Sequence[float]], times: float) -> Span:
-    """So many draws in one more process, together. ``processes``: draws of each that was seen, none empty.
+    """This many draws in one more process, together. ``processes``: draws of each seen one, none empty.
 
-    Processes differ, and so do draws within one. What makes a process slow is in all of its draws: its
-    variance counts with the square of how many there are, that within a process only by how many there are.
-    How far processes lie apart is told by few of them; so ``SEEN_ONCE`` counts as if some more had been seen.
+    Processes differ, and so do draws within one. What makes a process slow is in all of its draws: that
+    variance counts with the square of their number, the variance within a process only with their number. Few
+    processes say little about how much they differ; so ``SEEN_ONCE`` counts as if some more had been seen.
     """
     means = [fmean(draws) for draws in processes]
     mean, count = fmean(means), len(means)
@@ -58,7 +58,7 @@ def _usual(mean: float) -> float:
 
 
 def _within(processes: Sequence[Sequence[float]]) -> float:
-    """The variance within a process; 0 where none was seen to have two."""
+    """The variance within a process; 0 if none was seen to have two."""
     degrees = sum(len(draws) - 1 for draws in processes)
     squares = sum((len(draws) - 1) * variance(draws) for draws in processes if len(draws) > 1)
     return squares / degrees if degrees else 0.0
@@ -66,7 +66,7 @@ def _within(processes: Sequence[Sequence[float]]) -> float:
 
 # ---- together
 def independent(spans: Sequence[Span]) -> Span:
-    """The sum of what errs independently: the squares of half-widths add up."""
+    """The sum of independent errors: the squares of half-widths add up."""
     value = sum(span.value for span in spans)
     low = math.hypot(*(span.value - span.low for span in spans))
     high = math.hypot(*(span.high - span.value for span in spans))

@@ -1,10 +1,10 @@
 """The search for a plan: a ladder, the most promising first, then ablation of what was kept.
 
-Settings of a process that cost little where they do not help are tried first together, as one: pairs of fresh
-processes are expensive. Only where they gain together is each judged singly. Nothing begins that would not
-fit into what is left of the budget, as far as is known; what does not is named.
+Settings of a process that cost little if they do not help are tried first, together as one: pairs of fresh
+processes are expensive. Only if they gain together is each measured alone. Nothing starts that would not fit
+into the remaining budget, as far as known; what does not is named.
 
-It sees nothing but a bench, so that tests drive it with a scripted one.
+It sees only a bench, so tests drive it with a scripted one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .outside import large, too_long, weighed
 from .reasons import reason_of
 
 _ALONE = "it makes nothing shorter but the start, and nothing else was found: name it by --use"
-_LONGER = 2  # times as long as the first time, what is tried again
-_EXPENSIVE = 4  # times what is switched within one process
+_LONGER = 2  # times as long as the first time, for a second try
+_EXPENSIVE = 4  # times the cost of switching within one process
 
 
 class Search:
@@ -37,7 +37,7 @@ class Search:
         self._comparisons = comparisons
         self.untried: list[str] = []
         self.found = BASELINE  # the plan so far
-        self._by_itself = BASELINE  # what was found for other parts of a run, before steps were looked at
+        self._by_itself = BASELINE  # what was found for other parts of a run, before steps were tried
         self._catalog: dict[str, type[Technique]] = dict(CATALOG)
 
     @property
@@ -46,15 +46,15 @@ class Search:
 
     @property
     def left_out(self) -> list[Refused]:
-        """Settings of what was tried, and techniques that were not judged in combination."""
+        """Settings of what was tried, and techniques not measured in combination."""
         return self._comparisons.left_out
 
     def run(self, candidates: Sequence[Candidate]) -> Plan:
-        """The plan found. ``candidates`` come in the order to try them, the most promising first.
+        """The plan found. ``candidates`` come in the order to try them, most promising first.
 
         What steadies the steps is on from the start, because everything else is measured better with it; it
-        must earn its place at the end, together with all the others. What speeds up other parts of a run is
-        ``outside``'s matter, and is not judged again: the confirmation is over all of it.
+        must earn its place at the end, together with the others. What speeds up other parts of a run is up to
+        ``outside``, and is not measured again: the confirmation covers it.
         """
         self._catalog |= {candidate.technique.name: candidate.technique for candidate in candidates}
         outside = [candidate for candidate in candidates if candidate.outside_steps]
@@ -86,11 +86,11 @@ class Search:
 
     @property
     def plan(self) -> Plan:
-        """All that was found so far, for whatever part of a run."""
+        """All that was found so far, for any part of a run."""
         return self._with_rest(self.found)
 
     def _with_rest(self, found: Plan) -> Plan:
-        """``found``, and what was found by itself before."""
+        """``found``, plus what was found alone before."""
         missing = {n: how for n, how in self._by_itself.techniques.items() if n not in found.techniques}
         return Plan({**found.techniques, **missing})
 
@@ -106,7 +106,7 @@ class Search:
         return [candidate for candidate in worth if candidate not in first]
 
     def _join(self, outside: Sequence[Candidate]) -> None:
-        """Add what was found by itself to what was found for steps, and try the rest in combination."""
+        """Add what was found alone to what was found for steps, and try the rest in combination."""
         for name, settings in self._by_itself.techniques.items():
             excluded = against(self.found, name, settings, self._catalog)
             if excluded is not None:
@@ -128,7 +128,7 @@ class Search:
             self._comparisons.leave_out(candidate.technique.name, why)
 
     def _are_starts_alone(self, names: Sequence[str]) -> bool:
-        """Whether all of these shorten the start: that is no reason for a plan, and told then."""
+        """Whether all of these only shorten the start: that is no reason for a plan, and is reported."""
         alone = all(map(self._is_for_start, names))
         for name in names if alone else ():
             self._comparisons.leave_out(name, WhyNot("said", _ALONE))
@@ -139,9 +139,9 @@ class Search:
 
     # ---- steps
     def _climb(self, climbing: Sequence[Candidate], then: int) -> list[list[str]]:
-        """Try one after the other; what was adopted each time, but for starts: these are the same in any
-        combination. What looked faster, but not for sure, is tried once more before anything expensive.
-        ``then``: comparisons that are to follow.
+        """Try one after another; returns what each adopted, except for starts: these are the same in any
+        combination. What looked faster without certainty is tried once more before anything expensive.
+        ``then``: comparisons that will follow.
         """
         adopted = []
         unsure: list[Candidate] = []
@@ -165,7 +165,7 @@ class Search:
         return [names for names in adopted if names]
 
     def _try_again(self, unsure: Sequence[Candidate], then: int) -> list[list[str]]:
-        """Those that can still join the plan, as long as there is time; what was adopted each time."""
+        """Try those that can still join the plan, as long as there is time; returns what each adopted."""
         adopted = []
         for position, candidate in enumerate(unsure):
             fitted = candidate.fitting(self.found, self._catalog)
@@ -180,7 +180,7 @@ class Search:
     def _ablate(
         self, adopted: Sequence[Sequence[str]], joined: Sequence[str], steadying: Sequence[Candidate]
     ) -> None:
-        """Leave of the plan what earns its place. ``adopted``: by a comparison each; ``joined``: together."""
+        """Keep what earns its place in the plan. ``adopted``: by a comparison each; ``joined``: together."""
         names = [name for names in adopted for name in names]
         alone = not joined and (not adopted or len(adopted[-1]) == 1)
         ablation = Ablation(self._comparisons, {names[0] for names in adopted if len(names) == 1})
@@ -193,11 +193,11 @@ class Search:
         self.found = ablation.once_more(self.found)
 
     def _try_together(self, joint: Sequence[Candidate], still_to_do: int) -> Sequence[Candidate]:
-        """Adopt the first settings of all of ``joint`` if that gains; returns those that are to be tried
-        singly.
+        """Adopt the first settings of all of ``joint`` if that gains; returns those to be tried
+        alone.
 
-        One that has no effect is left out and the rest tried again. Where the whole is slower, or fails and
-        nothing tells by whose fault, each is to be tried singly.
+        One without effect is left out and the rest tried again. If the whole is slower, or fails without
+        showing which one failed, each is tried alone.
         """
         plan = self.found
         group = self._fitting_each_other(plan, joint)
@@ -224,7 +224,7 @@ class Search:
         return group
 
     def _fitted(self, plan: Plan, candidate: Candidate) -> Candidate | None:
-        """The part of a candidate that can join ``plan``; None, and the reason is kept, where nothing can."""
+        """The part of a candidate that can join ``plan``; None if nothing can, and the reason is kept."""
         fitted = candidate.fitting(plan, self._catalog)
         if isinstance(fitted, Exclusion):
             self.left_out.append(Refused(candidate.technique.name, (WhyNot("said", str(fitted)),)))
@@ -243,13 +243,13 @@ class Search:
         return found
 
     def _try_if_affordable(self, candidate: Candidate) -> list[list[str]]:
-        """As ``_try``, the first settings only."""
+        """Like ``_try``, the first settings only."""
         first = replace(candidate, options=candidate.options[:1], together_with=candidate.together_with[:1])
         adopted = self._try(first, self._comparisons.seconds_left)
         return [adopted] if adopted else []
 
     def _try_others(self, candidate: Candidate) -> None:
-        """Adopt another of the candidate's settings than the first, where one gains more."""
+        """Adopt another of the candidate's settings than the first, if one gains more."""
         name, plan = candidate.technique.name, self.found
         first = plan.techniques.get(name, candidate.options[0])
         fitting = candidate.fitting(plan, self._catalog)
@@ -269,7 +269,7 @@ class Search:
             self.found = trial.b if kept else self.found
 
     def _try(self, candidate: Candidate, seconds: float) -> list[str]:
-        """Adopt the best of the candidate's options that wins; returns what is new in the plan then."""
+        """Adopt the best of the candidate's winning options; returns what is new in the plan."""
         name, plan = candidate.technique.name, self.found
         best, best_upper = plan, KEEP_BELOW
         for number, settings in enumerate(candidate.options):
@@ -295,5 +295,5 @@ class Search:
 
 
 def _weight(candidate: Candidate) -> int:
-    """Its share of the time: fresh processes have to start, and need several pairs."""
+    """Its weight in sharing the time: fresh processes have to start, and need several pairs."""
     return 1 if candidate.technique.scope == "live" else _EXPENSIVE

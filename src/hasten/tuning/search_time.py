@@ -1,4 +1,4 @@
-"""What of a tune's budget the search may spend."""
+"""How much of a tune's budget the search may spend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .budget import Budget
 
 @dataclass
 class SearchTime:
-    """The search's share of the budget, which shrinks as the end turns out to take longer. ``found``: the
+    """The search's share of the budget, which shrinks if the end turns out to take longer. ``found``: the
     search's plan so far.
     """
 
@@ -25,36 +25,36 @@ class SearchTime:
 
     @property
     def left(self) -> float:
-        """Seconds in which something may begin: none where it would be stopped at once."""
+        """Seconds in which something may start: none if it would be stopped at once."""
         return self.left_with(self.found())
 
     def left_with(self, plan: Plan) -> float:
-        """The same, if ``plan`` were what is found."""
+        """The same, if ``plan`` were found."""
         return min(self.budget.search_left(plan), self.budget.search_most(plan))
 
     def affords_end(self, plan: Plan) -> bool:
-        """Whether ``plan`` could still be checked and confirmed, were it found now."""
+        """Whether ``plan`` could still be checked and confirmed if it were found now."""
         return self.budget.affords_end(plan)
 
     def enough_for(self, plan: Plan, seconds: float) -> int | None:
-        """The budget under which the search could find ``plan`` in ``seconds`` from now on."""
+        """The budget that lets the search find ``plan`` in ``seconds`` from now on."""
         return self.budget.enough_for(plan, seconds)
 
     def enough_to_have(self, seconds: float) -> float:
-        """The budget under which the search has so many when it begins."""
+        """The budget that gives the search this many seconds at its start."""
         return self.budget.for_search(seconds)
 
     def gained(self, speedup: float) -> None:
-        """A part of what was found makes training at least so many times faster."""
+        """A part of what was found makes training at least this many times faster."""
         self.budget.gained(speedup)
 
     def most(self) -> float:
-        """When a comparison that begins now is stopped."""
+        """When a comparison that starts now is stopped."""
         return self.budget.search_most(self.found())
 
     def longer(self) -> Callable[[float], float]:
-        """Asked when the search is over: times -> the budget under which it has so many times the seconds
-        that it had.
+        """Called after the search: maps a factor to the budget that would give the search this many times its
+        seconds.
         """
         had = max(self._granted, self.budget.spent - self._began)
         return lambda times: self.budget.for_search(times * had)

@@ -1,4 +1,4 @@
-"""The curve of time against threads: from what the search tried anyway, completed as far as time is left."""
+"""Step time by number of threads: from what the search tried anyway, completed as time allows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ITSELF = Ratio(1.0, 1.0, 1.0, 0, "pairs")
 
 
 def counts(machine: Machine) -> list[int]:
-    """One thread, two, four, ... up to one a core, and one on each hardware thread; within the quota."""
+    """One thread, two, four, ... up to one per core, and one per hardware thread; within the quota."""
     cores = min(machine.physical_cores, machine.whole_cpus)
     doubled = [2**power for power in range(cores.bit_length()) if 2**power < cores]
     every = [machine.logical_cpus] if machine.logical_cpus <= machine.whole_cpus else []
@@ -33,10 +33,10 @@ def counts(machine: Machine) -> list[int]:
 
 
 def curve_of(facts: Facts, tried: Sequence[Tried], plan: Plan) -> ThreadCurve | None:
-    """The points that the search measured, all in combination with one plan, and which are missing.
+    """The points that the search measured, all with one plan, and which are missing.
 
-    ``plan``: what was kept, in combination with which the missing ones are to be measured where the search
-    measured none. None where the number of threads is not ours to choose.
+    ``plan``: what was kept, with which the missing points are to be measured if the search measured none.
+    None if the number of threads is not ours to choose.
     """
     if Threads.refuse(facts):
         return None
@@ -75,7 +75,7 @@ def complete(
     announce: Callable[[str, Plan], None],
 ) -> ThreadCurve:
     """``curve`` with as many of its missing points as fit before the deadline, those near the usual number
-    first. ``seconds``: what a comparison takes, as far as is known.
+    first. ``seconds``: duration of a comparison, as far as known.
     """
     waiting = [point for point in curve.missing if point.failed is None]
     waiting.sort(key=lambda point: abs(math.log(point.threads / curve.usual)))

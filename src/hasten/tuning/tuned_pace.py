@@ -1,4 +1,4 @@
-"""What steps take under a plan, as the processes tell that confirmed it: a run is slow by more than that."""
+"""How long steps take under a plan, from the processes that confirmed it: slower runs are slow."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ..bench.comparing.statistics import t_quantile
 from ..records.run_pace import TunedPace
 from ..records.trial import Trial
 
-_BY_CHANCE = 0.0005  # of runs that are as fast, so many take the most or more
+_BY_CHANCE = 0.0005  # share of equally fast runs that take the most or more
 _LEAST_SPREAD = 0.01
 _LEAST_PROCESSES = 3
 
 
 def tuned_pace(trial: Trial) -> TunedPace | None:
-    """None where too few processes have told. A process has a speed of its own: the most is where a further
-    one lies by chance, by Student's t, their spread being estimated of these few.
+    """None if too few processes reported times. Each process has its own speed: the most is where one more
+    lies by chance, by Student's t, with the spread estimated from these few.
     """
     told = [one for one in trial.processes_b if one.step_seconds > 0]
     if len(told) < _LEAST_PROCESSES:

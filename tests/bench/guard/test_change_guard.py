@@ -43,13 +43,18 @@ def test_finite_losses_and_equal_shapes_pass_and_say_what_was_not_judged() -> No
 @pytest.mark.parametrize(
     ("planned", "losses", "steps", "reason"),
     [
-        ({**SHAPES, "model 0: weight": [2, 3]}, [1.0], 30, "checkpoints have other shapes: model 0: weight"),
-        ({"model 0: weight": [4, 3]}, [1.0], 30, "checkpoints have other shapes: optimizer 0: exp_avg"),
-        ({**SHAPES, "model 0: mask": [4]}, [1.0], 30, "checkpoints have other shapes: model 0: mask"),
+        (
+            {**SHAPES, "model 0: weight": [2, 3]},
+            [1.0],
+            30,
+            "checkpoints have different shapes: model 0: weight",
+        ),
+        ({"model 0: weight": [4, 3]}, [1.0], 30, "checkpoints have different shapes: optimizer 0: exp_avg"),
+        ({**SHAPES, "model 0: mask": [4]}, [1.0], 30, "checkpoints have different shapes: model 0: mask"),
         (SHAPES, [1.0], 19, "only 19 steps could be seen, and 20 are needed"),
         (SHAPES, [], 30, "losses are missing"),
-        (SHAPES, [math.nan], 30, "the loss is no number in step 1"),
-        (SHAPES, [1.0, math.inf], 30, "the loss is no number in step 1"),
+        (SHAPES, [math.nan], 30, "the loss is not a number in step 1"),
+        (SHAPES, [1.0, math.inf], 30, "the loss is not a number in step 1"),
     ],
 )
 def test_what_does_not_hold(planned: Any, losses: list[float], steps: int, reason: str) -> None:

@@ -50,14 +50,14 @@ def test_what_is_returned_may_depart_by_so_much(share: float, passed: bool) -> N
     assert found.passed is passed
     if not passed:
         (reason,) = reasons(found)
-        assert reason.startswith("what the model returns in an evaluation departs from the baseline's by 3.1")
+        assert reason.startswith("what the model returns in an evaluation differs from the baseline's by 3.1")
 
 
 def test_printed_numbers_that_depart_farther_fail() -> None:
     found = verdict(TOLD.replace("80.00", "76.00"))
     assert not found.passed
     (reason,) = reasons(found)
-    assert reason.startswith("what the script prints of an evaluation departs from the baseline's by 5")
+    assert reason.startswith("what the script prints about an evaluation differs from the baseline's by 5")
     assert "in step 30" in reason
 
 

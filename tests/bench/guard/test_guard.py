@@ -94,11 +94,11 @@ DIFFERENCES: dict[str, tuple[str, Any]] = {
     "random numbers": ("streams", "elsewhere"),
 }
 WORDS = {
-    "batches": "batches left the loader with other content or in another order",
+    "batches": "batches came from the loader with different content or in a different order",
     "modes": "train/eval flags differ",
     "rates": "learning rates differ",
-    "optimizer": "optimizers stepped in another order",
-    "streams": "other random numbers were drawn",
+    "optimizer": "optimizers stepped in a different order",
+    "streams": "different random numbers were drawn",
 }
 
 
@@ -145,7 +145,7 @@ def test_samples_in_another_order_pass_where_the_plan_may_draw() -> None:
 @pytest.mark.parametrize("sample", ["another", "sample 8"], ids=["not of the data", "drawn twice"])
 def test_other_samples_in_an_epoch_fail_even_where_the_plan_may_draw(sample: str) -> None:
     verdict = verdict_on(with_sample(4, sample), draws=True)
-    assert reasons(verdict) == ["an epoch had other samples"]
+    assert reasons(verdict) == ["an epoch had different samples"]
 
 
 def test_an_epoch_that_did_not_come_to_its_end_may_have_had_any() -> None:
@@ -174,7 +174,7 @@ def test_what_draws_does_not_excuse_fails_all_the_same(key: str) -> None:
 @pytest.mark.parametrize("losses", [[math.nan], [math.inf], [], [1.0, 1.0]])
 def test_losses_that_are_missing_or_no_numbers_fail(losses: list[float]) -> None:
     verdict = verdict_on(changed(5, losses=tuple(losses)))
-    assert reasons(verdict) == ["losses are missing, or no numbers"]
+    assert reasons(verdict) == ["losses are missing, or not numbers"]
     assert verdict.loss_curve.deviation is None
 
 
@@ -209,15 +209,15 @@ def test_a_training_that_ends_sooner_fails() -> None:
 def test_a_script_that_does_not_repeat_itself_cannot_be_judged() -> None:
     verdict = judge(training(), changed(2, streams="elsewhere"), training(), False, "float32")
     (reason,) = reasons(verdict)
-    assert "does not repeat itself from one seed" in reason
-    assert "other random numbers were drawn (from step 2)" in reason
+    assert "two runs from one seed differ" in reason
+    assert "different random numbers were drawn (from step 2)" in reason
 
 
 @pytest.mark.parametrize("factor", [1.05, 0.95, 1.001])
 def test_a_loss_that_is_off_fails_whether_it_is_worse_or_better(factor: float) -> None:
     verdict = verdict_on(with_losses(lambda _: factor))
     (reason,) = reasons(verdict)
-    assert "the loss departs from the baseline's" in reason
+    assert "the loss differs from the baseline's" in reason
     assert verdict.loss_curve.bias == pytest.approx(factor - 1, rel=0.1)
 
 
@@ -402,7 +402,7 @@ def test_a_script_that_parts_even_without_noise_cannot_be_judged() -> None:
         judged = apart_before(*trainings)
         assert judged is not None
         assert (judged.accuracy, judged.why_not) == ("not checked", "unrepeatable")
-        assert "other random numbers were drawn (from step 10)" in reasons(judged)[0]
+        assert "different random numbers were drawn (from step 10)" in reasons(judged)[0]
 
 
 def test_every_precision_of_a_technique_has_its_rounding() -> None:

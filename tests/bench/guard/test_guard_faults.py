@@ -76,7 +76,7 @@ def verdict(
     return verdict_on(trainings[kind, "plain"], perturbed, trainings[kind, name], draws, precision)
 
 
-BATCHES = "batches left the loader with other content or in another order"
+BATCHES = "batches came from the loader with different content or in a different order"
 CAUGHT = {
     ("adam", "gradients_scaled"): "the gradient is 1.050 times the baseline's",
     ("adam", "one_gradient_scaled"): "the gradient of 0.weight is 2.000 times the baseline's",
@@ -86,11 +86,11 @@ CAUGHT = {
     ("sgd", "updates_scaled"): "the optimizer's update is 1.020 times the baseline's",
     ("sgd", "optimizer_reset"): "what the optimizer keeps (momentum_buffer)",
     ("sgd", "optimizer_restrided"): "what the optimizer keeps (momentum_buffer)",
-    ("sgd", "statistics_frozen"): "the change of buffers in a step (running statistics) is 0.000 times",
+    ("sgd", "statistics_frozen"): "the change of buffers in one step (running statistics) is 0.000 times",
     ("sgd", "dropout_left_in_eval"): "train/eval flags differ (from step 1)",
     ("sgd", "labels_shifted"): BATCHES,
     ("sgd", "batch_dropped"): BATCHES,
-    ("sgd", "batch_twice"): "the loss departs",
+    ("sgd", "batch_twice"): "the loss differs",
     ("sgd", "schedule_twice"): "learning rates differ",
     ("tiny loss", "half_without_scaler"): "the gradient",
     ("augmented", "stale_cache"): BATCHES,

@@ -51,11 +51,12 @@ TRAINING = """
         optimizer.step()
 """
 FAULTS = {
-    "dropped batch": "batches left the loader with other content or in another order (from step 30)",
+    "dropped batch": "batches came from the loader with different content or in a different order "
+    "(from step 30)",
     "learning rate": "learning rates differ (from step 30)",
     "left in eval mode": "train/eval flags differ (from step 30)",
-    "shifted labels": "the loss departs",
-    "gradients x 1.05": "the loss departs",
+    "shifted labels": "the loss differs",
+    "gradients x 1.05": "the loss differs",
 }
 Traces = dict[str, Trace]
 

@@ -73,7 +73,7 @@ def test_a_perturbed_baseline_counts_as_one_rounding_at_least(precision: str, mo
     exact = checks(noise=0.0)
     assert judged(checks(noise=0.9 * most), exact, precision=precision)["held"]
     (reason, *_) = judged(checks(noise=1.1 * most), exact, precision=precision)["reasons"]
-    assert reason.startswith("the gradient departs from the baseline's by")
+    assert reason.startswith("the gradient differs from the baseline's by")
 
 
 @pytest.mark.parametrize("turned", [0.1, 0.2])
@@ -109,7 +109,7 @@ def test_a_scale_that_is_off_a_little_in_every_step_is_caught_by_its_mean() -> N
     assert judged(with_scales(fine, fine, fine), rounded)["held"]
     reason, *_ = judged(with_scales(off, off, off), rounded)["reasons"]
     assert reason == (
-        "the gradient is 1.040 times the baseline's in the mean of 3 steps, where rounding explains 3.9%"
+        "the gradient is 1.040 times the baseline's on average over 3 steps, where rounding explains 3.9%"
     )
     assert judged(with_scales(off, 2 - off, 1.0), rounded)["held"]
     assert judged(with_scales(off, off, off), rounded, draws=True)["mean_scale"]["held"]
@@ -278,7 +278,7 @@ def test_what_is_no_number_fails(value: float) -> None:
     candidate[1] = replace(candidate[1], gradient={"weight": [16.0, value, value]})
     found = judged(candidate)
     assert not found["held"]
-    assert found["reasons"][0] == "the gradient holds no numbers in step 2"
+    assert found["reasons"][0] == "the gradient is not a number in step 2"
 
 
 def test_a_baseline_without_any_gradient_is_no_measure() -> None:

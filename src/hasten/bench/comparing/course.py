@@ -76,7 +76,7 @@ def course_of(
     early: bool = False,
     last: bool = False,
 ) -> Course | None:
-    """The course that a process shows which took ``steps``, its first one included; None where it has not
+    """The course that a process shows which took ``steps``, its first one included; None if it has not
     taken enough of them. Of several parts, that which comes by least often decides.
 
     ``late``: steps until what is compared is in force. ``early``: a long stretch may begin as soon as the
@@ -116,7 +116,7 @@ def seconds_to_see(each: float) -> float:
 
 
 def _period(marks: Sequence[int]) -> int | None:
-    """After how many times the steps between two of them repeat; None where that is not seen yet.
+    """After how many times the steps between two of them repeat; None if that is not seen yet.
 
     An evaluation in mid-epoch and one at its end leave a short and a long way to the next: half of the two is
     no piece of the run.

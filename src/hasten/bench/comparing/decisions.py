@@ -29,7 +29,7 @@ KEEP_BELOW = 0.99  # the 95% interval ends below this: kept
 CLEAR_BELOW = 0.97  # it ends below this: a gain so clear that more of the comparison would not change it
 LIKELY_BELOW = 0.95  # of the value, where few pairs cannot be sure: worth a confirmation
 KNOWN_WITHIN = 0.01  # an interval so narrow tells all that the search needs
-SLOWER_ABOVE = 0.05  # of every log ratio, where there are two: both say slower, and by much
+SLOWER_ABOVE = 0.05  # of every log ratio, if there are two: both say slower, and by much
 LEAST_TO_TELL = 3  # two values may agree by chance: what they find is not told from them
 
 
@@ -95,7 +95,7 @@ def least_kept(ratio: Ratio, count: int | None = None) -> float:
 
 
 def count_to_keep(gain: float, ratio: Ratio, most: int) -> int | None:
-    """How many units that scatter like those of ``ratio`` would keep ``gain``; None where ``most`` do not."""
+    """How many units that scatter like those of ``ratio`` would keep ``gain``; None if ``most`` do not."""
     enough = range(LEAST_TO_TELL, most + 1)
     return next((count for count in enough if least_kept(ratio, count) <= gain), None)
 
@@ -122,7 +122,7 @@ def is_gain(log_ratios: Sequence[float], looks: Sequence[float] = (), claims: in
 
 
 def margin(log_ratios: Sequence[float], claims: int = 1) -> float:
-    """How far the 99% bound lies beyond what a claim needs, as a logarithm; below 0 where it does not."""
+    """How far the 99% bound lies beyond what a claim needs, as a logarithm; below 0 if it does not."""
     count = len(log_ratios)
     if count < CLAIM_LEAST_PROCESSES:
         return -math.inf
@@ -139,7 +139,7 @@ def allowance(log_ratios: Sequence[float], looks: Sequence[float] = ()) -> float
     """What slow processes of the plan add to the mean log ratio, beyond what the pairs show.
 
     As if one in ten were slow, or with more than that seen, the next: the rule of succession. Where a pair
-    was slow it is 0, since then such processes are in the mean and in how far the pairs lie apart.
+    was slow it is 0, since then such processes are on average and in how far the pairs lie apart.
     """
     if shows_slow(log_ratios):
         return 0.0
@@ -167,7 +167,7 @@ def with_slow(log_ratios: Sequence[float], looks: Sequence[float]) -> float:
 
 
 def looks_needed(log_ratios: Sequence[float], looks: Sequence[float] = (), claims: int = 1) -> int | None:
-    """How many processes more of the plan make it a claim, if none of them is slow; 0 where it is one.
+    """How many processes more of the plan make it a claim, if none of them is slow; 0 if it is one.
 
     None: however many do not.
     """
@@ -222,7 +222,7 @@ class Effort:
 
 
 def effort_to_find(gain: float, log_ratios: Sequence[float], most: Effort, claims: int = 1) -> Effort | None:
-    """The least that would find ``gain`` where pairs scatter like ``log_ratios``; None where ``most`` does
+    """The least that would find ``gain`` where pairs scatter like ``log_ratios``; None if ``most`` does
     not. Pairs come first, since each shows a process of the plan, too.
     """
     steps = [Effort(pairs) for pairs in range(CLAIM_LEAST_PROCESSES, most.pairs + 1)]

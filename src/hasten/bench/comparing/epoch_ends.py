@@ -98,7 +98,7 @@ class EpochEnds:
 
     # ---- what processes tell
     def note(self, plan: Plan, steps: Sequence[Step], before: int) -> None:
-        """``steps`` that a process took under ``plan``, one after the other, ``before`` others before
+        """``steps`` that a process took under ``plan``, one after another, ``before`` others before
         them."""
         course = self._course(plan, before)
         course.reach = before + len(steps)
@@ -122,7 +122,7 @@ class EpochEnds:
                 (course.later if ended else course.first).setdefault(plan, []).append(step.seconds)
 
     def note_ends(self, plan: Plan, seconds: float, count: int, steps: int) -> None:
-        """So many ends in the ``steps`` of one process, of so many ``seconds`` each in the mean, which tells
+        """So many ends in the ``steps`` of one process, of so many ``seconds`` each on average, which tells
         no more than one does.
         """
         course = self._course(plan, 0)
@@ -188,7 +188,7 @@ class EpochEnds:
 
     @property
     def turns_every(self) -> float | None:
-        """Steps from one that begins a loader anew to the next; None where none was seen."""
+        """Steps from one that begins a loader anew to the next; None if none was seen."""
         return min((self.every(kind) for kind in self.kinds if kind.restarts), default=None)
 
     def times(self, kind: Kind, steps: int) -> int:

@@ -138,7 +138,7 @@ class LiveBench:
         return self._worker
 
     def _abba_block(self, a: Plan, b: Plan, comparison: _Comparison) -> tuple[float | None, bool]:
-        """log(b / a) of one ABBA block; None where a block had too few regular steps to be timed. And whether
+        """log(b / a) of one ABBA block; None if a block had too few regular steps to be timed. And whether
         other programs disturbed it.
         """
         if not self._block_steps:
@@ -236,7 +236,7 @@ class _Comparison:
         return self.step_seconds_a is not None and step_seconds_b > HOPELESS * self.step_seconds_a
 
     def give_up(self, step_seconds_b: float) -> None:
-        """Raises TrialFailed where it is."""
+        """Raises TrialFailed if it is."""
         if self.step_seconds_a is not None and self.hopeless(step_seconds_b):
             times = step_seconds_b / self.step_seconds_a
             raise TrialFailed(f"about {times:.0f} times slower: one block was enough to see it")
@@ -249,7 +249,7 @@ class _Comparison:
             self._setup_a = max(self._setup_a, setup_seconds)
 
     def add(self, log_ratio: float | None, contended: bool) -> None:
-        """An ABBA block; None is one that could not be timed. Raises TrialFailed where hardly any can."""
+        """An ABBA block; None is one that could not be timed. Raises TrialFailed if hardly any can."""
         if log_ratio is not None:
             self._log_ratios.append((log_ratio, contended))
             return
@@ -263,7 +263,7 @@ class _Comparison:
 
     @property
     def log_ratios(self) -> list[float]:
-        """Of the ABBA blocks that nobody disturbed, where there are enough of them; else of all."""
+        """Of the ABBA blocks that nobody disturbed, if there are enough of them; else of all."""
         alone = [log_ratio for log_ratio, contended in self._log_ratios if not contended]
         return alone if len(alone) >= _LEAST_ABBA_BLOCKS else [log_ratio for log_ratio, _ in self._log_ratios]
 

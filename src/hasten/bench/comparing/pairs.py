@@ -210,7 +210,7 @@ class PairsBench:
         return median(block.sample_seconds for block in blocks)
 
     def _look(self, a: Sequence[Step], b: Sequence[Step]) -> None:
-        """Raises MeasureFailed where b is so slow after its first steps that no block need be timed."""
+        """Raises MeasureFailed if b is so slow after its first steps that no block need be timed."""
         if not a or not b or self._rhythm.cycle > 1:
             return
         times = min(step.seconds for step in b) / max(1e-9, median(step.seconds for step in a))

@@ -27,8 +27,8 @@ Reading = Callable[[], ProcessorTime | None]
 
 
 class Quiet:
-    """``read``: who has used the processors until now, None where that cannot be told: then nothing is ever
-    set aside. ``cpus``: on how many we may run; ``quota``: of so many CPUs' time, None without one.
+    """``read``: who has used the processors until now, None if that cannot be told: then nothing is ever
+    set aside. ``cpus``: on how many we may run; ``quota``: of this many CPUs' time, None without one.
 
     ``patience``: seconds that may go into waiting, and into blocks that are set aside.
     """

@@ -24,7 +24,7 @@ _MOST, _NEARLY_ALL = 0.5, 0.9  # of the observed cycles
 BLOCK_SECONDS = 0.1  # timed cycles of a block fill at least this, so that clocks and switches do not matter
 _LEAST_CYCLES = 3
 _MOST_CYCLES = 40
-_WARMUP_SHARE = 4  # of a script's steps, at most one in so many goes into warming up
+_WARMUP_SHARE = 4  # of a script's steps, at most one in this many goes into warming up
 TOO_FEW_REGULAR = "too few regular steps to time: evaluations or new epochs fall into every block"
 
 
@@ -49,7 +49,7 @@ class Rhythm:
     def block_steps(self, blocks: int, untimed: int) -> int:
         """Steps of one block, when ``blocks`` of them and ``untimed`` steps must fit into the script.
 
-        The first cycle of a block is not timed. 0 where the script ends too soon.
+        The first cycle of a block is not timed. 0 if the script ends too soon.
         """
         wanted = max(_LEAST_CYCLES, min(_MOST_CYCLES, math.ceil(BLOCK_SECONDS / self.cycle_seconds)))
         if self.steps_in_all is not None:
@@ -62,7 +62,7 @@ class Rhythm:
         return f"the script ends after {self.steps_in_all} steps, and one comparison takes {needed}"
 
     def samples(self, step: Step) -> int:
-        """How many the step counts for; 0 where that is not known, or steps are compared."""
+        """How many the step counts for; 0 if that is not known, or steps are compared."""
         return {LOADED: step.samples, GONE_THROUGH: step.inputs}.get(self.unit) or 0
 
     def between(self, a: Plan, b: Plan) -> Rhythm:
@@ -127,7 +127,7 @@ def regular_steps(steps: Sequence[Step], rhythm: Rhythm) -> list[Step]:
 
 
 def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | None:
-    """The block's times; None where fewer than two regular cycles are left to time, or none that tells its
+    """The block's times; None if fewer than two regular cycles are left to time, or none that tells its
     samples: to compare it per step instead would be to compare another number.
 
     The first ``discard`` cycles do not count: the step after a switch or a pause is a step of its own kind.
@@ -153,7 +153,7 @@ def measure(steps: Sequence[Step], rhythm: Rhythm, discard: int = 1) -> Block | 
 
 
 def spoilt(steps: Sequence[Step], rhythm: Rhythm) -> str:
-    """Why a training that is like this has won nothing, however fast; "" where its losses are well."""
+    """Why a training that is like this has won nothing, however fast; "" if its losses are well."""
     if not all(math.isfinite(loss) for step in steps for loss in step.losses):
         return "the loss is no longer a number"
     if rhythm.losses and not any(step.losses for step in steps):

@@ -14,7 +14,7 @@ Part = Literal["rehearsing", "starting", "settling", "timing"]
 
 
 class Stopwatch:
-    """One for all benches of a tune, whose trials come one after the other."""
+    """One for all benches of a tune, whose trials come one after another."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

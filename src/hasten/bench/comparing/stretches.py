@@ -2,7 +2,7 @@
 
 What makes evaluation, the turn of an epoch or saving shorter gains nothing in regular steps, and these are
 all that ``pairs`` and ``live`` look at. Here everything counts. A stretch is what a run takes from the end of
-one step into which the part fell to the end of the next such step: as a rule a whole epoch, with its steps,
+one step into which the part fell to the end of the next such step: usually a whole epoch, with its steps,
 evaluation, saves, output, Python's collections and the wait for first batches. What is compared is its
 seconds per sample trained.
 
@@ -24,7 +24,7 @@ seconds per sample trained.
   not compared. Nor is what does not come by twice in the time there is.
 
 Regular steps within the stretches are timed, too (``Trial.step_log_ratios``): so what a plan gains in steps
-and what elsewhere can be told apart.
+and what elsewhere can be distinguished.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class StretchBench(PairsBench):
         return self._seen(a, b)
 
     def seconds_of_pair(self, a: Plan, b: Plan, early: bool) -> float | None:
-        """What a pair takes, without set-ups, by what pairs took so far; None where it is not known where to
+        """What a pair takes, without set-ups, by what pairs took so far; None if it is not known where to
         compare the two. Where one of them trains otherwise, and only the other was watched, as that; where
         neither was seen for long enough, as long as that would have taken.
         """
@@ -125,7 +125,7 @@ class StretchBench(PairsBench):
         )
 
     def _scout(self, a: Plan, b: Plan, training: Plan, seconds: float) -> str:
-        """Train until a course is known. Returns why it failed, "" where it did not."""
+        """Train until a course is known. Returns why it failed, "" if it did not."""
         clock = self._trials.limit.clock
         until = clock() + seconds
         ended: ScriptEnded | None = None
@@ -169,7 +169,7 @@ class StretchBench(PairsBench):
 
     @property
     def _epoch_seconds(self) -> float:
-        """Of its regular steps; 0 where it is not known how many there are."""
+        """Of its regular steps; 0 if it is not known how many there are."""
         return (self._rhythm.epoch_steps or 0) * self._rhythm.cycle_seconds / self._rhythm.cycle
 
     def _seen(self, a: Plan, b: Plan) -> Seen:
@@ -235,7 +235,7 @@ class StretchBench(PairsBench):
     def _blocks(
         self, workers: Mapping[Plan, Worker], first: Plan, second: Plan
     ) -> Iterator[tuple[Plan, Block]]:
-        """A stretch is a block: in the order A B B A where there are two of each."""
+        """A stretch is a block: in the order A B B A if there are two of each."""
         trained: dict[Plan, list[list[Step]]] = {first: [], second: []}
         several = min(len(self._courses[plan].lengths) for plan in (first, second)) > 1
         for plan in (first, second, second, first) if several else (first, second):
@@ -252,7 +252,7 @@ class StretchBench(PairsBench):
         self._step_logs.append(math.log(of_b / of_a) if of_a and of_b else None)
 
     def _check(self, a: Sequence[Sequence[Step]], b: Sequence[Sequence[Step]]) -> None:
-        """Raises MeasureFailed where the plan, b, does less in the same steps."""
+        """Raises MeasureFailed if the plan, b, does less in the same steps."""
         for part in filter(is_told, self._parts):
             times_a, times_b = (sum(times_in(one, part, self._rhythm) for one in side) for side in (a, b))
             if times_b < times_a:
@@ -261,7 +261,7 @@ class StretchBench(PairsBench):
                 )
 
     def _regular(self, stretches: Sequence[Sequence[Step]]) -> float | None:
-        """Seconds a sample of the regular steps in them; None where there are too few."""
+        """Seconds a sample of the regular steps in them; None if there are too few."""
         blocks = [measure(steps, self._timed) for steps in stretches]
         times = [block.sample_seconds for block in blocks if block is not None]
         return median(times) if times else None

@@ -22,13 +22,13 @@ _MOST_POWER = 2.0  # attention over a sequence; nothing usual grows faster
 
 @dataclass(frozen=True)
 class Growth:
-    """Seconds a sample grow as (elements a sample / ``usual``) ** ``power``; 0 where they do not."""
+    """Seconds a sample grow as (elements a sample / ``usual``) ** ``power``; 0 if they do not."""
 
     power: float = 0.0
     usual: float = 1.0
 
     def times(self, steps: Sequence[Step]) -> float | None:
-        """How many times as long these steps take as on batches of the usual size, per sample; None where it
+        """How many times as long these steps take as on batches of the usual size, per sample; None if it
         is not known.
         """
         if not self.power:

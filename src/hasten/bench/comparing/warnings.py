@@ -95,7 +95,7 @@ def _between(low: Sequence[float], high: Sequence[float]) -> float:
 
 def _of_the_confirmation(observation: Observation, confirmation: Trial | None) -> Iterator[Caution]:
     if confirmation is None or confirmation.step_seconds_a is None or confirmation.parts:
-        return  # over whole stretches, a step's time has evaluations and the like in it
+        return  # over whole stretches, a step's time has evaluations and similar in it
     slower = confirmation.step_seconds_a / step_seconds(observation)
     if slower > _SLOWER:
         yield Caution("became slower", times=slower)

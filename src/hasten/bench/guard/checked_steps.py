@@ -125,7 +125,7 @@ class _Led:
                 self.over = end.ended
 
     def ask(self, request: messages.Request[Answer | messages.Failed]) -> Answer | None:
-        """None where it failed, now or before, or its script has come to its end."""
+        """None if it failed, now or before, or its script has come to its end."""
         if self.failed or self.over is not None:
             return None
         with self._turn() as worker:

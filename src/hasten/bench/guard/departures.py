@@ -26,7 +26,7 @@ class Departure:
     residual: float
 
     def within(self, tolerance: Departure) -> bool:
-        """Whether neither is larger than allowed. What is no number is not within."""
+        """Whether neither is larger than allowed. What is not a number is not within."""
         return abs(self.scale) <= tolerance.scale and self.residual <= tolerance.residual
 
 

@@ -194,7 +194,7 @@ def _comparable(checks: Sequence[Check]) -> list[Check]:
 
 
 def _worst(checks: Sequence[Check]) -> float:
-    """How far a gradient departs in a single step at the most, relative."""
+    """How far a gradient departs in a single step at most, relative."""
     return max((departed.residual for departed in gradient_departures(checks)), default=0.0)
 
 

@@ -40,7 +40,7 @@ def verdict_on(
     precision: str,
     others: Sequence[Watched] = (),
 ) -> GuardVerdict:
-    """The verdict on watched trainings: all their steps one after the other, and single ones. ``others`` are
+    """The verdict on watched trainings: all their steps one after another, and single ones. ``others`` are
     further perturbed baselines, of which one may have only its checks.
     """
     told = [other.trace for other in others if other.trace]
@@ -124,8 +124,8 @@ def judge(
 
 def steps_to_leave(reference: Trace, perturbed: Trace, draws: bool) -> int:
     """How many steps are no training to compare, as a search for a learning rate that ends by the losses: so
-    many more or fewer as rounding has it. Those until a training begins anew, once the baseline and the
-    perturbed one have parted; 0 where they do not, or none begins.
+    many more or fewer as rounding has it. Those until a training begins again, once the baseline and the
+    perturbed one have parted; 0 if they do not, or none begins.
     """
     steps = min(len(reference), len(perturbed))
     parted = [one.step for one in differing(reference[:steps], perturbed[:steps], draws) if one.step]
@@ -145,7 +145,7 @@ def apart_before(reference: Watched, perturbed: Watched, candidate: Watched) -> 
 def _why_not(
     steps: int, unsteady: Sequence[Difference], found: Sequence[Difference], noise: Sequence[float]
 ) -> str:
-    """Why nothing can be said of the candidate, as in GuardVerdict; "" where it can."""
+    """Why nothing can be said of the candidate, as in GuardVerdict; "" if it can."""
     if unsteady:
         return "unrepeatable"
     if steps < LEAST_STEPS and not found:
@@ -192,7 +192,7 @@ def compare_losses(reference: Trace, perturbed: Sequence[Trace], candidate: Trac
 
 
 def _departures(a: Trace, b: Trace) -> list[float]:
-    """Relative differences of the losses, step by step; infinite where one is not a number or one is
+    """Relative differences of the losses, step by step; infinite if one is not a number or one is
     missing.
     """
     differences = []

@@ -31,7 +31,7 @@ ROUNDING = {  # relative, of one output: sums of hundreds of terms taken in anot
 ROUNDING_TIMES = 8.0
 REDRAWN_TIMES = 2.0  # as a baseline with other draws: one draw stands against another
 REDRAWN_LEAST = 0.15  # relative; up to here it may be rounding all the same, which draws do not reach
-REDRAWN_SCALE = 0.25  # of what other draws turn a gradient by, its scale may change with it; seldom seen
+REDRAWN_SCALE = 0.25  # of what other draws turn a gradient by, its scale may change with it; rarely seen
 MEAN_TIMES = 3.0  # as the scale of a perturbed baseline, root mean square, where scales are averaged
 LEAST_CHECKS = 3
 NOISE = 0.5  # a tensor that rounding alone moves by more than half holds nothing to compare
@@ -39,7 +39,7 @@ NOISE = 0.5  # a tensor that rounding alone moves by more than half holds nothin
 # batch norm. Seen: up to 500 times where they do not, 200,000 times and more where they do.
 CANCELLED = 1e4
 
-# A unit close to where it turns (ReLU, max pooling) may turn under the least rounding, and seldom does: the
+# A unit close to where it turns (ReLU, max pooling) may turn under the least rounding, and rarely does: the
 # few steps of a perturbed baseline may not show it. Seen: 0.1% of a gradient, 0.4% of one tensor's, in a
 # ResNet in float32, its weights channels last.
 TURNED = Departure(0.005, 0.02)
@@ -121,7 +121,7 @@ def _middle(found: Sequence[tuple[int, Departure]], tolerance: Departure) -> tup
 
 
 def _excess(departed: Departure, tolerance: Departure) -> float:
-    """How much of the tolerance is used; endless for what is no number."""
+    """How much of the tolerance is used; endless for what is not a number."""
     used = max(abs(departed.scale) / tolerance.scale, departed.residual / tolerance.residual)
     return used if math.isfinite(used) else math.inf
 
@@ -129,7 +129,7 @@ def _excess(departed: Departure, tolerance: Departure) -> float:
 def _mean_scale(
     perturbed: Sequence[Check], candidate: Sequence[Check], draws: bool, precision: str
 ) -> Scale | None:
-    """The gradient's scale over all checked steps: what is off by a little in each is seen in the mean.
+    """The gradient's scale over all checked steps: what is off by a little in each is seen on average.
 
     None with fewer than ``LEAST_CHECKS``, which tell too little of what rounding does, and of no numbers.
     """

@@ -30,7 +30,7 @@ class Clearing:
             os.close(waited_for)
 
     def covers(self, folder: str) -> None:
-        """``folder``: an absolute path. Several may be named, one after the other."""
+        """``folder``: an absolute path. Several may be named, one after another."""
         os.write(self._held, os.fsencode(folder) + b"\0")  # far less than a pipe holds
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ WATCHING_FAILED = (
 class ScriptEnded:
     """The script was over before all steps asked for were done. ``how``: "completed", "exit" (with a code),
     "said" (by sys.exit with a text) or "raised". ``rest``: what came after the last step, told as a step, up
-    to the process's end where the script came to its own; None where it never trained.
+    to the process's end where the script came to its own; None if it never trained.
     """
 
     how: str
@@ -51,9 +51,9 @@ class ScriptEnded:
     steps: tuple[Step, ...]
     trace: tuple[StepTrace, ...]
     steps_in_all: int = 0
-    observation: Observation | None = None  # None where it never trained
+    observation: Observation | None = None  # None if it never trained
     denied: str = ""  # its writes were denied: why they could not be led elsewhere instead
-    stands_in: str = ""  # what it had in place of the user's standard input; "" where it was the same
+    stands_in: str = ""  # what it had in place of the user's standard input; "" if it was the same
     summary: RunSummary | None = None  # of a whole training
     rest: Step | None = None
     plan: Plan = BASELINE  # that was in force
@@ -77,7 +77,7 @@ class BudgetOver(WorkerError):
 
 
 class Killed(WorkerError):
-    """A worker was killed by a signal: by the kernel, say, where there is too little memory."""
+    """A worker was killed by a signal: by the kernel, say, if there is too little memory."""
 
 
 class PlanRefused(Exception):
@@ -112,7 +112,7 @@ def _first_line(text: str) -> str:
 def script_error(ended: ScriptEnded, script: str, printed: Path | None = None) -> ScriptError:
     """What to tell the user when their script failed by itself, or because it may not write here.
 
-    ``printed``: the folder that has what it printed; None where the user has seen that, traceback and all.
+    ``printed``: the folder that has what it printed; None if the user has seen that, traceback and all.
     """
     error = f" {last_line(ended.detail)}" if printed is None else f"\n{ended.detail.rstrip()}"
     if ended.denied and is_denied_write(ended.detail):
@@ -142,7 +142,7 @@ def script_error(ended: ScriptEnded, script: str, printed: Path | None = None) -
 
 
 def _wants_ranks(detail: str) -> bool:
-    """Whether a script failed for want of what a launcher tells each rank. Where we start its ranks, it
+    """Whether a script failed for lack of what a launcher tells each rank. Where we start its ranks, it
     has that.
     """
     last = last_line(detail)

@@ -26,7 +26,7 @@ class Limit:
 
     @contextmanager
     def ending(self, seconds: float) -> Iterator[None]:
-        """Within the block it ends in so many seconds, or when a block around it ends, if that is earlier."""
+        """Within the block, it ends in this many seconds, or with an enclosing block if that is earlier."""
         before = self._until
         until = self.clock() + seconds if seconds < math.inf else None
         self._until = min((end for end in (before, until) if end is not None), default=None)
@@ -46,7 +46,7 @@ class Limit:
         return left is not None and left <= 0
 
     def check(self, when: str) -> None:
-        """Raises BudgetOver where it is over. ``when``: "while ..."."""
+        """Raises BudgetOver if it is over. ``when``: "while ..."."""
         if self.over:
             raise BudgetOver(f"the budget ended {when}") from None
 

@@ -22,12 +22,12 @@ _FINE_ANOTHER = 1e-5
 def difference(
     alone: Sequence[str], together: Sequence[str], again: Sequence[str] = (), *, fine: bool = False
 ) -> str:
-    """The first line that is not the same in words, or in numbers that are no times; "" where there is none.
+    """The first line that is not the same in words, or in numbers that are no times; "" if there is none.
     ``again``: what one process printed another time; a number that is not the same there counts for nothing.
     ``fine``: both trained in float64, so what is printed is equal but for its last digit.
 
     Only lines that both printed are compared: neither was waited for to its end. Trainings that differ by
-    rounding drift apart in the end, by and by; a number that is another by its meaning is so at once. So the
+    rounding drift apart in the end, gradually; a number that is another by its meaning is so at once. So the
     first that has drifted by a little ends the comparison.
     """
     together = without_gloo(together)
@@ -47,7 +47,7 @@ def without_gloo(lines: Sequence[str]) -> list[str]:
 
 
 def apart(one: str, other: str, again: str, fine: bool = False) -> float:
-    """The largest relative difference of two lines' numbers; infinite where their words differ. ``again`` and
+    """The largest relative difference of two lines' numbers; infinite if their words differ. ``again`` and
     ``fine`` as in ``difference``.
     """
     one, other, again = (_CLOCK.sub("", line) for line in (one, other, again))
@@ -67,7 +67,7 @@ def _words_of(line: str) -> list[str]:
 
 
 def _difference(a: str, b: str, fine: bool) -> float:
-    """Relative; 0 where the digits that are printed allow it to be none."""
+    """Relative; 0 if the digits that are printed allow it to be none."""
     apart, largest = abs(float(a) - float(b)), max(abs(float(a)), abs(float(b)))
     least = _FINE_DIGITS * min(_last_digit(a), _last_digit(b)) if fine else _ABSOLUTE
     return apart / largest if apart > least else 0.0

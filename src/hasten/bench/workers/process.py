@@ -107,7 +107,7 @@ class WorkerProcess:
         self._take(self._must_be(messages.StepsDone, message, doing).steps)
 
     def steps(self, count: int, timeout: float | None = None) -> list[Step]:
-        """Let the script train ``count`` steps and return them. Raises ScriptOver where it ends before."""
+        """Let the script train ``count`` steps and return them. Raises ScriptOver if it ends before."""
         doing = f"training {count} steps{f' under {self.plan.label}' if self.plan else ''}"
         timeout = timeout or SILENCE_SECONDS + self._expected(count)
         return self._take(self._ask(messages.TrainSteps(count), doing, timeout).steps)

@@ -77,7 +77,7 @@ class TrialFiles:
         return outside
 
     def _make_own_cache(self, environment: Mapping[str, str]) -> str:
-        """Where hasten keeps compiled code from one command to the next; "" where it cannot, or where the
+        """Where hasten keeps compiled code from one command to the next; "" if it cannot, or where the
         folder is a link or somebody else's.
         """
         base = environment.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")

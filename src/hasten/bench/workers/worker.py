@@ -20,7 +20,7 @@ Heard = TypeVar("Heard", bound=Message)
 class Worker(Protocol):
     """``process.WorkerProcess`` says what each of these does.
 
-    What asks the worker raises ScriptOver where its script has ended, and WorkerError where the process is
+    What asks the worker raises ScriptOver if its script has ended, and WorkerError where the process is
     gone or does not answer.
     """
 
@@ -42,7 +42,7 @@ class Worker(Protocol):
 
     @property
     def protection(self) -> str:
-        """How it is kept from writing; "" until it has started, and where it is not."""
+        """How it is kept from writing; "" until it has started, and if it is not."""
 
     @property
     def child(self) -> str:

@@ -10,7 +10,7 @@ from .fingerprint import StateDigest, digest_of, value_of
 
 
 class Asked:
-    """``digest``: equal in all ranks that call a model in the same state with the same inputs; 0 where that
+    """``digest``: equal in all ranks that call a model in the same state with the same inputs; 0 if that
     cannot be told. ``kind``: equal for calls that differ only in their rows and the number of them.
     ``whole``: the number of rows. ``trained``: the model may have changed since its ``state`` was read.
     """

@@ -71,7 +71,7 @@ class Averaging:
 
         ``values`` are numbers, as many in each rank, whose sums over the ranks are returned. ``watched`` are
         fingerprints, as many in each rank: afterwards ``unequal`` holds the places of those that differ.
-        Raises OutOfStep where ``fingerprint`` is not the same in all ranks.
+        Raises OutOfStep if ``fingerprint`` is not the same in all ranks.
         """
         self._running = False
         with torch.no_grad():

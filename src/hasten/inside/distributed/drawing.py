@@ -21,7 +21,7 @@ _OF_A_TENSOR = ("rand_like", "randn_like", "randint_like", "bernoulli", "multino
 
 
 class Drawing:
-    """``samples``: how many this rank has of the batch at hand, None where there is none."""
+    """``samples``: how many this rank has of the batch at hand, None if there is none."""
 
     def __init__(self, streams: Streams, samples: Callable[[], int | None]) -> None:
         self._streams, self._samples = streams, samples

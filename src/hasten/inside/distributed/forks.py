@@ -32,7 +32,7 @@ class Fork:
             self.seconds = used.ru_utime + used.ru_stime
 
     def told(self) -> tuple[str, list[list[float]]]:
-        """Why it failed, "" where it did not, and a sketch of the gradients of each pass."""
+        """Why it failed, "" if it did not, and a sketch of the gradients of each pass."""
         text = os.pread(self.result, os.fstat(self.result).st_size, 0)
         os.close(self.result)
         if not text:
@@ -49,7 +49,7 @@ def fork() -> int:
 
 
 def have_memory(forks: int, available_bytes: int) -> bool:
-    """Whether there is memory for so many forks of this process; true where that is not known.
+    """Whether there is memory for this many forks of this process; true if that is not known.
     ``available_bytes``: when the process started, a container's limit included.
     """
     own, free = private_bytes(), free_bytes()

@@ -1,7 +1,7 @@
 """Make a fork of a training harmless: it may compute, but has no effect outside.
 
 It inherits from its parent: open files, with file offsets that both share; pipes to loader workers; sockets;
-the terminal. So before it goes on each of them is closed or opened anew, and an attempt to write ends it.
+the terminal. So before it goes on each of them is closed or opened again, and an attempt to write ends it.
 
 Sources: fork(2), open(2), proc(5); PEP 578 for audit events.
 """

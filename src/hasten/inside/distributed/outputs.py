@@ -48,12 +48,12 @@ class Undisturbed:
         return before is not None and before == self._state()
 
     def _state(self) -> object:
-        """None where it cannot be told."""
+        """None if it cannot be told."""
         try:
             versions = [_version(tensor) for tensor in self._tensors]
             modules = () if self._root is None else self._root.modules()
             return versions, [_state_of(module) for module in modules]
-        except Exception:  # raised by an attribute of a class of the script's
+        except Exception:  # raised by an attribute of one of the script's classes
             return None
 
 

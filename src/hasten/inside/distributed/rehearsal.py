@@ -204,7 +204,7 @@ class Rehearsal(ThisRank):
         return self._found_alone() if self._alone else self._found_together(uses)
 
     def _found_alone(self) -> Findings:
-        """Reasons not to try it with ranks; where there are none, writes the file for them."""
+        """Reasons not to try it with ranks; if there are none, writes the file for them."""
         refusals = [*self.training.obstacles, *self._unfit()]
         normed = any(isinstance(part, modules.batch_norm_kind(torch)) for part in self._parts())
         findings = Findings(

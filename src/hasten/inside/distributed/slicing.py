@@ -99,7 +99,7 @@ class Slicer:
         return found
 
     def is_cut(self, iterator: LoaderIterator) -> bool:
-        """As ``cuts``, but False where that was not decided yet."""
+        """As ``cuts``, but False if that was not decided yet."""
         return bool(self._decided.get(iterator))
 
     def cut(self, iterator: LoaderIterator, indices: object) -> object:

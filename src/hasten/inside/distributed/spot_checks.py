@@ -65,9 +65,9 @@ class SpotChecks:
         self._under_way: _Check | None = None
         self._due = 0  # backward passes to look at with the next batch; the same in all ranks
         self._in_float64 = True
-        self._failures = 0  # one after the other
+        self._failures = 0  # one after another
         self._told_of_memory = False
-        self._doubts = 0  # one after the other
+        self._doubts = 0  # one after another
         self._began = time.perf_counter()
         self._passes, self._since_batch, self._per_batch = 0, 0, 1
         self._next, self._epoch_came = _FIRST, False

@@ -37,7 +37,7 @@ class Watch:
         self.aligned = 0  # how often ranks differed by rounding, and took rank 0's values
 
     def told(self) -> tuple[list[int], list[float]]:
-        """A fingerprint for each kind, 0 where it is not compared now, and numbers to sum over the ranks, for
+        """A fingerprint for each kind, 0 if it is not compared now, and numbers to sum over the ranks, for
         ``heard``.
         """
         began = time.perf_counter()
@@ -57,7 +57,7 @@ class Watch:
         return prints, [clock.wish for clock in self._clocks.values()]
 
     def heard(self, unequal: Sequence[int], wishes: Sequence[float], step: int) -> str:
-        """What differs, in words; "" where nothing does. ``unequal``: the places of differing fingerprints;
+        """What differs, in words; "" if nothing does. ``unequal``: the places of differing fingerprints;
         ``wishes``: the sums of what ``told`` returned; ``step``: the number of steps that have ended.
         """
         for clock, wish in zip(self._clocks.values(), wishes, strict=True):

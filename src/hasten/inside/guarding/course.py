@@ -44,7 +44,7 @@ def read_events(path: Path) -> list[Event]:
 
 
 def apart(expected: Event, event: Event) -> float:
-    """How far apart the two are, relative to the first; infinite where they are different events."""
+    """How far apart the two are, relative to the first; infinite if they are different events."""
     if (expected.kind, len(expected.values)) != (event.kind, len(event.values)):
         return math.inf
     size = math.dist(expected.values, [0.0] * len(expected.values))
@@ -56,7 +56,7 @@ def apart(expected: Event, event: Event) -> float:
 
 
 def parted(expected: Sequence[Event], events: Sequence[Event]) -> tuple[Event, Event] | None:
-    """The first pair that differs by more than rounding, in two courses of one process; None where none does
+    """The first pair that differs by more than rounding, in two courses of one process; None if none does
     as far as both go.
     """
     for one, other in zip(expected, events, strict=False):

@@ -202,7 +202,7 @@ class Numerics:
         return call(*args, **kwargs)
 
     def _evaluation(self) -> float | None:
-        """How far a model's evaluation of its last batch departs at the most; None where none is lowered."""
+        """How far a model's evaluation of its last batch departs at most; None if none is lowered."""
         wrappers = self._training.forward_wrappers
         others = dict(wrappers)
         wrappers.clear()  # a model within a model is not to be seen as evaluated by the script

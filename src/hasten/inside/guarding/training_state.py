@@ -50,7 +50,7 @@ def buffers_of(training: Training) -> Tensors:
 
 
 def optimizer_states_of(training: Training) -> list[dict[str, dict[str, Any]]]:
-    """For each optimizer its state by parameter, where there is any."""
+    """For each optimizer its state by parameter, if there is any."""
     named = parameters_of(training).items()
     return [
         {name: optimizer.state[parameter] for name, parameter in named if optimizer.state.get(parameter)}

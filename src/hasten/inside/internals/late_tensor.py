@@ -32,7 +32,7 @@ _HANDED_OUT = {
 _TO_DEVICES = {"to", "cuda"}
 
 Send = Callable[["LateTensor", Any, Any], "torch.Tensor | None"]
-"""(tensor, arguments of ``to``, those by name) -> what ``to`` returns; None where floats are to be sent."""
+"""(tensor, arguments of ``to``, those by name) -> what ``to`` returns; None if floats are to be sent."""
 
 
 class LateTensor(torch.Tensor):
@@ -43,7 +43,7 @@ class LateTensor(torch.Tensor):
     maker: Callable[[], torch.Tensor]
     sender: Send
     made: torch.Tensor | None
-    untouched: int | None  # version of what was made; None where somebody may write into it unseen
+    untouched: int | None  # version of what was made; None if somebody may write into it unseen
 
     @staticmethod
     def __new__(

@@ -111,7 +111,7 @@ PARTS = (
     Part("torch", "_foreach_mul_", "fp16: scales gradients", needed=False),
     Part("torch", "_amp_foreach_non_finite_check_and_unscale_", "fp16: scales gradients", needed=False),
     Part("torch", "_disable_dynamo", "ranks: torch.compile leaves their group alone", needed=False),
-    # ---- the compiler, imported where it is asked about
+    # ---- the compiler, imported if it is asked about
     Part("torch._dynamo.utils", "counters", "compile: what was compiled", needed=False),
     Part("torch._dynamo.utils", "cumulative_time_spent_ns", "compile: what compiling took", needed=False),
     Part("torch._dynamo.exc", "TorchDynamoException", "compile: what cannot be compiled", needed=False),

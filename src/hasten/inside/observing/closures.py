@@ -19,7 +19,7 @@ def with_timed_closure(
     args: Args, kwargs: Kwargs, took: Callable[[float], None]
 ) -> tuple[Args, Kwargs] | None:
     """The arguments of an optimizer's step, itself the first, with a closure that tells its seconds; None
-    where there is no closure.
+    if there is no closure.
     """
     if len(args) > 1 and isinstance(args[1], _FUNCTIONS):
         return (args[0], _timed(args[1], took), *args[2:]), kwargs

@@ -131,7 +131,7 @@ def watch_data(
 
 
 def batches_in(loader: DataLoader[object]) -> int | None:
-    """That one pass will give; None where nothing says so."""
+    """That one pass will give; None if nothing says so."""
     if not reads_indices(loader):
         return None
     try:

@@ -107,7 +107,7 @@ def can_foreach(torch: ModuleType, optimizer: TorchOptimizer) -> bool:
 
 
 def foreach_function(optimizer: TorchOptimizer) -> tuple[str, str] | None:
-    """(module of torch.optim, its foreach function) for an optimizer of torch's; None where there is none."""
+    """(module of torch.optim, its foreach function) for an optimizer of torch's; None if there is none."""
     name = type(optimizer).__name__
     module = FUSED_FUNCTIONS[name][0] if name in FUSED_FUNCTIONS else name.lower()
     function = f"_multi_tensor_{module}"
@@ -119,7 +119,7 @@ def foreach_function(optimizer: TorchOptimizer) -> tuple[str, str] | None:
 
 
 def why_not_fused(torch: ModuleType, optimizer: TorchOptimizer, sparse: Set[int] = frozenset()) -> str:
-    """Why torch's fused update cannot serve this optimizer; "" where it can. ``sparse``: the ids of
+    """Why torch's fused update cannot serve this optimizer; "" if it can. ``sparse``: the ids of
     parameters that will get sparse gradients, besides those that have one now.
     """
     name = type(optimizer).__name__

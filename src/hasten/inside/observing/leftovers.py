@@ -176,7 +176,7 @@ class Place:
         return self.is_ours(frame) or frame.f_code.co_filename.startswith(self._loading)
 
     def of_caller(self) -> str:
-        """ "train.py:12", the path from the working directory if it is below; "" where nobody is found."""
+        """ "train.py:12", the path from the working directory if it is below; "" if nobody is found."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and (self.is_ours(frame) or self._is_nobodys(frame)):
             frame = frame.f_back

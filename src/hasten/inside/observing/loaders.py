@@ -1,5 +1,5 @@
-"""The loaders a script reads from, told apart by what they read: libraries rebuild their loaders, so neither
-the object nor the order tells them apart.
+"""The loaders a script reads from, distinguished by what they read: libraries rebuild their loaders, so
+neither the object nor the order tells them apart.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Loaders:
         reading.ordered.append(_count(indices))
 
     def batch_came(self, iterator: LoaderIterator, batch: object) -> int:
-        """How many samples the new batch has: as many as were ordered, where that is known.
+        """How many samples the new batch has: as many as were ordered, if that is known.
 
         Its first dimension need not be the samples: it may be time.
         """
@@ -217,7 +217,7 @@ class Loaders:
                 seen.record = replace(record, random=reason, transforms=bool(reason) and _divides(seen))
 
     def records(self, since: int = 0) -> tuple[Loader, ...]:
-        """Of those that were read after so many passes."""
+        """Of those that were read after this many passes."""
         return tuple(seen.record for seen in self._seen.values() if seen.latest > since)
 
 
@@ -234,7 +234,7 @@ def _divides(seen: _Seen) -> bool:
 
 
 def _count(indices: object) -> int:
-    """How many samples a batch is ordered by; 0 where they are no list, nor a tensor or an array of them."""
+    """How many samples a batch is ordered by; 0 if they are no list, nor a tensor or an array of them."""
     if isinstance(indices, (list, tuple)):
         return len(indices)
     shape: Any = getattr(indices, "shape", ())
@@ -242,12 +242,12 @@ def _count(indices: object) -> int:
 
 
 def batch_length(batch: object) -> int:
-    """Samples in a batch: the length of the first tensor found in it, depth first; 0 where there is none."""
+    """Samples in a batch: the length of the first tensor found in it, depth first; 0 if there is none."""
     return _first_length(batch) or 0
 
 
 def _first_length(value: Any) -> int | None:
-    """As ``batch_length``, but None where there is no tensor. Stops at the first: it runs in every step."""
+    """As ``batch_length``, but None if there is not a tensor. Stops at the first: it runs in every step."""
     if hasattr(value, "element_size"):
         return int(value.shape[0]) if value.dim() else None
     if isinstance(value, Mapping):

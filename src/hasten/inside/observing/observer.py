@@ -23,11 +23,11 @@ class RawStep:
     later.
     """
 
-    optimizer: int = 0  # which optimizer ended it: its index; -1 where there is none
+    optimizer: int = 0  # which optimizer ended it: its index; -1 if there is none
     seconds: float = 0.0
     samples: int = 0  # that a loader gave; of several read side by side, the one that gave most
     elements: int = 0  # numbers in the tensors that this loader gave
-    inputs: int = 0  # that went through the modules, where no loader gave any; 0 where that is not clear
+    inputs: int = 0  # that went through the modules, where no loader gave any; 0 if that is not clear
     data: float = 0.0
     forward: float = 0.0
     loss: float = 0.0
@@ -43,7 +43,7 @@ class RawStep:
     marks: list[Mark] = field(default_factory=list)  # where its phases begin and end on a GPU
 
     def phases(self) -> dict[str, float]:
-        """Seconds of each, on the GPU where there are marks; what no seam accounts for is "other"."""
+        """Seconds of each, on the GPU if there are marks; what no seam accounts for is "other"."""
         seconds = {
             "data": self.data, "forward": self.forward, "loss": self.loss, "backward": self.backward,
             "optimizer": self.update,
@@ -124,7 +124,7 @@ class Observer:
         self.in_backward = True
         if self.timeline is not None:
             self.timeline.backward_begins()
-        if self._pending and not self._step.forwards:  # e.g. what is trained is no module
+        if self._pending and not self._step.forwards:  # e.g. what is trained is not a module
             self._given.take_in(self._pending)
         if self.marks is not None:
             self.marks("+backward")
@@ -252,7 +252,7 @@ def cycle_length(signatures: list[tuple[int, int, int]], longest: int = 16) -> i
 
 
 def _period(signatures: Sequence[tuple[int, ...]], longest: int) -> int:
-    """0 where there is none. A remainder at an epoch's end may break the pattern, so nine steps in ten must
+    """0 if there is none. A remainder at an epoch's end may break the pattern, so nine steps in ten must
     follow it.
     """
     for period in range(1, min(longest, len(signatures) // 2) + 1):

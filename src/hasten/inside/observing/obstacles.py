@@ -13,7 +13,7 @@ _FRAMES = 40  # how far up the stack a direct call is looked for
 
 
 def obstacle_at(torch: ModuleType, module: Module) -> str:
-    """Why ``module``, just called from outside any known root, cannot be followed; "" where it can."""
+    """Why ``module``, just called from outside any known root, cannot be followed; "" if it can."""
     if isinstance(module, torch.jit.ScriptModule):
         return (
             f"the model is a TorchScript module ({module.original_name}): its passes run outside Python, "

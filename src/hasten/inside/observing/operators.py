@@ -31,7 +31,7 @@ class OperatorsSeen:
             self._counts[-1] = _nodes_behind(tensor.grad_fn for tensor in tensors_in(losses))
 
     def usual(self) -> int | None:
-        """Of one backward pass; None where none was seen."""
+        """Of one backward pass; None if none was seen."""
         return round(median(self._counts)) if self._counts else None
 
 

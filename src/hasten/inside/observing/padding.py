@@ -43,7 +43,7 @@ class PaddingSeen:
             self._left = 0
 
     def share(self) -> float | None:
-        """Of all columns, 0 to 1; 0 where no sequence went in, None where nobody looked."""
+        """Of all columns, 0 to 1; 0 if no sequence went in, None if not checked."""
         if not self._looks:
             return None
         used = [(width - min(int(tail) for tail in tails), width) for width, tails in self._seen]
@@ -84,7 +84,7 @@ def is_matrix_of_whole_numbers(tensor: Tensor) -> bool:
 
 def rows_of(tensors: Sequence[Tensor]) -> int:
     """How many samples there are: the rows of a matrix of ids, or of a mask. Squares say which positions see
-    which, and a single row serves all samples, where there is another. 0 where there is no matrix.
+    which, and a single row serves all samples, if there is another. 0 if there is no matrix.
     """
     matrices = [tensor for tensor in tensors if is_matrix_of_whole_numbers(tensor)]
     if not matrices:
@@ -94,7 +94,7 @@ def rows_of(tensors: Sequence[Tensor]) -> int:
 
 
 def widths_of(tensors: Sequence[Tensor], rows: int) -> frozenset[int]:
-    """The numbers of columns of those matrices that have a row for each of so many samples."""
+    """The numbers of columns of those matrices that have a row for each of this many samples."""
     matrices = [tensor for tensor in tensors if is_matrix_of_whole_numbers(tensor)]
     return frozenset(matrix.shape[1] for matrix in matrices if matrix.shape[0] == rows)
 

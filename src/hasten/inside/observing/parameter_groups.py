@@ -29,7 +29,7 @@ _LOOK_AGAIN = 64  # steps after which tensors are looked at again, also where th
 
 
 def why_not_merged(torch: ModuleType, optimizer: Optimizer) -> str:
-    """Why groups of this optimizer cannot be stepped together; "" where they can."""
+    """Why groups of this optimizer cannot be stepped together; "" if they can."""
     kind = type(optimizer)
     if kind.__name__ not in PER_PARAMETER or kind is not getattr(torch.optim, kind.__name__, None):
         return f"{kind.__name__} may look at a parameter group as a whole"
@@ -86,7 +86,7 @@ class Merging:
         return key
 
     def _kinds_of(self, groups: Sequence[Group]) -> list[object]:
-        """Of each group: class, device and dtype of its parameters; None where they differ."""
+        """Of each group: class, device and dtype of its parameters; None if they differ."""
         parameters = [p for group in groups for p in group["params"]]
         sizes = [len(group["params"]) for group in groups]
         self._calls += 1

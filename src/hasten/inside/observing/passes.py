@@ -23,7 +23,7 @@ _MARKED_STEPS = 100  # after one whose backward pass had several forward passes 
 @dataclass(slots=True, eq=False)
 class _Pass:
     root: int  # its id
-    samples: int  # 0 where they are not known
+    samples: int  # 0 if they are not known
     given: weakref.ref[Tensor] | None  # the first tensor that went in
     counted: bool = False
 
@@ -33,7 +33,7 @@ class Passes:
 
     A backward pass after a single forward pass belongs to that. After several, the graph tells: a policy that
     was asked for an action has no part in the loss of a batch. Samples count once where several passes share
-    an input, and where modules are called one after the other.
+    an input, and where modules are called one after another.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Passes:
         self._samples += samples
 
     def take(self) -> int:
-        """The samples of the step that ends; 0 where they are not clear."""
+        """The samples of the step that ends; 0 if they are not clear."""
         samples = 0 if self._unclear else self._samples
         self._alone += 1
         self._samples, self._unclear, self.waiting, self._latest = 0, False, 0, None
@@ -130,6 +130,6 @@ def _together(passes: list[_Pass]) -> int:
 
 
 def samples_through(inputs: object, output: object) -> int:
-    """How many samples went into and came out of a forward pass; 0 where rows may have been merged."""
+    """How many samples went into and came out of a forward pass; 0 if rows may have been merged."""
     came, went = batch_length(inputs), batch_length(output)
     return came if went in (came, 0) else 0

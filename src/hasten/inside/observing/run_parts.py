@@ -80,7 +80,7 @@ def _around(
 
 
 def _folder_of(args: Args, kwargs: Kwargs, file_at: int) -> str:
-    """Of the file that such a call writes, by its path or open; "" where it has no name."""
+    """Of the file that such a call writes, by its path or open; "" if it has no name."""
     named = [kwargs[name] for name in _FILE_NAMES if name in kwargs]
     file: Any = (*args[file_at : file_at + 1], *named, None)[0]
     with suppress(Exception):  # whatever an object of the script's says, or there is no working directory

@@ -1,4 +1,4 @@
-"""How many trainings a script makes, one after the other: told by which optimizers stepped when."""
+"""How many trainings a script makes, one after another: told by which optimizers stepped when."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Trainings:
         self._spans: dict[int, _Span] = {}
 
     def step_ended(self, optimizer: int) -> bool:
-        """``optimizer``: a number that no other has, -1 where there is none. Whether it is its first step."""
+        """``optimizer``: a number that no other has, -1 if there is none. Whether it is its first step."""
         self._steps += 1
         span = self._spans.get(optimizer)
         if span is not None:

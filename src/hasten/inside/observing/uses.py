@@ -21,7 +21,7 @@ DIFFERENTIATES_GRADIENTS = "create_graph=True"
 
 
 class Uses:
-    """Names of what was seen in use: "autocast", "GradScaler", "compile", "channels_last" and the like."""
+    """Names of what was seen in use: "autocast", "GradScaler", "compile", "channels_last" and similar."""
 
     def __init__(self) -> None:
         self._names: dict[str, None] = {}
@@ -29,7 +29,7 @@ class Uses:
         self._lowers_evaluations = False
         self._compiled: weakref.WeakSet[Module] = weakref.WeakSet()
         self._compiles_functions = False
-        self._compiled_before_us: bool | None = None  # functions: None where we compiled nothing
+        self._compiled_before_us: bool | None = None  # functions: None if we compiled nothing
         self._compiles = False  # the training, when it was last looked at
         self._training: Training | None = None
 

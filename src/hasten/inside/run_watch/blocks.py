@@ -14,9 +14,9 @@ Kind = tuple[int, int, int, int, int, int, int]
 
 _LEAST_STEPS = 8  # of a block
 _TICK = 1e-9  # seconds, of the clock
-_KEPT, _KEPT_ON_GPU = 64, 4096  # of its steps, one after the other: to look at more would cost too much
-_PASSES = 4  # how many there are may depend on the data: no more are told apart
-_SIZES = 8  # of batches told apart from one to twice its numbers: 9% each
+_KEPT, _KEPT_ON_GPU = 64, 4096  # of its steps, one after another: to look at more would cost too much
+_PASSES = 4  # how many there are may depend on the data: no more are distinguished
+_SIZES = 8  # of batches distinguished from one to twice its numbers: 9% each
 
 
 @dataclass(frozen=True)

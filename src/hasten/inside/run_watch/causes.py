@@ -31,7 +31,7 @@ _PHASES = {
 class Spell:
     """A part of the run: what the system told as it began and ended, in which so many steps were taken;
     ``phases``: seconds of the mean step. ``collecting``: share of the time that Python's collector took,
-    None where nobody looked.
+    None if not checked.
     """
 
     began: RunFacts
@@ -78,7 +78,7 @@ class Spell:
 def causes(first: Spell | None, slow: Spell, longer: float, waited: float | None) -> list[str]:
     """What is seen in ``slow`` and was not in ``first``, the run's beginning; None: that was as slow, and
     what is told is what would slow any run down. ``longer``: seconds that a step takes more; ``waited``: that
-    it waited for data before, None where nobody knows.
+    it waited for data before, None if nobody knows.
     """
     found = [*_processors(first, slow), *_memory(first, slow), *_waiting(slow, longer, waited)]
     collecting = slow.collecting

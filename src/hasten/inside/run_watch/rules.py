@@ -52,7 +52,7 @@ class Slower:
 
 
 class Pace:
-    """Told of all blocks, one after the other; says what that means. "learns": the reference begins,
+    """Told of all blocks, one after another; says what that means. "learns": the reference begins,
     "learnt": it is there; "suspects": steps are slower; "calm": they were not for long; "slower": they are.
     """
 

@@ -60,7 +60,7 @@ class RunWatch:
 
     # ---- blocks
     def _block(self, block: Block) -> None:
-        if os.getpid() != self._here:  # a child of the script's that trains on its own
+        if os.getpid() != self._here:  # one of the script's children that trains on its own
             self._ends()
             return
         self._steps += block.steps
@@ -150,7 +150,7 @@ class Collections:
         gc.callbacks.append(self._collected)
 
     def end(self) -> float | None:
-        """Their share of the time since ``begin``; None where they were not counted."""
+        """Their share of the time since ``begin``; None if they were not counted."""
         if self._collected not in gc.callbacks:
             return None
         gc.callbacks.remove(self._collected)

@@ -11,7 +11,7 @@ _MOST_CAUSES = 3
 
 
 def slower_words(found: Slower, causes: Sequence[str], where: str) -> str:
-    """``causes`` that were seen; ``where``: the part of a step that has become longer, "" where it is none
+    """``causes`` that were seen; ``where``: the part of a step that has become longer, "" if it is none
     above all.
     """
     since = "when the plan was tuned" if found.than_tuned else "earlier in this run"

@@ -34,7 +34,7 @@ class Copier:
 
     @property
     def elsewhere(self) -> str:
-        """The kind of device that a tensor lies on, other than main memory; "" where none does."""
+        """The kind of device that a tensor lies on, other than main memory; "" if none does."""
         return next((one.device.type for one in self._tensors if one.device.type != "cpu"), "")
 
     @property

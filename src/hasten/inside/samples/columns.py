@@ -54,7 +54,7 @@ def is_plain(torch: ModuleType, tensor: Tensor) -> bool:
 
 
 def gather(torch: ModuleType, tensors: Sequence[Tensor], indices: list[int]) -> list[Tensor] | None:
-    """Rows ``indices`` of each tensor, in fresh memory; None where an index is out of range: the dataset's
+    """Rows ``indices`` of each tensor, in fresh memory; None if an index is out of range: the dataset's
     own error is better.
     """
     if not indices or min(indices) < 0 or max(indices) >= min(t.shape[0] for t in tensors):
@@ -67,13 +67,13 @@ class Columns:
     """Samples of one dataset side by side, in the order of their indices."""
 
     def __init__(self, torch: ModuleType, samples: Sequence[object]) -> None:
-        """Raises Uneven where batches could not be gathered from them."""
+        """Raises Uneven if batches could not be gathered from them."""
         self._torch = torch
         self._tensors: list[Tensor] = []
         self._rebuild = self._lay(list(samples), "")
 
     def batch(self, indices: list[int]) -> object:
-        """As ``default_collate([samples[i] for i in indices])``; None where an index is out of range."""
+        """As ``default_collate([samples[i] for i in indices])``; None if an index is out of range."""
         gathered = gather(self._torch, self._tensors, indices)
         return None if gathered is None else self._rebuild(gathered)
 

@@ -60,7 +60,7 @@ def buffer_state(value: Any) -> object:
 
 
 def plain_bytes(value: Any, depth: int = 4) -> float | None:
-    """About how many bytes plain values take, in containers too, by the first of each; None where something
+    """About how many bytes plain values take, in containers too, by the first of each; None if something
     is not plain.
     """
     if type(value) in (*PLAIN, bool):

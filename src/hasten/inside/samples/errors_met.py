@@ -28,7 +28,7 @@ class ErrorsMet(Protocol):
     def begin(self) -> None: ...
 
     def end(self) -> str:
-        """The kind of one that was met; "" where none was."""
+        """The kind of one that was met; "" if none was."""
 
     def close(self) -> None:
         """Nothing is looked at until it begins again."""

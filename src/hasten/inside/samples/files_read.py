@@ -137,14 +137,14 @@ def _is_in(folder: str, path: str) -> bool:
 
 
 def bytes_read() -> int:
-    """That this process has read, files in the page cache included; 0 where the kernel does not tell."""
+    """That this process has read, files in the page cache included; 0 if the kernel does not report it."""
     with suppress(OSError, ValueError), open("/proc/self/io", "rb") as told:
         return int(told.readline().split()[1])
     return 0
 
 
 def has_changed(files: Sequence[Sequence[object]]) -> str:
-    """The first of the files that is not as it was; "" where all are."""
+    """The first of the files that is not as it was; "" if all are."""
     for path, size, changed in files:
         if mark_of(str(path)) != (path, size, changed):
             return str(path)

@@ -2,7 +2,7 @@
 
 A child makes samples as a loader's worker process does: with one thread, and apart from the training. It
 notes which files it opened for each sample, and reads those that were open at offsets of its own. A sample is
-left out that draws random numbers, or in whose making the script's code met an error: it is made anew
+left out that draws random numbers, or in whose making the script's code met an error: it is made again
 whenever it is asked for. Where that is more than a few, the store is of no use.
 """
 
@@ -35,9 +35,9 @@ _FEW, _FEW_SHARE = 8, 0.1  # samples that may be left out, of each child or of t
 
 @dataclass(frozen=True)
 class Filled:
-    """``why``: what ended it before all samples were made; "" where nothing did. ``fatal``: the store must
+    """``why``: what ended it before all samples were made; "" if nothing did. ``fatal``: the store must
     not be used then. ``unseen``: files were read that nobody saw opened. ``left_out``: samples that are to
-    be made anew each time.
+    be made again each time.
     """
 
     made: int
@@ -157,7 +157,7 @@ class _Child:
         return self._filled("")
 
     def _keep(self, index: int, look: bool) -> Filled | None:
-        """What ended it with this sample; None where nothing did."""
+        """What ended it with this sample; None if nothing did."""
         self._watch.begin()
         try:
             layout, body = encode(self._work.making.make(index))

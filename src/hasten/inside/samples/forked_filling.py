@@ -120,7 +120,7 @@ class _Child:
             _make_and_exit(torch, make, share, self._memory, parent)
 
     def samples(self, until: float) -> dict[int, object]:
-        """What it made, by index; nothing where it does not end in time, or not well."""
+        """What it made, by index; nothing if it does not end in time, or not well."""
         ended, status = 0, 1
         with suppress(ChildProcessError):  # reaped already where SIGCHLD is ignored
             while not ended and time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""The batches that a script's sampler draws, made anew of samples of like length."""
+"""The batches that a script's sampler draws, made again of samples of like length."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Grouping:
     together: int
     seconds: float = 0.0  # that reading the lengths took
     batches: int = 0
-    columns: int = 0  # of batches that were made anew, and as they were drawn
+    columns: int = 0  # of batches that were made again, and as they were drawn
     columns_drawn: int = 0
     why_not: str = ""  # batches are left as they are drawn from here on
 
     def of(self, batches: list[Batch]) -> list[Batch]:
-        """These batches made anew; as they are where a sample is not known or one would come twice."""
+        """These batches made again; as they are where a sample is not known or one would come twice."""
         try:
             made = [] if self.why_not else regrouped(batches, self.lengths)
             if sorted(map(int, _flat(made))) != sorted(map(int, _flat(batches))):

@@ -2,7 +2,7 @@
 
 They are given again only on proof that making them is deterministic. While they are made, no random number
 may be drawn, and the script's own code may meet no error, for which it might give something else: all
-processes that make them are watched. Then some are made anew in a forked child, in which nothing can disturb
+processes that make them are watched. Then some are made again in a forked child, in which nothing can disturb
 the training: they must be equal byte for byte to those kept, the random streams must not move, and the
 dataset must not change. What they are made of (``visible_state``) is compared before every pass, and the
 proof is repeated in the 2nd, 4th, 8th pass and so on.
@@ -30,7 +30,7 @@ from .worker_starts import can_run_ours
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
-_PROVEN_AT_ONCE = 4  # batches made anew before the first pass that is given from memory
+_PROVEN_AT_ONCE = 4  # batches made again before the first pass that is given from memory
 _PROOF_SECONDS = 2.0  # after which it is judged by what was made until then
 _MOST_CHANGES = 2  # evaluations before which the data had changed, until a loader is left alone
 _MOST_IN_VAIN = 2
@@ -123,7 +123,7 @@ class KeptBatches:
                 self._batches.append(copier.copied())
 
     def end(self, batches: int) -> None:
-        """The pass has come to its end, after so many batches."""
+        """The pass has come to its end, after this many batches."""
         if self._told is not None and self._told.given_up:
             self.give_up(self._told.given_up)
         self._stop_watching()
@@ -166,7 +166,7 @@ class KeptBatches:
         return True
 
     def batch(self, position: int, indices: Sequence[Any]) -> object:
-        """A copy of the batch at ``position``, which the script may write into; None where it is not that of
+        """A copy of the batch at ``position``, which the script may write into; None if it is not that of
         these ``indices``.
         """
         first = position * self._size
@@ -183,7 +183,7 @@ class KeptBatches:
         return sorted({last * k // (_PROVEN_AT_ONCE - 1) for k in range(_PROVEN_AT_ONCE)})
 
     def _examine(self, loader: DataLoader[object], positions: list[int]) -> tuple[str, int]:
-        """In a process of its own: ("", 0) where batches made anew are as those kept, else (why not, 0)."""
+        """In a process of its own: ("", 0) where batches made again are as those kept, else (why not, 0)."""
         drawing, every = Drawing(self._torch, loader.dataset, apart=True), list(indices_of(loader))
         began = time.monotonic()
         for number, position in enumerate(positions):

@@ -4,7 +4,7 @@ A new worker is a copy of the training process as it is when an epoch begins; it
 that epoch's base seed, and ``worker_init_fn`` is called in it. A worker that stays is as good where the
 training process shows what it showed when the worker was started (``visible_state``), and so does the
 worker: it is asked before each epoch. Then its streams are seeded, and ``worker_init_fn`` is called, as in a
-new one. Where anything differs, workers are started anew, as without us.
+new one. Where anything differs, workers are started again, as without us.
 
 Source: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
 """
@@ -50,7 +50,7 @@ _LOOK_SECONDS = 0.1  # between two looks at whether workers live
 
 class KeptWorkers:
     """Of all loaders of a training. ``resumed`` counts epochs that were begun by workers that had stayed;
-    ``renewed`` says why workers were started anew.
+    ``renewed`` says why workers were started again.
     """
 
     def __init__(self, training: Training) -> None:
@@ -70,7 +70,7 @@ class KeptWorkers:
 
     @classmethod
     def of(cls, training: Training) -> KeptWorkers | None:
-        """Those of this training; None where no technique keeps any."""
+        """Those of this training; None if no technique keeps any."""
         found = training.kept.get(_NAME)
         return found if isinstance(found, cls) else None
 
@@ -153,7 +153,7 @@ class _Held:
         self._answers = answers
 
     def asked(self, iterator: LoaderIterator) -> str:
-        """What a worker says has changed in it; "" where nothing has in any."""
+        """What a worker says has changed in it; "" if nothing has in any."""
         if self._answers is None:
             return ""
         processes = worker_processes(iterator)

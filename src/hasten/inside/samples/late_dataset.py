@@ -21,7 +21,7 @@ _DEPTH = 8  # data sets within each other
 
 class LateDataset:
     """``copy`` makes samples with Pixels in the place of tensors, by ``lates``. ``copied``: how parts of the
-    data set are copied. Raises LookupError where there is nothing to put off.
+    data set are copied. Raises LookupError if there is nothing to put off.
     """
 
     def __init__(self, torch: ModuleType, dataset: object, copied: Callable[[Any], Any] = copy.copy) -> None:
@@ -59,7 +59,7 @@ class LateDataset:
 
     # ---- copies
     def _dataset(self, dataset: Any, depth: int) -> Any:
-        """A copy, or None where there is nothing to put off."""
+        """A copy, or None if there is nothing to put off."""
         if not depth or not hasattr(dataset, "__dict__"):
             return None
         values = {name: self._transform(value) for name, value in vars(dataset).items()}

@@ -39,7 +39,7 @@ class LateBatches:
         slot: int,
         gather: Gather = floats_of,
     ) -> None:
-        """Raises LookupError where the data set is another than what was proven."""
+        """Raises LookupError if the data set is another than what was proven."""
         self._gather = gather
         self._torch = torch
         self.dataset = dataset
@@ -50,7 +50,7 @@ class LateBatches:
         self._late = proof.trusted(torch, dataset)
 
     def batch(self, indices: Any) -> object:
-        """None where it is to be made as without us."""
+        """None if it is to be made as without us."""
         wanted = listed(indices)
         if not wanted or self._counts.given_up or not self._is_right_now():
             return None
@@ -67,7 +67,7 @@ class LateBatches:
         return batch
 
     def _collated(self, samples: Sequence[object]) -> object:
-        """Raises TypeError where what is to become floats later could not be found again."""
+        """Raises TypeError if what is to become floats later could not be found again."""
         if self._gather is floats_of:
             return collate(samples)
         put: list[object] = []

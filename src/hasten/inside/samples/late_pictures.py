@@ -189,7 +189,7 @@ def planes(pixels: Tensor, kind: str) -> Tensor:
 
 
 def _kind_of(torch: ModuleType, value: Any) -> str:
-    """ "" where it is no picture of bytes."""
+    """ "" if it is no picture of bytes."""
     if isinstance(value, torch.Tensor):
         here = value.dtype == torch.uint8 and value.ndim == 3 and value.device.type == "cpu"
         return f"tensor {value.shape[0]}" if here else ""

@@ -25,7 +25,7 @@ _PATIENCE_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Proven:
-    """``reason``: why samples are left as they are, "" where they are proven. ``kinds``: for each ``Late``
+    """``reason``: why samples are left as they are, "" if they are proven. ``kinds``: for each ``Late``
     of the data set what it may put off.
     """
 
@@ -34,7 +34,7 @@ class Proven:
     channels_last: bool = False
 
     def trusted(self, torch: ModuleType, dataset: object) -> LateDataset:
-        """The data set as it is now. Raises LookupError where it is another than what was proven."""
+        """The data set as it is now. Raises LookupError if it is another than what was proven."""
         late = LateDataset(torch, dataset)
         if len(late.lates) != len(self.kinds):
             raise LookupError(f"{type(dataset).__name__} has other transforms than before")
@@ -45,7 +45,7 @@ class Proven:
 
 
 def proven(torch: ModuleType, dataset: Any, length: int) -> Proven:
-    """Raises LookupError where there is nothing to put off."""
+    """Raises LookupError if there is nothing to put off."""
     name = type(dataset).__name__
     LateDataset(torch, dataset)
     told = told_apart(torch, lambda: _answer(torch, dataset, length), _PATIENCE_SECONDS)
@@ -106,7 +106,7 @@ def _state(late: LateDataset) -> list[object]:
 def _layout(
     torch: ModuleType, late: LateDataset, theirs: Sequence[object], ours: Sequence[object]
 ) -> bool | None:
-    """Whether the script's batches lie in memory channels last; None where ours differ either way."""
+    """Whether the script's batches lie in memory channels last; None if ours differ either way."""
     default_collate = torch.utils.data.default_collate
     expected = [[_outcome(default_collate, [one]) for one in theirs], _outcome(default_collate, theirs)]
     for channels_last in (False, True):

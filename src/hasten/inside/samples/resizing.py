@@ -1,6 +1,6 @@
 """Resizes Pillow's pictures by torch's kernel for bytes, which was made after Pillow's and is faster.
 
-Its weights have 16 bits where Pillow's have 22, so that a byte may differ by 1, seldom by 2. Pictures of
+Its weights have 16 bits where Pillow's have 22, so that a byte may differ by 1, rarely by 2. Pictures of
 other kinds, and what is asked for in other ways, are Pillow's business as ever.
 
 Sources: https://pillow.readthedocs.io/en/stable/reference/Image.html#PIL.Image.Image.resize,

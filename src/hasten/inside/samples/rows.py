@@ -10,7 +10,7 @@ from typing import Any
 
 
 def whole_numbers(indices: Sequence[Any]) -> list[int] | None:
-    """The indices as Python's integers; None where one is something else (a slice, a name, a mask)."""
+    """The indices as Python's integers; None if one is something else (a slice, a name, a mask)."""
     if all(type(index) is int for index in indices):
         return list(indices)
     found = []
@@ -36,7 +36,7 @@ class Rows:
     subsets: tuple[Any, ...]
 
     def places(self, indices: Sequence[Any]) -> list[int] | None:
-        """The base's indices; None where that cannot be told, or there is none."""
+        """The base's indices; None if that cannot be told, or there is none."""
         for subset in self.subsets:
             try:
                 indices = [subset.indices[index] for index in indices]

@@ -135,7 +135,7 @@ class Cache:
             self.uneven = str(error)
 
     def batch(self, torch: ModuleType, indices: list[int]) -> object:
-        """A batch gathered from ``columns``; None where it cannot be."""
+        """A batch gathered from ``columns``; None if it cannot be."""
         columns = self.columns(torch)
         found = columns.batch(indices) if columns is not None else None
         if found is None:
@@ -178,7 +178,7 @@ class Cache:
         return states_of(self.dataset) if self._divided is None else self._divided.state()
 
     def fill(self, torch: ModuleType) -> None:
-        """Raises NotApplicable where the dataset cannot make one of its samples, or where making one draws
+        """Raises NotApplicable if the dataset cannot make one of its samples, or where making one draws
         random numbers though those that were looked at did not: the streams are as before then.
         """
         before = state_of_streams(torch)

@@ -107,7 +107,7 @@ class SampleCaches:
         self._caches.clear()
 
     def get(self, dataset: object) -> Cache | None:
-        """The dataset's cache; None where its samples must not be kept."""
+        """The dataset's cache; None if its samples must not be kept."""
         if dataset not in self._caches and dataset not in self._why_not:
             cache = self._prove(dataset)
             if isinstance(cache, str):
@@ -170,7 +170,7 @@ class SampleCaches:
 
 
 def not_read_by_index(loader: Loader) -> str:
-    """Why a loader's samples cannot be kept by their indices; "" where they may be."""
+    """Why a loader's samples cannot be kept by their indices; "" if they may be."""
     if loader.iterable or loader.samples is None:
         return f"{loader.dataset} is read as a stream, without indices"
     if not loader.default_fetch:

@@ -78,7 +78,7 @@ class _Part:
         _, self._lengths[number], self._used[number] = extent
 
     def varying(self) -> array[int] | None:
-        """What tells long samples from short ones by this part; None where nothing does."""
+        """What tells long samples from short ones by this part; None if nothing does."""
         if min(self._lengths) != max(self._lengths):
             return self._lengths
         is_padded = self.kind == _IDS and min(self._used) != max(self._used)

@@ -13,7 +13,7 @@ class SampleRoom:
         self._taken = 0
 
     def why_not(self, name: str, needed: int) -> str:
-        """Why the samples of a data set have no room any more; "" where they have."""
+        """Why the samples of a data set have no room any more; "" if they have."""
         return too_large(name, needed, self._available, taken=self._taken)
 
     def take(self, needed: int) -> None:
@@ -25,7 +25,7 @@ class SampleRoom:
 
 def too_large(name: str, needed: int, available: int, share: float = MEMORY_SHARE, taken: int = 0) -> str:
     """Why a data set's samples cannot be kept, which need so many bytes, in this share of the bytes of memory
-    that are ``available``; "" where they can. ``taken``: what others have of it already.
+    that are ``available``; "" if they can. ``taken``: what others have of it already.
     """
     if needed + taken <= share * available:
         return ""

@@ -2,7 +2,7 @@
 
 A data set's samples are kept on the proof that ``sampling_proof`` has for samples in memory, whole or up to
 their first random transform (``transform_prefix``). A store that is there already is believed only after
-some of its samples, chosen at random, were made anew in a process of its own and found to be the same.
+some of its samples, chosen at random, were made again in a process of its own and found to be the same.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .stored_fetch import Reader
 
 MEMORY_SHARE = 0.8  # of what is available: a larger store would be read from the disk in each pass
 _OVERHEAD_BYTES = 256  # of a sample's headers, at most, files not counted
-AFRESH = 8  # samples of a store that are made anew before it is used
+AFRESH = 8  # samples of a store that are made again before it is used
 _BEGINNING_SECONDS = 5.0  # that another process which has just begun the same store is waited for
 
 
@@ -209,7 +209,7 @@ class SampleStores:
             time.sleep(0.1)
 
     def _make_room(self, path: str, name: str, needed: int) -> str:
-        """Why there is none; "" where there is, for which older stores may be removed."""
+        """Why there is none; "" if there is, for which older stores may be removed."""
         if reason := too_large(name, needed, self._training.available_bytes, MEMORY_SHARE):
             return reason
         limit = self._limit()
@@ -224,7 +224,7 @@ class SampleStores:
 
     def _limit(self) -> int:
         """Bytes that all stores in the folder may have: of what is free, and of what they have already."""
-        os.close(open_folder(self._folder))  # raises where it is not ours
+        os.close(open_folder(self._folder))  # raises if it is not ours
         disk = os.statvfs(self._folder)
         stores = (os.path.join(self._folder, name) for name in os.listdir(self._folder))
         taken = sum(size_of(path) for path in stores if os.path.isdir(path))

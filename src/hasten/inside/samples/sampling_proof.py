@@ -59,7 +59,7 @@ def answered_apart(torch: ModuleType, name: str, examine: Callable[[], tuple[str
 
 
 def told_apart(torch: ModuleType, tell: Callable[[], object], seconds: float) -> Any:
-    """What ``tell`` returns in a forked process, as JSON carries it; None where it raises, or has returned
+    """What ``tell`` returns in a forked process, as JSON carries it; None if it raises, or has returned
     nothing after so many ``seconds``.
     """
     read_end, write_end = os.pipe()
@@ -196,7 +196,7 @@ def same_sample(a: Any, b: Any) -> bool:
 
 
 def incomparable(sample: Any) -> str:
-    """The name of a type in ``sample`` that ``same_sample`` does not know; "" where there is none."""
+    """The name of a type in ``sample`` that ``same_sample`` does not know; "" if there is none."""
     if isinstance(sample, Marked):
         return incomparable(sample.value)
     if isinstance(sample, dict):

@@ -44,8 +44,8 @@ def parts_of(kind: type) -> Iterator[tuple[str, object]]:
 
 
 def named_by(function: types.FunctionType) -> Iterator[tuple[str, object]]:
-    """Each global that a function's code asks for, by name; of a module of the script's also its attributes
-    that may be meant.
+    """Each global that a function's code asks for, by name; of one of the script's modules also its
+    attributes that may be meant.
     """
     asked, every = _names(function.__code__)
     for name in sorted(asked & function.__globals__.keys()):

@@ -53,7 +53,7 @@ class Served:
         self.cheap_state, self.state = self._cheap_state(), self._state()
 
     def difference(self) -> str:
-        """What of it is not as it was; "" where all is."""
+        """What of it is not as it was; "" if all is."""
         if self._cheap_state() != self.cheap_state:
             return type(self.dataset).__name__
         return difference(self.state, self._state())

@@ -18,9 +18,9 @@ _SIZE = _HEAD + _SLOTS * _SLOT.size
 
 
 class Counts:
-    """Samples that came from a store, that were made, and that were compared with one made anew. Linux only.
+    """Samples that came from a store, that were made, and that were compared with one made again. Linux only.
 
-    It can be handed to processes that are started anew while this one lives. Who drops it without closing
+    It can be handed to processes that are started again while this one lives. Who drops it without closing
     leaves no file open: a script may make a loader for each evaluation.
     """
 
@@ -34,7 +34,7 @@ class Counts:
         return self._path
 
     def __setstate__(self, path: str) -> None:
-        """Raises OSError where the process that it was made in has gone."""
+        """Raises OSError if the process that it was made in has gone."""
         self._path, self._taken = path, 0
         self._hold(os.open(path, os.O_RDWR | os.O_CLOEXEC))
 

@@ -3,7 +3,7 @@ read by any number.
 
     header.json   what it is of; without it the folder is no store
     index         for each sample where its bytes lie, with checksums: nothing yet where it is all zeros
-    data-N        samples one after the other, as the Nth filling process wrote them
+    data-N        samples one after another, as the Nth filling process wrote them
     seconds       what making them took: a line for each time that some were made
 
 A sample's bytes are written first, then its place in the index, so that a writer that was killed leaves
@@ -55,7 +55,7 @@ class Header:
 
     @classmethod
     def read_from(cls, content: bytes) -> Header:
-        """Raises ValueError, KeyError or TypeError where it is none of ours."""
+        """Raises ValueError, KeyError or TypeError if it is none of ours."""
         told = json.loads(content)
         files = tuple((str(p), int(s), int(t)) for p, s, t in told["files"])
         prefix = None if told["prefix"] is None else int(told["prefix"])
@@ -85,7 +85,7 @@ class Store:
 
     @classmethod
     def open(cls, path: str) -> Store | None:
-        """None where there is no store, or none of this format."""
+        """None if there is no store, or none of this format."""
         folder = -1
         try:
             folder = open_folder(path)
@@ -129,7 +129,7 @@ class Store:
 
     # ---- reading
     def read(self, number: int) -> Kept | None:
-        """A sample, in memory of its own; None where it is not there, or not as it was written."""
+        """A sample, in memory of its own; None if it is not there, or not as it was written."""
         if not 0 <= number < self.header.samples:
             return None
         place = self._place(os.pread(self._index, _SIZE, number * _SIZE))
@@ -149,7 +149,7 @@ class Store:
         return _unpacked(content)
 
     def files_of(self, number: int) -> list[FileMark]:
-        """What a sample was made from; none where it is not there."""
+        """What a sample was made from; none if it is not there."""
         place = self._place(os.pread(self._index, _SIZE, number * _SIZE))
         if place is None:
             return []
@@ -251,7 +251,7 @@ class Writer:
         self._number, self._most_bytes = number, most_bytes
 
     def write(self, index: int, layout: bytes, files: Sequence[FileMark], body: bytes) -> bool:
-        """False where there would be more bytes than there may be. Raises OSError: see ``is_full``."""
+        """False if there would be more bytes than there may be. Raises OSError: see ``is_full``."""
         content = _packed(layout, files, body)
         offset = os.fstat(self._data).st_size
         if offset + len(content) > self._most_bytes or len(content) > _MOST_SAMPLE:

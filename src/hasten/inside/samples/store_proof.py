@@ -19,7 +19,7 @@ _BOTH_WAYS = 8  # samples that must come back from their bytes as they were
 
 @dataclass(frozen=True)
 class Proven:
-    """``why_not``: "" where samples may be kept; ``prefix``: up to so many transforms, None for whole ones.
+    """``why_not``: "" if samples may be kept; ``prefix``: up to so many transforms, None for whole ones.
     ``sample_bytes``: of the largest that was looked at.
     """
 
@@ -42,7 +42,7 @@ def prove(torch: ModuleType, dataset: Any, length: int) -> Proven:
 
 
 def division(dataset: Any, prefix: int | None) -> Divided | str | None:
-    """The data set divided after so many transforms; why it cannot be; None for whole samples."""
+    """The data set divided after this many transforms; why it cannot be; None for whole samples."""
     if prefix is None:
         return None
     try:
@@ -59,14 +59,14 @@ def sample_of(dataset: Any, divided: Divided | None, index: int) -> object:
 def why_not_equal(
     torch: ModuleType, store: Store, dataset: Any, divided: Divided | None, chosen: list[int]
 ) -> str:
-    """Why the store's samples are not the data set's; "" where those that were chosen are."""
+    """Why the store's samples are not the data set's; "" if those that were chosen are."""
 
     def compare() -> tuple[str, int]:
         drawing, state, name = Drawing(torch, dataset, apart=True), states_of(dataset), type(dataset).__name__
         for index in chosen:
             kept = store.read(index)
             if kept is None or has_changed(kept.files):
-                continue  # it is made anew whenever it is asked for
+                continue  # it is made again whenever it is asked for
             fresh = sample_of(dataset, divided, index)
             if not same_sample(fresh, decode(torch, kept.layout, kept.body, copied=False)):
                 return f"sample {index} of {name} is not as it was kept", 0
@@ -78,7 +78,7 @@ def why_not_equal(
 
 
 def why_not_kept(torch: ModuleType, dataset: Any, divided: Divided | None, places: Sequence[int]) -> str:
-    """Why samples do not come back from their bytes as they were; "" where they do."""
+    """Why samples do not come back from their bytes as they were; "" if they do."""
     name = type(dataset).__name__
 
     def look() -> tuple[str, int]:

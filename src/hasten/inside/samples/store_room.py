@@ -52,7 +52,7 @@ def found_again(path: str) -> None:
 
 def hold_for_this_run(path: str) -> int:
     """The store is good only for this run. Returns a descriptor to be kept open as long as it is used; -1
-    where there are no locks.
+    if there are no locks.
     """
     with suppress(OSError):
         file = _marked(path, _FOR_THIS_RUN)

@@ -1,6 +1,6 @@
 """Samples made up to their first random transform, for datasets like torchvision's.
 
-Such a dataset has a ``transform`` whose ``transforms`` are called one after the other on a part of each
+Such a dataset has a ``transform`` whose ``transforms`` are called one after another on a part of each
 sample. Those before the first random one give the same result every time, which can be kept. The rest is
 called on a copy of it each time, with the same random draws, in the same order, as without us.
 
@@ -38,7 +38,7 @@ class Divided:
     """
 
     def __init__(self, dataset: Any, count: int) -> None:
-        """``count`` transforms belong to the first part. Raises LookupError where there is none to divide."""
+        """``count`` transforms belong to the first part. Raises LookupError if there is none to divide."""
         path = _path(dataset)
         if not path:
             raise LookupError(f"{type(dataset).__name__} has no transforms")
@@ -143,7 +143,7 @@ def duplicate(value: Any) -> object:
 
 
 def _path(dataset: Any) -> list[Any]:
-    """The dataset and those it wraps, down to the one with the transforms; empty where there is none."""
+    """The dataset and those it wraps, down to the one with the transforms; empty if there is none."""
     path = [dataset]
     while len(path) < 100:
         compose = getattr(path[-1], "transform", None)

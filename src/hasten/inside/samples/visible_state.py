@@ -89,7 +89,7 @@ def _looked_at(dataset: object, functions: tuple[object, ...], lenient: bool) ->
 
 
 def difference(then: State, now: State) -> str:
-    """The name of what differs; "" where nothing does."""
+    """The name of what differs; "" if nothing does."""
     if then == now:
         return ""
     return next((name for name in {**now, **then} if then.get(name) != now.get(name)), "")

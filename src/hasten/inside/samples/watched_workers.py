@@ -15,7 +15,7 @@ from .store_counts import Counts
 
 
 def why_another(name: str, seen: Seen) -> str:
-    """Why a batch of the data set ``name`` may be another the next time; "" where it is not."""
+    """Why a batch of the data set ``name`` may be another the next time; "" if it is not."""
     if seen.drew:
         return f"making a batch of {name} draws random numbers"
     if seen.error:

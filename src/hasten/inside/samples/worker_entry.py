@@ -72,5 +72,5 @@ def fetch_by(dataset: object, make: Callable[[Fetcher, Call], Fetcher]) -> None:
 
 
 def listed(indices: Any) -> Sequence[Any] | None:
-    """The indices of one batch; None where a sampler gives something else."""
+    """The indices of one batch; None if a sampler gives something else."""
     return indices if isinstance(indices, (list, tuple)) else None

@@ -43,7 +43,7 @@ _LEFT = getattr(signal, "SIGRTMAX", signal.SIGTERM)  # tells W that the coordina
 def contain() -> str:
     """Go on in a namespace as above; returns in the process that does. Call it before any thread starts.
 
-    Where the kernel does not allow it, nothing is changed and the reason returned; "" where it worked.
+    Where the kernel does not allow it, nothing is changed and the reason returned; "" if it worked.
     """
     reason = rehearse(_try)
     if not reason:

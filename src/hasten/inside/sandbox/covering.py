@@ -113,7 +113,7 @@ class _Covering:
         self._held: dict[str, str] = {}  # path -> the name under which it is kept uncovered
 
     def uppers(self, own: str) -> Uppers:
-        """Raises OSError where a prelude could not be laid."""
+        """Raises OSError if a prelude could not be laid."""
         left_over = sorted(set(self._prelude) - set(self._laid))
         if left_over:
             raise OSError(f"what an earlier worker wrote below {left_over[0]} cannot be shown there again")

@@ -10,7 +10,7 @@ _GRANTED = b"granted"
 
 
 def rehearse(attempt: Callable[[], object]) -> str:
-    """Why ``attempt`` fails, in words, or "" where it works. This process stays as it is."""
+    """Why ``attempt`` fails, in words, or "" if it works. This process stays as it is."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -39,7 +39,7 @@ def deny_writes(but: Sequence[str]) -> None:
     """Deny this process to write anywhere but below the folders ``but``, and in /dev and /proc. Call it
     before any thread starts.
 
-    Raises OSError where the kernel has no Landlock or refuses: then the process may write as before.
+    Raises OSError if the kernel has no Landlock or refuses: then the process may write as before.
     """
     rights = writing(version())
     handled = struct.pack("=Q", rights)
@@ -55,7 +55,7 @@ def deny_writes(but: Sequence[str]) -> None:
 
 
 def version() -> int:
-    """Of the kernel's Landlock (its ABI), at least 1. Raises OSError where it has none."""
+    """Of the kernel's Landlock (its ABI), at least 1. Raises OSError if it has none."""
     return _asked(_CREATE_RULESET, None, 0, _ASK_VERSION)
 
 
@@ -88,7 +88,7 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
 
 
 def _asked(call: int, *arguments: int | bytes | None) -> int:
-    """A system call; each argument is as wide as a register. Raises OSError where it is refused."""
+    """A system call; each argument is as wide as a register. Raises OSError if it is refused."""
     wide = [ctypes.c_long(value) if isinstance(value, int) else value for value in (call, *arguments)]
     result = int(_libc.syscall(*wide))
     if result < 0:

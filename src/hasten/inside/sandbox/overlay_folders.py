@@ -104,7 +104,7 @@ def _remove_abandoned(parent: str) -> None:
 
 
 def _remove_if_abandoned(name: str, above: int) -> None:
-    """Raises OSError where it is none of ours, or in use."""
+    """Raises OSError if it is none of ours, or in use."""
     with _opened(name, above) as folder:
         found = os.fstat(folder)
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
@@ -166,7 +166,7 @@ def _make_accessible(name: str, folder: int, device: int) -> None:
     """Overlays leave a folder with mode 000, and scripts make folders read-only.
 
     Such a folder cannot be opened for fchmod(2); by its O_PATH descriptor's entry in /proc it is no other.
-    Raises OSError where something is mounted there.
+    Raises OSError if something is mounted there.
     """
     seen = getattr(os, "O_PATH", os.O_RDONLY)  # macOS has no overlays, and no O_PATH
     descriptor = os.open(name, seen | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)

@@ -20,7 +20,7 @@ def keep(upper: str, to: str, most_bytes: int = _MOST_BYTES) -> None:
     disk, and what is written into them later is seen through the link. Entries that cannot be read are left
     out.
 
-    Raises OSError where ``to`` cannot be made.
+    Raises OSError if ``to`` cannot be made.
     """
     os.mkdir(to)
     linked = _bytes_below(upper, most_bytes) > most_bytes

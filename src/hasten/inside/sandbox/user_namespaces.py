@@ -25,7 +25,7 @@ _SETTINGS = (  # file below /proc/sys, the value that switches them off, and how
 
 
 def switched_off(settings: Path = Path("/proc/sys")) -> str:
-    """The reason in one sentence, or "" where no setting says so."""
+    """The reason in one sentence, or "" if no setting says so."""
     for name, off, words in _SETTINGS:
         with suppress(OSError, ValueError):
             if int((settings / name).read_text()) == off:

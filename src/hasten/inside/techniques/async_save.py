@@ -174,7 +174,7 @@ class AsyncSave(Technique):
         return None
 
     def _place_for(self, path: str) -> Place | None:
-        """None where it is saved as ever."""
+        """None if it is saved as ever."""
         place = place_for(path) if self._on and self._alone() else None
         if place is not None and not self._deadly.hold():
             place.drop()

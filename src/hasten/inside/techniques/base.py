@@ -1,4 +1,4 @@
-"""The contract of a technique. Modules here import torch nowhere: it comes with the training."""
+"""The contract of a technique. Modules here do not import torch: they get it from the training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Layer = Literal["application", "data", "environment", "resources"]
 Scope = Literal["live", "process", "launch"]
 
 RISKS: tuple[Risk, ...] = ("exact", "draws", "close", "training")
-"""From harmless to consequential: a risk level allows its own and those before it."""
+"""From harmless to serious: a risk level allows itself and those before it."""
 
 NO_MODULE = "no module is called in its training steps"
 SAVES_MEMORY = "it saves memory and costs time: where memory is short, name it by --use"  # so: not_tried
@@ -29,13 +29,13 @@ def conflicting(**reasons: str) -> Mapping[str, str]:
 
 
 def each_once(reasons: Iterable[str]) -> list[str]:
-    """Without those that are "". Loaders that are alike have the same."""
+    """The non-empty reasons, each once: similar loaders have the same one."""
     return [reason for reason in dict.fromkeys(reasons) if reason]
 
 
 def saw_evaluation(facts: Facts) -> bool:
-    """Whether the script was watched while it evaluated, for a whole epoch, or to its end: what was not seen
-    then is not there.
+    """Whether the script was watched while it evaluated, for a whole epoch, or to its end. If so, what was
+    not seen does not exist.
     """
     run = facts.observation.run
     return run is not None and (run.ended or run.epochs > 0 or facts.observation.evaluated)
@@ -44,14 +44,14 @@ def saw_evaluation(facts: Facts) -> bool:
 class Technique:
     """One way to train faster.
 
-    The coordinator asks ``refuse``, ``options`` and ``environment``, from facts alone and without torch. A
-    worker makes one instance each time the technique is switched on, calls ``install``, later ``proof`` and
-    ``remove``; the instance keeps what its own removal needs. ``install`` then ``remove`` with no step
+    The coordinator calls ``refuse``, ``options`` and ``environment``, from facts alone and without torch. A
+    worker creates one instance each time the technique is switched on, and calls ``install``, later ``proof``
+    and ``remove``; the instance keeps what its removal needs. ``install`` then ``remove`` without a step in
     between leaves every bit as it was.
 
-    Of a technique of process scope there is one instance for as long as the process lasts: ``start`` is
-    called before the script goes on, ``install`` with the first training step. What ``start`` puts in place
-    goes through the training's seams and stays when the technique is removed.
+    A technique of process scope has one instance for the life of the process: ``start`` is called before the
+    script goes on, ``install`` with the first training step. What ``start`` puts in place goes through the
+    training's seams and stays when the technique is removed.
     """
 
     name: ClassVar[str]
@@ -60,26 +60,26 @@ class Technique:
     risk: ClassVar[Risk]
     scope: ClassVar[Scope]
     conflicts: ClassVar[Mapping[str, str]] = conflicting()  # said on one side, it holds for both
-    precision: ClassVar[str] = "float32"  # the lowest it computes in; what the guard tolerates
+    precision: ClassVar[str] = "float32"  # the lowest it computes in; sets the guard's tolerance
 
     devices: ClassVar[frozenset[str]] = frozenset()  # kinds of device it is for ("cuda"); empty: every kind
-    not_tried: ClassVar[str] = ""  # why tune does not try it by itself; "" where it does
+    not_tried: ClassVar[str] = ""  # why tune does not try it unless asked; "" if it does
     steadies: ClassVar[bool] = False  # makes steps more even: on during the search, judged at its end
     slow_to_set_up: ClassVar[bool] = False  # a trial costs as much as several others': tried after them
-    jointly: ClassVar[bool] = False  # costs little where it does not help: tried first, with others, as one
-    parts: ClassVar[tuple[str, ...]] = ("steps",)  # of a run (``records.whole_run``), that it makes shorter:
-    # where there are others than steps, it is compared over whole stretches of a run, as a rule epochs
+    jointly: ClassVar[bool] = False  # costs little if it does not help: tried first, together with others
+    parts: ClassVar[tuple[str, ...]] = ("steps",)  # parts of a run (``records.whole_run``) that it shortens:
+    # if there are others than steps, it is compared over whole stretches of a run, usually epochs
     needs_samples: ClassVar[bool] = False  # ``install`` must know the data set that is trained on
-    from_second: ClassVar[bool] = False  # it acts from the second time on that its part comes by
+    from_second: ClassVar[bool] = False  # it acts from the second occurrence of its part on
 
     @classmethod
     def risk_for(cls, facts: Facts) -> Risk:
-        """The risk with this script, where it differs from the usual one."""
+        """The risk with this script, which may differ from the usual one."""
         return cls.risk
 
     @classmethod
     def changes_training(cls, settings: Settings) -> bool:
-        """Whether these settings change the training itself: `hasten verify` must judge its quality then."""
+        """Whether these settings change the training itself: then `hasten verify` must judge its quality."""
         return cls.risk == "training"
 
     @classmethod
@@ -89,7 +89,7 @@ class Technique:
 
     @classmethod
     def together_with(cls, settings: Settings, facts: Facts) -> dict[str, Settings]:
-        """Other techniques that these settings are to be tried with: without them they could not show what
+        """Other techniques to try these settings with: without them the settings could not show what
         they are worth.
         """
         return {}
@@ -111,14 +111,14 @@ class Technique:
 
     @classmethod
     def check(cls, settings: Settings) -> None:
-        """Raise ValueError, saying what was expected, for settings that no machine could carry out."""
+        """Raise ValueError, saying what was expected, for settings that are invalid on any machine."""
         if settings:
             raise ValueError(f"{cls.name} takes no settings, found {', '.join(settings)}")
 
     @classmethod
     def excludes(cls, settings: Settings, other: str, others: Settings) -> str:
-        """Why these settings and those of ``other`` cannot be in one plan; "" where this technique has
-        nothing against it. Callers ask ``exclusion``, which asks both.
+        """Why these settings and those of ``other`` cannot be in one plan; "" if this technique does not
+        object. Callers use ``exclusion``, which asks both.
         """
         return cls.conflicts.get(other, "")
 
@@ -129,16 +129,16 @@ class Technique:
 
     @classmethod
     def refuse_settings(cls, settings: Settings, machine: Machine) -> list[str]:
-        """Reasons why these settings, out of a plan from elsewhere, cannot be carried out on this machine."""
+        """Reasons why these settings, from a plan made elsewhere, cannot be used on this machine."""
         return []
 
     @classmethod
     def environment(cls, settings: Settings, machine: Machine) -> dict[str, str]:
         """Variables that must be set before the process starts (process scope).
 
-        ``machine`` resolves kinds of libraries and places of threads; its ``environment`` is what the process
-        gets besides, from the user and from the techniques before this one in the catalogue. Lists such as
-        LD_PRELOAD hold only what this technique adds.
+        ``machine`` resolves kinds of libraries and the placement of threads; its ``environment`` is what else
+        the process gets, from the user and from the techniques before this one in the catalogue. Lists such
+        as LD_PRELOAD hold only what this technique adds.
         """
         return {}
 
@@ -153,16 +153,16 @@ class Technique:
         """
 
     def install(self, training: Training, settings: Settings) -> None:
-        """Switch on between two steps (live scope). Raises NotApplicable where it finds that it cannot
+        """Switch on between two steps (live scope). Raises NotApplicable if it finds that it cannot
         work.
         """
 
     def prepare(self, training: Training) -> None:
-        """Pay now what would otherwise be paid during the first steps, so that it is not timed as a step."""
+        """Do set-up now that would otherwise happen in the first steps, so that it is not timed as a step."""
 
     def seconds_in_steps(self) -> float:
-        """Set-up that can only be done while steps are taken (compiling): the seconds it has cost in this
-        process. Steps that contain it must not be timed.
+        """Seconds of set-up in this process that can only happen during steps (compiling). Steps that contain
+        it must not be timed.
         """
         return 0.0
 
@@ -170,7 +170,7 @@ class Technique:
         """The exact inverse of ``install``."""
 
     def proof(self, training: Training) -> Proof:
-        """Did it take effect since it was installed? Counted, not assumed."""
+        """Whether it took effect since it was installed: counted, not assumed."""
         raise NotImplementedError
 
     @classmethod

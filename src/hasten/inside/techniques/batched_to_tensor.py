@@ -10,7 +10,7 @@ streams, before the first is used; and a sample now and then.
 
 When it helps: pictures are small, so that Python's work on each costs more than the arithmetic; or they are
 large, since copies of each in floats are saved. It helps where augmentation is random or a data set is larger
-than memory, which dataset_in_ram cannot change. When it hurts: a data set seldom does something else with the
+than memory, which dataset_in_ram cannot change. When it hurts: a data set rarely does something else with the
 tensor than hand it on. Where it meets our bytes then, the batch is made again as without us, and so are all
 from then on.
 

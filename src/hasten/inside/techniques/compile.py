@@ -91,7 +91,7 @@ class Compile(Technique):
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:
         """The default mode; on a GPU also the modes that remove launches and that choose kernels by timing;
-        the blocks alone where there are several; then other installed backends.
+        the blocks alone if there are several; then other installed backends.
         """
         found: list[Settings] = [{"mode": "default"}]
         if not facts.on_cpu:
@@ -185,8 +185,8 @@ class Compile(Technique):
         return self._so_far().seconds if self._work is not None else 0.0
 
     def proof(self, training: Training) -> Proof:
-        """Counts the calls of compiled graphs, the graph breaks, and the graphs that were compiled anew while
-        it trained.
+        """Counts the calls of compiled graphs, the graph breaks, and the graphs that were compiled again
+        while it trained.
         """
         calls = sum(call.compiled_calls for call in self._calls)
         found, late = self._so_far(), sum(call.late_graphs for call in self._calls)

@@ -81,7 +81,7 @@ class DatasetInRam(Technique):
         training.fetch_providers[self.name] = provide
 
     def _numbers(self, cache: Cache, indices: Sequence[Any]) -> list[int] | None:
-        """The indices as numbers; None where samples by such indices may be others."""
+        """The indices as numbers; None if samples by such indices may be others."""
         if all(isinstance(index, numbers.Integral) for index in indices):
             return list(indices)
         found = whole_numbers(indices)

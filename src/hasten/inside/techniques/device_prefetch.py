@@ -142,7 +142,7 @@ class Copies:
 
     def take(self, tensor: Tensor, target: Device) -> Tensor | None:
         """The copy of ``tensor`` on device ``target``, in order with what the script's stream does from now
-        on; None where there is none, or the tensor was written into since.
+        on; None if there is none, or the tensor was written into since.
         """
         held = self._held.get(id(tensor))
         if held is None:

@@ -5,7 +5,7 @@ gradients that are off or by the model's eval mode. After the first evaluation t
 proof that making them is deterministic (``kept_batches``); worker processes are not started for them. They
 belong to the data set: a function that evaluates may make a new loader of it each time. Their order, their
 size and what is in them stay; so does what the main process draws. Where random numbers are drawn for a
-batch, or the script's own code meets an error in making one, batches are made anew in every evaluation; so
+batch, or the script's own code meets an error in making one, batches are made again in every evaluation; so
 are those that lie on a GPU. When it helps: reading,
 decoding or transforming samples takes a good part of an evaluation, or evaluations are short, so that
 starting workers counts. When it hurts: memory is short: batches weigh what their tensors do, more than the
@@ -253,7 +253,7 @@ def _owner_of(loader: DataLoader[object]) -> object:
 
 
 def _options_of(loader: DataLoader[object]) -> _Options:
-    """In which loaders are alike that give the same batches. A function of the same code may be made anew."""
+    """What makes loaders give the same batches. A function with the same code may be created again."""
     collate = loader.collate_fn
     made_by = getattr(collate, "__code__", type(collate))
     return loader.batch_size, loader.drop_last, loader.num_workers, context_of(loader), made_by

@@ -32,14 +32,14 @@ class Exclusion:
 def between(
     first: str, settings: Settings, second: str, others: Settings, catalog: Catalog = CATALOG
 ) -> Exclusion | None:
-    """None where the two can be in one plan, with these settings."""
+    """None if the two can be in one plan, with these settings."""
     a, b = catalog[first], catalog[second]
     why = a.excludes(settings, second, others) or b.excludes(others, first, settings)
     return Exclusion(first, second, why) if why else None
 
 
 def within(plan: Plan, catalog: Catalog = CATALOG) -> Exclusion | None:
-    """The first two of a plan that exclude each other; None where all of it goes together."""
+    """The first two of a plan that exclude each other; None if all of it goes together."""
     for (first, settings), (second, others) in combinations(plan.techniques.items(), 2):
         found = between(first, settings, second, others, catalog)
         if found is not None:

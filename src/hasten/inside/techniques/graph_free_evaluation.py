@@ -9,7 +9,7 @@ random streams with recording on, gradients are what they would have been, and t
 that model.
 
 When it helps: evaluations take a good part of the run, above all on a CPU, where activations that are kept
-take new memory in every pass. When it hurts: nowhere known; it does nothing where the script evaluates under
+take new memory in every pass. When it hurts: nowhere known; it does nothing if the script evaluates under
 ``no_grad`` or ``inference_mode``, or where hooks look into the model. A script that prints what its model
 returned sees another name after ``grad_fn=``.
 

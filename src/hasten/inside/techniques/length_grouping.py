@@ -121,7 +121,7 @@ class LengthGrouping(Technique):
         return {"batch_sampler": GroupedBatches(loader.batch_sampler, grouping)}
 
     def _reason(self, training: Training, loader: Any) -> str:
-        """Why a loader's batches stay as they are, whatever the lengths; "" where they may not."""
+        """Why a loader's batches stay as they are, whatever the lengths; "" if they may not."""
         data, name = training.torch.utils.data, type(loader.dataset).__name__
         drawn, sampler = loader.batch_sampler, loader.sampler
         if is_one_of_several(training):
@@ -153,7 +153,7 @@ class LengthGrouping(Technique):
         return self._groupings[id(dataset)][1]
 
     def proof(self, training: Training) -> Proof:
-        """Counts the batches that were made anew, and how much smaller they are than those that were drawn,
+        """Counts the batches that were made again, and how much smaller they are than those that were drawn,
         each padded to its longest sequence. Where one would hold a sample that was not drawn, or lack one
         that was, the batches stay as they were drawn and there is no proof.
         """
@@ -188,7 +188,7 @@ class LengthGrouping(Technique):
 
 
 def _of_one_length(dataset: object, lengths: Sequence[int], size: int, together: int) -> str:
-    """Why grouping would save nothing, tried on one random order; "" where it would."""
+    """Why grouping would save nothing, tried on one random order; "" if it would."""
     order = list(range(len(lengths)))
     random.Random(0).shuffle(order)
     drawn: list[Batch] = [order[start : start + size] for start in range(0, len(order), size)]

@@ -176,7 +176,7 @@ class LoaderWorkers(Technique):
         return self._settings.get("context", own if own is not None or loader.num_workers else "fork")
 
     def _reason(self, loader: DataLoader[object]) -> str:
-        """Why a loader is left as it is; "" where it is not."""
+        """Why a loader is left as it is; "" if it is not."""
         dataset, count = loader.dataset, int(self._settings["count"])
         name = type(dataset).__name__
         if not reads_indices(loader):

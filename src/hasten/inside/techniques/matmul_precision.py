@@ -77,7 +77,7 @@ class MatmulPrecision(Technique):
 
     @classmethod
     def options(cls, facts: Facts) -> list[Settings]:
-        """Convolutions, too, where there are some and the processor has matrix instructions for bfloat16.
+        """Convolutions, too, if there are some and the processor has matrix instructions for bfloat16.
         ``high`` stands for tf32, for which oneDNN has no kernels on a CPU of today.
         """
         machine = facts.machine

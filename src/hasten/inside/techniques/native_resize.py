@@ -3,7 +3,7 @@
 What it does: where something asks a picture of Pillow's to be resized with the bilinear or bicubic filter
 (torchvision's ``Resize`` and ``RandomResizedCrop``, say), torch's antialiased interpolation of bytes does it,
 in the process that trains and in workers that are forked from it. Torch's kernel computes as Pillow's does,
-with weights of 16 bits instead of 22: a byte may differ by 1 of 255, seldom by 2. Modes other than L and RGB,
+with weights of 16 bits instead of 22: a byte may differ by 1 of 255, rarely by 2. Modes other than L and RGB,
 more than a million pixels, and other ways to ask, are Pillow's as ever. The first pictures of each process
 are resized both ways and compared, and one in 500 later: where a byte differs by more than 2 of 255, Pillow
 is used again.

@@ -4,7 +4,7 @@ multiple, so that shapes are few. The script's own tensors stay as they are: its
 prints.
 
 It helps where sequences are padded to a fixed length (``padding="max_length"``) and most are much shorter. It
-does nothing where batches are padded to their longest sequence already, or packed. A loss that the script
+does nothing if batches are padded to their longest sequence already, or packed. A loss that the script
 computes itself from a value for each position still takes all of them.
 
 A model is trusted only as far as it was seen to compute the same without padding. It is asked first on
@@ -150,7 +150,7 @@ class PadTrim(Technique):
     def _found(
         self, proven: Proven, tensors: Sequence[Tensor], root: Module, args: Args, kwargs: Kwargs
     ) -> Found | None:
-        """How this call can be cut; None where it is to be left alone."""
+        """How this call can be cut; None if it is to be left alone."""
         self._calls += not proven.evaluates
         if proven.why_not:
             self._give_up(proven, proven.why_not)  # it was before the technique was off for a while

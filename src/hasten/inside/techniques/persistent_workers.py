@@ -1,11 +1,11 @@
 """Let a loader's worker processes stay for the next epoch, as many as the script asks for.
 
-What it does: where the script's workers would end with each pass over their loader and be started anew, they
+What it does: where the script's workers would end with each pass over their loader and be started again, they
 stay. An epoch begins in them as in new ones: the main process draws the base seed, the workers' random
 streams are seeded by it, and ``worker_init_fn`` is called. A new worker is also a copy of the training
 process of that moment. So before each epoch the dataset and all that its samples are made of is compared,
 here and in the workers, with what it was when they were started. Where anything differs (``set_epoch``, a
-cache that a worker filled, a generator of its own), workers are started anew for that epoch. Loaders of
+cache that a worker filled, a generator of its own), workers are started again for that epoch. Loaders of
 evaluations count, too.
 
 When it helps: epochs are short, the training process is large (to fork it takes long), or workers open files
@@ -94,7 +94,7 @@ class PersistentWorkers(Technique):
         LoaderOverride(training, choose, kept)
 
     def _reason(self, loader: DataLoader[object], kept: KeptWorkers) -> str:
-        """Why a loader is left as it is; "" where it is not."""
+        """Why a loader is left as it is; "" if it is not."""
         name = type(loader.dataset).__name__
         if not reads_indices(loader):
             return f"{name} is read as a stream, in which a worker may keep its place"

@@ -208,7 +208,7 @@ class _Done:
 
 
 def why_not(training: Training, root: Module) -> str:
-    """Why ``root`` must stay as it is, though it could be cut; "" where it need not."""
+    """Why ``root`` must stay as it is, though it could be cut; "" if it need not."""
     mine = {id(parameter) for parameter in root.parameters()}
     owned = {
         id(p): optimizer

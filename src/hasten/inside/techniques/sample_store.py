@@ -23,7 +23,7 @@ tried where making all samples would take longer than three minutes. What making
 store, by whichever process of a tune it was, and told as set-up of the first run, which must earn it back:
 later runs only read.
 
-A sample is made anew each time where making it draws random numbers, or where the script's own code meets an
+A sample is made again each time where making it draws random numbers, or where the script's own code meets an
 error in it and may give something else in its place. Not kept are samples that come over a network, and those
 of loaders whose workers are not forked, unless hasten can be imported there. What is made of files that a
 library or another program reads past Python is kept for one run alone, since nobody sees when they change. Of
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from ..internals.loaders import LoaderIterator
 
 _DISK_SHARE = 0.2  # of what is free
-_MOST_SECONDS = 180.0  # of making samples: the workers of three trials may do so one after the other
+_MOST_SECONDS = 180.0  # of making samples: the workers of three trials may do so one after another
 _IN_RAM = (
     "there is room for its samples in memory, where dataset_in_ram keeps them: name it by --use to keep them "
     "for later runs, too"
@@ -232,7 +232,7 @@ class SampleStore(Technique):
 
 def _seconds_to_make(facts: Facts, loaders: Sequence[Loader]) -> float:
     """All samples, by as many processes as fill a store. Worker processes that are waited for make some all
-    the time. 0 where steps do not tell.
+    the time. 0 if steps do not tell.
     """
     seen, cpus = facts.observation, facts.machine.usable_cpus
     each, workers = samples_per_step(seen), max(loader.workers for loader in loaders)
@@ -254,7 +254,7 @@ def _why_not(loader: Loader, available_bytes: int) -> str:
 
 
 def _why_left_alone(loader: DataLoader[Any]) -> str:
-    """Why this loader's samples are not to be kept, whatever its data set is; "" where they may be."""
+    """Why this loader's samples are not to be kept, whatever its data set is; "" if they may be."""
     name = type(loader.dataset).__name__
     if not reads_indices(loader):
         return f"{name} is read as a stream"

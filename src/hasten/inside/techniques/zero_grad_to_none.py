@@ -84,7 +84,7 @@ class ZeroGradToNone(Technique):
         self._give_zeros()
 
     def proof(self, training: Training) -> Proof:
-        """Counts the calls that set gradients to None where the script asks for zeros."""
+        """Counts the calls that set gradients to None if the script asks for zeros."""
         return Proof(self.name, self._calls > 0, f"{self._calls} calls of {USE} set to None")
 
     @classmethod

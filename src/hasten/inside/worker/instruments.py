@@ -187,7 +187,7 @@ class Instruments:
 
     def only_since(self, mark: Mark, seen: Observation) -> Observation | None:
         """``seen``, but of models, optimizers and loaders only those that came, or were read, since then.
-        None where no model or no optimizer did: then what came has joined the others.
+        None if no model or no optimizer did: then what came has joined the others.
         """
         roots, optimizers = self.training.came_since(mark.roots, mark.optimizers)
         if not (roots and optimizers):

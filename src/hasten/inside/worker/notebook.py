@@ -85,7 +85,7 @@ def _text(cell: dict[str, Any]) -> str:
 
 
 def _table(value: object) -> dict[str, Any]:
-    """Raises NotANotebook where it is something else."""
+    """Raises NotANotebook if it is something else."""
     if not isinstance(value, dict):
         raise NotANotebook(f"it has {str(value)[:_SHOWN]!r} where a table is expected")
     return value

@@ -16,7 +16,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def close_to_others(folder: str | os.PathLike[str]) -> None:
-    """Let nobody else write to a folder. Raises OSError where it is somebody else's, or is no folder."""
+    """Let nobody else write to a folder. Raises OSError if it is somebody else's, or is not a folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)
@@ -44,7 +44,7 @@ def is_ours(path: str | os.PathLike[str]) -> bool:
 
 
 def load(torch: ModuleType, path: str | os.PathLike[str], **how: object) -> Any:
-    """What ``torch.save`` wrote for us. Raises PermissionError where somebody else can have written it.
+    """What ``torch.save`` wrote for us. Raises PermissionError if somebody else can have written it.
 
     Plain data is loaded as such (``weights_only``). An optimizer may keep objects that only pickle can load.
     """

@@ -103,7 +103,7 @@ class UnderPlan:
                 self._note(f"{name} applies {self._where}, and is in force from there on{last}")
 
     def _last_words(self, name: str, why: str | None) -> str | None:
-        """To put behind what is said of it; None where it was said as often as it may be."""
+        """To put behind what is said of it; None if it was said as often as it may be."""
         self._turns[name, why] += 1
         often = self._turns[name, why]
         return None if often > _MOST_TURNS else _NO_MORE if often == _MOST_TURNS else ""
@@ -135,8 +135,8 @@ class UnderPlan:
                 self._note(f"{name}: {proof.evidence}")
 
     def ended(self, due: Plan, steps: int, training: Training, switchboard: Switchboard) -> bool:
-        """The script has ended after so many steps: say what of the plan was not in force. ``due``: what
-        waited for something to train. False where that is less than ``--strict`` demands.
+        """The script has ended after this many steps: say what of the plan was not in force. ``due``: what
+        waited for something to train. False if that is less than ``--strict`` demands.
         """
         self._is_over = True
         waiting = [name for name in due.techniques if CATALOG[name].scope == "live"]

@@ -100,7 +100,7 @@ class Worker:
             self._instruments.training.script_ends()
 
     def _tell_what_the_plan_did(self, by_itself: bool) -> bool:
-        """``by_itself``: the script ended by itself. False where ``--strict`` asked for more."""
+        """``by_itself``: the script ended by itself. False if ``--strict`` asked for more."""
         alone = self._conversation is None or self._summarizer is not None
         seen, plan = self._instruments, self._plan
         if not alone or seen is None or plan is None or not (self._steps or by_itself):
@@ -111,7 +111,7 @@ class Worker:
         self._forking = os.getpid()
 
     def _in_forked_child(self) -> None:
-        """A child of the script's must neither outlive us nor hold our end of the conversation open."""
+        """One of the script's children must neither outlive us nor hold our end of the conversation open."""
         die_with_parent()
         if os.getppid() not in (self._forking, 0):  # gone before the kernel knew (0: in another namespace)
             os._exit(1)

@@ -32,7 +32,7 @@ _ENVIRONMENT = {
 _OF_A_RANK = {
     "CCL_LOCAL_RANK": "LOCAL_RANK",
     "CCL_LOCAL_SIZE": "LOCAL_WORLD_SIZE",
-}  # what oneCCL asks for where there is no launcher
+}  # what oneCCL asks for if there is no launcher
 _NEEDED = (  # in this order: a library's own needs must be loaded before it
     *("libintlc.so.5", "libimf.so", "libsvml.so", "libirng.so", "libccl.so.2", "libumf.so.1"),
     *("libur_loader.so.0", "libsycl.so.9", "libccl.so.1", "libccl_legacy_cpu.so"),
@@ -147,7 +147,7 @@ def variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 @cache
 def library() -> ctypes.CDLL:
-    """libccl.so.2 with all that it needs. Raises RuntimeError where it is not installed."""
+    """libccl.so.2 with all that it needs. Raises RuntimeError if it is not installed."""
     folder = Path(sys.prefix, "lib")
     os.environ.update(variables(os.environ, folder))
     try:

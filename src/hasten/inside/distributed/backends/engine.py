@@ -23,7 +23,7 @@ class Engine(Protocol):
         """In place, from rank ``root``."""
 
     def all_gather(self, output: Tensor, tensor: Tensor) -> None:
-        """``output``: each rank's ``tensor``, one after the other."""
+        """``output``: each rank's ``tensor``, one after another."""
 
     def barrier(self) -> None:
         """Return once all ranks have come."""

@@ -24,7 +24,7 @@ WATCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
 
 @cache
 def kernel() -> ctypes.CDLL | None:
-    """The loaded library; None where there is no C compiler (``CC``, or cc, gcc or clang)."""
+    """The loaded library; None if there is no C compiler (``CC``, or cc, gcc or clang)."""
     try:
         return _declared(_loaded())
     except (OSError, subprocess.SubprocessError, LookupError):

@@ -70,7 +70,7 @@ class Lockstep:
         return list(self._lines[start : start + WORDS])
 
     def agree(self) -> int | None:
-        """A rank that calls another collective than this one; None where all agree."""
+        """A rank that calls another collective than this one; None if all agree."""
         mine = self.said(self.rank)
         return next((rank for rank in range(self._size) if self.said(rank) != mine), None)
 

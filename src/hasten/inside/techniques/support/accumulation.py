@@ -24,7 +24,7 @@ class GradientSum:
     """Each parameter with its own gradient, and the one that it has meanwhile."""
 
     def begin(self, optimizer: Optimizer) -> None:
-        """Let the step find the mean of ``factor`` gradients, or nothing where it must wait."""
+        """Let the step find the mean of ``factor`` gradients, or nothing if it must wait."""
         waits = (self.batches + 1) % self.factor != 0
         for parameter in (parameter for group in optimizer.param_groups for parameter in group["params"]):
             gradient, total = parameter.grad, self._sum_of(parameter)

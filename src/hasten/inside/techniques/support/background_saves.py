@@ -47,7 +47,7 @@ class Place:
 
 
 def place_for(path: str) -> Place | None:
-    """None where a file is not simply made anew by another that takes its name: a device, one with several
+    """None if a file is not simply made again by another that takes its name: a device, one with several
     names or of another owner, in a folder that nothing may be added to.
     """
     real, mode = os.path.realpath(path), None
@@ -197,7 +197,7 @@ class BackgroundSaves:
 
 
 def _written(save: Save) -> str:
-    """Why it could not be; "" where it was."""
+    """Why it could not be; "" if it was."""
     place = save.place
     try:
         save.write(place.written_first)

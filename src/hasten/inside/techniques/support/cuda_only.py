@@ -23,7 +23,7 @@ def refuse_elsewhere(facts: Facts) -> list[str]:
 
 
 def device_for(training: Training, what: str) -> Device | None:
-    """The training's device; None before one is known. Raises NotApplicable where ``what`` is not for it."""
+    """The training's device; None before one is known. Raises NotApplicable if ``what`` is not for it."""
     device = device_of(training)
     if device is not None and device.type != "cuda":
         raise NotApplicable(f"the training is on {device}, and {what} is for CUDA")

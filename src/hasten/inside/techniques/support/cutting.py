@@ -224,7 +224,7 @@ def _outputs(torch: ModuleType, model: Module, args: Args, kwargs: Kwargs) -> tu
 
 
 def _differ(torch: ModuleType, expected: list[Tensor], found: list[Tensor]) -> str:
-    """Why two lists of outputs are not the same to rounding; "" where they are."""
+    """Why two lists of outputs are not the same to rounding; "" if they are."""
     if [tuple(t.shape) for t in expected] != [tuple(t.shape) for t in found]:
         return "outputs of another shape"
     for a, b in zip(expected, found, strict=True):

@@ -19,7 +19,7 @@ Send = Callable[[Call, "Tensor", Args, Kwargs], object]
 
 
 def needs_cuda(facts: Facts) -> list[str]:
-    """Why batches are not copied from a loader to a CUDA device; empty where they are."""
+    """Why batches are not copied from a loader to a CUDA device; empty if they are."""
     if facts.devices != {"cuda"}:
         where = ", ".join(sorted(facts.devices)) or "no device"
         return [f"the training is on {where}: batches are copied to no CUDA device"]

@@ -1,7 +1,7 @@
 """How precisely torch multiplies float32 numbers: its flags for that, read together and put back together.
 
 They depend on each other. ``torch.set_float32_matmul_precision`` sets the flags of oneDNN and of cuBLAS,
-``allow_tf32`` sets its value in turn, and setting it back by the same call leaves "ieee" where there was
+``allow_tf32`` sets its value in turn, and setting it back by the same call leaves "ieee" if there was
 "none". So techniques that set one of them use this module, and exclude each other.
 
 torch has older words for them (``set_float32_matmul_precision``, ``allow_tf32``), each of which sets several
@@ -35,7 +35,7 @@ class Float32Precision:
 
     @classmethod
     def now(cls, torch: ModuleType) -> Float32Precision:
-        """Raises NotApplicable where the script sets them by ``fp32_precision``: torch refuses the older
+        """Raises NotApplicable if the script sets them by ``fp32_precision``: torch refuses the older
         calls then.
         """
         backends = torch.backends

@@ -152,7 +152,7 @@ def _reading(read: Callable[[list[Tensor]], None]) -> AbstractContextManager[obj
 
 
 def _address(tensor: Tensor) -> int:
-    """Of a tensor's memory; a number of its own where there is none."""
+    """Of a tensor's memory; a number of its own if there is none."""
     try:
         return int(tensor.untyped_storage().data_ptr()) or -id(tensor)
     except (AttributeError, NotImplementedError, RuntimeError):

@@ -22,8 +22,8 @@ class FrozenCollector:
     """``put_off``: full collections that Python would have made; ``objects``: that the last would have looked
     at; ``collected_at`` (by ``time.monotonic``) and ``seconds``: the last collection of ours.
 
-    Python makes one after so many collections of the middle generation, if a quarter more objects have become
-    old since the last. How many do is counted at every fourth, which costs some 50 us.
+    Python makes one after this many collections of the middle generation, if a quarter more objects have
+    become old since the last. How many do is counted at every fourth, which costs some 50 us.
     """
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ def harmless(torch: ModuleType, root: Module) -> Iterator[None]:
 
 @contextmanager
 def _kept_as_it_is(root: Module) -> Iterator[None]:
-    """Attributes of all modules, what lists and the like of them hold, and buffers are put back, in the same
+    """Attributes of all modules, what lists and similar of them hold, and buffers are put back, in the same
     tensors.
     """
     modules = list(root.modules())

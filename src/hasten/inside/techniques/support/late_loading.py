@@ -68,7 +68,7 @@ class LateLoading:
         return __iter__
 
     def _opened(self, loader: DataLoader[object]) -> HandedProof | None:
-        """What the loader's workers need, in the pass that begins; None where they make batches as ever."""
+        """What the loader's workers need, in the pass that begins; None if they make batches as ever."""
         try:
             reason = _why_left_alone(loader)
             if not reason:
@@ -87,7 +87,7 @@ class LateLoading:
         return batch
 
     def begin(self) -> None:
-        """Count from now on. Raises NotApplicable where no data set that was read can be served."""
+        """Count from now on. Raises NotApplicable if no data set that was read can be served."""
         if not self.sets.proven and self.sets.reasons:
             raise NotApplicable("; ".join(self.sets.reasons))
         self._before = self.sets.counts.total()
@@ -111,7 +111,7 @@ def refused_machine(machine: Machine) -> list[str]:
 
 
 def refused_loaders(loaders: Sequence[Loader]) -> list[str]:
-    """Why none of a training's loaders can be served; empty where one can."""
+    """Why none of a training's loaders can be served; empty if one can."""
     if not loaders:
         return ["the training reads from no DataLoader"]
     reasons = [_why_not(loader) for loader in loaders]
@@ -127,7 +127,7 @@ def _why_not(loader: Loader) -> str:
 
 
 def _why_left_alone(loader: DataLoader[Any]) -> str:
-    """Why this loader's batches are made as ever, whatever its data set is; "" where they need not be."""
+    """Why this loader's batches are made as ever, whatever its data set is; "" if they need not be."""
     import torch
 
     name = type(loader.dataset).__name__

@@ -83,7 +83,7 @@ class LoweredEvaluations:
         return list(dict.fromkeys(one.why_not for one in self._known.values() if one.why_not))
 
     def departure(self, root: Module, args: Args, kwargs: Kwargs) -> float | None:
-        """How far what ``root`` returns of this call in an evaluation departs, relative; None where its
+        """How far what ``root`` returns of this call in an evaluation departs, relative; None if its
         evaluations are left in full precision.
         """
         if any(map(has_hooks, root.modules())) or _opaque(self._torch, (args, kwargs)):
@@ -149,7 +149,7 @@ class LoweredEvaluations:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """``departure``: of the tensor that departs farthest, relative; nothing where there is a ``why_not``."""
+    """``departure``: of the tensor that departs farthest, relative; nothing if there is a ``why_not``."""
 
     why_not: str = ""
     departure: float = 0.0
@@ -189,7 +189,7 @@ def compare(torch: ModuleType, ours: object, full: object) -> _Comparison:
 
 
 def _departure(ours: Tensor, full: Tensor) -> float:
-    """Relative; infinite where they differ and are no measures, or where other entries are no numbers."""
+    """Relative; infinite if they differ and are no measures, or where other entries are no numbers."""
     if not full.is_floating_point():
         return 0.0 if bool((ours == full).all()) else math.inf
     finite, ours, full = full.isfinite(), ours.float(), full.float()
@@ -209,7 +209,7 @@ def _copied(torch: ModuleType, given: Given) -> Given:
 
 
 def _opaque(torch: ModuleType, value: object) -> str:
-    """Why tensors in it may not be seen; "" where they are."""
+    """Why tensors in it may not be seen; "" if they are."""
     for part in leaves(torch, value):
         if not (torch.is_tensor(part) or isinstance(part, (*_PLAIN, dict)) or is_dataclass(part)):
             return f"the model is given, or returns, a {type(part).__name__}, which may hold tensors"

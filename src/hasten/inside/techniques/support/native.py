@@ -24,12 +24,12 @@ class _Place(ctypes.Structure):
 
 
 def function(name: str) -> Any:
-    """The C function of that name which the whole process uses; None where there is none."""
+    """The C function of that name which the whole process uses; None if there is none."""
     return getattr(ctypes.CDLL(None), name, None)
 
 
 def file_of(name: str) -> str:
-    """The file whose function of that name the process uses, links resolved; "" where there is none."""
+    """The file whose function of that name the process uses, links resolved; "" if there is none."""
     found, where = function(name), _Place()
     look = function("dladdr")
     if found is None or look is None:
@@ -65,7 +65,7 @@ def seconds_by_thread() -> dict[int, float]:
 
 
 def started_with() -> dict[str, str]:
-    """The variables that this process was started with, whatever its script has changed since; {} where they
+    """The variables that this process was started with, whatever its script has changed since; {} if they
     cannot be read. A program that sets its process title may have overwritten them.
     """
     try:

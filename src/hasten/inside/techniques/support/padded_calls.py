@@ -86,7 +86,7 @@ class Found:
 
 
 def find(tensors: Sequence[Tensor], known: Known, multiple: int) -> Found | None:
-    """How the call with these tensors can be cut; None where nothing of it is known to be padding. Kept are
+    """How the call with these tensors can be cut; None if nothing of it is known to be padding. Kept are
     columns in a multiple of ``multiple``.
     """
     if not all(map(is_in_memory, tensors)):
@@ -127,7 +127,7 @@ def find(tensors: Sequence[Tensor], known: Known, multiple: int) -> Found | None
 
 def _hidden_by(tensor: Tensor, where: Sequence[tuple[int, int]]) -> Any:
     """The value that a mask over pairs of positions has where one that stays would look at one that is cut;
-    None where there is more than one value, as in distances.
+    None if there is more than one value, as in distances.
     """
     *queries, (keys, kept) = where
     tensor = tensor.detach()
@@ -253,7 +253,7 @@ Restored = frozenset[tuple[int, int, int]]
 
 
 def dims_to_restore(full: Sequence[Tensor], trimmed: Sequence[Tensor], found: Found) -> Restored | None:
-    """Which dimensions became narrower with the call; None where the outputs differ otherwise."""
+    """Which dimensions became narrower with the call; None if the outputs differ otherwise."""
     if len(full) != len(trimmed):
         return None
     lead_of = {width: lead for lead, width in found.leads.items()}
@@ -271,7 +271,7 @@ def dims_to_restore(full: Sequence[Tensor], trimmed: Sequence[Tensor], found: Fo
 
 def restore(torch: ModuleType, output: Structure, where: Restored, found: Found) -> Structure:
     """``output`` as wide as the script expects it. What was not computed repeats the last column that was,
-    and passes no gradient on: so it is a value that the model may well return. Raises ValueError where
+    and passes no gradient on: so it is a value that the model may well return. Raises ValueError if
     ``output`` is not as narrow as the call was.
     """
     numbers = count()

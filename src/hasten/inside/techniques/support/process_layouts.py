@@ -41,7 +41,7 @@ def resolve(machine: Machine, count: int, threads: int, bind: str) -> Layout:
     """``count`` processes of ``threads`` threads, each bound to what ``bind`` names, on this machine.
 
     A process may have more CPUs than threads, which then move within them. Second hardware threads are used
-    only where there are not enough cores. Raises ValueError, with the reason, where the machine does not
+    only if there are not enough cores. Raises ValueError, with the reason, where the machine does not
     allow it.
     """
     if count * threads > machine.whole_cpus:
@@ -152,7 +152,7 @@ def _parts(machine: Machine, count: int, bind: str) -> list[Cores]:
 def _divided(cores: Cores, count: int, machine: Machine) -> list[Cores]:
     """Shares of the cores, each within one NUMA node if there are as many as nodes or more.
 
-    Of slower cores each share gets as many as the others, where that is possible.
+    Of slower cores each share gets as many as the others, if that is possible.
     """
     slow = [core for core in cores if core.efficient]
     fast = _fast(cores)

@@ -34,5 +34,5 @@ def product_changes(
 
 
 def device_of(training: Training) -> Device | None:
-    """Where the first root's first parameter is; None where there is none."""
+    """Where the first root's first parameter is; None if there is none."""
     return next((p.device for root in training.roots for p in root.parameters()), None)

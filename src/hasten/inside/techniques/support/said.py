@@ -55,7 +55,7 @@ def _parts_of(value: Any) -> Iterable[tuple[str, Any]]:
 
 
 def is_for_each(value: Any, rows: int) -> bool:
-    """Whether ``value`` has a number or a text for each of so many samples."""
+    """Whether ``value`` has a number or a text for each of this many samples."""
     if rows <= _FEW:
         return False
     if _is_array(value):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 class ScaledSteps:
     """``scale``: of the learning rate, within each step. ``gathered``: the calls of an optimizer's step of
-    which one changes the model, with the mean of their gradients; None where each does.
+    which one changes the model, with the mean of their gradients; None if each does.
 
     ``taken`` counts the steps that changed the model, ``schedules`` those of learning rate schedules.
     """
@@ -34,7 +34,7 @@ class ScaledSteps:
         return sum(each.batches for each in self._sums.values())
 
     def put_around(self, training: Training) -> None:
-        """Raises NotApplicable where an optimizer's gradients cannot be gathered."""
+        """Raises NotApplicable if an optimizer's gradients cannot be gathered."""
         torch, optimizers = training.torch, training.optimizers
         if self.gathered is not None and any(isinstance(each, torch.optim.LBFGS) for each in optimizers):
             raise NotApplicable("LBFGS computes its gradients within its step")

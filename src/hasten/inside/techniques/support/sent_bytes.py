@@ -47,7 +47,7 @@ class SentBytes:
         return LateTensor(batch.shape, batch.strides(self._torch), make, send)
 
     def _on(self, batch: ByteBatch, target: Device, non_blocking: bool) -> Tensor | None:
-        """The floats on the device; None where they would not be the same."""
+        """The floats on the device; None if they would not be the same."""
         torch = self._torch
         pixels = batch.pixels.to(device=target, non_blocking=non_blocking)
         key = (batch.table, pixels.device)

@@ -52,7 +52,7 @@ def markers(torch: ModuleType, tensor: Tensor) -> Tensor:
 def kept_of(torch: ModuleType, shape: tuple[int, ...], marked: Tensor, fill: float) -> Kept:
     """What is left in ``marked``, the markers of a tensor of ``shape`` after it was cut.
 
-    Raises ValueError where that is not a choice of indices along each dimension.
+    Raises ValueError if that is not a choice of indices along each dimension.
     """
     if marked.dim() != len(shape) or not marked.numel():
         raise ValueError("a tensor was not cut along its dimensions")

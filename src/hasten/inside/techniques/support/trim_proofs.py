@@ -71,7 +71,7 @@ class Proven:
 
     @property
     def may_cut(self) -> bool:
-        """False where it is not known yet what the loss makes of padding."""
+        """False if it is not known yet what the loss makes of padding."""
         return not self.restored or self._confirmed
 
     @property

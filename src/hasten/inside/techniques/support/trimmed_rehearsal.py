@@ -50,8 +50,8 @@ class Rounding:
 
 @dataclass(frozen=True)
 class Agreement:
-    """``why_not``: why the call must not be cut, "" where it may. ``off``: by how much what the model returns
-    differs at the most, relative; ``rounding``: by how much it may, None where that was not come to;
+    """``why_not``: why the call must not be cut, "" if it may. ``off``: by how much what the model returns
+    differs at most, relative; ``rounding``: by how much it may, None if that was not come to;
     ``kinds``: of the tensors that it returns.
     """
 
@@ -261,7 +261,7 @@ def rounding_of(torch: ModuleType, root: Module) -> float:
 
 
 def _apart(ours: Tensor, theirs: Tensor) -> float:
-    """How far two tensors are apart, of the second's size; infinite where they differ and are no measures, or
+    """How far two tensors are apart, of the second's size; infinite if they differ and are no measures, or
     where other entries are no numbers.
     """
     if not ours.is_floating_point():

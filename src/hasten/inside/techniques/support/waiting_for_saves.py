@@ -79,7 +79,7 @@ class _Hook:
             saves.wait()
 
     def _real(self, path: object) -> str | None:
-        """Without links; None where it is none. Looking at links asks for paths itself."""
+        """Without links; None if it is none. Looking at links asks for paths itself."""
         if getattr(self._looking, "on", False):
             return None
         self._looking.on = True
