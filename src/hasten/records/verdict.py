@@ -67,6 +67,9 @@ class GuardVerdict:
     unsteady: tuple[Difference, ...] = ()  # what two runs of the script itself differed in
     failure: str = ""  # the error that ended the check, or why single steps could not be compared
     budget: TooLittleTime | None = None  # where that, and nothing else, ended it
+    cut_short: bool = (
+        False  # time ended before all was looked at that might speak for a plan that is not held
+    )
     after: int = 0  # steps that were not compared: the losses decide how many they are
 
     @property

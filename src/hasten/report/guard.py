@@ -18,6 +18,9 @@ _EQUAL = {
     "losses": "losses are missing",
 }
 _DECIDES = ": it may decide by its losses what it does next, which noise like rounding's changes"
+_CUT_SHORT = (
+    "the time ended before more baselines were trained, by which it may be rounding: try a longer --budget"
+)
 _MOST_SHAPES = 3
 _MOST_COUNTS = 3
 _PARTS = {
@@ -58,6 +61,7 @@ def reasons(verdict: GuardVerdict) -> list[str]:
         *_difference_reasons(verdict.invariants.differing),
         *(loss_reasons(verdict.loss_curve) if verdict.loss_curve else []),
         *(step_reasons(verdict.numerics) if verdict.numerics.held is not None else []),
+        *([_CUT_SHORT] if verdict.cut_short else []),
     ]
 
 

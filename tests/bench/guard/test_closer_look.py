@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from hasten.bench.guard.departures import departure, gradient_departures
 from hasten.bench.guard.guard import closer_look, each_alone, guard
 from hasten.bench.guard.judging import verdict_on
 from hasten.bench.trials import Trials
+from hasten.bench.workers.ending import BudgetOver
 from hasten.bench.workers.starting import wait_all_started
 from hasten.records.comparison import LossCurve
 from hasten.records.plan import BASELINE, Plan
@@ -74,6 +76,32 @@ def test_a_false_alarm_does_not_survive_it(trials: Trials, monkeypatch: pytest.M
     assert found.passed, reasons(found)
     assert found.numerics.worst_tensor is not None
     assert found.numerics.worst_tensor.tensor != "0.bias"
+
+
+def test_what_only_grew_is_held_against_four_more(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+
+    def at_last(*args: Any) -> GuardVerdict:
+        *_, others = args
+        given.append(len(others))
+        return alarmed() if len(given) == 1 else verdict_on(*args)
+
+    monkeypatch.setattr(guarding, "verdict_on", at_last)
+    (found,) = closer_look(trials, [HARMLESS], False, "float32", 1, STEPS)
+    assert given == [2, 6]
+    assert found.passed, reasons(found)
+
+
+@pytest.mark.attack("truth")
+def test_a_closer_look_for_which_time_ends_says_so(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+    def over(*_: object) -> None:
+        raise BudgetOver("the budget ended")
+
+    monkeypatch.setattr(guarding, "verdict_on", alarmed)
+    monkeypatch.setattr(guarding, "closer_look", over)
+    found = guard(trials, HARMLESS, False, "float32", seed=1, steps=STEPS)
+    assert (found.accuracy, found.cut_short) == ("not held", True)
+    assert reasons(found)[-1].endswith("try a longer --budget")
 
 
 @pytest.mark.parametrize("plan", FAULTS, ids=lambda plan: plan.label)

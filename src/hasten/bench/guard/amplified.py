@@ -1,0 +1,137 @@
+"""More baselines with noise, before a plan is refused for what has grown over its steps alone.
+
+A unit close to where it turns (ReLU, max pooling) turns under the least noise, and how far the training jumps
+then does not depend on how large the noise was: how often it happens does. Seen: one unit that turned in two
+of nine baselines with the noise of float32, in one of eight with four times that, and the losses were off by
+0.21% to 0.22% in all three, where the others were off by 0.0005% to 0.015%. So three baselines show too few
+of such jumps, and what they allow is a lottery. With more noise there are more of them to see.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from ...errors import WorkerError
+from ...inside.job import Perturbation
+from ...records.messages import Sums
+from ...records.plan import BASELINE
+from ...records.trace import StepTrace
+from ...records.verdict import GuardVerdict
+from ..trials import Trials
+from ..workers.ending import BudgetOver, ScriptOver
+from ..workers.starting import wait_all_started
+from .checked_steps import Check, Watched, go_on_to, watch
+from .judging import differing
+from .single_steps import ROUNDING
+
+BASELINES = 4
+TIMES = 4.0  # the noise of the plan's rounding
+SHARE = 0.5  # of what such a baseline shows that counts
+_MOST_NOISE = ROUNDING["tfloat32"]  # beyond, units turn by the many as it is
+_SEEDS = 100  # from the plan's seed to those of this noise, none of which was drawn before
+
+
+def only_grew(verdict: GuardVerdict) -> bool:
+    """Whether a plan is refused for nothing but what grew over steps: its losses, and what had departed
+    between two single steps that were compared.
+    """
+    numerics = verdict.numerics
+    by_itself = [row for what, row in numerics.compared.items() if not what.startswith("since ")]
+    tensors = (numerics.mean_scale, numerics.worst_tensor, numerics.worst_scale)
+    return (
+        verdict.accuracy == "not held"
+        and not verdict.invariants.differing
+        and not numerics.counts
+        and verdict.loss_curve.deviation is not None
+        and all(row.held for row in (*by_itself, *tensors) if row is not None)
+    )
+
+
+def by_more_baselines(
+    judged: Callable[[Sequence[Watched]], list[GuardVerdict]],
+    trials: Trials,
+    draws: bool,
+    precision: str,
+    seed: int,
+    before: int,
+) -> list[GuardVerdict]:
+    """What is ``judged`` by no more baselines; and by more where that refuses a plan only for what grew. Of
+    plans that stay refused for it the verdict says whether there was no time for all that.
+    """
+    found = judged([])
+    steps = max((verdict.steps for verdict in found if only_grew(verdict)), default=0)
+    if not steps:
+        return found
+    more: list[Watched] = []
+    done = 0
+    try:
+        more, done = more_baselines(trials, draws, precision, seed, steps, before)
+    except BudgetOver:
+        pass
+    except (ScriptOver, WorkerError):
+        return found
+    anew = [new if only_grew(old) else old for old, new in zip(found, judged(more), strict=True)]
+    return [replace(one, cut_short=done < steps and only_grew(one)) for one in anew]
+
+
+def more_baselines(
+    trials: Trials, draws: bool, precision: str, seed: int, steps: int, before: int
+) -> tuple[list[Watched], int]:
+    """What baselines with more noise show of what grows over so many steps, as far as it counts, and over how
+    many: fewer where ``trials`` leave no time for all. Noise is not more where it is large anyhow, or where
+    other random numbers are drawn.
+
+    Raises ScriptOver or WorkerError, where one does not come to its first step, or something fails.
+    """
+    usual = ROUNDING[precision]
+    larger = not draws and TIMES * usual <= _MOST_NOISE
+    noise, share = (TIMES * usual, SHARE) if larger else (usual, 1.0)
+    noises = [Perturbation(noise, draws, seed + _SEEDS + one, before) for one in range(BASELINES)]
+    with ExitStack() as stack:
+        workers = [
+            stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True, perturbation=perturbation))
+            for perturbation in (None, *noises)
+        ]
+        wait_all_started(workers)
+        for worker in workers:
+            go_on_to(worker, before, BASELINE)
+        reference, *others = workers
+        first, watched = watch(reference, others, steps, trials.aside, trials.limit, before)
+    return [counted(first, one, share, draws) for one in watched], len(first.trace)
+
+
+def counted(reference: Watched, other: Watched, share: float, draws: bool) -> Watched:
+    """A baseline that departs from ``reference`` by ``share`` of what ``other`` does, for as long as that is
+    the same training, and its losses are numbers. Of single steps it has what had departed between them.
+    """
+    parted = [found.step - 1 for found in differing(reference.trace, other.trace, draws) if found.step]
+    same = min([len(reference.trace), len(other.trace), *parted])
+    trace = [
+        _losses_between(ours, theirs, share)
+        for ours, theirs in zip(reference.trace[:same], other.trace[:same], strict=True)
+    ]
+    lost = (n for n, step in enumerate(trace) if not all(map(math.isfinite, step.losses)))
+    same = next(lost, same)
+    checks = [_grown(check, share) for check in other.checks if check.step <= same]
+    return Watched(tuple(trace[:same]), checks)
+
+
+def _losses_between(reference: StepTrace, other: StepTrace, share: float) -> StepTrace:
+    """No number where they do not have as many."""
+    if len(reference.losses) != len(other.losses):
+        return replace(reference, losses=(math.nan,))
+    losses = zip(reference.losses, other.losses, strict=True)
+    return replace(reference, losses=tuple(ours + share * (theirs - ours) for ours, theirs in losses))
+
+
+def _grown(check: Check, share: float) -> Check:
+    return Check(check.step, {}, since={what: _sums(sums, share) for what, sums in check.since.items()})
+
+
+def _sums(sums: Sums, share: float) -> Sums:
+    """Of r + share * (c - r) where ``sums`` are of c."""
+    reference, product, apart = sums
+    return [reference, reference + share * (product - reference), share**2 * apart]
