@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -11,8 +11,16 @@ from typing import Any, cast
 import pytest
 
 from hasten.bench.guard import amplified
-from hasten.bench.guard.amplified import BASELINES, SHARE, TIMES, by_more_baselines, counted, only_grew
-from hasten.bench.guard.checked_steps import Watched
+from hasten.bench.guard.amplified import (
+    BASELINES,
+    SHARE,
+    TIMES,
+    More,
+    by_more_baselines,
+    counted,
+    may_have_turned,
+)
+from hasten.bench.guard.checked_steps import Check, Watched, checked_steps
 from hasten.bench.guard.departures import departure
 from hasten.bench.guard.judging import verdict_on
 from hasten.bench.guard.single_steps import ROUNDING
@@ -40,8 +48,9 @@ def jumped(size: float = JUMP) -> Trace:
     return with_losses(lambda n: 1 + size if n > 30 else 1.0)
 
 
-def judged(candidate: Watched, others: Sequence[Watched] = ()) -> GuardVerdict:
-    return verdict_on(BASELINE, NOISY, candidate, False, "float32", others)
+def judged(candidate: Watched, more: More | None = None) -> GuardVerdict:
+    more = more or More()
+    return verdict_on(BASELINE, NOISY, candidate, False, "float32", more.grown, more.noisier)
 
 
 def by_more(candidate: Watched) -> GuardVerdict:
@@ -50,39 +59,79 @@ def by_more(candidate: Watched) -> GuardVerdict:
 
 
 @pytest.fixture
-def showing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[list[Watched], int]]]:
+def showing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[More]]:
     """What more baselines show, and over how many steps; taken when they are asked for."""
-    shown: list[tuple[list[Watched], int]] = []
+    shown: list[More] = []
     monkeypatch.setattr(amplified, "more_baselines", lambda *_: shown.pop())
     yield shown
     assert not shown, "no more baselines were trained"
 
 
 def test_what_as_many_units_turn_in_more_baselines_is_no_departure(
-    showing: list[tuple[list[Watched], int]],
+    showing: list[More],
 ) -> None:
     plan = Watched(jumped(), checks())
     assert judged(plan).accuracy == "not held"
     one = counted(BASELINE, Watched(jumped(), checks()), SHARE, False)
-    showing.append(([NOISY, one, NOISY, NOISY], 60))
+    showing.append(More([NOISY, one, NOISY, NOISY], steps=60))
     assert by_more(plan).passed
 
 
-def test_what_drifts_as_far_in_one_of_them_is_none_either(showing: list[tuple[list[Watched], int]]) -> None:
+def test_what_drifts_as_far_in_one_of_them_is_none_either(showing: list[More]) -> None:
     drifted = checks(since={"parameters": sums(noise=0.3)})
     plan = Watched(training(), drifted)
     assert judged(plan).accuracy == "not held"
-    showing.append(([counted(BASELINE, Watched(training(), drifted), SHARE, False)], 60))
+    showing.append(More([counted(BASELINE, Watched(training(), drifted), SHARE, False)], steps=60))
     assert by_more(plan).passed
 
 
-def test_what_none_of_them_shows_stays_refused(showing: list[tuple[list[Watched], int]]) -> None:
-    showing.append(([NOISY, counted(BASELINE, Watched(jumped(JUMP / 20), checks()), SHARE, False)], 60))
+def test_what_none_of_them_shows_stays_refused(showing: list[More]) -> None:
+    less = counted(BASELINE, Watched(jumped(JUMP / 20), checks()), SHARE, False)
+    showing.append(More([NOISY, less], steps=60))
     found = by_more(Watched(jumped(), checks()))
     assert found.accuracy == "not held"
     assert not found.cut_short
     (reason,) = reasons(found)
     assert reason.startswith("the loss departs from the baseline's by 0.1")
+
+
+# ---- a unit that turns in a single step
+def turned(noise: float) -> list[Check]:
+    """In step 2 alone."""
+    first, second, *rest = checks()
+    moved = sums(noise=noise)
+    return [first, replace(second, gradient={"weight": moved, "bias": moved}), *rest]
+
+
+def test_a_gradient_may_depart_as_far_as_in_the_same_step_of_one_of_them(showing: list[More]) -> None:
+    plan = Watched(training(), turned(0.07))
+    assert judged(plan).accuracy == "not held"
+    showing.append(More([], [*checks(), *turned(0.06)], 60))
+    assert by_more(plan).passed
+
+
+@pytest.mark.attack("truth")
+@pytest.mark.parametrize(
+    ("candidate", "noisier"),
+    [(turned(0.1), turned(0.06)), (turned(0.07), checks()[:1] + checks(noise=0.06)[2:])],
+    ids=["less far", "in another step"],
+)
+def test_and_no_farther(candidate: list[Check], noisier: list[Check], showing: list[More]) -> None:
+    showing.append(More([], noisier, 60))
+    found = by_more(Watched(training(), candidate))
+    assert found.accuracy == "not held"
+    assert "in step 2, where rounding explains" in reasons(found)[0]
+
+
+@pytest.mark.attack("truth")
+def test_a_scale_in_most_steps_is_no_unit_that_turns() -> None:
+    """Whatever more noise does to them."""
+    found = judged(Watched(training(), checks(1.01)), More([], checks(1.5), 60))
+    assert found.accuracy == "not held"
+    assert [reason.partition(" in ")[2] for reason in reasons(found)] == [
+        "the mean of 3 steps, where rounding explains 0.50%",
+        "most of 3 steps, where rounding explains 0.50%",
+    ]
 
 
 STEPS_LIE_APART = Watched(jumped(), checks(1.01))
@@ -109,16 +158,16 @@ def test_what_shows_in_a_single_step_is_not_asked_of_them(
         raise AssertionError("baselines were trained")
 
     monkeypatch.setattr(amplified, "more_baselines", never)
-    assert not only_grew(judged(plan))
+    assert not may_have_turned(judged(plan), "float32", False)
     assert by_more(plan) == judged(plan)
 
 
 @pytest.mark.parametrize("over", [True, False], ids=["none", "few steps"])
 def test_where_time_ends_the_verdict_says_so(over: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def more(*_: object) -> tuple[list[Watched], int]:
+    def more(*_: object) -> More:
         if over:
             raise BudgetOver("the budget ended")
-        return [replace(NOISY, trace=NOISY.trace[:25])], 25
+        return More([replace(NOISY, trace=NOISY.trace[:25])], steps=25)
 
     monkeypatch.setattr(amplified, "more_baselines", more)
     found = by_more(Watched(jumped(), checks()))
@@ -189,11 +238,14 @@ def test_real_ones_have_more_noise_where_there_is_little(
 
     monkeypatch.setattr(Trials, "worker", worker)
     with workers_forked(), trials_for(tmp_path, TRAINING, *TRAININGS["adam"]) as trials:
-        found, steps = amplified.more_baselines(trials, draws, precision, 1, 20, 0)
+        more = amplified.more_baselines(trials, draws, precision, 1, 20, 0)
     noises = [noise for noise in asked if noise is not None]
     assert {noise.relative for noise in noises} == {times * ROUNDING[precision]}
-    assert len({noise.seed for noise in noises}) == len(found) == BASELINES
-    assert (steps, [len(one.trace) for one in found]) == (20, [20] * BASELINES)
-    drifts = {departure(check.since["parameters"]).residual for one in found for check in one.checks[-1:]}
+    assert len({noise.seed for noise in noises}) == len(more.grown) == BASELINES
+    assert (more.steps, [len(one.trace) for one in more.grown]) == (20, [20] * BASELINES)
+    assert len(more.noisier) == (BASELINES * len(checked_steps(20)) + BASELINES if times > 1 else 0)
+    drifts = {
+        departure(check.since["parameters"]).residual for one in more.grown for check in one.checks[-1:]
+    }
     assert len(drifts) == BASELINES
     assert min(drifts) > 0.0

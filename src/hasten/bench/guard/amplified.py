@@ -1,10 +1,13 @@
-"""More baselines with noise, before a plan is refused for what has grown over its steps alone.
+"""More baselines with more noise, before a plan is refused for what units that turn bring about.
 
 A unit close to where it turns (ReLU, max pooling) turns under the least noise, and how far the training jumps
 then does not depend on how large the noise was: how often it happens does. Seen: one unit that turned in two
 of nine baselines with the noise of float32, in one of eight with four times that, and the losses were off by
 0.21% to 0.22% in all three, where the others were off by 0.0005% to 0.015%. So three baselines show too few
 of such jumps, and what they allow is a lottery. With more noise there are more of them to see.
+
+So what grows over steps - losses, the drift of parameters and optimizer state - may depart by as much as any
+of them shows. Single steps stay sharp: there a gradient may depart as far as in the same step of one of them.
 """
 
 from __future__ import annotations
@@ -12,10 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ...errors import WorkerError
 from ...inside.job import Perturbation
+from ...records.comparison import Scale
 from ...records.messages import Sums
 from ...records.plan import BASELINE
 from ...records.trace import StepTrace
@@ -34,62 +38,81 @@ _MOST_NOISE = ROUNDING["tfloat32"]  # beyond, units turn by the many as it is
 _SEEDS = 100  # from the plan's seed to those of this noise, none of which was drawn before
 
 
-def only_grew(verdict: GuardVerdict) -> bool:
-    """Whether a plan is refused for nothing but what grew over steps: its losses, and what had departed
-    between two single steps that were compared.
+@dataclass(frozen=True)
+class More:
+    """What more baselines show: ``grown`` of what grows over steps, as far as that counts; ``noisier`` in the
+    single steps that were checked, where their noise is more; over so many ``steps``.
+    """
+
+    grown: Sequence[Watched] = ()
+    noisier: Sequence[Check] = ()
+    steps: int = 0
+
+
+def may_have_turned(verdict: GuardVerdict, precision: str, draws: bool) -> bool:
+    """Whether a plan is refused for nothing but what units that turn bring about: losses, what had departed
+    between two single steps, and, where rounding is small, a gradient or running statistics in one of these.
     """
     numerics = verdict.numerics
-    by_itself = [row for what, row in numerics.compared.items() if not what.startswith("since ")]
-    tensors = (numerics.mean_scale, numerics.worst_tensor, numerics.worst_scale)
+    excused = ("gradient", "buffers") if _is_amplified(precision, draws) else ()
+    by_itself: list[Scale | None] = [
+        row
+        for what, row in numerics.compared.items()
+        if what not in excused and not what.startswith("since ")
+    ]
+    tensor = None if excused else numerics.worst_tensor
     return (
         verdict.accuracy == "not held"
         and not verdict.invariants.differing
         and not numerics.counts
         and verdict.loss_curve.deviation is not None
-        and all(row.held for row in (*by_itself, *tensors) if row is not None)
+        and all(row.held for row in (*by_itself, tensor, numerics.mean_scale, numerics.worst_scale) if row)
     )
 
 
 def by_more_baselines(
-    judged: Callable[[Sequence[Watched]], list[GuardVerdict]],
+    judged: Callable[[More], list[GuardVerdict]],
     trials: Trials,
     draws: bool,
     precision: str,
     seed: int,
     before: int,
 ) -> list[GuardVerdict]:
-    """What is ``judged`` by no more baselines; and by more where that refuses a plan only for what grew. Of
-    plans that stay refused for it the verdict says whether there was no time for all that.
+    """What is ``judged`` by no more baselines; and by more where units that turn may be why one is refused.
+    Of one that stays refused for it the verdict says whether there was no time for all that.
     """
-    found = judged([])
-    steps = max((verdict.steps for verdict in found if only_grew(verdict)), default=0)
+
+    def asks(verdict: GuardVerdict) -> bool:
+        return may_have_turned(verdict, precision, draws)
+
+    found = judged(More())
+    steps = max((verdict.steps for verdict in found if asks(verdict)), default=0)
     if not steps:
         return found
-    more: list[Watched] = []
-    done = 0
     try:
-        more, done = more_baselines(trials, draws, precision, seed, steps, before)
+        more = more_baselines(trials, draws, precision, seed, steps, before)
     except BudgetOver:
-        pass
+        more = More()
     except (ScriptOver, WorkerError):
         return found
-    anew = [new if only_grew(old) else old for old, new in zip(found, judged(more), strict=True)]
-    return [replace(one, cut_short=done < steps and only_grew(one)) for one in anew]
+    anew = [new if asks(old) else old for old, new in zip(found, judged(more), strict=True)]
+    return [replace(one, cut_short=more.steps < steps and asks(one)) for one in anew]
 
 
-def more_baselines(
-    trials: Trials, draws: bool, precision: str, seed: int, steps: int, before: int
-) -> tuple[list[Watched], int]:
-    """What baselines with more noise show of what grows over so many steps, as far as it counts, and over how
-    many: fewer where ``trials`` leave no time for all. Noise is not more where it is large anyhow, or where
-    other random numbers are drawn.
+def _is_amplified(precision: str, draws: bool) -> bool:
+    return not draws and TIMES * ROUNDING[precision] <= _MOST_NOISE
+
+
+def more_baselines(trials: Trials, draws: bool, precision: str, seed: int, steps: int, before: int) -> More:
+    """Trained over so many steps, or fewer where ``trials`` leave no time for all. Noise is not more where it
+    is large anyhow, or where other random numbers are drawn.
 
     Raises ScriptOver or WorkerError, where one does not come to its first step, or something fails.
     """
-    usual = ROUNDING[precision]
-    larger = not draws and TIMES * usual <= _MOST_NOISE
-    noise, share = (TIMES * usual, SHARE) if larger else (usual, 1.0)
-    noises = [Perturbation(noise, draws, seed + _SEEDS + one, before) for one in range(BASELINES)]
+    amplified = _is_amplified(precision, draws)
+    times, share = (TIMES, SHARE) if amplified else (1.0, 1.0)
+    seeds = range(seed + _SEEDS, seed + _SEEDS + BASELINES)
+    noises = [Perturbation(times * ROUNDING[precision], draws, one, before) for one in seeds]
     with ExitStack() as stack:
         workers = [
             stack.enter_context(trials.worker(BASELINE, seed=seed, traced=True, perturbation=perturbation))
@@ -100,7 +123,8 @@ def more_baselines(
             go_on_to(worker, before, BASELINE)
         reference, *others = workers
         first, watched = watch(reference, others, steps, trials.aside, trials.limit, before)
-    return [counted(first, one, share, draws) for one in watched], len(first.trace)
+    noisier = [check for one in watched for check in one.checks] if amplified else []
+    return More([counted(first, one, share, draws) for one in watched], noisier, len(first.trace))
 
 
 def counted(reference: Watched, other: Watched, share: float, draws: bool) -> Watched:

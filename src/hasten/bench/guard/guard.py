@@ -23,7 +23,7 @@ from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.starting import wait_all_started
 from ..workers.worker import Worker
-from .amplified import by_more_baselines
+from .amplified import More, by_more_baselines
 from .checked_steps import Check, Watched, go_on_to, watch
 from .departures import gradient_departures
 from .judging import apart_before, steps_to_leave, verdict_on
@@ -163,9 +163,9 @@ def closer_look(
     for one in exact:
         one.trace, one.checks = (), _comparable(one.checks)
 
-    def judged(more: Sequence[Watched]) -> list[GuardVerdict]:
-        others = [grown, *exact, *more]
-        return [verdict_on(first, perturbed, one, draws, precision, others) for one in candidates]
+    def judged(more: More) -> list[GuardVerdict]:
+        by = draws, precision, [grown, *exact, *more.grown], more.noisier
+        return [verdict_on(first, perturbed, one, *by) for one in candidates]
 
     found = iter(by_more_baselines(judged, trials, draws, precision, seed, before))
     return [verdict or next(found) for verdict in verdicts]
