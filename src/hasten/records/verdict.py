@@ -70,6 +70,8 @@ class GuardVerdict:
     cut_short: bool = (
         False  # time ended before all was looked at that might speak for a plan that is not held
     )
+    # What it took until it was known whether anything speaks against a plan, and more was looked at.
+    first_seconds: float | None = field(default=None, compare=False)
     after: int = 0  # steps that were not compared: the losses decide how many they are
 
     @property

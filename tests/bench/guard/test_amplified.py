@@ -13,6 +13,7 @@ import pytest
 from hasten.bench.guard import amplified
 from hasten.bench.guard.amplified import (
     BASELINES,
+    ROUNDS,
     SHARE,
     TIMES,
     More,
@@ -62,9 +63,9 @@ def by_more(candidate: Watched) -> GuardVerdict:
 def showing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[More]]:
     """What more baselines show, and over how many steps; taken when they are asked for."""
     shown: list[More] = []
-    monkeypatch.setattr(amplified, "more_baselines", lambda *_: shown.pop())
+    monkeypatch.setattr(amplified, "more_baselines", lambda *_: shown.pop(0))
     yield shown
-    assert not shown, "no more baselines were trained"
+    assert not shown, "fewer baselines were trained"
 
 
 def test_what_as_many_units_turn_in_more_baselines_is_no_departure(
@@ -77,6 +78,12 @@ def test_what_as_many_units_turn_in_more_baselines_is_no_departure(
     assert by_more(plan).passed
 
 
+def test_as_many_again_are_trained_until_one_shows_it(showing: list[More]) -> None:
+    one = counted(BASELINE, Watched(jumped(), checks()), SHARE, False)
+    showing += [More([NOISY], steps=60), More([one], steps=60)]
+    assert by_more(Watched(jumped(), checks())).passed
+
+
 def test_what_drifts_as_far_in_one_of_them_is_none_either(showing: list[More]) -> None:
     drifted = checks(since={"parameters": sums(noise=0.3)})
     plan = Watched(training(), drifted)
@@ -87,7 +94,7 @@ def test_what_drifts_as_far_in_one_of_them_is_none_either(showing: list[More]) -
 
 def test_what_none_of_them_shows_stays_refused(showing: list[More]) -> None:
     less = counted(BASELINE, Watched(jumped(JUMP / 20), checks()), SHARE, False)
-    showing.append(More([NOISY, less], steps=60))
+    showing += [More([NOISY, less], steps=60)] * ROUNDS
     found = by_more(Watched(jumped(), checks()))
     assert found.accuracy == "not held"
     assert not found.cut_short
@@ -117,7 +124,7 @@ def test_a_gradient_may_depart_as_far_as_in_the_same_step_of_one_of_them(showing
     ids=["less far", "in another step"],
 )
 def test_and_no_farther(candidate: list[Check], noisier: list[Check], showing: list[More]) -> None:
-    showing.append(More([], noisier, 60))
+    showing += [More([], noisier, 60)] * ROUNDS
     found = by_more(Watched(training(), candidate))
     assert found.accuracy == "not held"
     assert "in step 2, where rounding explains" in reasons(found)[0]
@@ -238,7 +245,7 @@ def test_real_ones_have_more_noise_where_there_is_little(
 
     monkeypatch.setattr(Trials, "worker", worker)
     with workers_forked(), trials_for(tmp_path, TRAINING, *TRAININGS["adam"]) as trials:
-        more = amplified.more_baselines(trials, draws, precision, 1, 20, 0)
+        more = amplified.more_baselines(trials, draws, precision, 1, range(BASELINES), 20, 0)
     noises = [noise for noise in asked if noise is not None]
     assert {noise.relative for noise in noises} == {times * ROUNDING[precision]}
     assert len({noise.seed for noise in noises}) == len(more.grown) == BASELINES

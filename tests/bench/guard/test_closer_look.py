@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hasten.bench.guard import guard as guarding
+from hasten.bench.guard.amplified import BASELINES, ROUNDS
 from hasten.bench.guard.checked_steps import watch
 from hasten.bench.guard.departures import departure, gradient_departures
 from hasten.bench.guard.guard import closer_look, each_alone, guard
@@ -111,6 +112,18 @@ def test_a_fault_does(trials: Trials, plan: Plan, shown: float) -> None:
     (found,) = closer_look(trials, [plan], False, "float32", 1, STEPS, shown)
     assert found.accuracy == "not held"
     assert reasons(found)[-1].startswith("the gradient of ")
+
+
+@pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=pytest.mark.thorough)])
+def test_so_does_one_that_only_grows(tmp_path: Path, precision: str) -> None:
+    """Momentum that was lost between two steps that are checked; all baselines that there are are asked."""
+    with trials_for(tmp_path, TRAINING, *TRAININGS["sgd"]) as trials:
+        (found,) = closer_look(trials, [Plan({"optimizer_reset": {}})], False, precision, 1, STEPS)
+        assert trials.folder is not None
+        trained = len(list(trials.folder.glob("worker-*.stdout")))
+    assert (found.accuracy, found.cut_short) == ("not held", False)
+    assert any("what the optimizer keeps" in one or "the change of the" in one for one in reasons(found))
+    assert trained == 3 + 1 + 1 + ROUNDS * (1 + BASELINES)
 
 
 def test_a_script_that_needs_float32_is_looked_at_without(tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ from .checked_steps import Check, Watched, go_on_to, watch
 from .judging import differing
 from .single_steps import ROUNDING
 
-BASELINES = 4
+BASELINES = 4  # at once, so many times at most: until one has shown it
+ROUNDS = 3
 TIMES = 4.0  # the noise of the plan's rounding
 SHARE = 0.5  # of what such a baseline shows that counts
 _MOST_NOISE = ROUNDING["tfloat32"]  # beyond, units turn by the many as it is
@@ -85,33 +86,39 @@ def by_more_baselines(
     def asks(verdict: GuardVerdict) -> bool:
         return may_have_turned(verdict, precision, draws)
 
-    found = judged(More())
-    steps = max((verdict.steps for verdict in found if asks(verdict)), default=0)
-    if not steps:
-        return found
-    try:
-        more = more_baselines(trials, draws, precision, seed, steps, before)
-    except BudgetOver:
-        more = More()
-    except (ScriptOver, WorkerError):
-        return found
-    anew = [new if asks(old) else old for old, new in zip(found, judged(more), strict=True)]
-    return [replace(one, cut_short=more.steps < steps and asks(one)) for one in anew]
+    found, more = judged(More()), More()
+    for number in range(ROUNDS):
+        steps = max((verdict.steps for verdict in found if asks(verdict)), default=0)
+        if not steps:
+            break
+        seeds = range(seed + _SEEDS + number * BASELINES, seed + _SEEDS + (number + 1) * BASELINES)
+        try:
+            few = more_baselines(trials, draws, precision, seed, seeds, steps, before)
+        except BudgetOver:
+            few = More()
+        except (ScriptOver, WorkerError):
+            break
+        more = More([*more.grown, *few.grown], [*more.noisier, *few.noisier], few.steps)
+        found = [new if asks(old) else old for old, new in zip(found, judged(more), strict=True)]
+        if few.steps < steps:
+            return [replace(one, cut_short=asks(one)) for one in found]
+    return found
 
 
 def _is_amplified(precision: str, draws: bool) -> bool:
     return not draws and TIMES * ROUNDING[precision] <= _MOST_NOISE
 
 
-def more_baselines(trials: Trials, draws: bool, precision: str, seed: int, steps: int, before: int) -> More:
-    """Trained over so many steps, or fewer where ``trials`` leave no time for all. Noise is not more where it
-    is large anyhow, or where other random numbers are drawn.
+def more_baselines(
+    trials: Trials, draws: bool, precision: str, seed: int, seeds: Sequence[int], steps: int, before: int
+) -> More:
+    """One for each of ``seeds``, which are of their noise, over so many steps; fewer where ``trials`` leave
+    too little time. Noise is not more where it is large anyhow, or where other random numbers are drawn.
 
     Raises ScriptOver or WorkerError, where one does not come to its first step, or something fails.
     """
     amplified = _is_amplified(precision, draws)
     times, share = (TIMES, SHARE) if amplified else (1.0, 1.0)
-    seeds = range(seed + _SEEDS, seed + _SEEDS + BASELINES)
     noises = [Perturbation(times * ROUNDING[precision], draws, one, before) for one in seeds]
     with ExitStack() as stack:
         workers = [

@@ -44,7 +44,7 @@ def guard(
     ``draws``: the plan may draw other random numbers from the same distributions. ``precision``: the lowest
     the plan computes in, a key of ROUNDING.
     """
-    before = 0
+    before, began = 0, trials.limit.clock()
     try:
         trainings = three_trainings(trials, plan, draws, precision, seed, steps)
         before = steps_to_leave(trainings[0].trace, trainings[1].trace, draws)
@@ -52,7 +52,9 @@ def guard(
             trainings = three_trainings(trials, plan, draws, precision, seed, steps, before)
     except (PlanRefused, ScriptOver, WorkerError) as error:
         return not_checked(error)
-    return judged_closely(trials, plan, trainings, draws, precision, seed, steps, before)
+    took = trials.limit.clock() - began
+    verdict = judged_closely(trials, plan, trainings, draws, precision, seed, steps, before)
+    return replace(verdict, first_seconds=took)
 
 
 def judged_closely(
