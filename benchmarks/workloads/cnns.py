@@ -1,16 +1,12 @@
 """Ten small convolutional networks as tutorials write them, on Fashion-MNIST: ``cnns.py NAME --seed N``."""
 
 import argparse
-import gzip
 
-import numpy as np
 import torch
+from fashion_pictures import pictures_and_labels
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from hasten import examples
-
-DATA = examples.path("fashion_cnn").parent / "data" / "fashion-mnist"
 WIDTHS = (16, 32)
 
 
@@ -81,12 +77,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     torch.manual_seed(arguments.seed)
-    with gzip.open(DATA / "t10k-images-idx3-ubyte.gz") as file:
-        images = np.frombuffer(file.read(), dtype=np.uint8, offset=16).reshape(-1, 1, 28, 28)
-    with gzip.open(DATA / "t10k-labels-idx1-ubyte.gz") as file:
-        labels = np.frombuffer(file.read(), dtype=np.uint8, offset=8)
-    pictures = (torch.from_numpy(images.copy()).float() / 255 - 0.286) / 0.353
-    dataset = TensorDataset(pictures, torch.from_numpy(labels.copy()).long())
+    dataset = TensorDataset(*pictures_and_labels())
     make, optimizer_of = CNNS[arguments.name]
     model, criterion = make(), nn.CrossEntropyLoss()
     optimizer = optimizer_of(model)

@@ -67,6 +67,9 @@ class GuardVerdict:
     unsteady: tuple[Difference, ...] = ()  # how two runs of the script itself differed
     failure: str = ""  # the error that ended the check, or why single steps could not be compared
     budget: TooLittleTime | None = None  # if that alone ended it
+    cut_short: bool = False  # time ended before everything was looked at that might speak for a refused plan
+    # What it took until it was known whether anything speaks against a plan, and more was looked at.
+    first_seconds: float | None = field(default=None, compare=False)
     after: int = 0  # steps that were not compared, because the losses decide their number
 
     @property

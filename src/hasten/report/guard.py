@@ -18,6 +18,7 @@ _EQUAL = {
     "losses": "losses are missing",
 }
 _DECIDES = ": perhaps its losses decide what it does next, and noise the size of rounding changes that"
+_CUT_SHORT = "time ran out before more baselines could show whether this is rounding: try a larger --budget"
 _MOST_SHAPES = 3
 _MOST_COUNTS = 3
 _PARTS = {
@@ -58,6 +59,7 @@ def reasons(verdict: GuardVerdict) -> list[str]:
         *_difference_reasons(verdict.invariants.differing),
         *(loss_reasons(verdict.loss_curve) if verdict.loss_curve else []),
         *(step_reasons(verdict.numerics) if verdict.numerics.held is not None else []),
+        *([_CUT_SHORT] if verdict.cut_short else []),
     ]
 
 

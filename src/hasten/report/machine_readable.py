@@ -108,6 +108,7 @@ def guard_json(verdict: GuardVerdict) -> dict[str, Any]:
         "changes": list(verdict.changes),
         "why_not": verdict.why_not,
         "refused": verdict.refused,
+        "cut_short": verdict.cut_short,
     }
 
 

@@ -182,7 +182,8 @@ class Accuracy:
         with limit.ending(self.budget.guard_most(plan)):
             verdict = check(plan, steps)
         if verdict.steps:  # one that compared none does not predict the next
-            self.budget.guarded(plan, limit.clock() - began, steps)
+            took = limit.clock() - began if verdict.first_seconds is None else verdict.first_seconds
+            self.budget.guarded(plan, took, steps)
         return verdict
 
     def _stopped(

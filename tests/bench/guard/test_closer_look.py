@@ -7,15 +7,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hasten.bench.guard import guard as guarding
+from hasten.bench.guard.amplified import BASELINES, ROUNDS
 from hasten.bench.guard.checked_steps import watch
 from hasten.bench.guard.departures import departure, gradient_departures
 from hasten.bench.guard.guard import closer_look, each_alone, guard
 from hasten.bench.guard.judging import verdict_on
 from hasten.bench.trials import Trials
+from hasten.bench.workers.ending import BudgetOver
 from hasten.bench.workers.starting import wait_all_started
 from hasten.records.comparison import LossCurve
 from hasten.records.plan import BASELINE, Plan
@@ -76,6 +79,32 @@ def test_a_false_alarm_does_not_survive_it(trials: Trials, monkeypatch: pytest.M
     assert found.numerics.worst_tensor.tensor != "0.bias"
 
 
+def test_what_only_grew_is_held_against_four_more(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+
+    def at_last(*args: Any) -> GuardVerdict:
+        *_, others, _ = args
+        given.append(len(others))
+        return alarmed() if len(given) == 1 else verdict_on(*args)
+
+    monkeypatch.setattr(guarding, "verdict_on", at_last)
+    (found,) = closer_look(trials, [HARMLESS], False, "float32", 1, STEPS)
+    assert given == [2, 6]
+    assert found.passed, reasons(found)
+
+
+@pytest.mark.attack("truth")
+def test_a_closer_look_for_which_time_ends_says_so(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+    def over(*_: object) -> None:
+        raise BudgetOver("the budget ended")
+
+    monkeypatch.setattr(guarding, "verdict_on", alarmed)
+    monkeypatch.setattr(guarding, "closer_look", over)
+    found = guard(trials, HARMLESS, False, "float32", seed=1, steps=STEPS)
+    assert (found.accuracy, found.cut_short) == ("not held", True)
+    assert reasons(found)[-1].endswith("try a longer --budget")
+
+
 @pytest.mark.parametrize("plan", FAULTS, ids=lambda plan: plan.label)
 @pytest.mark.parametrize("shown", [1.0, pytest.param(1e4, marks=pytest.mark.thorough)])
 def test_a_fault_does(trials: Trials, plan: Plan, shown: float) -> None:
@@ -83,6 +112,18 @@ def test_a_fault_does(trials: Trials, plan: Plan, shown: float) -> None:
     (found,) = closer_look(trials, [plan], False, "float32", 1, STEPS, shown)
     assert found.accuracy == "not held"
     assert reasons(found)[-1].startswith("the gradient of ")
+
+
+@pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=pytest.mark.thorough)])
+def test_so_does_one_that_only_grows(tmp_path: Path, precision: str) -> None:
+    """Momentum that was lost between two steps that are checked; all baselines that there are are asked."""
+    with trials_for(tmp_path, TRAINING, *TRAININGS["sgd"]) as trials:
+        (found,) = closer_look(trials, [Plan({"optimizer_reset": {}})], False, precision, 1, STEPS)
+        assert trials.folder is not None
+        trained = len(list(trials.folder.glob("worker-*.stdout")))
+    assert (found.accuracy, found.cut_short) == ("not held", False)
+    assert any("what the optimizer keeps" in one or "the change of the" in one for one in reasons(found))
+    assert trained == 3 + 1 + 1 + ROUNDS * (1 + BASELINES)
 
 
 def test_a_script_that_needs_float32_is_looked_at_without(tmp_path: Path) -> None:

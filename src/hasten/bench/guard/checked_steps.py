@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ...records import messages
+from ...records.plan import Plan
 from ...records.trace import Trace
 from ...records.trial import Proof
-from ..workers.ending import ScriptEnded, ScriptOver
+from ..workers.ending import PlanRefused, ScriptEnded, ScriptOver
 from ..workers.limit import Limit
 from ..workers.worker import Worker
 
@@ -51,6 +52,17 @@ class Watched:
     failed: str = ""
     proofs: Sequence[Proof] = ()
     before: Trace = ()
+
+
+def go_on_to(worker: Worker, before: int, plan: Plan) -> None:
+    """From the end of its first step to the end of the first after ``before``, which is under ``plan``."""
+    if before > 1:
+        worker.steps(before - 1)
+    if before:
+        technique, _, why_not = worker.switch(plan).partition(": ")
+        if technique:
+            raise PlanRefused(technique, why_not)
+        worker.steps(1)
 
 
 def checked_steps(steps: int) -> list[int]:

@@ -20,10 +20,11 @@ from ...records.plan import BASELINE, Plan
 from ...records.verdict import GuardVerdict
 from ..base import process_part
 from ..trials import Trials
-from ..workers.ending import PlanRefused, ScriptOver
+from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.starting import wait_all_started
 from ..workers.worker import Worker
-from .checked_steps import Check, Watched, watch
+from .amplified import More, by_more_baselines
+from .checked_steps import Check, Watched, go_on_to, watch
 from .departures import gradient_departures
 from .judging import apart_before, steps_to_leave, verdict_on
 from .single_steps import ROUNDING, TURNED
@@ -43,7 +44,7 @@ def guard(
     ``draws``: the plan may draw other random numbers from the same distributions. ``precision``: the lowest
     the plan computes in, a key of ROUNDING.
     """
-    before = 0
+    before, began = 0, trials.limit.clock()
     try:
         trainings = three_trainings(trials, plan, draws, precision, seed, steps)
         before = steps_to_leave(trainings[0].trace, trainings[1].trace, draws)
@@ -51,7 +52,9 @@ def guard(
             trainings = three_trainings(trials, plan, draws, precision, seed, steps, before)
     except (PlanRefused, ScriptOver, WorkerError) as error:
         return not_checked(error)
-    return judged_closely(trials, plan, trainings, draws, precision, seed, steps, before)
+    took = trials.limit.clock() - began
+    verdict = judged_closely(trials, plan, trainings, draws, precision, seed, steps, before)
+    return replace(verdict, first_seconds=took)
 
 
 def judged_closely(
@@ -77,6 +80,8 @@ def judged_closely(
     try:
         few = min(steps, CLOSER_STEPS)
         (closer,) = closer_look(trials, [plan], draws, precision, seed, few, shown, before)
+    except BudgetOver:
+        return replace(verdict, cut_short=True)
     except (PlanRefused, ScriptOver, WorkerError):
         return verdict
     return verdict if closer.unchecked else unless_idle(replace(closer, after=before), plan, candidate.proofs)
@@ -99,21 +104,10 @@ def three_trainings(
         candidate = stack.enter_context(trials.worker(begun_with, seed=seed, traced=True))
         wait_all_started([reference, perturbed, candidate])
         for worker, wanted in ((reference, BASELINE), (perturbed, BASELINE), (candidate, plan)):
-            _go_on_to(worker, before, wanted)
+            go_on_to(worker, before, wanted)
         both = [perturbed, candidate]
         first, (second, third) = watch(reference, both, steps, trials.aside, trials.limit, before)
     return first, second, third
-
-
-def _go_on_to(worker: Worker, before: int, plan: Plan) -> None:
-    """From the end of its first step to the end of the first after ``before``, which is under ``plan``."""
-    if before > 1:
-        worker.steps(before - 1)
-    if before:
-        technique, _, why_not = worker.switch(plan).partition(": ")
-        if technique:
-            raise PlanRefused(technique, why_not)
-        worker.steps(1)
 
 
 def closer_look(
@@ -153,7 +147,7 @@ def closer_look(
         for each, plan in [(worker(plan), plan) for plan in plans]:
             try:
                 each.wait_started()
-                _go_on_to(each, before, plan)
+                go_on_to(each, before, plan)
             except (PlanRefused, ScriptOver, WorkerError) as error:
                 verdicts.append(not_checked(error))
                 continue
@@ -161,7 +155,7 @@ def closer_look(
             planned.append(each)
         wait_all_started(baselines)
         for each in baselines:
-            _go_on_to(each, before, BASELINE)
+            go_on_to(each, before, BASELINE)
         exactly = [] if before else _in_float64(trials, seed, stack)  # which would differ before
         reference, *others = [*baselines, *planned, *exactly]
         first, (perturbed, grown, *rest) = watch(reference, others, steps, trials.aside, trials.limit, before)
@@ -170,7 +164,12 @@ def closer_look(
         grown.checks = [replace(check, gradient={}, update={}, buffers={}) for check in grown.checks]
     for one in exact:
         one.trace, one.checks = (), _comparable(one.checks)
-    found = (verdict_on(first, perturbed, one, draws, precision, [grown, *exact]) for one in candidates)
+
+    def judged(more: More) -> list[GuardVerdict]:
+        by = draws, precision, [grown, *exact, *more.grown], more.noisier
+        return [verdict_on(first, perturbed, one, *by) for one in candidates]
+
+    found = iter(by_more_baselines(judged, trials, draws, precision, seed, before))
     return [verdict or next(found) for verdict in verdicts]
 
 

@@ -16,7 +16,7 @@ from statistics import fmean
 from ...records.comparison import LossCurve, SingleSteps
 from ...records.trace import Trace
 from ...records.verdict import Difference, GuardVerdict, Invariants
-from .checked_steps import LEAST_STEPS, Watched
+from .checked_steps import LEAST_STEPS, Check, Watched
 from .evaluations import judge_evaluations
 from .single_steps import judge_steps
 
@@ -39,16 +39,18 @@ def verdict_on(
     draws: bool,
     precision: str,
     others: Sequence[Watched] = (),
+    noisier: Sequence[Check] = (),
 ) -> GuardVerdict:
     """The verdict on watched trainings: all their steps one after another, and single ones. ``others`` are
-    further perturbed baselines, of which one may have only its checks.
+    further perturbed baselines, of which one may have only its checks; ``noisier`` as in ``judge_steps``.
     """
     told = [other.trace for other in others if other.trace]
     whole = judge(reference.trace, perturbed.trace, candidate.trace, draws, precision, told)
     if reference.failed:  # there is no room for its state, say: what else was compared must do
         return replace(whole, numerics=SingleSteps(left_out=reference.failed))
     rounded = [check for one in (perturbed, *others) for check in one.checks]
-    steps = _with(judge_steps(rounded, candidate.checks, draws, precision), reference, perturbed, candidate)
+    steps = judge_steps(rounded, candidate.checks, draws, precision, noisier)
+    steps = _with(steps, reference, perturbed, candidate)
     failed = perturbed.failed or candidate.failed
     if failed:
         steps = replace(steps, held=None, left_out=failed)
