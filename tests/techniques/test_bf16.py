@@ -53,6 +53,25 @@ def under_bf16(bench: Workbench, model: nn.Module) -> torch.optim.Optimizer:
     return optimizer
 
 
+def test_transforms_of_functions_go_on_and_prove_it_by_what_comes_out(bench: Workbench) -> None:
+    """torch.func lets nobody see what autograd saves."""
+    model = Model()
+    optimizer = under_bf16(bench, model)
+
+    def value(x: torch.Tensor) -> torch.Tensor:
+        out = torch.func.functional_call(model, dict(model.named_parameters()), (x.unsqueeze(0),))
+        assert out.dtype is torch.float32
+        return out.sum()
+
+    slope = torch.func.vmap(torch.func.grad(value))(INPUTS)
+    assert slope.dtype is torch.float32
+    assert model.computed_in[-1] is torch.bfloat16
+    slope.pow(2).mean().backward()
+    optimizer.step()
+    (proof,) = bench.switchboard.proofs()
+    assert proof.effective
+
+
 @dataclass
 class Output:
     logits: torch.Tensor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -96,6 +97,28 @@ def is_effective(bench: Workbench) -> bool:
 
 
 # ---- what the script sees
+def test_what_was_done_for_a_model_counts_when_the_script_has_dropped_it(
+    bench: Workbench, under: Callable[..., Model], optimizers: list[torch.optim.Optimizer]
+) -> None:
+    """A script that does all its work in ``main()`` ends with nothing left of it."""
+    evaluated(under(Model()))
+    optimizers.clear()
+    gc.collect()
+    assert not bench.training.roots
+    assert is_effective(bench)
+
+
+def test_why_a_model_was_left_alone_is_told_when_the_script_has_dropped_it(
+    bench: Workbench, under: Callable[..., Model], optimizers: list[torch.optim.Optimizer]
+) -> None:
+    evaluated(under(Model(lambda m, o, i: o + torch.rand(o.shape))))
+    optimizers.clear()
+    gc.collect()
+    assert not bench.training.roots
+    assert not is_effective(bench)
+    assert "draws random numbers" in evidence(bench)
+
+
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
 def test_what_it_returns_is_float32_and_close(
     bench: Workbench, under: Callable[..., Model], context: Callable[[], Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 from hasten.inside.techniques.base import SAVES_MEMORY
-from hasten.inside.techniques.optimizer_in_backward import OptimizerInBackward
+from hasten.inside.techniques.optimizer_in_backward import GradientsGone, OptimizerInBackward
 from hasten.inside.training import NotApplicable
 from hasten.records.observation import Step
 from hasten.records.plan import BASELINE, Plan
@@ -44,10 +45,11 @@ def test_gradients_are_gone_when_backward_ends() -> None:
     with workbench() as bench:
         bench.train(1)
         bench.switchboard.switch(PLAN)
-        bench.train(1)
+        bench.train(2)
+        bench.optimizer.zero_grad()
         bench.model(torch.ones(1, 3, 8, 8)).sum().backward()
-        assert all(p.grad is None for p in bench.model.parameters())
         bench.switchboard.switch(BASELINE)
+        assert all(p.grad is None for p in bench.model.parameters())
 
 
 def one_step(bench: Workbench, between: Callable[[], Any] = lambda: None, backwards: int = 1) -> None:
@@ -66,11 +68,43 @@ def slower(bench: Workbench) -> None:
     bench.optimizer.param_groups[0]["lr"] *= 0.5
 
 
+def norm_logged(bench: Workbench) -> None:
+    assert all(float(p.grad.norm()) >= 0 for p in bench.model.parameters() if p.grad is not None)
+
+
+def noise_added(bench: Workbench) -> None:
+    for parameter in bench.model.parameters():
+        assert parameter.grad is not None
+        parameter.grad.add_(1e-3)
+
+
+def unscaled(bench: Workbench) -> None:
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(torch.ones(()))  # which makes its scale
+    scaler.unscale_(bench.optimizer)
+
+
+def sent_through_numpy(bench: Workbench) -> None:
+    """As a script does that averages gradients over processes by itself."""
+    for parameter in bench.model.parameters():
+        assert parameter.grad is not None
+        parameter.grad = torch.from_numpy(parameter.grad.numpy().copy())
+
+
+def thrown_away(bench: Workbench) -> None:
+    bench.optimizer.zero_grad()
+
+
 @pytest.mark.parametrize(
     ("between", "backwards", "reason"),
     [
-        (clipped, 1, "changes gradients before the step"),
-        (slower, 1, "learning rate is set between"),
+        (clipped, 1, "reads gradients after a backward pass, at test_optimizer_in_backward.py:"),
+        (norm_logged, 1, "reads gradients after a backward pass, at test_optimizer_in_backward.py:"),
+        (noise_added, 1, "reads gradients after a backward pass"),
+        (sent_through_numpy, 1, "reads gradients after a backward pass"),
+        (unscaled, 1, "reads gradients after a backward pass"),
+        (thrown_away, 1, "takes gradients away that no step has used"),
+        (slower, 1, "learning rate, or another setting, is changed between"),
         (lambda _: None, 2, "several backward passes"),
     ],
 )
@@ -89,6 +123,70 @@ def test_what_happens_in_between_keeps_it_from_starting(
     assert not proofs[0].effective
     assert reason in proofs[0].evidence
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("between", "backwards", "reason"),
+    [
+        (norm_logged, 1, "reads gradients after a backward pass"),
+        (clipped, 1, "reads gradients after a backward pass"),
+        (thrown_away, 1, "takes gradients away"),
+        (slower, 1, "learning rate, or another setting, is changed between"),
+        (lambda _: None, 2, "several backward passes"),
+    ],
+)
+def test_what_comes_when_gradients_are_gone_stops_the_script(
+    between: Callable[[Workbench], Any], backwards: int, reason: str
+) -> None:
+    """Nothing can bring them back, and without them the script would train another model."""
+    with workbench() as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        for _ in range(3):
+            one_step(bench)
+        with pytest.raises(GradientsGone, match=f"{reason}.* Train without it: hasten run --without"):
+            one_step(bench, lambda: between(bench), backwards)
+        (proof,) = bench.switchboard.proofs()
+        assert not proof.effective
+
+
+def test_what_is_read_after_the_step_keeps_it_from_starting() -> None:
+    with workbench() as bench:
+        bench.train(1)
+        bench.switchboard.switch(PLAN)
+        for _ in range(3):
+            one_step(bench)
+            norm_logged(bench)
+        (proof,) = bench.switchboard.proofs()
+    assert not proof.effective
+    assert "reads gradients after a backward pass" in proof.evidence
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("x = 1\ng = p.grad\n", 2),
+        ("total = sum(p.grad.norm() for p in ps)", 1),
+        ("\nnn.utils.clip_grad_norm_(ps, 1.0)", 2),
+        ("clip_grad_value_(ps, 1.0)", 1),
+        ("scaler.unscale_(optimizer)", 1),
+        ("g = torch.autograd.grad(y, x)", 0),
+        ("p.grad = None", 0),
+        ("not Python (", 0),
+    ],
+)
+def test_files_of_the_script_are_read(tmp_path: Path, text: str, line: int) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(text)
+    with workbench() as bench:
+        bench.train(1)
+        bench.training.own_files = lambda: [str(tmp_path / "gone.py"), str(file)]
+        try:
+            bench.switchboard.switch(PLAN)
+            said = ""
+        except NotApplicable as error:
+            said = str(error)
+    assert said == (f"the script reads gradients itself, at train.py:{line}" if line else "")
 
 
 def test_several_optimizers_are_refused() -> None:

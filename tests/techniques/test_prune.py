@@ -168,6 +168,37 @@ def test_the_optimizers_state_is_cut_like_its_parameters(optimizer: str) -> None
             assert parameter.grad is None or parameter.grad.shape == parameter.shape
 
 
+def test_each_training_of_a_script_is_counted_by_itself() -> None:
+    """As the folds of a cross-validation are, each with a model of its own."""
+    full = sum(p.numel() for p in residual().parameters())
+    with pruned() as bench:
+        for _ in range(2):
+            bench.model = residual()
+            bench.optimizer = OPTIMIZERS["Adam"](bench.model.parameters())
+            bench.train(AFTER - 1)
+            assert sum(p.numel() for p in bench.model.parameters()) == full
+            bench.train(2)
+            assert sum(p.numel() for p in bench.model.parameters()) < 0.8 * full
+            assert proof(bench).effective
+
+
+def test_models_that_train_together_are_cut_together() -> None:
+    with workbench(make_model=residual) as bench:
+        bench.switchboard.switch(Plan({"prune": {"ratio": 0.4, "after": AFTER}}))
+        bench.train(1)
+        other = residual()
+        others = torch.optim.SGD(other.parameters())
+        own = bench.loss_of
+        bench.loss_of = lambda model, x, y: own(model, x, y) + own(other, x, y)
+        bench.train(1)
+        full = sum(p.numel() for p in residual().parameters())
+        counts = [sum(p.numel() for p in m.parameters()) for m in (bench.model, other)]
+        assert counts == [full, full]
+        bench.train(1)
+        assert all(sum(p.numel() for p in m.parameters()) < full for m in (bench.model, other))
+        del others
+
+
 def test_until_then_the_training_is_as_it_was_and_no_random_number_is_drawn_for_the_cut() -> None:
     streams = []
     for plan in (BASELINE, Plan({"prune": {"ratio": 0.4, "after": AFTER}})):

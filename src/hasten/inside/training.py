@@ -64,6 +64,7 @@ class Training:
         self.samples_for_later = True  # runs, and not only for processes beside this one
         self.sample_seconds = 300.0  # that making samples to be kept may hold up the training
         self.made_of: Callable[[], str] = str  # tells which script runs, of which files, how
+        self.own_files: Callable[[], list[str]] = list  # the script's, as far as it has imported them
         self.steps = 0  # that have ended
         self.changed = False  # a root or an optimizer came since this was cleared
         self._innermost = ""  # the wrapper around roots' own calls, if there is one

@@ -18,7 +18,6 @@ Source: https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabli
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import is_dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.modules import has_hooks
 from ..internals.others import leaves
+from ..living import Living
 from ..observing.uses import RECORDS_EVALUATIONS
 from ..seams import Args, Call, Kwargs
 from ..structures import tensors_of
@@ -57,7 +57,8 @@ class GraphFreeEvaluation(Technique):
 
     def __init__(self) -> None:
         self._passes: Recomputed | None = None
-        self._seen: weakref.WeakKeyDictionary[Module, _Seen] = weakref.WeakKeyDictionary()
+        self._seen: Living[_Seen] = Living(self._gone)
+        self._why_not_gone: dict[str, None] = {}  # why models that are gone were left alone
 
     @classmethod
     def refuse(cls, facts: Facts) -> list[str]:
@@ -79,7 +80,9 @@ class GraphFreeEvaluation(Technique):
         torch = self._passes.torch
         if not torch.is_grad_enabled():
             return call(*args, **kwargs)
-        seen = self._seen.setdefault(root, _Seen())
+        seen = self._seen.get(root)
+        if seen is None:
+            self._seen.put(root, seen := _Seen())
         if root.training:
             seen.ended = seen.ended or seen.watched > 0
             return call(*args, **kwargs)
@@ -103,11 +106,16 @@ class GraphFreeEvaluation(Technique):
             seen.why_not = f"without a graph a pass fails by {error}"
         return call(*args, **kwargs)
 
+    def _gone(self, seen: _Seen) -> None:
+        if seen.why_not:
+            self._why_not_gone[seen.why_not] = None
+
     def proof(self, training: Training) -> Proof:
         """Counts the passes that were run without a graph, and those that had to be run again."""
         passes, again = (self._passes.passes, self._passes.again) if self._passes is not None else (0, 0)
         evidence = [f"{passes} passes of evaluations recorded no graph, {again} were run again"]
-        evidence += dict.fromkeys(seen.why_not for seen in self._seen.values() if seen.why_not)
+        reasons = [*self._why_not_gone, *(seen.why_not for seen in self._seen.values() if seen.why_not)]
+        evidence += dict.fromkeys(reasons)
         return Proof(self.name, passes > again, "; ".join(evidence))
 
     @classmethod

@@ -3,7 +3,9 @@
 It helps where memory decides what fits: gradients are never held all together. It costs a call of the
 optimizer for each parameter. It is wrong, and refused, wherever gradients are looked at or changed between
 backward pass and step: clipping, accumulation over batches, several backward passes a step, a learning rate
-set in between. The first step after it is switched on is watched for that, and taken as the script wrote it.
+set in between. What the script's own files say is read; the first step after it is switched on is watched,
+and taken as the script wrote it. Where gradients are asked for later that are gone by then, the script is
+stopped by an error that says so: going on would train another model.
 
 Source: https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html
 """
@@ -19,6 +21,7 @@ from ...records.plan import Settings
 from ...records.trial import Proof
 from ..training import NotApplicable, Training
 from .base import SAVES_MEMORY, Technique, conflicting
+from .support.gradient_reads import GradientReads, Place, reads_in_source
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,9 +64,12 @@ class OptimizerInBackward(Technique):
             raise NotApplicable("there are several optimizers")
         if training.averages_gradients:
             raise NotApplicable("gradients are averaged over ranks after they have come")
+        if place := reads_in_source(training.own_files()):
+            raise NotApplicable(f"the script reads gradients itself, at {place}")
         for optimizer in training.optimizers:
             watch = _Watch(optimizer)
             self._watches.append(watch)
+            self._undo.append(GradientReads(training, watch.was_read, watch.was_reset).undo)
             self._undo.append(optimizer.register_step_pre_hook(watch.step_begins).remove)
             self._undo.append(optimizer.register_step_post_hook(watch.step_ends).remove)
             for group in optimizer.param_groups:
@@ -95,29 +101,64 @@ class OptimizerInBackward(Technique):
         )
 
 
+class GradientsGone(RuntimeError):
+    """The script needs gradients that were freed when they had been used. To go on would train otherwise."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}; optimizer_in_backward has used and freed them by then, and did not see that coming. "
+            "Train without it: hasten run --without optimizer_in_backward"
+        )
+
+
 class _Watch:
     """One optimizer: watched for a step, then stepped parameter by parameter, unless a reason was seen."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self._refer = weakref.ref(optimizer)  # its hooks hold us
-        self._came: dict[int, tuple[Tensor, int]] = {}  # in a watched step: each gradient, its version
-        self._rates: list[object] = []
+        self._came: dict[
+            int, tuple[Tensor | None, int]
+        ] = {}  # since the last step: each gradient, its version
+        self._there: set[int] = set()  # of which parameters a gradient would be there, had it not been freed
+        self._settings: list[object] = []  # when the first gradient came
+        self._stepping = False
+        self._seen = False  # a whole step
         self._armed = False
         self.updates = 0
         self.reason = ""
 
     def gradient_came(self, parameter: Tensor) -> None:
+        key, first = id(parameter), not self._came
+        if key in self._came or key in self._there:
+            self._object("gradients are added up over several backward passes")
+        if first:
+            self._settings = self._settings_now()
+            self._armed = self._seen and not self.reason
+        gradient = parameter.grad
+        assert gradient is not None  # it has just come
+        self._there.add(key)
+        self._came[key] = (gradient, gradient._version)
         if self._armed:
+            self._came[key] = (None, 0)  # the gradient goes
             self._update(parameter)
-        elif id(parameter) in self._came:
-            self.reason = "gradients are added up over several backward passes"
-        else:
-            gradient = parameter.grad
-            assert gradient is not None  # it has just come
-            self._came[id(parameter)] = (gradient, gradient._version)
-            self._rates = self._learning_rates()
+
+    def was_read(self, parameter: Tensor, place: Place) -> None:
+        """Its gradient, by others than torch's optimizers."""
+        if id(parameter) in self._there and not self._stepping:
+            self._object(f"the script reads gradients after a backward pass, at {place()}")
+
+    def was_reset(self, parameter: Tensor) -> None:
+        """Its gradient was taken away, or made zero."""
+        if self._stepping:
+            return
+        if id(parameter) in self._came:
+            self._object("the script takes gradients away that no step has used")
+        self._there.discard(id(parameter))
 
     def step_begins(self, *_: object) -> None:
+        self._stepping = True
+        if self._came and self._settings != self._settings_now():
+            self._object("the learning rate, or another setting, is changed between backward pass and step")
         if self._armed or self.reason or not self._came:
             return
         for group in self._groups():
@@ -127,16 +168,22 @@ class _Watch:
                     self.reason = "gradients are there that this backward pass did not make"
                 elif gradient is not None and gradient._version != version:
                     self.reason = "the script changes gradients before the step"
-        if self._rates != self._learning_rates():
-            self.reason = "the learning rate is set between backward pass and step"
 
     def step_ends(self, *_: object) -> None:
-        if self._came and not self.reason:
-            self._armed = True
+        self._stepping = False
+        self._seen = self._seen or bool(self._came)
         self._came.clear()
 
-    def _learning_rates(self) -> list[object]:
-        return [float(group["lr"]) for group in self._groups() if "lr" in group]
+    def _object(self, reason: str) -> None:
+        self.reason = self.reason or reason
+        if self._armed:
+            raise GradientsGone(reason)
+
+    def _settings_now(self) -> list[object]:
+        found: list[object] = []
+        for group in self._groups():
+            found += [float(v) if hasattr(v, "item") else v for k, v in group.items() if k != "params"]
+        return found
 
     def _groups(self) -> list[dict[str, Any]]:
         optimizer = self._refer()
@@ -147,13 +194,13 @@ class _Watch:
         optimizer = self._refer()
         if optimizer is None:  # the script goes on without it
             return
-        groups = optimizer.param_groups
+        groups, self._stepping = optimizer.param_groups, True
         mine = next(group for group in groups if any(p is parameter for p in group["params"]))
         optimizer.param_groups = [{**mine, "params": [parameter]}]
         try:
             step = type(optimizer).step
             getattr(step, "__wrapped__", step)(optimizer)  # not the wrapper: this is no step of the script's
+            parameter.grad = None
         finally:
-            optimizer.param_groups = groups
-        parameter.grad = None
+            optimizer.param_groups, self._stepping = groups, False
         self.updates += 1

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import gc
 import importlib.util
-import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from ...records.machine import Machine
 from ...records.plan import Settings
 from ...records.trial import Proof
 from ..internals.modules import is_compiled
+from ..living import Living
 from ..seams import Args, Call, Kwargs
 from ..training import NotApplicable, Training
 from .base import Technique, conflicting
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _AFTER = 100  # steps
 _MOST_AFTER = 1_000_000
+_TOGETHER = 16  # steps within which the models of one training come
 _ABSENT = "torch-pruning is not installed here: pip install 'hasten[prune]'"
 
 
@@ -120,34 +121,30 @@ class Prune(Technique):
             done.full_size.watch_optimizer(optimizer)
 
         def forward(root: Module, call: Call, args: Args, kwargs: Kwargs) -> object:
-            if done.steps < self._after and torch.is_grad_enabled():
-                done.inputs[id(root)] = (weakref.ref(root), args, kwargs)
+            if torch.is_grad_enabled():
+                done.called(root, args, kwargs)
             return call(*args, **kwargs)
 
         def step_ended() -> None:
             done.steps += 1
-            if done.steps == self._after:
-                self._cut_all(training, done)
+            for root, args, kwargs in done.due(self._after):
+                self._cut(training, done, root, args, kwargs)
 
         training.forward_wrappers[self.name] = forward
         training.after_steps[self.name] = step_ended
 
-    def _cut_all(self, training: Training, done: _Done) -> None:
-        inputs, done.inputs = done.inputs, {}
-        for ref, args, kwargs in inputs.values():
-            root = ref()
-            if root is None:
-                continue
-            try:
-                reason = why_not(training, root)
-                if reason:
-                    raise CannotCut(reason)
-                found = cut(training.torch, root, args, kwargs, self._wish)
-                done.full_size.make_smaller(root, found)
-                done.cuts.append(found)
-            except Exception as error:  # of torch-pruning, or of a copy: the model was not touched yet
-                known = isinstance(error, CannotCut)
-                done.why_not.append(str(error) if known else f"{type(error).__name__}: {error}")
+    def _cut(self, training: Training, done: _Done, root: Module, args: Args, kwargs: Kwargs) -> None:
+        done.latest = done.steps
+        try:
+            reason = why_not(training, root)
+            if reason:
+                raise CannotCut(reason)
+            found = cut(training.torch, root, args, kwargs, self._wish)
+            done.full_size.make_smaller(root, found)
+            done.cuts.append(found)
+        except Exception as error:  # of torch-pruning, or of a copy: the model was not touched yet
+            known = isinstance(error, CannotCut)
+            done.why_not[str(error) if known else f"{type(error).__name__}: {error}"] = None
 
     def remove(self, training: Training) -> None:
         """What was cut stays cut, and so do the places where checkpoints come to their full size."""
@@ -159,17 +156,17 @@ class Prune(Technique):
         step must have followed.
         """
         done = self._done
-        if done is None or done.steps < self._after:
+        if done is None or done.latest is None:
             taken = done.steps if done is not None else 0
             evidence = f"nothing is cut before step {self._after}, and {taken} were taken"
-            return Proof(self.name, False, evidence)
+            return Proof(self.name, False, evidence if taken < self._after else "no model was trained")
         words = [
             f"parameters {c.parameters[0]:,} to {c.parameters[1]:,}, multiply-accumulates of a pass "
             f"{c.operations[0]:,} to {c.operations[1]:,}"
             for c in done.cuts
         ]
-        effective = bool(done.cuts) and done.steps > self._after
-        return Proof(self.name, effective, "; ".join([*words, *done.why_not]) or "no model was trained")
+        effective = bool(done.cuts) and done.steps > done.latest
+        return Proof(self.name, effective, "; ".join([*dict.fromkeys(words), *done.why_not]))
 
     @classmethod
     def by_hand(cls, settings: Settings) -> str:
@@ -197,14 +194,49 @@ class Prune(Technique):
 
 
 @dataclass
+class _Seen:
+    """A root: the steps that ended before its training, and its last pass's inputs until it is due."""
+
+    began: int
+    inputs: tuple[Args, Kwargs] | None = None
+    over: bool = False  # it was due
+
+
+@dataclass
 class _Done:
-    """What outlasts a switch: steps taken, the inputs of the roots' last passes until then, and cuts made."""
+    """What outlasts a switch: steps taken, roots seen, and cuts made. ``latest``: the step after which
+    something was due last.
+    """
 
     full_size: FullSize
     steps: int = 0
-    inputs: dict[int, tuple[weakref.ref[Module], Args, Kwargs]] = field(default_factory=dict)
+    roots: Living[_Seen] = field(default_factory=Living)
     cuts: list[Cut] = field(default_factory=list)
-    why_not: list[str] = field(default_factory=list)
+    why_not: dict[str, None] = field(default_factory=dict)
+    latest: int | None = None
+
+    def called(self, root: Module, args: Args, kwargs: Kwargs) -> None:
+        seen = self.roots.get(root)
+        if seen is None:
+            self.roots.put(root, seen := _Seen(self._training_began()))
+        if not seen.over:
+            seen.inputs = args, kwargs
+
+    def _training_began(self) -> int:
+        """Of a root that comes now: alone, as in each fold of a cross-validation, or with others, as in a
+        GAN.
+        """
+        others = [seen.began for seen in self.roots.values() if not seen.over]
+        return min((began for began in others if self.steps - began < _TOGETHER), default=self.steps)
+
+    def due(self, after: int) -> list[tuple[Module, Args, Kwargs]]:
+        """The roots that have trained for so many steps now, each with what it was called with."""
+        found = []
+        for root, seen in self.roots.items():
+            if not seen.over and seen.inputs is not None and self.steps - seen.began >= after:
+                found.append((root, *seen.inputs))
+                seen.over, seen.inputs = True, None
+        return found
 
 
 def why_not(training: Training, root: Module) -> str:

@@ -74,6 +74,7 @@ class Instruments:
             torch.manual_seed(job.seed)
         if sources is not None:
             training.sample_folder, training.made_of = job.samples, partial(sources.made_of, job)
+            training.own_files = partial(sources.own, job)
         training.samples_for_later = job.descriptor is None
         if job.timed:
             training.sample_seconds = _SAMPLE_SECONDS_IN_TRIALS

@@ -36,11 +36,15 @@ class SourceFiles:
         """What the job runs: the script, its arguments and the files that are known until now, as they are
         on disk; equal where a later run is of the same.
         """
+        digests = [(path, _digest_of(path)) for path in self.own(job)]
+        return json.dumps([job.argv, job.module, digests])
+
+    def own(self, job: Job) -> list[str]:
+        """The files of the script's own that are known until now, itself included."""
         imported = {path for path in map(_file_of, list(sys.modules.values())) if path is not None}
         own = {path for path in imported if self._is_local(path)}
         own |= set() if job.module else {os.path.abspath(job.argv[0])}
-        digests = [(path, _digest_of(path)) for path in sorted(own) if os.path.isfile(path)]
-        return json.dumps([job.argv, job.module, digests])
+        return [path for path in sorted(own) if os.path.isfile(path)]
 
     def new(self) -> list[str]:
         """Files that were not reported yet."""

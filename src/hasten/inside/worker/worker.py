@@ -21,6 +21,7 @@ from ..sandbox.containment import die_with_parent, dies_with_parent
 from ..sandbox.denied import naming_file
 from ..sandbox.entering import enter_sandbox
 from ..seams import ImportSeam, Seams
+from ..warned import count_the_scripts_frames
 from . import bindings, script_side
 from .children import Children
 from .clocks import Clocks
@@ -155,6 +156,7 @@ class Worker:
 
     def _watch(self, torch: ModuleType) -> None:
         check(torch.__version__)
+        count_the_scripts_frames(self._seams)
         how = (self._step_ended, self._root_found, self._script_began, self._sources)
         seen = self._instruments = Instruments(torch, self._job, self._seams, *how)
         in_run = self._wire is None or self._summarizer is not None

@@ -10,7 +10,6 @@ comparison is left behind.
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, is_dataclass
 from types import ModuleType
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ...internals.modules import has_hooks, plain_call
 from ...internals.others import leaves
+from ...living import Living
 from ...observing.loaders import tensors_in
 from ...random_state import fingerprint, set_streams, state_of_streams
 from ...seams import Args, Call, Kwargs
@@ -50,7 +50,9 @@ class LoweredEvaluations:
     def __init__(self, torch: ModuleType, reduced: DType) -> None:
         self._torch = torch
         self._reduced = reduced
-        self._known: weakref.WeakKeyDictionary[Module, _Known] = weakref.WeakKeyDictionary()
+        self._known: Living[_Known] = Living(self._gone)
+        self._ended_lowered = False  # of models that are gone: whether one's passes were lowered to its end
+        self._why_not_gone: dict[str, None] = {}  # of these: why some were left alone
         self.passes = 0
         self.compared = 0
         self.farthest = 0.0
@@ -59,7 +61,9 @@ class LoweredEvaluations:
         given = args, kwargs
         if self._torch.is_grad_enabled() or not self._may_be_lowered(root, given):
             return call(*args, **kwargs)
-        known = self._known.setdefault(root, _Known())
+        known = self._known.get(root)
+        if known is None:
+            self._known.put(root, known := _Known())
         if known.is_due():
             self._look(known, root, given)
         if known.why_not:
@@ -76,11 +80,19 @@ class LoweredEvaluations:
     @property
     def in_effect(self) -> bool:
         """Whether a model's passes are lowered, and something in them is not the same for it."""
-        return self.farthest > 0.0 and any(one.passes and not one.why_not for one in self._known.values())
+        lowered = self._ended_lowered or any(one.is_lowered for one in self._known.values())
+        return self.farthest > 0.0 and lowered
 
     def why_not(self) -> list[str]:
         """Why models are left alone."""
-        return list(dict.fromkeys(one.why_not for one in self._known.values() if one.why_not))
+        living = [one.why_not for one in self._known.values() if one.why_not]
+        return list(dict.fromkeys([*self._why_not_gone, *living]))
+
+    def _gone(self, known: _Known) -> None:
+        """The script has dropped its model, as by returning from ``main()``: what was done for it counts."""
+        self._ended_lowered = self._ended_lowered or known.is_lowered
+        if known.why_not:
+            self._why_not_gone[known.why_not] = None
 
     def departure(self, root: Module, args: Args, kwargs: Kwargs) -> float | None:
         """How far what ``root`` returns of this call in an evaluation departs, relative; None if its
@@ -162,6 +174,10 @@ class _Known:
         self.passes = 0  # that were lowered
         self.why_not = ""
         self._next = 0  # after so many it is looked at
+
+    @property
+    def is_lowered(self) -> bool:
+        return bool(self.passes and not self.why_not)
 
     def is_due(self) -> bool:
         return not self.why_not and self.passes >= self._next

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ....records.facts import Facts
 from ...living import Living
 from ...seams import Args, Call, Kwargs
-from ...structures import Structure, map_tensors
+from ...structures import Structure, map_tensors, tensors_of
 from ..base import NO_MODULE
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class LoweredForward:
     """Runs the forward passes that record gradients under autocast, unless the script uses autocast itself;
     outputs come back in float32. ``calls`` counts them. ``lowered`` counts the tensors of type ``reduced``
     that autograd saves in the first one of each module, until there are some: the proof that something was
-    computed in it. A module that weighs losses computes nothing in it, and may come first.
+    computed in it; where nobody may see what it saves, those that the module returns. A module that weighs
+    losses computes nothing in it, and may come first.
     """
 
     def __init__(self, torch: ModuleType, reduced: DType) -> None:
@@ -66,15 +67,24 @@ class LoweredForward:
         device = next(root.parameters()).device.type
         if not torch.is_grad_enabled() or torch.is_autocast_enabled(device):
             return call(*args, **kwargs)
-        autocast = our_autocast(torch, device, self._reduced)
-        watching = torch.autograd.graph.saved_tensors_hooks(self._kept, lambda tensor: tensor)
-        seen = self.lowered or root in self._watched
-        if not seen:
-            self._watched.put(root, None)
-        with nullcontext() if seen else watching, autocast:
+        with ExitStack() as stack:
+            unseen = not self.lowered and root not in self._watched and not self._watch(stack, root)
+            stack.enter_context(our_autocast(torch, device, self._reduced))
             output = call(*args, **kwargs)
+        if unseen:
+            self.lowered += sum(tensor.dtype == self._reduced for tensor in tensors_of(torch, output))
         self.calls += 1
         return in_float32(torch, output, self._reduced)
+
+    def _watch(self, stack: ExitStack, root: Module) -> bool:
+        """What autograd saves of this pass. False within torch.func's transforms, which allow nobody to."""
+        hooks = self._torch.autograd.graph.saved_tensors_hooks(self._kept, lambda tensor: tensor)
+        try:
+            stack.enter_context(hooks)
+        except RuntimeError:
+            return False
+        self._watched.put(root, None)
+        return True
 
     def _kept(self, tensor: Tensor) -> Tensor:
         self.lowered += tensor.dtype == self._reduced
