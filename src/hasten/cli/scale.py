@@ -33,7 +33,7 @@ def link_of(text: str) -> Link:
     try:
         assert found is not None
         bits = float(found[1]) * {"M": 1e6, "G": 1e9}[found[2]]
-        latency = float(found[3]) * {"us": 1e-6, "ms": 1e-3}[found[4]]
+        latency = float(found[3]) / {"us": 1e6, "ms": 1e3}[found[4]]
         assert bits > 0
     except (AssertionError, ValueError):
         expected = "expected bandwidth and latency, such as 10Gbit/s,50us"

@@ -31,7 +31,7 @@ def fitted(runs: Mapping[int, Sequence[Sequence[float]]], backward_share: float)
     else:
         mid = _through(medians)
         error = max(_uncertainty(runs[samples]) for samples in medians)
-        low, high = (_times(mid, factor) for factor in (max(0.0, 1 - error), 1 + error))
+        low, high = _times(mid, 1 / (1 + error)), _times(mid, 1 + error)
     return StepCost(low, mid, high, backward_share, spread, tuple(medians.items()))
 
 
