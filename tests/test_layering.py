@@ -37,6 +37,7 @@ ROOMS = {  # room, or module beside the rooms: the only ones of ours that it may
     "testing": {"testing", "inside", "records"},
     "machine": {"machine", "records"},
     "causes": {"causes", "records"},
+    "scaling": {"scaling", "records", *PLAIN},
     "scripts": {"scripts", "inside", "records", *PLAIN},
     "lock": {"scripts", *PLAIN},
     "doctor": {"scripts", "inside", "records"},
@@ -59,6 +60,8 @@ EXCEPTIONS = {  # module: a library besides; refused with the extra to install w
     # which layers must be cut together is a graph of every operator there is: not to be written again
     "hasten.inside.techniques.support.cutting": {"torch_pruning"},
     "hasten.inside.distributed.backends.mpi": {"mpi4py"},
+    # only where a picture is asked for
+    "hasten.report.scaling_plot": {"matplotlib"},
     # pictures that are read back were made by the script's own
     "hasten.inside.samples.stored_form": {"PIL"},
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from ..records.observation import Observation, Step
-from ..records.plan import BASELINE
+from ..records.plan import BASELINE, Plan
 from ..records.whole_run import WatchedRun
 from .comparing.steps import Rhythm, in_unit, rhythm_of
 from .trials import Trials
@@ -43,15 +43,16 @@ def observe(
     warmup_steps: int = WARMUP_STEPS,
     seconds: float = 120.0,
     on: WatchOn | None = None,
+    plan: Plan = BASELINE,
 ) -> tuple[Observation, Rhythm]:
-    """Start the script, let it warm up, watch ``steps`` steps, stop it. A script that ends before is watched
-    to its end, and one whose steps are so slow that this takes longer than ``seconds`` for fewer steps. What
-    comes after these steps, as far as ``on`` asks, is in the observation's ``run`` alone.
+    """Start the script under ``plan``, let it warm up, watch ``steps`` steps, stop it. A script that ends
+    before is watched to its end, and one whose steps are so slow that this takes longer than ``seconds`` for
+    fewer steps. What comes after these steps, as far as ``on`` asks, is in the observation's ``run`` alone.
 
     Raises ScriptError if the script fails by itself, Refusal where it never trains or ends too soon.
     """
     script = trials.stage.argv[0]
-    with trials.worker(BASELINE, closely=True) as worker:
+    with trials.worker(plan, closely=True) as worker:
         in_all = None
         try:
             worker.wait_started()

@@ -29,6 +29,7 @@ class Stage:
     module: bool = False  # argv[0] names a module, as with python -m
     protect: bool = True
     own_ranks: OwnRanks | None = None  # the script is one of several by itself; None: it trains alone
+    batch_divisor: int = 1  # loaders that draw at random give batches with so many times fewer samples
     stdout_to_stderr: bool = False  # keep our standard output free of the script's
 
     @property

@@ -87,8 +87,7 @@ class Trials:
 
     @property
     def files(self) -> TrialFiles:
-        """Only within the context."""
-        assert self._files is not None
+        assert self._files is not None, "only within the context"
         return self._files
 
     @property
@@ -157,6 +156,7 @@ class Trials:
             doubled=doubled,
             closely=closely,
             whole=whole,
+            batch_divisor=self.stage.batch_divisor,
             samples=self.samples,
         )
         if self.stage.own_ranks is not None:

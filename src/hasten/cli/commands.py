@@ -15,10 +15,10 @@ from click.shell_completion import CompletionItem
 from .. import __version__
 from ..report.console import Outlet
 from ..saying import say
-from . import demo, doctor, export, profile, report, run, techniques, tune, verify
+from . import demo, doctor, export, profile, report, run, scale, techniques, tune, verify
 from .options import files
 
-VERBS = (doctor, profile, tune, report, run, verify, export, techniques, demo)
+VERBS = (doctor, profile, tune, report, run, verify, export, scale, techniques, demo)
 """Each a module with NAME, HELP, PARAMETERS, perhaps EPILOG, and ``execute``, which is given what ``parse``
 found, carries the verb out and returns the exit code. It raises HastenError for what a user can meet.
 Where it leaves something when it is interrupted, ``kept``, given the same, says what.
@@ -35,6 +35,7 @@ hasten report train.py                what did the last tune find?
 hasten run train.py --epochs 5        train under the plan
 hasten verify train.py --epochs 5     train with and without it to the end: is quality held?
 hasten export train.py                the plan as ordinary PyTorch code
+hasten scale train.py --to 64         what would more machines bring?
 hasten techniques                     what is there to try, and what of it applies here?
 
 What follows the script's name belongs to the script. hasten VERB --help lists a verb's own options.

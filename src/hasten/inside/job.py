@@ -105,6 +105,7 @@ class Job:
     watched: WatchedRun | None = None  # a run says where its steps become slower; None: it does not look
     terminal: tuple[int, ...] = ()  # columns and lines of the user's, where our output goes into files
     samples: str = ""  # folder for samples that are kept for other processes; "" for none
+    batch_divisor: int = 1  # batches of loaders that draw at random have so many times fewer samples
     rehearsal: str = ""  # folder of a rehearsal: one process leaves there what the ranks are compared with
 
     @property

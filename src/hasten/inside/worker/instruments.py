@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ from ..observing.trainings import Trainings
 from ..observing.uses import Uses
 from ..seams import Seams
 from ..switch import Switchboard
+from ..techniques.support.larger_batches import LargerBatches
 from ..training import Training
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ class Instruments:
         self.hooks = Hooks(training, self.observer, on_root, job.timed, job.closely)
         self.hooks.install()
         self.switchboard.start(job.plan)
+        if job.batch_divisor > 1:
+            LargerBatches(Fraction(1, job.batch_divisor)).build(training)
         self._uses = Uses()
         self._uses.watch(training)
         self._owned: set[int] = set()  # ids of parameters, as far as was looked

@@ -1,9 +1,10 @@
-"""DataLoaders built with larger batches than the script asks for, where they draw in random order."""
+"""DataLoaders built with other batch sizes than the script asks for, where they draw in random order."""
 
 from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field
+from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
@@ -21,9 +22,11 @@ def is_large_enough(loader: Loader, factor: int) -> bool:
 
 @dataclass
 class LargerBatches:
-    """What was done to loaders. ``sizes``: by dataset, the batch size as written and as built."""
+    """What was done to loaders. ``factor``: times as many samples, or below 1 so many fewer, but at least
+    one. ``sizes``: by dataset, the batch size as written and as built.
+    """
 
-    factor: int
+    factor: int | Fraction
     sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
     datasets: list[object] = field(default_factory=list)  # alive, so that their ids stay theirs
     why_not: str = ""
@@ -59,13 +62,13 @@ class LargerBatches:
             return
         if self.sizes.get(id(dataset), (0, 0))[1] == size:
             return  # built anew from one of ours, as Lightning does
-        samples = length_of(dataset)
-        if samples is None or size * self.factor > samples:
-            self.why_not = f"a batch of {size * self.factor} is more than the {samples} samples there are"
+        samples, wanted = length_of(dataset), max(1, int(size * self.factor))
+        if samples is None or wanted > samples:
+            self.why_not = f"a batch of {wanted} is more than the {samples} samples there are"
             return
-        self.sizes[id(dataset)] = (size, size * self.factor)
+        self.sizes[id(dataset)] = (size, wanted)
         self.datasets.append(dataset)
-        arguments["batch_size"] = size * self.factor
+        arguments["batch_size"] = wanted
 
 
 def _in_random_order(arguments: dict[str, Any], torch: ModuleType) -> bool:
