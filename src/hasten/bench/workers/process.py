@@ -172,6 +172,11 @@ class WorkerProcess:
         """Ask about single steps."""
         return self._ask(request, "single steps were compared")
 
+    @property
+    def pid(self) -> int:
+        """Also of its process group."""
+        return self._process.pid
+
     def pause(self) -> None:
         """Stop all its processes, so that another worker can be timed."""
         self._signal(signal.SIGSTOP)
