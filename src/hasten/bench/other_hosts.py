@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from ..launch.company import Company
@@ -26,7 +25,7 @@ class OtherHosts:
 
     def worst(self, how: str) -> str:
         """Of "", "over" and "failed", as each host says."""
-        return max(self._shared(how), key=_WORSE.index)
+        return str(max(self._shared(how), key=_WORSE.index))
 
     def least(self, number: int) -> int:
         return int(min(self._shared(number)))
@@ -46,7 +45,7 @@ class OtherHosts:
         return next((str(one) for one in self._shared(value) if one), "")
 
     def odd(self, facts: Mapping[str, str]) -> str:
-        """Where a host has other ``facts`` than most: which, and what differs, in words; "" where none has."""
+        """Which host has other ``facts`` than most, and what differs, in words; "" where none has."""
         for name in facts:
             told = self._shared(facts[name])
             usual = max(told, key=told.count)
@@ -62,8 +61,7 @@ class OtherHosts:
         if self._company is None:
             yield
             return
-        processes = [rank.pid for rank in group.ranks]
-        self._company.on_failure = lambda: _kill(processes)
+        self._company.on_failure = lambda: _kill(group)
         try:
             yield
         finally:
@@ -74,14 +72,13 @@ class OtherHosts:
         return [value] if self._company is None else self._company.share(value)
 
     def _name(self, number: int) -> str:
-        return "" if self._company is None else self._company.hosts.names[number]
+        return "" if self._company is None else self._company.names[number]
 
     def _whose(self, told: Sequence[Sequence[str]], why: str) -> str:
         having = [number for number, one in enumerate(told) if why in one]
         return "" if len(having) == len(told) else f"on host {', '.join(map(self._name, having))}: "
 
 
-def _kill(processes: Sequence[int]) -> None:
-    for process in processes:
-        with suppress(OSError):
-            os.killpg(process, signal.SIGKILL)
+def _kill(group: WorkerGroup) -> None:
+    for rank in group.ranks:
+        rank.signal(signal.SIGKILL)

@@ -43,8 +43,8 @@ class Stage:
         return shares(self.machine, self.own_ranks.count)[0].part_of(self.machine)
 
     def hosts_of(self, findings: Findings | None) -> Hosts | None:
-        """Those whose ranks train together; None for one process alone, of which there are no findings yet. All hosts
-        start the same workers in the same order."""
+        """Those whose ranks train together; None for one process alone, of which there are no findings yet.
+        All hosts start the same workers in the same order."""
         return self.company.launch() if self.company is not None and findings is not None else None
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ..inside.job import Job
     from ..launch.company import Company
+    from ..launch.keeper import Failure
     from ..launch.launched_rank import LaunchedRank
     from ..launch.together import Wish
     from ..records.diagnosis import Distribution
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def shares(launched: LaunchedRank | None, found: Distribution, arguments: SimpleNamespace) -> bool:
-    """Whether a launcher's ranks train such a script as one. Where the launcher does not tell where rank 0 is,
-    they do so only if they are asked to. Raises UsageError where that cannot be.
+    """Whether a launcher's ranks train such a script as one. Where the launcher does not tell where rank 0
+    is, they do so only if they are asked to. Raises UsageError where that cannot be.
     """
     from ..errors import UsageError
 
@@ -32,8 +33,8 @@ def shares(launched: LaunchedRank | None, found: Distribution, arguments: Simple
     if arguments.ranks == "ours":
         if found.kind:
             raise UsageError(
-                f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for those "
-                "that know of none: leave it out"
+                f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for "
+                "those that know of none: leave it out"
             )
         return True
     return not found.kind and bool(os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT"))
@@ -52,10 +53,10 @@ def across_hosts(job: Job, script: Script, launched: LaunchedRank) -> int:
         del os.environ[name]  # of what we start, nobody is a rank by these
     try:
         with Company(launched, environment, {}) as company:
-            if not company.leads:
-                return company.wait_for_end()
-            code = _led(job, script, company)
-            return company.ended() if code == 0 else code
+            code = _led(job, script, company) if company.leads else 0
+            if code == 0:
+                company.wait_for_end()
+            return code
     except Refusal as refusal:
         if launched.rank == 0:
             raise
@@ -100,15 +101,18 @@ def _led(job: Job, script: Script, company: Company) -> int:
         if hosts.here == 0:
             theirs[0] = ranks[0]
         say_of_shared_memory(wish.count)
-        elsewhere = Elsewhere(
-            hosts.ranks[hosts.here],
-            len(company.seats),
-            company.name,
-            company.follow,
-            lambda: (company.failure.why, company.failure.code) if company.failure is not None else None,
-            company.fail,
-        )
-        return run_ranks(theirs, lambda text: saying.say(f"hasten: {text}"), elsewhere=elsewhere)
+        here = Elsewhere(
+            hosts.ranks[hosts.here], company.size, company.names[company.here], company.follow,
+            lambda seconds: _why(company.await_cause(seconds)), company.fail,
+        )  # fmt: skip
+        code = run_ranks(theirs, lambda text: saying.say(f"hasten: {text}"), elsewhere=here)
+    if code == 0:
+        company.ended()
+    return code
+
+
+def _why(failure: Failure | None) -> tuple[str, int] | None:
+    return None if failure is None else (failure.why, failure.code)
 
 
 def _on_this_host(job: Job, company: Company) -> Job:
@@ -136,8 +140,8 @@ def _as_planned(job: Job, company: Company) -> tuple[Job, Wish]:
     assert wish is not None
     if wish.backend in ("mpi4py", "ccl"):
         raise UsageError(
-            f"processes:backend={wish.backend} is for ranks that hasten starts itself on one machine: leave it "
-            "out, or take gloo"
+            f"processes:backend={wish.backend} is for ranks that hasten starts itself on one machine: leave "
+            "it out, or take gloo"
         )
     return job, wish
 
@@ -160,10 +164,9 @@ def _say_for_all(company: Company) -> Callable[[str], None]:
 
 
 def _tell(found: Findings, company: Company) -> None:
-    say, hosts = _say_for_all(company), company.hosts
+    say, many = _say_for_all(company), [len(host) for host in company.by_host]
     for remark in found.remarks:
         say(f"not as in one process: {remark}")
     say("compared with one process: the first steps, up to 400, and single ones of the later (on CPUs)")
-    each = ", ".join(f"{name} {len(ranks)}" for name, ranks in zip(hosts.names, hosts.ranks, strict=True))
-    many = len(company.seats)
-    say(f"{many} ranks on {len(hosts.ranks)} hosts ({each}), each with its part of every batch")
+    each = ", ".join(f"{name}: {count}" for name, count in zip(company.names, many, strict=True))
+    say(f"{company.size} ranks on {len(many)} hosts ({each}), each with its part of every batch")

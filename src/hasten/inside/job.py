@@ -54,8 +54,8 @@ class Hosts:
     """Several machines that train together. ``ranks``: those of each host, in the order in which they number
     themselves there; ``names``: what to call each host; ``here``: which one this is. ``address``: by which it
     reaches the others, and at which alone it listens. ``meeting``: HOST:PORT, where a process of rank 0 keeps
-    what they tell each other, for who has the ``key`` (hex). ``launch``: a number of its own for each group of
-    ranks that meets there.
+    what they tell each other, for who has the ``key`` (hex). ``launch``: a number of its own for each group
+    of ranks that meets there.
     """
 
     ranks: tuple[tuple[int, ...], ...]

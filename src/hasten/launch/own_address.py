@@ -19,8 +19,8 @@ def master_of(environment: Mapping[str, str]) -> tuple[str, int]:
     host, port = environment.get("MASTER_ADDR", ""), environment.get("MASTER_PORT", "")
     if not host or not port.isdecimal() or not 0 < int(port) <= _MOST_PORT:
         raise UsageError(
-            f"MASTER_ADDR is {host or 'not set'} and MASTER_PORT {port or 'not set'}: set both on all hosts to "
-            "an address of rank 0's machine and a port that is free there (torchrun does; mpirun: -x "
+            f"MASTER_ADDR is {host or 'not set'} and MASTER_PORT {port or 'not set'}: set both on all hosts "
+            "to an address of rank 0's machine and a port that is free there (torchrun does; mpirun: -x "
             "MASTER_ADDR=... -x MASTER_PORT=...)"
         )
     return host, int(port)

@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -52,15 +51,16 @@ class Rank:
 @dataclass(frozen=True)
 class Elsewhere:
     """Ranks of the same training on other machines. ``numbers``: of those that are started here, of ``size``
-    in all, on the host called ``name``. ``follow`` is given the processes by rank. ``failure`` tells why the others cannot
-    go on, and what code to end with; SIGCHLD comes when it is there. ``fail`` tells the others.
+    in all, on the host called ``name``. ``follow`` is given the processes by rank. ``failure`` tells why the
+    others cannot go on, and what code to end with, if it comes within so many seconds; SIGCHLD comes when it
+    is there. ``fail`` tells the others.
     """
 
     numbers: Sequence[int]
     size: int
     name: str
     follow: Callable[[Mapping[int, int]], None]
-    failure: Callable[[], tuple[str, int] | None]
+    failure: Callable[[float], tuple[str, int] | None]
     fail: Callable[[str, int], None]
 
 
@@ -160,7 +160,9 @@ class _Launch:
             self._reap()
             self._look_elsewhere()
         if self._elsewhere is not None and self._failed is not None:
-            self._await_the_cause(self._elsewhere, self._processes[self._failed].returncode)
+            # a rank that cannot go on without others ends because of them, and their host tells why
+            missed = self._processes[self._failed].returncode == CANNOT_GO_ON
+            self._ended_elsewhere = self._elsewhere.failure(CAUSE_SECONDS if missed else 0.0)
         if self._ended_elsewhere is not None:
             self._say(f"{self._ended_elsewhere[0]}; all ranks were ended")
             return self._ended_elsewhere[1]
@@ -173,20 +175,11 @@ class _Launch:
     def _look_elsewhere(self) -> None:
         if self._elsewhere is None or self._failed is not None or self._ended_elsewhere is not None:
             return
-        self._ended_elsewhere = self._elsewhere.failure()
+        self._ended_elsewhere = self._elsewhere.failure(0.0)
         if self._ended_elsewhere is not None:
             self._asked = True
             self._send(signal.SIGTERM)
             self._signals.alarm(GRACE_SECONDS)
-
-    def _await_the_cause(self, elsewhere: Elsewhere, code: int) -> None:
-        """A rank that cannot go on without others ends because of them: their host tells why, sooner or
-        later.
-        """
-        until = time.monotonic() + (CAUSE_SECONDS if code == CANNOT_GO_ON else 0.0)
-        while self._ended_elsewhere is None and time.monotonic() < until:
-            self._ended_elsewhere = elsewhere.failure()
-            time.sleep(0.05)
 
     def end_at_once(self) -> None:
         """Leave nothing behind. After an end without failure there is nothing of ours any more."""

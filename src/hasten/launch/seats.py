@@ -11,9 +11,9 @@ from ..errors import UsageError
 
 @dataclass(frozen=True)
 class Seat:
-    """One of a launcher's processes. ``host``: its machine's name; ``local_rank`` and ``local_size`` None where
-    the launcher does not tell. ``cpus`` may be used by it; ``gpus``: its CUDA_VISIBLE_DEVICES, None where that
-    is not set. ``facts``: what hosts should have in common.
+    """One of a launcher's processes. ``host``: its machine's name; ``local_rank`` and ``local_size`` None
+    where the launcher does not tell. ``cpus`` may be used by it; ``gpus``: its CUDA_VISIBLE_DEVICES, None
+    where that is not set. ``facts``: what hosts should have in common.
     """
 
     rank: int
@@ -26,20 +26,20 @@ class Seat:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def hosts_of(seats: Sequence[Seat]) -> list[list[Seat]]:
+def hosts_of(seats: Sequence[Seat], all_came: bool = True) -> list[list[Seat]]:
     """The seats of each host in the order in which they number themselves there; the host of rank 0 is first.
 
     Several hosts may have one name (containers on one machine): then each local rank comes several times.
-    Raises UsageError where what they say does not fit.
+    Raises UsageError where what they say does not fit, unless some have not come.
     """
     by_name: dict[str, list[Seat]] = {}
     for seat in sorted(seats, key=lambda seat: seat.rank):
         by_name.setdefault(seat.host, []).append(seat)
-    hosts = [host for name, here in by_name.items() for host in _parted(name, here)]
+    hosts = [host for name, here in by_name.items() for host in _parted(name, here, all_came)]
     return sorted(hosts, key=lambda host: min(seat.rank for seat in host))
 
 
-def _parted(name: str, here: list[Seat]) -> list[list[Seat]]:
+def _parted(name: str, here: list[Seat], all_came: bool) -> list[list[Seat]]:
     if any(seat.local_rank is None for seat in here):
         return [here]
     hosts: list[list[Seat]] = []
@@ -53,7 +53,7 @@ def _parted(name: str, here: list[Seat]) -> list[list[Seat]]:
         host.sort(key=lambda seat: seat.local_rank or 0)
         said = sorted({seat.local_size for seat in host if seat.local_size is not None})
         numbers = [seat.local_rank for seat in host]
-        if numbers != list(range(len(host))) or (said and said != [len(host)]):
+        if all_came and (numbers != list(range(len(host))) or (said and said != [len(host)])):
             raise UsageError(
                 f"on host {name} there are ranks {_numbers(seat.rank for seat in host)}, which say that they "
                 f"are local ranks {_numbers(numbers)} of {_numbers(said) or '?'}: set LOCAL_RANK and "

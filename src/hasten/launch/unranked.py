@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .job_key import VARIABLE
+from .pulse import DEADLINE
 
 
 def without_ranks(environment: Mapping[str, str]) -> dict[str, str]:
-    """``environment`` without all that tells of ranks, which a script that knows of none would be misled by."""
+    """``environment`` without all that tells of ranks: a script that knows of none would be misled."""
     return {name: value for name, value in environment.items() if not _tells_of_ranks(name)}
 
 
@@ -19,7 +20,7 @@ _OF_RANKS = {
     *("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_GTIDS"),
     *("SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_TASK_PID", "SLURM_STEP_NUM_NODES"),
     *("SLURM_STEP_NODELIST", "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NODELIST", "SLURM_NODELIST"),
-    *("TORCH_NCCL_ASYNC_ERROR_HANDLING", VARIABLE, "HASTEN_DEADLINE"),
+    *("TORCH_NCCL_ASYNC_ERROR_HANDLING", VARIABLE, DEADLINE),
 }
 _BEGINNINGS = ("TORCHELASTIC_", "OMPI_", "PMI_", "PMIX_", "PRTE_", "PALS_", "HYDRA_", "HYDI_", "MPIR_")
 

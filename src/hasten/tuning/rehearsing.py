@@ -50,7 +50,7 @@ def findings_for(script: Script, wish: Wish, trials: Trials, say: Callable[[str]
         return from_json(Findings, known)
     count, where = wish.count, ""
     if company is not None:
-        count, where = len(company.seats), f" on {len(company.by_host)} hosts"
+        count, where = company.size, f" on {len(company.by_host)} hosts"
     say(f"rehearsing the first step in one process and in {count}{where}")
     found = rehearse(trials, wish)
     if found.refusals:

@@ -172,23 +172,18 @@ class WorkerProcess:
         """Ask about single steps."""
         return self._ask(request, "single steps were compared")
 
-    @property
-    def pid(self) -> int:
-        """Also of its process group."""
-        return self._process.pid
-
     def pause(self) -> None:
         """Stop all its processes, so that another worker can be timed."""
-        self._signal(signal.SIGSTOP)
+        self.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        self._signal(signal.SIGCONT)
+        self.signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """End it and everything it started, at once."""
         if not self._contained and self._process.poll() is None:
             end_all_below(self._process.pid)
-        self._signal(signal.SIGKILL)
+        self.signal(signal.SIGKILL)
         self._process.wait()
         self._hear_out()
         self._wire.close()
@@ -298,6 +293,6 @@ class WorkerProcess:
     def _when(self, doing: str) -> str:
         return f"during {self.occasion}" if self.occasion else f"while {doing}"
 
-    def _signal(self, number: signal.Signals) -> None:
+    def signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)

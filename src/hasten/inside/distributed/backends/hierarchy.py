@@ -23,8 +23,8 @@ class HostGone(RuntimeError):
 
 
 class Hierarchy:
-    """An ``Engine``. ``within``: the ranks of this host, numbered by their order in ``hosts``; None where there
-    is one. ``between``: the first rank of each host, numbered as the hosts are; None in the others.
+    """An ``Engine``. ``within``: the ranks of this host, numbered by their order in ``hosts``; None where
+    there is one. ``between``: the first rank of each host, numbered as the hosts are; None in the others.
     """
 
     def __init__(

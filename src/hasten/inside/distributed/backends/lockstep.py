@@ -33,8 +33,8 @@ def header_bytes(size: int) -> int:
 
 class Lockstep:
     """``meet`` returns once every rank has called it: by the kernel's atomic lines, or by semaphores of the C
-    library, which order memory on every processor (POSIX.1, 4.12) and need no compiler. ``called``: the numbers
-    by which errors name the ranks.
+    library, which order memory on every processor (POSIX.1, 4.12) and need no compiler. ``called``: the
+    numbers by which errors name the ranks.
     """
 
     def __init__(self, segment: Segment, size: int, timeout_seconds: float, called: Sequence[int]) -> None:

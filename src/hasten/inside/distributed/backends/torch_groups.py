@@ -24,8 +24,8 @@ _OPS = {
 
 
 class Native:
-    """An ``Engine``; with "nccl", for tensors on CUDA devices. ``address``: this machine's, at which alone Gloo
-    is to listen; "" where Gloo finds one, or GLOO_SOCKET_IFNAME names an interface.
+    """An ``Engine``; with "nccl", for tensors on CUDA devices. ``address``: this machine's, at which alone
+    Gloo is to listen, unless GLOO_SOCKET_IFNAME names an interface; "" where Gloo finds one.
     """
 
     def __init__(
