@@ -81,4 +81,4 @@ class OtherHosts:
 
 def _kill(group: WorkerGroup) -> None:
     for rank in group.ranks:
-        rank.signal(signal.SIGKILL)
+        rank.send_signal(signal.SIGKILL)

@@ -73,6 +73,11 @@ class Keeper:
         with self._changed:
             self._changed.wait_for(lambda: all(guest.left for guest in self._guests.values()), seconds)
 
+    def wait_for(self, condition: Callable[[Failure | None], bool], seconds: float) -> None:
+        """Return once that holds of the failure, if there is one."""
+        with self._changed:
+            self._changed.wait_for(lambda: condition(self._failure), seconds)
+
     def close(self) -> None:
         self._closed = True
         self._listener.close()
