@@ -16,6 +16,7 @@ TORCHRUN = [seat(0, "a", 0, 2), seat(1, "a", 1, 2), seat(2, "b", 0, 1)]
 IN_TURNS = [seat(0, "a", 0, 2), seat(1, "b", 0, 2), seat(2, "a", 1, 2), seat(3, "b", 1, 2)]
 UNTOLD = [seat(0, "b"), seat(1, "a"), seat(2, "a")]
 CONTAINERS = [seat(0, "vm", 0, 2), seat(1, "vm", 1, 2), seat(2, "vm", 0, 1)]
+SMALL_FIRST = [seat(0, "vm", 0, 1), seat(1, "vm", 0, 2), seat(2, "vm", 1, 2)]
 BACKWARDS = [seat(0, "a", 1, 2), seat(1, "a", 0, 2)]
 
 
@@ -28,6 +29,9 @@ BACKWARDS = [seat(0, "a", 1, 2), seat(1, "a", 0, 2)]
         ),
         pytest.param(UNTOLD, [[0], [1, 2]], "b (rank 0), a (ranks 1, 2)", id="without local ranks"),
         pytest.param(CONTAINERS, [[0, 1], [2]], "vm#1 (ranks 0, 1), vm#2 (rank 2)", id="two of one name"),
+        pytest.param(
+            SMALL_FIRST, [[0], [1, 2]], "vm#1 (rank 0), vm#2 (ranks 1, 2)", id="the small one first"
+        ),
         pytest.param(BACKWARDS, [[1, 0]], "a (ranks 1, 0)", id="numbered otherwise on the host"),
     ],
 )

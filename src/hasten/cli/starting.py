@@ -29,7 +29,7 @@ def start(job: Job, script: Script, found: Distribution, arguments: SimpleNamesp
     from ..launch.chosen import by_mpirun, check_backends, check_processes
     from ..launch.launched_rank import launched_rank
     from ..launch.together import wish_of
-    from .across_hosts import across_hosts, shares
+    from .across_hosts import start_across_hosts
 
     if found.data_parallel:
         say(
@@ -46,9 +46,9 @@ def start(job: Job, script: Script, found: Distribution, arguments: SimpleNamesp
     by_script = found.kind == "ranks" if arguments.ranks is None else arguments.ranks == "script"
     if by_script:
         check_backends(found, arguments.backend or "", job.machine)
-    if shares(launched, found, arguments):
-        assert launched is not None
-        return across_hosts(job, script, launched)
+    code = start_across_hosts(job, script, found, arguments)
+    if code is not None:
+        return code
     wish = None if by_script else wish_of(job.plan)
     if count is None and wish is None:
         return alone(_in_one(job), script, found, arguments.backend or "")

@@ -124,6 +124,16 @@ class Company:
         """The number of ranks."""
         return self.launched.size
 
+    @property
+    def key(self) -> bytes:
+        """Which the processes of this job know, and nobody else."""
+        return self._joined.key
+
+    def clock(self) -> float:
+        """What the clock of rank 0's machine shows."""
+        with self._speaking():
+            return float(self._joined.meeting.ask("clock")["time"])
+
     def launch(self) -> Hosts:
         """What new ranks of this host are told: they must not find what earlier ones told each other. All
         leaders call it in the same order.
@@ -178,14 +188,13 @@ class Company:
         """Look after these processes, by rank: one that is stopped for the deadline ends all."""
         self._pulse.follow(processes)
 
-    def ended(self) -> None:
-        """This host's ranks have ended well."""
-        self._put(f"ended/{self.here}", True)
+    def ended(self, code: int) -> None:
+        """This host's part is over, with that exit code, and nobody need be ended for it."""
+        self._put(f"ended/{self.here}", code)
 
-    def wait_for_end(self) -> None:
-        """Return once the ranks of all hosts have ended well. Raises ElsewhereFailed where some have not."""
-        for number in range(len(self.by_host)):
-            self._heard(f"ended/{number}")
+    def wait_for_end(self) -> int:
+        """The highest exit code of all hosts, once all are over. Raises ElsewhereFailed where some failed."""
+        return max(int(self._heard(f"ended/{number}")) for number in range(len(self.by_host)))
 
     def await_cause(self, seconds: float) -> Failure | None:
         """What misses another host's ranks ends as well: that host tells why, sooner or later."""

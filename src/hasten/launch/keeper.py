@@ -132,6 +132,8 @@ class Keeper:
             elif what == "leave":
                 self._guests[int(asked["rank"])].left = True
                 self._changed.notify_all()
+            elif what == "clock":
+                return {"time": time.time()}
             elif what == "fail":
                 self._failed(str(asked["why"]), int(asked["code"]))
             told = self._failure

@@ -44,7 +44,7 @@ def _parted(name: str, here: list[Seat], all_came: bool) -> list[list[Seat]]:
         return [here]
     hosts: list[list[Seat]] = []
     for seat in here:
-        place = next((h for h in hosts if all(other.local_rank != seat.local_rank for other in h)), None)
+        place = next((host for host in hosts if _fits(seat, host)), None)
         if place is None:
             hosts.append([seat])
         else:
@@ -60,6 +60,10 @@ def _parted(name: str, here: list[Seat], all_came: bool) -> list[list[Seat]]:
                 "LOCAL_WORLD_SIZE as torchrun does, from 0 on each host, or neither"
             )
     return hosts
+
+
+def _fits(seat: Seat, host: Sequence[Seat]) -> bool:
+    return all(other.local_rank != seat.local_rank and other.local_size == seat.local_size for other in host)
 
 
 def names_of(hosts: Sequence[Sequence[Seat]]) -> tuple[str, ...]:
