@@ -51,6 +51,16 @@ class Network:
         """Nothing reaches it any more."""
         _ip("-n", self._space("sw"), "link", "set", f"p{host}", "down")
 
+    def limit(self, mbit: int) -> None:
+        """Each host sends and receives so many megabits a second at most."""
+        for number in range(1, self._count + 1):
+            ends = (self._space(f"h{number}"), "eth0"), (self._space("sw"), f"p{number}")
+            for space, end in ends:
+                words = (
+                    f"exec {space} tc qdisc add dev {end} root tbf rate {mbit}mbit burst 256kb latency 50ms"
+                )
+                _ip("netns", *words.split())
+
     def start(
         self, host: int, command: Sequence[str], environment: Mapping[str, str], folder: Path
     ) -> subprocess.Popen[str]:
