@@ -23,5 +23,5 @@ LAID_OUT = Plan({"processes": {"count": 2, "threads": 4, "bind": "numa", "sync_b
     ],
 )
 def test_another_number_of_processes_has_no_layout(count: int | None, wish: Wish) -> None:
-    job = starting._in_several(Job(("t.py",), machine(), LAID_OUT), count, None)
+    job = starting.in_several(Job(("t.py",), machine(), LAID_OUT), count, None)
     assert wish_of(job.plan) == wish

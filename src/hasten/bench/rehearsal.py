@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 from dataclasses import dataclass, replace
@@ -16,10 +17,12 @@ from ..inside.guarding.course import (
     parted,
     read_events,
 )
-from ..inside.job import AHEAD, CLOCKS, COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SHORT, WITH_SUM
+from ..inside.job import AHEAD, CLOCKS, COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SEEN, SHORT, WITH_SUM
 from ..launch.together import Wish
+from ..records.codec import to_json
 from ..records.ranks import Findings
 from ..scripts.script_asks import asks_generator, reads_clock
+from .other_hosts import OtherHosts
 from .workers.ending import (
     BudgetOver,
     ScriptOver,
@@ -63,30 +66,59 @@ def rehearse(trials: Trials, wish: Wish, briefly: bool = False) -> Findings:
 
 
 def _first_step(trials: Trials, wish: Wish) -> Findings:
-    alone = _usual(trials, steps=0)
-    return alone.findings if alone.findings.refusals else _together(trials, wish, alone)[0]
+    others = OtherHosts(trials.stage.company)
+    alone = _alike(_usual(trials, steps=0), others)
+    return alone.findings if alone.findings.refusals else _together(trials, wish, alone, others)[0]
 
 
 def _rehearsed(trials: Trials, wish: Wish) -> Findings:
-    alone = _usual(trials, _MOST_STEPS)
+    others = OtherHosts(trials.stage.company)
+    alone = _alike(_usual(trials, _MOST_STEPS), others)
     if alone.findings.refusals:
         return alone.findings
-    by_clock = _goes_by_clock(trials, alone)
+    by_clock = others.first(_goes_by_clock(trials, alone))
     if by_clock:
         return replace(alone.findings, refusals=(by_clock,))
-    found, printed = _together(trials, wish, alone)
-    fine = IN_FLOAT64 in _files(alone.folder)
-    if found.refusals or not difference(alone.printed, printed, fine=fine):
+    found, printed = _together(trials, wish, alone, others)
+    if found.refusals:
         return found
+    why = others.of_rank_0(_printed_otherwise(trials, alone, printed) if others.has_rank_0 else "")
+    return replace(found, refusals=(why,) if why else ())
+
+
+def _alike(alone: _Alone, others: OtherHosts) -> _Alone:
+    """One process of each host has trained by itself: what all of them may count upon. Where they come to
+    other things their data, their code or their versions differ, and their ranks would train no one model.
+    """
+    refusals = others.refusals(alone.findings.refusals)
+    seen = Path(alone.folder, SEEN)
+    digests = json.loads(seen.read_text(encoding="utf-8")) if seen.exists() else {}
+    odd = others.odd(
+        {
+            "trains on other samples": digests.get("samples", ""),
+            "builds another model": digests.get("models", ""),
+            "finds another loader, or another kind of training,": json.dumps(to_json(alone.findings)),
+            "fails in another precision": str(IN_FLOAT64 in _files(alone.folder)),
+        }
+    )
+    if odd and not refusals:
+        refusals = (f"{odd}, from one seed: their data, their files or their versions differ",)
+    findings = replace(alone.findings, refusals=refusals)
+    failed = others.worst("failed" if alone.failed else "") == "failed"
+    return replace(alone, findings=findings, steps=others.least(alone.steps), failed=failed)
+
+
+def _printed_otherwise(trials: Trials, alone: _Alone, printed: list[str]) -> str:
+    """What rank 0 prints that one process does not, in words; "" where there is nothing."""
+    fine = IN_FLOAT64 in _files(alone.folder)
+    if not difference(alone.printed, printed, fine=fine):
+        return ""
     again = _train_alone(trials, *_files(alone.folder))  # what differs from run to run is a clock's
     other = difference(alone.printed, printed, again.printed, fine=fine)
-    if not other:
-        return found
-    why = (
+    return other and (
         f"{other}: what it computes, or copies, of its part of a batch before backward() would be rank 0's "
         "alone. A loss is whole after backward(), and an evaluation is"
     )
-    return replace(found, refusals=(why,))
 
 
 def _usual(trials: Trials, steps: int) -> _Alone:
@@ -102,12 +134,12 @@ def _usual(trials: Trials, steps: int) -> _Alone:
     return _train_alone(trials, steps=steps) if alone.failed else alone
 
 
-def _together(trials: Trials, wish: Wish, alone: _Alone) -> tuple[Findings, list[str]]:
+def _together(trials: Trials, wish: Wish, alone: _Alone, others: OtherHosts) -> tuple[Findings, list[str]]:
     """As ``_train_together``, by the weights that turn out to be right."""
-    found, printed = _train_together(trials, wish, alone)
+    found, printed = _train_together(trials, wish, alone, others)
     if found.loss == "sum" and not found.refusals:
         Path(alone.folder, WITH_SUM).touch()  # from the first step on
-        found, printed = _train_together(trials, wish, alone)
+        found, printed = _train_together(trials, wish, alone, others)
     return found, printed
 
 
@@ -182,7 +214,7 @@ def _train_alone(trials: Trials, *files: str, steps: int = _MOST_STEPS) -> _Alon
             one.wait_started()
             trials.keep_preparations(one)
             findings = one.rehearsed()[0]
-            done, failed = (0, False) if findings.refusals else _go_on(one, steps)
+            done, failed = (0, False) if findings.refusals else _go_on(one, steps, OtherHosts(None))
     except ScriptOver as over:
         if IN_FLOAT64 in files:
             return _Alone(folder, Findings(), 0, [], failed=True)
@@ -190,28 +222,39 @@ def _train_alone(trials: Trials, *files: str, steps: int = _MOST_STEPS) -> _Alon
     return _Alone(folder, findings, done, _text(printed), failed)
 
 
-def _train_together(trials: Trials, wish: Wish, alone: _Alone) -> tuple[Findings, list[str]]:
+def _train_together(
+    trials: Trials, wish: Wish, alone: _Alone, others: OtherHosts
+) -> tuple[Findings, list[str]]:
     """What the ranks found, and what rank 0 printed."""
     printed: list[bytes] = []
     for told_before in Path(alone.folder).glob(DIFFERENT):
         told_before.unlink()
+    with (
+        trials.ranks(wish, alone.folder, alone.findings, printed.append) as group,
+        others.waiting_with(group),
+    ):
+        found = _first_passes(group)
+        refusals = others.refusals(found.refusals)
+        found = replace(found, loss=others.of_rank_0(found.loss))
+        if not refusals and _weighed(found, alone):
+            _, failed = _go_on(group, alone.steps, others, _PATIENCE * _SECONDS)
+            told = sorted(Path(alone.folder).glob(DIFFERENT))
+            why = others.first(told[0].read_text(encoding="utf-8") if told else "")
+            if failed and not alone.failed and not why:
+                why = "after some steps its ranks no longer do the same, or one of them fails"
+            refusals = (why,) if why else ()
+    return replace(found, refusals=refusals), _text(printed)
+
+
+def _first_passes(group: WorkerGroup) -> Findings:
+    """What the first of these ranks found, with the refusals of all."""
     try:
-        with trials.ranks(wish, alone.folder, alone.findings, printed.append) as group:
-            group.wait_started()
-            found = group.rehearsed()
-            refusals = dict.fromkeys(reason for one in found for reason in one.refusals)
-            if not refusals and _weighed(found[0], alone):
-                _, failed = _go_on(group, alone.steps, _PATIENCE * _SECONDS)
-                told = sorted(Path(alone.folder).glob(DIFFERENT))
-                refusals = dict.fromkeys(path.read_text(encoding="utf-8") for path in told[:1])
-                if failed and not alone.failed and not refusals:
-                    refusals = {
-                        "after some steps its ranks no longer do the same, or one of them fails": None
-                    }
+        group.wait_started()
+        found = group.rehearsed()
     except ScriptOver as over:
         how = last_line(over.ended.detail) if over.ended.detail else over.ended.how
-        return Findings(refusals=(f"it fails where its batches are smaller: {how}",)), []
-    return replace(found[0], refusals=tuple(refusals)), _text(printed)
+        return Findings(refusals=(f"it fails where its batches are smaller: {how}",))
+    return replace(found[0], refusals=tuple(dict.fromkeys(why for one in found for why in one.refusals)))
 
 
 def _weighed(found: Findings, alone: _Alone) -> bool:
@@ -223,21 +266,23 @@ def _files(folder: str) -> list[str]:
     return [name for name in (IN_FLOAT64, WITH_SUM) if Path(folder, name).exists()]
 
 
-def _go_on(worker: WorkerGroup, most: int, seconds: float = _SECONDS) -> tuple[int, bool]:
+def _go_on(worker: WorkerGroup, most: int, others: OtherHosts, seconds: float = _SECONDS) -> tuple[int, bool]:
     """Train up to ``most`` steps, as long as there is time; how many were, and whether it failed then."""
-    began, done = time.monotonic(), 0
-    try:
-        while done < most and time.monotonic() - began < seconds:
+    began, done, how = time.monotonic(), 0, ""
+    while done < most and not how:
+        try:
             worker.steps(min(_AT_ONCE, most - done))
             done += min(_AT_ONCE, most - done)
-    except ScriptOver as over:
-        done += len(over.ended.steps)
-        return done, over.ended.how != "completed"
-    except BudgetOver:
-        raise
-    except WorkerError:
-        return done, True
-    return done, False
+            how = "" if time.monotonic() - began < seconds else "over"
+        except ScriptOver as over:
+            done += len(over.ended.steps)
+            how = "over" if over.ended.how == "completed" else "failed"
+        except BudgetOver:
+            raise
+        except WorkerError:
+            how = "failed"
+        how = others.worst(how)
+    return done, how == "failed"
 
 
 def _text(lines: list[bytes]) -> list[str]:

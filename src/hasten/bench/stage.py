@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..inside.job import Hosts
 from ..launch.chosen import OwnRanks
+from ..launch.company import Company
 from ..launch.shares import shares
 from ..records.machine import Machine
+from ..records.ranks import Findings
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Stage:
     own_ranks: OwnRanks | None = None  # the script is one of several by itself; None: it trains alone
     batch_divisor: int = 1  # loaders that draw at random give batches with so many times fewer samples
     stdout_to_stderr: bool = False  # keep our standard output free of the script's
+    company: Company | None = None  # of the other hosts whose ranks train together with ours
 
     @property
     def seen(self) -> Machine:
@@ -38,6 +42,11 @@ class Stage:
         if self.own_ranks is None:
             return self.machine
         return shares(self.machine, self.own_ranks.count)[0].part_of(self.machine)
+
+    def hosts_of(self, findings: Findings | None) -> Hosts | None:
+        """Those whose ranks train together; None for one process alone, of which there are no findings yet.
+        All hosts start the same workers in the same order."""
+        return self.company.launch() if self.company is not None and findings is not None else None
 
 
 def offline(environment: Mapping[str, str], folder: str) -> dict[str, str]:

@@ -193,7 +193,7 @@ class Trials:
             place = closing.enter_context(private_place())
             started: list[WorkerProcess] = []
             with ExitStack() as starting:
-                for rank in ranks_of_ours(job, wish, environment, found, place):
+                for rank in ranks_of_ours(job, wish, environment, found, place, self.stage.hosts_of(found)):
                     started.append(self._start(rank, None if started else heard))
                     starting.callback(started[-1].stop)
                 starting.pop_all()

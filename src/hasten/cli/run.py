@@ -58,6 +58,11 @@ PARAMETERS = (
         "torchrun (default: as the script reads)",
     ),
     backend("stands in for the backend that the script names, on CPUs"),
+    click.Option(
+        ["--preflight"],
+        is_flag=True,
+        help="look whether all hosts of a launcher are there and alike, measure the ways between them, end",
+    ),
     *script(),
 )
 

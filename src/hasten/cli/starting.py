@@ -29,6 +29,7 @@ def start(job: Job, script: Script, found: Distribution, arguments: SimpleNamesp
     from ..launch.chosen import by_mpirun, check_backends, check_processes
     from ..launch.launched_rank import launched_rank
     from ..launch.together import wish_of
+    from .across_hosts import start_across_hosts
 
     if found.data_parallel:
         say(
@@ -45,6 +46,9 @@ def start(job: Job, script: Script, found: Distribution, arguments: SimpleNamesp
     by_script = found.kind == "ranks" if arguments.ranks is None else arguments.ranks == "script"
     if by_script:
         check_backends(found, arguments.backend or "", job.machine)
+    code = start_across_hosts(job, script, found, arguments)
+    if code is not None:
+        return code
     wish = None if by_script else wish_of(job.plan)
     if count is None and wish is None:
         return alone(_in_one(job), script, found, arguments.backend or "")
@@ -64,7 +68,7 @@ def start(job: Job, script: Script, found: Distribution, arguments: SimpleNamesp
             f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for those "
             "that know of none: leave it out"
         )
-    return as_we_share(_in_several(job, count, arguments.backend), script)
+    return as_we_share(in_several(job, count, arguments.backend), script)
 
 
 def _in_one(job: Job) -> Job:
@@ -72,7 +76,7 @@ def _in_one(job: Job) -> Job:
     return replace(job, plan=job.plan.without("processes"))
 
 
-def _in_several(job: Job, count: int | None, backend: str | None) -> Job:
+def in_several(job: Job, count: int | None, backend: str | None) -> Job:
     """One whose plan says how many processes there are: ``count`` of them, if that is given.
 
     Raises UsageError if the plan has something in it that cannot be trained by several.

@@ -17,6 +17,7 @@ CLOCKS, AHEAD = "clocks", "clocks-ahead"  # replace the clocks; let them run ahe
 SHORT = "short-epochs"  # end each epoch after a few batches
 # or tells something:
 EPOCH = "epoch-ended"  # an epoch has ended by itself
+SEEN = "one-process.seen"  # digests of the samples and of the models of the first step
 COURSE = "one-process.course"  # the course of the training in one process
 DIFFERENT = "different-*"  # how a rank differs from one process
 
@@ -49,6 +50,28 @@ class Perturbation:
 
 
 @dataclass(frozen=True)
+class Hosts:
+    """Several machines that train together. ``ranks``: those of each host, in the order in which they number
+    themselves there; ``names``: what to call each host; ``here``: which one this is. ``address``: by which it
+    reaches the others, and at which alone it listens. ``meeting``: HOST:PORT, where a process of rank 0 keeps
+    what they tell each other, for who has the ``key`` (hex). ``launch``: a number of its own for each group
+    of ranks that meets there.
+    """
+
+    ranks: tuple[tuple[int, ...], ...]
+    names: tuple[str, ...]
+    here: int
+    address: str
+    meeting: str
+    key: str
+    launch: int = 0
+
+    def of(self, rank: int) -> int:
+        """The number of that rank's host."""
+        return next(number for number, ranks in enumerate(self.ranks) if rank in ranks)
+
+
+@dataclass(frozen=True)
 class Ranks:
     """This worker is one of ``world_size`` that train one script together, each on its slice of a batch.
 
@@ -70,6 +93,7 @@ class Ranks:
     timeout_seconds: float = 600.0  # how long the others wait for a rank
     sync_batch_norm: bool = False
     findings: Findings | None = None  # of a rehearsal; None only in a rehearsal
+    hosts: Hosts | None = None  # None: all ranks are on one machine
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import UsageError
-from ..inside.job import Job, OwnGroup, Ranks
+from ..inside.job import Hosts, Job, OwnGroup, Ranks
 from ..inside.techniques.support.process_layouts import resolve
 from ..machine.probe import output_of
 from ..records.diagnosis import Distribution
@@ -188,13 +188,19 @@ def as_a_rank_of_mpirun(job: Job, number: int, count: int) -> tuple[Job, tuple[i
 
 
 def ranks_of_ours(
-    job: Job, wish: Wish, environment: Mapping[str, str], findings: Findings | None, place: Place
+    job: Job,
+    wish: Wish,
+    environment: Mapping[str, str],
+    findings: Findings | None,
+    place: Place,
+    hosts: Hosts | None = None,
 ) -> list[Rank]:
     """Ranks for a script that knows of none: each trains on its slice, as the rehearsal found that it can.
 
     Nothing of it is in their environment but threads, a fixed hash seed and, if there are GPUs, the one
     that each sees. They all start from one seed. ``findings`` None: it is not known yet where the model will
-    be. Raises UsageError if there are too few CPUs or GPUs.
+    be. ``hosts``: those are the ranks of this one of several. Raises UsageError if there are too few CPUs or
+    GPUs.
     """
     count, on_cpu = wish.count, findings is not None and findings.device == "cpu"
     gpus = () if on_cpu else visible_gpus(job.machine, environment)
@@ -204,14 +210,15 @@ def ranks_of_ours(
         variables = {**environment, **share.variables(environment), **gpu_of(number, count, gpus)}
         variables.setdefault("PYTHONHASHSEED", str(seed))
         told = Ranks(
-            rank=number,
-            world_size=count,
+            rank=hosts.ranks[hosts.here][number] if hosts else number,
+            world_size=sum(map(len, hosts.ranks)) if hosts else count,
             local_rank=number,
             store=place.store,
             backend=wish.backend or ("nccl" if gpus else "shm"),
             memory=place.memory,
             sync_batch_norm=wish.sync_batch_norm,
             findings=None if job.rehearsal else findings,
+            hosts=hosts,
         )
         plan = job.plan.without("threads") if wish.threads else plan_for(job.plan, share)
         machine = share.part_of(job.machine)

@@ -29,6 +29,8 @@ from .tail import Tail
 
 GRACE_SECONDS = 3.0  # between SIGTERM and SIGKILL, once a rank has failed
 PATIENCE_SECONDS = 30.0  # for an end of their own, once the user has asked for it
+CAUSE_SECONDS = 5.0  # for another host to tell why ranks there have ended
+CANNOT_GO_ON = 70  # the exit code of a rank that cannot go on with the others
 _SHOWN_LINES = 20
 
 
@@ -46,26 +48,44 @@ class Rank:
     given: Given | None = None
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """Ranks of the same training on other machines. ``numbers``: of those that are started here, of ``size``
+    in all, on the host called ``name``. ``follow`` is given the processes by rank. ``failure`` tells why the
+    others cannot go on, and what code to end with, if it comes within so many seconds; SIGCHLD comes when it
+    is there. ``fail`` tells the others.
+    """
+
+    numbers: Sequence[int]
+    size: int
+    name: str
+    follow: Callable[[Mapping[int, int]], None]
+    failure: Callable[[float], tuple[str, int] | None]
+    fail: Callable[[str, int], None]
+
+
 def run_ranks(
     ranks: Sequence[Rank],
     say: Callable[[str], None],
     *,
     all_speak: bool = False,
     python: str = sys.executable,
+    elsewhere: Elsewhere | None = None,
 ) -> int:
     """Start the ranks and wait for their end; the exit code: rank 0's, or that of the rank that failed first,
     128 and the signal's number where one killed it.
 
     A rank that fails ends the others, and ``say`` is told which it was, how it ended and its last words.
     What ranks other than 0 print is kept, and its end shown where they fail; with ``all_speak`` it is printed
-    as it comes, as under torchrun. Call it from the main thread. Raises WorkerError if one cannot be
-    started.
+    as it comes, as under torchrun. ``elsewhere``: there are more, whose failure ends these, too. Call it from
+    the main thread. Raises WorkerError if one cannot be started.
     """
     with Signals() as signals:
         adopt_orphans()
-        launch = _Launch(signals, say, len(ranks))
+        launch = _Launch(signals, say, elsewhere.size if elsewhere else len(ranks), elsewhere)
+        numbers = elsewhere.numbers if elsewhere else range(len(ranks))
         try:
-            for number, rank in enumerate(ranks):
+            for number, rank in zip(numbers, ranks, strict=True):
                 launch.start(number, rank, python, all_speak)
             launch.listen()
             return launch.wait()
@@ -74,8 +94,11 @@ def run_ranks(
 
 
 class _Launch:
-    def __init__(self, signals: Signals, say: Callable[[str], None], size: int) -> None:
-        self._signals, self._say, self._size = signals, say, size
+    def __init__(
+        self, signals: Signals, say: Callable[[str], None], size: int, elsewhere: Elsewhere | None
+    ) -> None:
+        self._signals, self._say, self._size, self._elsewhere = signals, say, size, elsewhere
+        self._ended_elsewhere: tuple[str, int] | None = None
         self._processes: dict[int, subprocess.Popen[bytes]] = {}  # of all ranks
         self._alive: dict[int, subprocess.Popen[bytes]] = {}
         self._tails: dict[int, Tail] = {}
@@ -123,6 +146,8 @@ class _Launch:
             tail.start()
         while self._given:
             self._given.pop().serve()
+        if self._elsewhere is not None:
+            self._elsewhere.follow({number: process.pid for number, process in self._processes.items()})
 
     def wait(self) -> int:
         """The exit code, once all ranks have ended."""
@@ -133,10 +158,28 @@ class _Launch:
             elif number in PASSED_ON:
                 self._pass_on(number, from_terminal)
             self._reap()
+            self._look_elsewhere()
+        if self._elsewhere is not None and self._failed is not None:
+            # a rank that cannot go on without others ends because of them, and their host tells why
+            missed = self._processes[self._failed].returncode == CANNOT_GO_ON
+            self._ended_elsewhere = self._elsewhere.failure(CAUSE_SECONDS if missed else 0.0)
+        if self._ended_elsewhere is not None:
+            self._say(f"{self._ended_elsewhere[0]}; all ranks were ended")
+            return self._ended_elsewhere[1]
         if self._failed is None:
-            return _as_exit_code(self._processes[0].returncode)
+            return _as_exit_code(self._processes[min(self._processes)].returncode)
         self._tell_failure(self._failed)
         return _as_exit_code(self._processes[self._failed].returncode)
+
+    # ---- ranks of other machines
+    def _look_elsewhere(self) -> None:
+        if self._elsewhere is None or self._failed is not None or self._ended_elsewhere is not None:
+            return
+        self._ended_elsewhere = self._elsewhere.failure(0.0)
+        if self._ended_elsewhere is not None:
+            self._asked = True
+            self._send(signal.SIGTERM)
+            self._signals.alarm(GRACE_SECONDS)
 
     def end_at_once(self) -> None:
         """Leave nothing behind. After an end without failure there is nothing of ours any more."""
@@ -170,7 +213,7 @@ class _Launch:
             self._send(signal.SIGKILL)
 
     def _lose_patience(self) -> None:
-        if self._failed is None:
+        if self._failed is None and self._ended_elsewhere is None:
             names = ", ".join(map(str, self._alive))
             self._say(f"killing what has not ended within {PATIENCE_SECONDS:g} s: rank {names}")
         self._send(signal.SIGKILL)
@@ -193,7 +236,12 @@ class _Launch:
         others = "; the other ranks were ended" if self._size > 1 else ""
         for_memory = killed_for_memory() > self._killed_before
         how = how_it_ended(self._processes[number].returncode, for_memory)
-        self._say(f"rank {number} of {self._size} {how}{others}{f': {words}' if words else ''}")
+        where = f" on host {self._elsewhere.name}" if self._elsewhere is not None else ""
+        told = f"rank {number} of {self._size}{where} {how}"
+        self._say(f"{told}{others}{f': {words}' if words else ''}")
+        if self._elsewhere is not None:
+            code = _as_exit_code(self._processes[number].returncode)
+            self._elsewhere.fail(f"{told}{f': {words}' if words else ''}", code)
 
 
 def _before_exec(parent: int, cpus: tuple[int, ...], mask: set[signal.Signals]) -> None:

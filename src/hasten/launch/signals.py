@@ -24,6 +24,8 @@ class Signals:
 
     def __exit__(self, *_: object) -> None:
         self.alarm(0)
+        while signal.SIGALRM in signal.sigpending():  # it went off before that, and would end us now
+            signal.sigwait({signal.SIGALRM})
         signal.pthread_sigmask(signal.SIG_SETMASK, self.mask_before)
         signal.signal(signal.SIGCHLD, self._handler)
 

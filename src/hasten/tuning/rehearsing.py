@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from .. import __version__, safe_files
@@ -42,15 +43,20 @@ def findings_for(script: Script, wish: Wish, trials: Trials, say: Callable[[str]
     path = workspace.folder / _FILE
     sources = trials.sources
     assert sources is not None
-    identity = _identity(script, wish, trials)
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # not UnsafeFile
-        kept: dict[str, Any] = json.loads(safe_files.read(path, _MOST_BYTES))
-        if kept["made_for"] == identity and not changed_since(script, kept["modules"]):
-            return from_json(Findings, kept["findings"])
-    say(f"rehearsing the first step in one process and in {wish.count}")
+    identity, company = _identity(script, wish, trials), trials.stage.company
+    known = _kept(path, script, identity)
+    told = [known] if company is None else company.share(known)
+    if known is not None and all(one == known for one in told):
+        return from_json(Findings, known)
+    count, where = wish.count, ""
+    if company is not None:
+        count, where = company.size, f" on {len(company.by_host)} hosts"
+    say(f"rehearsing the first step in one process and in {count}{where}")
     found = rehearse(trials, wish)
     if found.refusals:
-        raise Refusal(f"{script.label} cannot be trained by {wish.count} ranks: {'; '.join(found.refusals)}")
+        raise Refusal(
+            f"{script.label} cannot be trained by {count} ranks{where}: {'; '.join(found.refusals)}"
+        )
     sources.check()
     prepare(workspace)
     made = {"made_for": identity, "modules": dict(sources.digests().modules), "findings": to_json(found)}
@@ -58,9 +64,22 @@ def findings_for(script: Script, wish: Wish, trials: Trials, say: Callable[[str]
     return found
 
 
+def _kept(path: Path, script: Script, identity: Mapping[str, Any]) -> Any:
+    """The findings of an earlier rehearsal of the same, as JSON has them; None where there are none."""
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # not UnsafeFile
+        kept: dict[str, Any] = json.loads(safe_files.read(path, _MOST_BYTES))
+        if kept["made_for"] == identity and not changed_since(script, kept["modules"]):
+            from_json(Findings, kept["findings"])
+            return kept["findings"]
+    return None
+
+
 def _identity(script: Script, wish: Wish, trials: Trials) -> dict[str, Any]:
     """Equal if the findings still hold, except for modules; as JSON returns it."""
+    company = trials.stage.company
+    hosts = {} if company is None else {"hosts": [len(host) for host in company.by_host]}
     return {
+        **hosts,
         "argv": list(script.argv),
         "digest": script.digest(),
         "beside": _beside(script),

@@ -174,16 +174,16 @@ class WorkerProcess:
 
     def pause(self) -> None:
         """Stop all its processes, so that another worker can be timed."""
-        self._signal(signal.SIGSTOP)
+        self.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        self._signal(signal.SIGCONT)
+        self.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """End it and everything it started, at once."""
         if not self._contained and self._process.poll() is None:
             end_all_below(self._process.pid)
-        self._signal(signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
         self._process.wait()
         self._hear_out()
         self._wire.close()
@@ -293,6 +293,6 @@ class WorkerProcess:
     def _when(self, doing: str) -> str:
         return f"during {self.occasion}" if self.occasion else f"while {doing}"
 
-    def _signal(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)

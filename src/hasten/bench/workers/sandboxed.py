@@ -40,9 +40,9 @@ class _SandboxedRank(WorkerProcess):
         else:
             self._wire.close()
 
-    def _signal(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         if self._number == 0:  # it goes to the whole group
-            super()._signal(number)
+            super().send_signal(number)
 
 
 def start_sandboxed(

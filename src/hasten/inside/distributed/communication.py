@@ -11,10 +11,13 @@ import torch
 import torch.distributed as dist
 
 from ..internals.groups import Store, c10d
-from ..job import Ranks
+from ..job import Hosts, Ranks
 from .backends.engine import Engine
+from .backends.hierarchy import Hierarchy
 from .backends.shm import Shm
 from .backends.torch_groups import Native
+from .meeting import Meeting
+from .meeting_store import MeetingStore
 from .register import ENGINES
 
 _OF_TORCH = ("gloo", "nccl")
@@ -131,8 +134,12 @@ class Communication:
 
 
 def _store(ranks: Ranks) -> Store:
-    kind, _, place = ranks.store.partition("://")
     timeout = timedelta(seconds=ranks.timeout_seconds)
+    if ranks.hosts is not None:
+        hosts = ranks.hosts
+        meeting = Meeting(hosts.meeting, bytes.fromhex(hosts.key), ranks.timeout_seconds)
+        return MeetingStore(meeting, f"launch/{hosts.launch}", timeout)
+    kind, _, place = ranks.store.partition("://")
     if kind == "file":
         store: Store = c10d.FileStore(place, ranks.world_size)
     else:
@@ -145,9 +152,25 @@ def _store(ranks: Ranks) -> Store:
 
 def _engine(ranks: Ranks, name: str, store: Store, place: int) -> Engine:
     timeout = timedelta(seconds=ranks.timeout_seconds)
+    address = ranks.hosts.address if ranks.hosts is not None else ""
     if name in _OF_TORCH:
-        return Native(name, store, ranks.rank, ranks.world_size, timeout)
+        return Native(name, store, ranks.rank, ranks.world_size, timeout, address)
     if name == "shm":
         memory = ranks.memory[place] if ranks.memory else None
+        if ranks.hosts is not None and len(ranks.hosts.ranks) > 1:
+            return _hierarchy(ranks, ranks.hosts, store, memory)
         return Shm(store, ranks.rank, ranks.world_size, timeout, memory)
     return ENGINES[name](store, ranks.rank, ranks.world_size, timeout)
+
+
+def _hierarchy(ranks: Ranks, hosts: Hosts, store: Store, memory: int | None) -> Engine:
+    """Shared memory within each host, Gloo between the first ranks of all."""
+    timeout, mine = timedelta(seconds=ranks.timeout_seconds), hosts.ranks[hosts.here]
+    own = c10d.PrefixStore(f"host {hosts.here}", store)
+    place = mine.index(ranks.rank)
+    within = Shm(own, place, len(mine), timeout, memory, mine) if len(mine) > 1 else None
+    between = None
+    if place == 0:
+        among = c10d.PrefixStore("between", store)
+        between = Native("gloo", among, hosts.here, len(hosts.ranks), timeout, hosts.address)
+    return Hierarchy(hosts, ranks.rank, within, between, store)

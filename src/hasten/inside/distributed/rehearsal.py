@@ -8,6 +8,7 @@ switched off (dropout) or aligned (noise) and batch norm is shared: everything e
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from ...records.ranks import Findings, LoaderKey
 from ..guarding.doubled import double_all, doubled
 from ..guarding.recorder import feed
 from ..internals import loaders, modules
-from ..job import COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SHORT, WITH_SUM, Ranks
+from ..job import COURSE, DIFFERENT, EPOCH, IN_FLOAT64, SEEN, SHORT, WITH_SUM, Ranks
 from ..observing.hooks import Hooks
 from ..observing.observer import Observer
 from ..random_state import fingerprint
@@ -219,6 +220,8 @@ class Rehearsal(ThisRank):
         }  # fmt: skip
         if not refusals:
             torch.save(found, self._file)
+            digests = {"samples": "".join(self._digests), "models": str(self._models)}
+            self._file.with_name(SEEN).write_text(json.dumps(digests), encoding="utf-8")
         return findings
 
     def _unfit(self) -> list[str]:

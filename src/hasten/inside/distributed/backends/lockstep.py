@@ -33,10 +33,12 @@ def header_bytes(size: int) -> int:
 
 class Lockstep:
     """``meet`` returns once every rank has called it: by the kernel's atomic lines, or by semaphores of the C
-    library, which order memory on every processor (POSIX.1, 4.12) and need no compiler.
+    library, which order memory on every processor (POSIX.1, 4.12) and need no compiler. ``called``: the
+    numbers by which errors name the ranks.
     """
 
-    def __init__(self, segment: Segment, size: int, timeout_seconds: float) -> None:
+    def __init__(self, segment: Segment, size: int, timeout_seconds: float, called: Sequence[int]) -> None:
+        self._called = called
         self._segment, self._size = segment, size
         self.rank = segment.rank
         self._timeout = timeout_seconds
@@ -102,14 +104,15 @@ class Lockstep:
 
     def look_after(self, peer: int) -> None:
         """Raise where it makes no sense to wait for that rank any longer."""
+        mine, theirs = self._called[self.rank], self._called[peer]
         if self._segment.is_gone(peer):
-            raise RankGone(f"rank {peer} has ended while rank {self.rank} waited for it")
+            raise RankGone(f"rank {theirs} has ended while rank {mine} waited for it")
         now = time.monotonic()
         if self._waits_since is None:
             self._waits_since = now
         elif now - self._waits_since > self._timeout:
             raise RankGone(
-                f"rank {peer} did not come to rank {self.rank} within {self._timeout:g} s: it was stopped, "
+                f"rank {theirs} did not come to rank {mine} within {self._timeout:g} s: it was stopped, "
                 "or is at work on something else (timeout is an argument of init_process_group)"
             )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import torch
@@ -33,17 +33,25 @@ _NAMES = ("all_reduce", "reduce_scatter", "broadcast", "all_gather", "barrier")
 class Shm:
     """An ``Engine``. Raises CannotShare at its start, and later RankGone or Disagreement, naming ranks.
 
-    ``inherited``: a descriptor of empty memory that all ranks have, if they were given one.
+    ``inherited``: a descriptor of empty memory that all ranks have, if they were given one. ``called``: the
+    numbers by which errors name them, where they are some of more ranks.
     """
 
     def __init__(
-        self, store: Store, rank: int, size: int, timeout: timedelta, inherited: int | None = None
+        self,
+        store: Store,
+        rank: int,
+        size: int,
+        timeout: timedelta,
+        inherited: int | None = None,
+        called: Sequence[int] = (),
     ) -> None:
         self.rank, self._size = rank, size
         head = -(-header_bytes(size) // mmap.PAGESIZE) * mmap.PAGESIZE
         able = frozenset({"kernel"} if kernel() is not None else ())
         self._segment = Segment(store, rank, size, head + 2 * size * CHUNK_BYTES, able, inherited)
-        self._lockstep = Lockstep(self._segment, size, timeout.total_seconds())
+        self._called = called or range(size)
+        self._lockstep = Lockstep(self._segment, size, timeout.total_seconds(), self._called)
         self._slots = torch.frombuffer(self._segment.memory, dtype=torch.uint8, offset=head)
         self._slots_address = self._lockstep.address + head
         self._set = ctypes.c_int(0)
@@ -170,8 +178,8 @@ class Shm:
 
     def _disagree(self, other: int) -> None:
         raise Disagreement(
-            f"rank {self.rank} calls {_words(self._lockstep.said(self.rank))}, "
-            f"but rank {other} calls {_words(self._lockstep.said(other))}"
+            f"rank {self._called[self.rank]} calls {_words(self._lockstep.said(self.rank))}, "
+            f"but rank {self._called[other]} calls {_words(self._lockstep.said(other))}"
         )
 
     def _guarded(self, act: Callable[[], None]) -> None:

@@ -4,6 +4,7 @@ looks unused.
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +24,22 @@ _OPS = {
 
 
 class Native:
-    """An ``Engine``; with "nccl", for tensors on CUDA devices."""
+    """An ``Engine``; with "nccl", for tensors on CUDA devices. ``address``: this machine's, at which alone
+    Gloo is to listen, unless GLOO_SOCKET_IFNAME names an interface; "" where Gloo finds one.
+    """
 
-    def __init__(self, name: str, store: Store, rank: int, size: int, timeout: timedelta) -> None:
+    def __init__(
+        self, name: str, store: Store, rank: int, size: int, timeout: timedelta, address: str = ""
+    ) -> None:
         self.rank, self._size = rank, size
         if name == "nccl":
             options = c10d.ProcessGroupNCCL.Options()
             options._timeout = timeout
             self._group: dist.ProcessGroup = c10d.ProcessGroupNCCL(store, rank, size, options)
+        elif address and "GLOO_SOCKET_IFNAME" not in os.environ:
+            own = c10d.ProcessGroupGloo._Options()
+            own._devices, own._timeout = [c10d.ProcessGroupGloo.create_device(hostname=address)], timeout
+            self._group = c10d.ProcessGroupGloo(store, rank, size, own)
         else:
             self._group = c10d.ProcessGroupGloo(store, rank, size, timeout)
 

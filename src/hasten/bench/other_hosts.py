@@ -1,0 +1,84 @@
+"""A rehearsal on several hosts: each leads its own ranks, and all of them go the same way at every turn."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..launch.company import Company
+from .workers.worker_group import WorkerGroup
+
+_WORSE = ("", "over", "failed")
+
+
+class OtherHosts:
+    """All hosts call the same methods in the same order. ``company`` None: there are no others."""
+
+    def __init__(self, company: Company | None) -> None:
+        self._company = company
+
+    @property
+    def has_rank_0(self) -> bool:
+        return self._company is None or self._company.here == 0
+
+    def worst(self, how: str) -> str:
+        """Of "", "over" and "failed", as each host says."""
+        return str(max(self._shared(how), key=_WORSE.index))
+
+    def least(self, number: int) -> int:
+        return int(min(self._shared(number)))
+
+    def refusals(self, mine: Sequence[str]) -> tuple[str, ...]:
+        """Of all hosts; one that not all have names its host."""
+        told = self._shared(list(mine))
+        found = dict.fromkeys(why for one in told for why in one)
+        return tuple(f"{self._whose(told, why)}{why}" for why in found)
+
+    def of_rank_0(self, value: str) -> str:
+        """What the first host says."""
+        return str(self._shared(value)[0])
+
+    def first(self, value: str) -> str:
+        """What the first host says that says anything."""
+        return next((str(one) for one in self._shared(value) if one), "")
+
+    def odd(self, facts: Mapping[str, str]) -> str:
+        """Which host has other ``facts`` than most, and what differs, in words; "" where none has."""
+        for name in facts:
+            told = self._shared(facts[name])
+            usual = max(told, key=told.count)
+            odd = [self._name(number) for number, one in enumerate(told) if one != usual]
+            if odd:
+                most = "the others" if told.count(usual) > 1 else self._name(told.index(usual))
+                return f"host {', '.join(odd)} {name} than {most}"
+        return ""
+
+    @contextmanager
+    def waiting_with(self, group: WorkerGroup) -> Iterator[None]:
+        """Where another host fails meanwhile, these workers are ended: they would wait for its ranks."""
+        if self._company is None:
+            yield
+            return
+        self._company.on_failure = lambda: _kill(group)
+        try:
+            yield
+        finally:
+            self._company.on_failure = None
+
+    # ---- means
+    def _shared(self, value: Any) -> list[Any]:
+        return [value] if self._company is None else self._company.share(value)
+
+    def _name(self, number: int) -> str:
+        return "" if self._company is None else self._company.names[number]
+
+    def _whose(self, told: Sequence[Sequence[str]], why: str) -> str:
+        having = [number for number, one in enumerate(told) if why in one]
+        return "" if len(having) == len(told) else f"on host {', '.join(map(self._name, having))}: "
+
+
+def _kill(group: WorkerGroup) -> None:
+    for rank in group.ranks:
+        rank.send_signal(signal.SIGKILL)

@@ -1,0 +1,253 @@
+"""Ranks that another launcher started, on one host or several, train a script that knows of none as one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from .. import saying
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..inside.job import Job
+    from ..launch.company import Company
+    from ..launch.keeper import Failure
+    from ..launch.launched_rank import LaunchedRank
+    from ..launch.together import Wish
+    from ..records.diagnosis import Distribution
+    from ..records.ranks import Findings
+    from ..scripts.workspace import Script
+
+
+def start_across_hosts(
+    job: Job, script: Script, found: Distribution, arguments: SimpleNamespace
+) -> int | None:
+    """The exit code, where this process is one of several of a launcher's that train the script as one, or
+    where all that is asked for is a look at the hosts. None where it trains by itself.
+    """
+    from ..launch.launched_rank import launched_rank
+    from ..launch.worlds import faults_of_world
+
+    launched = launched_rank(os.environ)
+    if launched is None or launched.size == 1:
+        faults = faults_of_world(os.environ, 1) if launched is not None else []
+        if arguments.preflight:
+            return _look_at_this_host(job, script)
+        for fault in faults if arguments.ranks != "script" else ():
+            saying.say(f"hasten: {fault.text}. {fault.advice}")
+        return None
+    ours = shares(launched, found, arguments)
+    if not ours and not arguments.preflight:
+        return None
+    return _in_company(job, script, launched, arguments)
+
+
+def shares(launched: LaunchedRank, found: Distribution, arguments: SimpleNamespace) -> bool:
+    """Whether a launcher's ranks train such a script as one. Where the launcher does not tell where rank 0
+    is, they do so only if they are asked to. Raises UsageError where that cannot be.
+    """
+    if arguments.ranks != "ours":
+        told = os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT")
+        return not found.kind and arguments.ranks is None and bool(told)
+    if found.kind:
+        raise UsageError(
+            f"{found.sign} makes the script one of several ranks by itself, and --ranks ours is for those "
+            "that know of none: leave it out"
+        )
+    return True
+
+
+def _in_company(job: Job, script: Script, launched: LaunchedRank, arguments: SimpleNamespace) -> int:
+    """The exit code. ``job``: its plan says what each host's processes are like; how many there are is the
+    launcher's to say.
+    """
+    from .. import __version__
+    from ..errors import Refusal
+    from ..launch.company import Company, ElsewhereFailed
+    from ..launch.host_facts import facts_of
+    from ..launch.unranked import without_ranks
+    from ..records.codec import to_json
+
+    environment = dict(os.environ)
+    for name in set(environment) - set(without_ranks(environment)):
+        del os.environ[name]  # of what we start, nobody is a rank by these
+    leads = True
+    try:
+        with Company(
+            launched, environment, to_json(facts_of(job, script, os.environ, __version__))
+        ) as company:
+            leads = company.leads
+            if leads:
+                ready = _looked(company, environment, arguments.preflight)
+                if arguments.preflight:
+                    code = 0 if ready else UsageError.exit_code
+                else:
+                    code = _led(job, script, company)
+                    if code:
+                        return code  # the others know of it
+                company.ended(code)
+            return company.wait_for_end()
+    except (Refusal, _NotAlike) as error:
+        if launched.rank == 0:
+            raise
+        return error.exit_code  # rank 0's process says the same
+    except ElsewhereFailed as error:
+        if leads:
+            raise
+        return error.exit_code  # as does the one that leads this host
+
+
+class _NotAlike(UsageError):
+    """The hosts cannot train together as they are."""
+
+
+def _looked(company: Company, environment: Mapping[str, str], alone: bool) -> bool:
+    """Look at all hosts, and tell of it; whether they can train together. ``alone``: nothing else follows, so
+    all of it is told. Raises _NotAlike where something follows, and cannot.
+    """
+    from ..launch.preflight import preflight
+    from ..launch.worlds import faults_of_world
+    from ..report.preflight import in_words, lines_of, summary
+
+    if len(company.by_host) == 1 and not alone:
+        for fault in faults_of_world(environment, 1):
+            _say_for_all(company)(in_words(fault))
+        return True
+    found = preflight(company, environment)
+    if alone:
+        if company.here == 0:
+            saying.say("\n".join(lines_of(found)), lines=True, stream=sys.stdout)
+        return found.ready
+    if not found.ready:
+        raise _NotAlike("; ".join(in_words(fault) for fault in found.faults if fault.stops))
+    say = _say_for_all(company)
+    for line in (*(in_words(fault) for fault in found.faults), summary(found)):
+        say(line)
+    return True
+
+
+def _look_at_this_host(job: Job, script: Script) -> int:
+    """There are no others: what is here, and whether there should be others."""
+    import socket
+
+    from .. import __version__
+    from ..launch.host_facts import facts_of
+    from ..launch.preflight import of_one_host
+    from ..report.preflight import lines_of
+
+    found = of_one_host(socket.gethostname(), facts_of(job, script, os.environ, __version__), 1, os.environ)
+    saying.say("\n".join(lines_of(found)), lines=True, stream=sys.stdout)
+    return 0 if found.ready else UsageError.exit_code
+
+
+def _led(job: Job, script: Script, company: Company) -> int:
+    """Start the ranks of this host, and wait for their end."""
+    import secrets
+
+    from ..bench.stage import Stage
+    from ..bench.trials import Trials
+    from ..launch.chosen import check_wish, ranks_of_ours
+    from ..launch.ranks import Elsewhere, run_ranks
+    from ..launch.rendezvous import private_place
+    from ..plans.own import prepare
+    from ..scripts.sources import Sources
+    from ..scripts.workspace import Workspace
+    from ..tuning.rehearsing import findings_for
+    from .starting import say_of_shared_memory
+
+    job, wish = _as_planned(_on_this_host(job, company), company)
+    check_wish(wish, job.machine)
+    _read_nothing()
+    workspace = Workspace(script)
+    prepare(workspace)
+    stage = Stage(
+        argv=job.argv, module=job.module, machine=job.machine, environment=os.environ, folders=script.folders,
+        company=company,
+    )  # fmt: skip
+    trials = Trials(stage, workspace.new_trial(), Sources(script, "rehearsed"))
+    seed = company.share(secrets.randbits(31) if job.seed is None else job.seed)[0]
+    with trials, private_place() as place:
+        found = findings_for(script, wish, trials, _say_for_all(company))
+        _tell(found, company)
+        hosts = company.launch()
+        ranks = ranks_of_ours(replace(job, seed=seed), wish, os.environ, found, place, hosts)
+        sandbox = trials.sandbox
+        if job.samples:
+            sandbox = replace(sandbox, through=(*sandbox.through, job.samples))
+        theirs = [replace(rank, job=replace(rank.job, sandbox=sandbox)) for rank in ranks]
+        if hosts.here == 0:
+            theirs[0] = ranks[0]
+        say_of_shared_memory(wish.count)
+        here = Elsewhere(
+            hosts.ranks[hosts.here], company.size, company.names[company.here], company.follow,
+            lambda seconds: _why(company.await_cause(seconds)), company.fail,
+        )  # fmt: skip
+        code = run_ranks(theirs, lambda text: saying.say(f"hasten: {text}"), elsewhere=here)
+    if code:
+        company.fail(f"the ranks of host {company.names[company.here]} ended with exit code {code}", code)
+    return code
+
+
+def _why(failure: Failure | None) -> tuple[str, int] | None:
+    return None if failure is None else (failure.why, failure.code)
+
+
+def _on_this_host(job: Job, company: Company) -> Job:
+    """With all CPUs that the launcher has given to its processes here; some launchers bind each to a few."""
+    from ..machine import this_machine
+
+    given = {cpu for seat in company.by_host[company.here] for cpu in seat.cpus}
+    if not given or given == os.sched_getaffinity(0):
+        return job
+    try:
+        os.sched_setaffinity(0, given)
+    except OSError:  # a control group holds this process to its own
+        return job
+    return replace(job, machine=this_machine())
+
+
+def _as_planned(job: Job, company: Company) -> tuple[Job, Wish]:
+    """What the plan says of processes, for as many as the launcher has started here. Raises UsageError."""
+    from ..launch.together import wish_of
+    from .starting import in_several
+
+    job = in_several(job, len(company.by_host[company.here]), None)
+    wish = wish_of(job.plan)
+    assert wish is not None
+    if wish.backend in ("mpi4py", "ccl"):
+        raise UsageError(
+            f"processes:backend={wish.backend} is for ranks that hasten starts itself on one machine: leave "
+            "it out, or take gloo"
+        )
+    return job, wish
+
+
+def _read_nothing() -> None:
+    """A launcher gives its own standard input to some ranks and not to others: all read nothing."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+
+
+def _say_for_all(company: Company) -> Callable[[str], None]:
+    """Says it once, for all hosts."""
+
+    def say(text: str) -> None:
+        if company.here == 0:
+            saying.say(f"hasten: {text}")
+
+    return say
+
+
+def _tell(found: Findings, company: Company) -> None:
+    say, many = _say_for_all(company), [len(host) for host in company.by_host]
+    for remark in found.remarks:
+        say(f"not as in one process: {remark}")
+    say("compared with one process: the first steps, up to 400, and single ones of the later (on CPUs)")
+    each = ", ".join(f"{name}: {count}" for name, count in zip(company.names, many, strict=True))
+    say(f"{company.size} ranks on {len(many)} hosts ({each}), each with its part of every batch")

@@ -1,0 +1,111 @@
+"""A process says that it is there, hears whether others cannot go on, and looks after its ranks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from ..errors import UsageError
+from ..inside.distributed.meeting import Meeting, NoMeeting
+from .keeper import Failure, in_background
+
+DEADLINE = "HASTEN_DEADLINE"
+_DEADLINE_SECONDS = 60.0
+_LEAST_DEADLINE_SECONDS = 2.0
+
+
+class Pulse:
+    """Beats in the background until ``leave``. ``host``: this one; ``noticed`` is called there, once, with
+    what has failed.
+    """
+
+    def __init__(
+        self,
+        meeting: Meeting,
+        rank: int,
+        host: str,
+        deadline_seconds: float,
+        noticed: Callable[[Failure], None],
+    ) -> None:
+        self._meeting, self._rank, self._host = meeting, rank, host
+        self._deadline, self._noticed = deadline_seconds, noticed
+        self._left = threading.Event()
+        self._followed: dict[int, int] = {}  # rank -> process
+        self._stopped_since: dict[int, float] = {}
+        in_background(self._beat, "hasten pulse")
+
+    def follow(self, processes: Mapping[int, int]) -> None:
+        """Look after these processes, by rank: one that is stopped for the deadline ends all."""
+        self._followed = dict(processes)
+
+    def fail(self, failure: Failure) -> None:
+        """Tell all others."""
+        with suppress(NoMeeting):
+            self._meeting.ask("fail", why=failure.why, code=failure.code)
+
+    def leave(self) -> None:
+        """From now on nobody waits for this process."""
+        self._left.set()
+        with suppress(NoMeeting):
+            self._meeting.ask("leave", rank=self._rank)
+
+    def _beat(self) -> None:
+        name = f"rank {self._rank}'s process on host {self._host}"
+        while not self._left.is_set():
+            try:
+                told = self._meeting.ask("beat", rank=self._rank, name=name)
+            except NoMeeting as error:
+                told = {"why": f"rank 0's process cannot be reached from {self._host}: {error}", "code": 1}
+            failure = Failure(str(told["why"]), int(told["code"])) if "why" in told else self._stopped()
+            if failure is not None and not self._left.is_set():
+                if "why" not in told:
+                    self.fail(failure)
+                self._noticed(failure)
+                return
+            self._left.wait(min(1.0, self._deadline / 4))
+
+    def _stopped(self) -> Failure | None:
+        now = time.monotonic()
+        for rank, process in list(self._followed.items()):
+            if not _is_stopped(process):
+                self._stopped_since.pop(rank, None)
+            elif now - self._stopped_since.setdefault(rank, now) > self._deadline:
+                why = f"rank {rank} on host {self._host} was stopped, and for {self._deadline:g} s nobody"
+                return Failure(f"{why} let it go on", 1)
+        return None
+
+
+def deadline_of(environment: Mapping[str, str]) -> float:
+    """After how many seconds of silence a process counts as gone. Raises UsageError."""
+    text = environment.get(DEADLINE, "")
+    try:
+        seconds = float(text) if text else _DEADLINE_SECONDS
+    except ValueError:
+        seconds = 0.0
+    if not _LEAST_DEADLINE_SECONDS <= seconds < 1e6:
+        raise UsageError(
+            f"{DEADLINE} is {text!r}: it is the number of seconds after which a host that is silent counts "
+            f"as gone, {_LEAST_DEADLINE_SECONDS:g} or more"
+        )
+    return seconds
+
+
+def _is_stopped(process: int) -> bool:
+    """It, or what it started in a process namespace of its own; by proc(5), the letter after the name."""
+    return any(_letter(one) in ("T", "t") for one in (process, *_children(process)))
+
+
+def _letter(process: int) -> str:
+    with suppress(OSError, IndexError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
+
+
+def _children(process: int) -> list[int]:
+    """Those that its main thread has started."""
+    with suppress(OSError):
+        return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    return []
