@@ -21,8 +21,8 @@ def test_hosts_are_taken(name: str) -> None:
 
 HOSTILE = [
     "-oProxyCommand=touch${IFS}no", "--", "h1;id", "h1 id", "$(id)", "`id`", "h1\nh2", "h1|id", "a'b",
-    'a"b', "@h1", "me@@h1", "-x@h1", "me@-h1", "h1/../x", "", "h" * 255, "h1&", "h1>x", "\u202eh1", "h1\0", "é",
-    "h1-",
+    'a"b', "@h1", "me@@h1", "-x@h1", "me@-h1", "h1/../x", "", "h" * 255, "h1&", "h1>x", "\u202eh1", "h1\0",
+    "h1-", "é",
 ]  # fmt: skip
 
 

@@ -6,7 +6,6 @@ import os
 import secrets
 import sys
 import zlib
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -40,7 +39,6 @@ def engine_name(arguments: SimpleNamespace) -> str:
 
 def job_of(script: Script, arguments: SimpleNamespace, parameters: Sequence[click.Parameter]) -> LaunchJob:
     """What the command line asks for. Raises UsageError where that does not go together."""
-    from ..launch.engines.catalog import ENGINES
     from ..launch.hosts import in_file, listed, slots_of
     from ..launch.told_rank import variables_of
     from ..records.launch_job import Launched, LaunchJob
@@ -82,7 +80,6 @@ def job_of(script: Script, arguments: SimpleNamespace, parameters: Sequence[clic
         secrets=hidden,
         options=tuple(arguments.engine_option),
         image=arguments.image or "",
-        output=str(Path.cwd() / f"{name}.out") if ENGINES[engine].does.submits else "",
     )
 
 

@@ -11,7 +11,7 @@ from ..records.launch_job import Nodes
 from .options import OneOf, files
 from .values import MOST_PROCESSES, file_name, positive_seconds, shortened, whole_number
 
-ENGINES = ("local", "torchrun", "openmpi", "mpich")
+ENGINES = ("local", "torchrun", "slurm", "openmpi", "mpich")
 """Those of launch.engines.catalog, which a test compares: importing it takes long."""
 _INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,14}")  # IFNAMSIZ is 16
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -31,9 +31,8 @@ class LaunchJob:
     ``port`` are where ranks meet; "" and 0 where the engine finds them. ``node_rank``: a person starts this
     on each host, and this one has that number; None where that is not so, or not said. ``interface``: the
     network's, "" for that which leads to ``address``. ``environment`` is what hosts are to have set besides;
-    ``secrets`` names variables of it whose values are shown nowhere. ``options`` are the engine's own words.
-    ``image``: of the container that ranks run in, "" for none. ``output``: the file for what a submitted job
-    prints.
+    ``secrets`` names variables of it whose values are shown nowhere. ``options`` are the engine's own
+    words. ``image``: of the container that ranks run in, "" for none.
     """
 
     command: tuple[str, ...]
@@ -52,7 +51,6 @@ class LaunchJob:
     secrets: frozenset[str] = frozenset()
     options: tuple[str, ...] = ()
     image: str = ""
-    output: str = ""
 
     @property
     def size(self) -> int:
