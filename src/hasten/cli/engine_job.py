@@ -93,7 +93,7 @@ def rank_command(
     script: Script, arguments: SimpleNamespace, parameters: Sequence[click.Parameter], engine: str
 ) -> list[str]:
     """What each rank is started with: hasten itself, which finds the plan for the host that it is on."""
-    from ..launch import rank_entry
+    from . import rank_entry
 
     words = words_of(parameters, arguments, _NOT_THE_RANKS)
     if arguments.plan:

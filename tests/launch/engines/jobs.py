@@ -7,7 +7,7 @@ from dataclasses import replace
 from hasten.records.launch_job import LaunchJob, Nodes
 
 JOB = LaunchJob(
-    command=("/env/bin/python", "/lib/hasten/launch/rank_entry.py", "run", "train.py", "--lr", "1"),
+    command=("/env/bin/python", "/lib/hasten/cli/rank_entry.py", "run", "train.py", "--lr", "1"),
     folder="/home/me/project",
     name="hasten-0123456789ab",
     python="/env/bin/python",

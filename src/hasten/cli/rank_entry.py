@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 if __name__ == "__main__":
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    sys.path[0] = os.path.join(package, "launch")  # taken off again
     from entry import find_ourselves  # type: ignore[import-not-found]
 
     find_ourselves()
