@@ -74,6 +74,11 @@ class Hosts:
         inner = ["sh", "-c", 'hostname "$0"; exec "$@"', name, *(["env", *put] if put else []), *argv]
         return ["ip", "netns", "exec", f"{self.prefix}{name}", "unshare", "--uts", "--", *inner]
 
+    def end_all(self) -> None:
+        """Kill whatever runs on them."""
+        for name in self.names:
+            _end_all_in(f"{self.prefix}{name}")
+
     def cut(self, name: str) -> None:
         """Nothing reaches the host any more, nor the other way."""
         _ip("-n", f"{self.prefix}sw", "link", "set", f"p-{name}", "down")

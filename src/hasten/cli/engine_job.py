@@ -39,6 +39,7 @@ def engine_name(arguments: SimpleNamespace) -> str:
 
 def job_of(script: Script, arguments: SimpleNamespace, parameters: Sequence[click.Parameter]) -> LaunchJob:
     """What the command line asks for. Raises UsageError where that does not go together."""
+    from ..launch.engines.catalog import ENGINES
     from ..launch.hosts import in_file, listed, slots_of
     from ..launch.told_rank import variables_of
     from ..records.launch_job import Launched, LaunchJob
@@ -53,7 +54,7 @@ def job_of(script: Script, arguments: SimpleNamespace, parameters: Sequence[clic
     )
     name = arguments.rdzv_id or _name(script, arguments)
     address, port = _meeting(arguments, name)
-    environment = {} if engine == "local" else _carried(os.environ)
+    environment = _carried(os.environ) if ENGINES[engine].does.like_here else {}
     if engine != "local":
         launched = Launched(
             engine=engine,

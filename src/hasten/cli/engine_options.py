@@ -11,11 +11,15 @@ from ..records.launch_job import Nodes
 from .options import OneOf, files
 from .values import MOST_PROCESSES, file_name, positive_seconds, shortened, whole_number
 
-ENGINES = ("local", "torchrun", "slurm", "openmpi", "mpich")
+ENGINES = (
+    *("local", "torchrun", "slurm", "openmpi", "mpich", "ray"),
+    *("kubernetes", "skypilot", "docker", "apptainer"),
+)
 """Those of launch.engines.catalog, which a test compares: importing it takes long."""
 _INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,14}")  # IFNAMSIZ is 16
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}")
+_IMAGE = re.compile(r"[A-Za-z0-9./_][\x20-\x7e]{0,511}")
+_JOB = re.compile(r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 
 
 def nodes(text: str) -> Nodes:
@@ -79,7 +83,7 @@ ENGINE_OPTIONS = (
     click.Option(
         ["--rdzv-id"],
         metavar="NAME",
-        type=_like(_JOB, "letters, digits and -"),
+        type=_like(_JOB, "letters, digits and -, a letter first"),
         help="the job's name, the same on all hosts (default: a new one)",
     ),
     click.Option(
@@ -116,7 +120,7 @@ ENGINE_OPTIONS = (
     click.Option(
         ["--image"],
         metavar="IMAGE",
-        type=file_name,
+        type=_like(_IMAGE, "the name of an image"),
         help="the container image (docker, apptainer, kubernetes)",
     ),
     click.Option(

@@ -42,7 +42,7 @@ def test_open_mpi_on_two_hosts() -> None:
 def test_mpich_on_two_hosts() -> None:
     (start,) = Mpich().render(replace(TWO, interface="eth1")).starts
     assert start.argv == (
-        *("mpiexec", "-n", "4", "-wdir", "/home/me/project", "-hosts", "h1,h2", "-ppn", "2"),
+        *("mpiexec.hydra", "-n", "4", "-wdir", "/home/me/project", "-hosts", "h1,h2", "-ppn", "2"),
         *("-iface", "eth1", *JOB.command),
     )
     assert (start.environment["MASTER_ADDR"], start.environment["MASTER_PORT"]) == ("h1", "29400")
@@ -50,7 +50,7 @@ def test_mpich_on_two_hosts() -> None:
 
 def test_mpich_on_one_machine() -> None:
     (start,) = Mpich().render(replace(JOB, nproc_per_node=2)).starts
-    assert start.argv == ("mpiexec", "-n", "2", "-wdir", "/home/me/project", *JOB.command)
+    assert start.argv == ("mpiexec.hydra", "-n", "2", "-wdir", "/home/me/project", *JOB.command)
 
 
 @pytest.mark.parametrize("engine", BOTH, ids=lambda engine: engine.name)

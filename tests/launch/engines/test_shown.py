@@ -38,6 +38,6 @@ def test_files_come_with_their_names() -> None:
 
 def test_a_shell_reads_the_words_as_they_are() -> None:
     job = replace(JOB, command=("printf", r"%s\0", *HOSTILE_WORDS), environment={})
-    line = shown(Mpich().render(job)).removeprefix("mpiexec -n 1 -wdir /home/me/project ")
+    line = shown(Mpich().render(job)).removeprefix("mpiexec.hydra -n 1 -wdir /home/me/project ")
     done = subprocess.run(["sh"], input=line, capture_output=True, text=True, check=True)
     assert tuple(done.stdout.split("\0")[:-1]) == HOSTILE_WORDS

@@ -13,10 +13,12 @@ from ...records.launch_job import LaunchJob
 
 @dataclass(frozen=True)
 class Does:
-    """What an engine does by itself. ``elastic``: goes on where hosts come and go; ``restarts``: starts ranks
-    anew when one has failed; ``meets``: finds where ranks meet; ``hosts``: knows which hosts there are;
-    ``submits``: hands the job to a queue, which
-    outlives us; ``renders_only``: makes a file or a command for others to submit, and starts nothing.
+    """What an engine does by itself.
+
+    ``elastic``: goes on where hosts come and go; ``restarts``: starts ranks anew when one has failed;
+    ``meets``: finds where ranks meet; ``hosts``: knows which hosts there are; ``submits``: hands the job to a
+    queue, which outlives us; ``like_here``: its hosts have the files of this one at the same places;
+    ``renders_only``: makes a file or a command for others to start, and starts nothing.
     """
 
     elastic: bool = False
@@ -24,6 +26,7 @@ class Does:
     meets: bool = False
     hosts: bool = False
     submits: bool = False
+    like_here: bool = True
     renders_only: bool = False
 
 

@@ -57,10 +57,8 @@ class Mpich(LaunchEngine):
     name = "mpich"
 
     def available(self) -> str | None:
-        if not path_of("mpiexec"):
-            return "there is no mpiexec on PATH: apt install mpich, or pip install mpich"
-        if "hydra" not in version_of("mpiexec").lower():
-            return "the mpiexec on PATH is not MPICH's: take --engine openmpi"
+        if not path_of("mpiexec.hydra"):
+            return "there is no mpiexec.hydra on PATH: apt install mpich, or pip install mpich"
         return None
 
     def render(self, job: LaunchJob) -> Rendered:
@@ -71,7 +69,9 @@ class Mpich(LaunchEngine):
                 raise self.cannot("a user beside a host: say who you are there in ~/.ssh/config")
             words += ["-hosts", ",".join(job.hosts), "-ppn", str(job.nproc_per_node)]
         words += ["-iface", job.interface] if job.interface else []
-        return Rendered((Start(("mpiexec", *words, *job.options, *job.command), told),), secrets=job.secrets)
+        return Rendered(
+            (Start(("mpiexec.hydra", *words, *job.options, *job.command), told),), secrets=job.secrets
+        )
 
 
 def _told_to_ranks(engine: LaunchEngine, job: LaunchJob) -> dict[str, str]:
