@@ -4,21 +4,31 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+APART := --ignore tests/tuning/test_pipeline.py --ignore tests/machines  # what is not run beside other tests
 OLDEST_PYTHON ?= python3.10
 NEWEST_PYTHON ?= python3.13
 
-.PHONY: demo test test-thorough test-oldest test-newest lint bench bench-quick bench-truth compatibility clean
+.PHONY: demo test test-machines test-ray test-thorough test-oldest test-newest lint bench bench-quick bench-truth compatibility clean
 
 demo: $(VENV)/.with-examples  ## tune a real example on real data, then train under the plan
 	$(BIN)/hasten demo
 
 test: lint  ## everything that must hold before a change lands
-	$(BIN)/python -m tests.once_more -n 3 --dist worksteal --durations=20 --ignore tests/tuning/test_pipeline.py
+	$(BIN)/python -m tests.once_more -n 3 --dist worksteal --durations=20 $(APART)
 	$(BIN)/python -m tests.once_more --durations=20 tests/tuning/test_pipeline.py
 
 test-thorough: lint  ## and what takes long and seldom finds what the others miss (about an hour)
-	$(BIN)/python -m tests.once_more -n 3 --dist worksteal --thorough --ignore tests/tuning/test_pipeline.py
+	$(BIN)/python -m tests.once_more -n 3 --dist worksteal --thorough $(APART)
 	$(BIN)/python -m tests.once_more --thorough tests/tuning/test_pipeline.py
+
+test-machines: $(VENV)/.with-dev  ## engines for real: torchrun, MPI and Slurm on hosts of network namespaces, as root
+	sh tests/machines/install.sh
+	$(BIN)/python -m pytest -rs --durations=5 tests/machines --ignore tests/machines/test_ray.py
+
+test-ray: $(VENV)/.with-dev  ## Ray on two such hosts, in an environment of its own (0.5 GB)
+	test -x .venv-ray/bin/python || $(PYTHON) -m venv .venv-ray
+	.venv-ray/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]' pytest pytest-timeout hypothesis
+	.venv-ray/bin/python -m pytest -rs tests/machines/test_ray.py
 
 test-oldest: VENV_OF := .venv-oldest
 test-oldest: .venv-oldest/.with-dev  ## the suite with the oldest Python and torch that hasten supports
@@ -29,7 +39,7 @@ test-newest: .venv-newest/.with-dev  ## the suite with the newest Python that to
 	$(SUITE)
 
 define SUITE
-$(VENV_OF)/bin/python -m tests.once_more -n 3 --dist worksteal --ignore tests/tuning/test_pipeline.py
+$(VENV_OF)/bin/python -m tests.once_more -n 3 --dist worksteal $(APART)
 $(VENV_OF)/bin/python -m tests.once_more tests/tuning/test_pipeline.py
 endef
 
@@ -78,4 +88,4 @@ $(VENV)/.with-%: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-newest build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-ray .venv-oldest .venv-newest build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,7 +10,7 @@ from hasten.errors import UsageError
 from hasten.inside.job import Job
 from hasten.launch.chosen import (
     OwnRanks,
-    as_a_rank_of_mpirun,
+    as_one_of_its_host,
     check_backends,
     check_processes,
     little_shared_memory,
@@ -170,8 +170,11 @@ def test_processes_apply_to_a_script_that_knows_of_none() -> None:
 
 
 @pytest.mark.parametrize(("number", "cpus"), [(0, (0, 1)), (1, (2, 3))])
-def test_ranks_of_our_mpirun_have_cores_of_their_own(number: int, cpus: tuple[int, ...]) -> None:
-    job, bound = as_a_rank_of_mpirun(Job(("t.py",), FOUR, Plan({"threads": {"count": 4}})), number, 2)
+def test_ranks_of_an_engine_have_cores_of_their_own(number: int, cpus: tuple[int, ...]) -> None:
+    job, bound, threads = as_one_of_its_host(
+        Job(("t.py",), FOUR, Plan({"threads": {"count": 4}})), number, 2, {}
+    )
+    assert threads == {"OMP_NUM_THREADS": "2"}
     assert bound == cpus
     assert [core.cpus for core in job.machine.cores] == [(cpu,) for cpu in cpus]
     assert "threads" not in job.plan.techniques  # measured for more cores than a rank has

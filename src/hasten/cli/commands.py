@@ -137,8 +137,13 @@ def _verb(verb: ModuleType) -> Verb:
         params=[*verb.PARAMETERS, debug, _help()],
         callback=partial(_typed, verb),
         add_help_option=False,
-        context_settings={"allow_interspersed_args": False},
+        context_settings={"allow_interspersed_args": False, "token_normalize_func": _with_dashes},
     )
+
+
+def _with_dashes(word: str) -> str:
+    """An option's name, without its dashes, as we call it: torchrun takes ``--nproc_per_node``, too."""
+    return word.replace("_", "-")
 
 
 def _typed(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .common import require_platform, script_of
+from .engine_options import ENGINE_OPTIONS
 from .options import TECHNIQUES, OneOf, backend, files, nproc_per_node, script
 from .starting import say, start
 from .values import file_name
@@ -50,7 +51,7 @@ PARAMETERS = (
         is_flag=True,
         help="stop where the plan was made for something else or does not apply",
     ),
-    nproc_per_node("train in N processes on this machine, each with its share of the cores"),
+    nproc_per_node("train in N processes on this machine, or on each host, each with its share of the cores"),
     click.Option(
         ["--ranks"],
         type=OneOf(("ours", "script")),
@@ -63,6 +64,7 @@ PARAMETERS = (
         is_flag=True,
         help="look whether all hosts of a launcher are there and alike, measure the ways between them, end",
     ),
+    *ENGINE_OPTIONS,
     *script(),
 )
 
@@ -70,14 +72,19 @@ PARAMETERS = (
 def execute(arguments: SimpleNamespace) -> int:
     from ..errors import UsageError
     from ..inside.job import Job
+    from ..launch.told_rank import take
     from ..machine import this_machine
     from ..plans.fitting import fit
     from ..plans.unconfirmed import caveat
     from ..records.run_pace import WatchedRun
     from ..scripts.distribution import distribution_of
+    from .launching import by_engine, launch
 
     require_platform()
+    launched = take(os.environ)
     script = script_of(arguments)
+    if by_engine(arguments):
+        return launch(script, distribution_of(script), arguments, PARAMETERS)
     machine = this_machine()
     saved, source = _plan(arguments, script)
     plan, remarks = fit(saved, script, machine, arguments.nproc_per_node)
@@ -103,7 +110,7 @@ def execute(arguments: SimpleNamespace) -> int:
         samples=_sample_folder(script) if "sample_store" in plan.techniques else "",
         watched=WatchedRun(_pace(saved, arguments, script, remarks)) if plan else None,
     )
-    return start(job, script, distribution, arguments)
+    return start(job, script, distribution, arguments, launched)
 
 
 def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:

@@ -5,28 +5,33 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NoReturn
 
 from .. import saying
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..inside.job import Job
+    from ..launch.launched_rank import LaunchedRank
     from ..records.diagnosis import Distribution
+    from ..records.launch_job import Launched
     from ..scripts.workspace import Script
 
 _OWN_NAMES = {"mpi", "ccl", "shm"}  # of backends that a script may name, and torch does not know
 _SAID = "HASTEN_SAID"  # tells the ranks of our mpirun that we have spoken already
 
 
-def start(job: Job, script: Script, found: Distribution, arguments: SimpleNamespace) -> int:
+def start(
+    job: Job, script: Script, found: Distribution, arguments: SimpleNamespace, told: Launched | None
+) -> int:
     """The exit code; does not return where the script takes our place. ``found``: how the script is trained
-    by several processes, as it reads.
+    by several processes, as it reads. ``told``: by the engine of ours that started this process as a rank.
     """
     from ..doctor import BY_HAND
     from ..errors import UsageError
-    from ..launch.chosen import by_mpirun, check_backends, check_processes
+    from ..launch.chosen import check_backends, check_processes
     from ..launch.launched_rank import launched_rank
     from ..launch.together import wish_of
     from .across_hosts import start_across_hosts
@@ -42,6 +47,8 @@ def start(job: Job, script: Script, found: Distribution, arguments: SimpleNamesp
             f"{launched.launcher} started this as rank {launched.rank} of {launched.size} already: leave out "
             "--nproc-per-node, or start hasten without it"
         )
+    if launched is not None and (told is not None or launched.local_size < launched.size):
+        check_for_ranks(script, found, launched.size, arguments.ranks)
     check_processes(job.plan, found, arguments.ranks or "")
     by_script = found.kind == "ranks" if arguments.ranks is None else arguments.ranks == "script"
     if by_script:
@@ -51,17 +58,15 @@ def start(job: Job, script: Script, found: Distribution, arguments: SimpleNamesp
         return code
     wish = None if by_script else wish_of(job.plan)
     if count is None and wish is None:
+        if launched is not None:
+            return as_launched(_in_one(job), script, found, arguments, launched, told)
         return alone(_in_one(job), script, found, arguments.backend or "")
     if found.kind == "spawns" and arguments.ranks is None:
         say(f"{found.sign} starts the script's own ranks, so it is started once")
         return alone(job, script, found, arguments.backend or "")
     if by_script:
         if (arguments.backend or "mpi") == "mpi" and "mpi" in (arguments.backend, *found.backends):
-            environment = dict(os.environ)
-            command = [*_ourselves(), "run", *_without_ranks(arguments, script)]
-            argv = by_mpirun(command, count, job.machine, environment)
-            say(f"{count} ranks by mpirun ({found.sign})")
-            become(argv, {**environment, _SAID: "1"})
+            by_mpirun(job, script, found, arguments)
         return as_the_script_asks(_in_one(job), found, count, arguments.backend or "")
     if found.kind and arguments.ranks == "ours":
         raise UsageError(
@@ -69,6 +74,18 @@ def start(job: Job, script: Script, found: Distribution, arguments: SimpleNamesp
             "that know of none: leave it out"
         )
     return as_we_share(in_several(job, count, arguments.backend), script)
+
+
+def check_for_ranks(script: Script, found: Distribution, size: int, ranks: str | None) -> None:
+    """Raises UsageError where ``size`` ranks of an engine cannot train the script. ``ranks``: the user's
+    word.
+    """
+    from ..errors import UsageError
+    from ..launch.across_hosts import why_not_by_ranks
+
+    reason = why_not_by_ranks(found, script.label, size, ranks == "script")
+    if reason:
+        raise UsageError(reason)
 
 
 def _in_one(job: Job) -> Job:
@@ -149,28 +166,73 @@ def as_we_share(job: Job, script: Script) -> int:
         return run_ranks(ranks, say)
 
 
-def alone(job: Job, script: Script, found: Distribution, instead: str) -> NoReturn:
-    """One process: this one becomes the script's, also where another launcher started it."""
+def by_mpirun(job: Job, script: Script, found: Distribution, arguments: SimpleNamespace) -> NoReturn:
+    """Ranks of this machine that speak MPI. Raises UsageError where so many do not fit, or there is no
+    mpirun.
+    """
+    from ..launch.chosen import mpi_engine
+    from ..launch.engines.catalog import ENGINES
+    from .engine_job import job_of
+    from .run import PARAMETERS
+
+    engine = mpi_engine(job.machine, arguments.nproc_per_node)
+    asked = SimpleNamespace(**{**vars(arguments), "engine": engine})
+    (made,) = ENGINES[engine].render(job_of(script, asked, PARAMETERS)).starts
+    say(f"{arguments.nproc_per_node} ranks by mpirun ({found.sign})")
+    become([*made.argv], {**os.environ, **made.environment, _SAID: "1"})
+
+
+def as_launched(
+    job: Job,
+    script: Script,
+    found: Distribution,
+    arguments: SimpleNamespace,
+    launched: LaunchedRank,
+    told: Launched | None,
+) -> NoReturn:
+    """A rank that another launcher started: ``launched``, and ``told`` where we had it do so.
+
+    Raises UsageError where the other hosts would not reach it, or its host has too few CPUs.
+    """
+    from ..launch.chosen import as_one_of_its_host
+    from ..launch.told_rank import network_of
+
+    environment = {**os.environ, **launched.variables(os.environ)}
+    environment |= network_of(launched, environment)
+    if told is not None:
+        job, cpus, threads = as_one_of_its_host(job, launched.local_rank, launched.local_size, environment)
+        environment |= threads
+        if cpus:
+            os.sched_setaffinity(0, cpus)
+    elif launched.size > 1 and launched.rank == 0 and not found.kind:
+        say(
+            f"the script is not distributed, so each of {launched.launcher}'s {launched.size} ranks "
+            f"trains all of it; one training is shared by: hasten run --nproc-per-node {launched.size}"
+        )
+    patience = 0.0 if told is None else told.group_timeout_seconds
+    alone(job, script, found, arguments.backend or "", environment, patience)
+
+
+def alone(
+    job: Job,
+    script: Script,
+    found: Distribution,
+    instead: str,
+    environment: Mapping[str, str] | None = None,
+    patience_seconds: float = 0.0,
+) -> NoReturn:
+    """This process becomes the script's. ``patience_seconds``: how long a rank waits for the others."""
     from ..inside.job import OwnGroup
-    from ..launch.chosen import as_a_rank_of_mpirun
     from ..launch.launched_rank import launched_rank
     from ..launch.local import render
 
-    environment = {name: value for name, value in os.environ.items() if name != _SAID}
-    launched = launched_rank(os.environ)
-    if launched is not None:
-        environment |= launched.variables(os.environ)
-        if _SAID in os.environ:
-            job, cpus = as_a_rank_of_mpirun(job, launched.local_rank, launched.local_size)
-            if cpus:
-                os.sched_setaffinity(0, cpus)
-        if launched.size > 1 and launched.rank == 0 and not found.kind:
-            say(
-                f"the script is not distributed, so each of {launched.launcher}'s {launched.size} ranks "
-                f"trains all of it; one training is shared by: hasten run --nproc-per-node {launched.size}"
-            )
-    if found.kind and (instead or _OWN_NAMES & set(found.backends) or job.plan):
-        job = replace(job, own_group=OwnGroup(instead))
+    if environment is None:
+        launched = launched_rank(os.environ)
+        environment = {**os.environ, **(launched.variables(os.environ) if launched is not None else {})}
+    environment = {name: value for name, value in environment.items() if name != _SAID}
+    named = found.kind and (instead or _OWN_NAMES & set(found.backends) or job.plan)
+    if named or patience_seconds:
+        job = replace(job, own_group=OwnGroup(instead, timeout_seconds=patience_seconds))
     if not job.plan and job.own_group is None and not script.is_notebook:
         become([sys.executable, *(["-m"] if script.module else []), *script.argv], environment)
     become(*render(job, environment))
@@ -194,23 +256,6 @@ def as_the_script_asks(job: Job, found: Distribution, count: int, instead: str) 
     return run_ranks(ranks, say, all_speak=True)
 
 
-def _ourselves() -> list[str]:
-    """What starts hasten again: as a module it would find the script's own modules before Python's."""
-    entry = Path(sys.argv[0])
-    return [sys.executable, *([str(entry)] if entry.name == "hasten" else ["-m", "hasten.cli.main"])]
-
-
-def _without_ranks(arguments: SimpleNamespace, script: Script) -> list[str]:
-    """The words of this command line that each rank of mpirun is given."""
-    words = [word for text in arguments.use for word in ("--use", text)]
-    words += [word for name in arguments.without for word in ("--without", name)]
-    for name in ("plan", "backend"):
-        value = getattr(arguments, name)
-        words += [f"--{name}", value] if value is not None else []
-    words += ["--no-plan"] * arguments.no_plan + ["--strict"] * arguments.strict
-    return [*words, *(["-m"] if script.module else []), *script.argv]
-
-
 def say_of_shared_memory(count: int) -> None:
     """Warn, before ``count`` ranks are started, where /dev/shm has too little for them."""
     from ..launch.chosen import little_shared_memory
@@ -221,11 +266,13 @@ def say_of_shared_memory(count: int) -> None:
         say(remark)
 
 
-def become(argv: list[str], environment: dict[str, str]) -> NoReturn:
+def become(argv: list[str], environment: Mapping[str, str]) -> NoReturn:
     """Replace this process, so that signals, terminal and exit code are the script's."""
+    from ..launch.programs import path_of
+
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(argv[0], argv, environment)
+    os.execve(path_of(argv[0]), argv, environment)
 
 
 def say(text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,9 +19,10 @@ from ..records.plan import Plan
 from ..records.ranks import Findings
 from ..scripts.distribution import why_not_shared
 from ..scripts.workspace import Script
-from . import openmpi
+from .engines.mpi import is_open_mpi
 from .gpus import gpu_of, visible_gpus
 from .launched_rank import as_launchers
+from .programs import path_of, version_of
 from .ranks import Rank
 from .rendezvous import Place, as_torchrun, meeting_place
 from .shares import Share, shares, shares_of
@@ -163,28 +164,31 @@ def ranks_of_their_own(job: Job, wanted: OwnRanks, environment: Mapping[str, str
     return made
 
 
-def by_mpirun(command: Sequence[str], count: int, machine: Machine, environment: dict[str, str]) -> list[str]:
-    """The command line that starts ``command`` as ranks of MPI; their threads go into ``environment``.
+def mpi_engine(machine: Machine, count: int) -> str:
+    """The engine whose mpirun is here.
 
-    Raises UsageError if ``count`` does not fit the machine, or there is no mpirun.
+    Raises UsageError if ``count`` does not fit the machine, or there is none.
     """
-    share = shares(machine, count)[0]
-    mpirun = openmpi.find_mpirun(sys.executable)
-    if not mpirun:
+    shares(machine, count)
+    if not path_of("mpirun"):
         raise UsageError(
             "ranks of the backend mpi are started by mpirun, and there is none on PATH: install an MPI "
             "library (pip install openmpi), or let another backend stand in with --backend shm (or gloo)"
         )
-    environment.update(share.variables(environment))
-    return openmpi.render(mpirun, openmpi.version_of(mpirun), count, command, openmpi.is_root())
+    return "openmpi" if is_open_mpi(version_of("mpirun")) else "mpich"
 
 
-def as_a_rank_of_mpirun(job: Job, number: int, count: int) -> tuple[Job, tuple[int, ...]]:
-    """The job of a rank that our own mpirun started, which binds none, with its share of the cores; and the
-    CPUs to bind it to, as other ranks of the script's own are.
+def as_one_of_its_host(
+    job: Job, number: int, count: int, environment: Mapping[str, str]
+) -> tuple[Job, tuple[int, ...], dict[str, str]]:
+    """The job of a rank that an engine started, which binds none, with its share of the host's cores; the
+    CPUs to bind it to; and its threads, where ``environment`` has none.
+
+    Raises UsageError where the host has too few CPUs for ``count``.
     """
     share = shares(job.machine, count)[number]
-    return replace(job, machine=share.part_of(job.machine), plan=plan_for(job.plan, share)), share.cpus
+    job = replace(job, machine=share.part_of(job.machine), plan=plan_for(job.plan, share))
+    return job, share.cpus, share.variables(environment)
 
 
 def ranks_of_ours(

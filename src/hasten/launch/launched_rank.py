@@ -31,12 +31,20 @@ class LaunchedRank:
 
         Ranks of MPI and Slurm have no port in common that somebody found free: it follows from the job.
         """
-        port = _PORTS[zlib.crc32(self.job.encode()) % len(_PORTS)]
-        place = {"MASTER_ADDR": LOCAL, "MASTER_PORT": str(port)} if self.local_size == self.size else {}
+        place = (
+            {"MASTER_ADDR": LOCAL, "MASTER_PORT": str(port_of(self.job))}
+            if self.local_size == self.size
+            else {}
+        )
         wanted = as_torchrun(self.rank, self.size, place)
         wanted |= {"LOCAL_RANK": str(self.local_rank), "LOCAL_WORLD_SIZE": str(self.local_size)}
         plain = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
         return {name: wanted[name] for name in plain if name in wanted and name not in environment}
+
+
+def port_of(job: str) -> int:
+    """Where ranks of a job meet that found no free port together; seldom that of another job."""
+    return _PORTS[zlib.crc32(job.encode()) % len(_PORTS)]
 
 
 _Names = tuple[str, str, str, str, str, tuple[str, ...]]

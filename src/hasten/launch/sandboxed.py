@@ -6,7 +6,6 @@ none themselves. Ranks in sandboxes of their own would not see the data that ran
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
@@ -85,19 +84,8 @@ def main() -> int:
     return run_ranks(ranks, lambda text: say(f"hasten: {text}"))
 
 
-def _find_ourselves() -> None:
-    """As a worker's entry does, which see."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
-    entry = os.path.join(os.path.dirname(here), "inside", "bootstrap.py")
-    spec = importlib.util.spec_from_file_location("bootstrap", entry)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.find_ourselves()
-
-
 if __name__ == "__main__":
-    _find_ourselves()
+    from entry import find_ourselves  # type: ignore[import-not-found]
+
+    find_ourselves()
     sys.exit(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -31,6 +32,8 @@ def find_backends(seams: Seams, own: OwnGroup) -> None:
                 others = (*(_at(own.port, method) for method in others[:1]), *others[1:])
                 if "init_method" in options:
                     options["init_method"] = _at(own.port, options["init_method"])
+            if len(others) < 2:  # the second is a timeout
+                options["timeout"] = _patience(options.get("timeout"), own)
             return original(_found(backend, instead), *others, **options)
 
         return init_process_group
@@ -39,6 +42,7 @@ def find_backends(seams: Seams, own: OwnGroup) -> None:
         def new_group(
             ranks: object = None, timeout: object = None, backend: object = None, *more: object, **kw: object
         ) -> object:
+            timeout = _patience(timeout, own)
             return original(ranks, timeout, backend and _found(backend, instead), *more, **kw)
 
         return new_group
@@ -46,6 +50,11 @@ def find_backends(seams: Seams, own: OwnGroup) -> None:
     for owner in (dist, dist.distributed_c10d):
         seams.replace(owner, "init_process_group", beginning)
         seams.replace(owner, "new_group", adding)
+
+
+def _patience(timeout: object, own: OwnGroup) -> object:
+    """The script's own ``timeout``, or what is to stand for torch's."""
+    return timedelta(seconds=own.timeout_seconds) if timeout is None and own.timeout_seconds else timeout
 
 
 def _at(port: int, method: object) -> object:

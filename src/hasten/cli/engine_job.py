@@ -1,0 +1,158 @@
+"""The command line's words as a job: checked, with absolute paths, and nothing of any one engine."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import zlib
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from . import engine_options
+from .words import words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import click
+
+    from ..records.launch_job import LaunchJob, Nodes
+    from ..scripts.workspace import Script
+
+_BY_HAND_PORT = 29400  # torchrun's own
+_NOT_THE_RANKS = engine_options.NAMES | {"nproc_per_node", "plan"}
+# what of the user's environment goes along to other hosts by itself: never what may be a secret
+_CARRIED = (
+    *("OMP_", "KMP_", "GLOO_", "NCCL_", "TORCH_", "TP_", "MKL_", "MALLOC_", "UCX_", "FI_"),
+    "GLIBC_TUNABLES",
+)
+_CARRIED_WHOLE = ("PYTHONPATH", "PYTHONHASHSEED", "LD_PRELOAD", "LD_LIBRARY_PATH")
+_SECRET = ("TOKEN", "SECRET", "PASSWORD", "KEY")
+
+
+def engine_name(arguments: SimpleNamespace) -> str:
+    """The one that was asked for, or that what was asked for needs."""
+    several = arguments.hosts or arguments.hostfile or arguments.rdzv_endpoint or arguments.nnodes
+    return arguments.engine or ("torchrun" if several else "local")
+
+
+def job_of(script: Script, arguments: SimpleNamespace, parameters: Sequence[click.Parameter]) -> LaunchJob:
+    """What the command line asks for. Raises UsageError where that does not go together."""
+    from ..launch.engines.catalog import ENGINES
+    from ..launch.hosts import in_file, listed, slots_of
+    from ..launch.told_rank import variables_of
+    from ..records.launch_job import Launched, LaunchJob
+
+    engine = engine_name(arguments)
+    hosts = (
+        listed(arguments.hosts)
+        if arguments.hosts
+        else in_file(arguments.hostfile)
+        if arguments.hostfile
+        else []
+    )
+    name = arguments.rdzv_id or _name(script, arguments)
+    address, port = _meeting(arguments, name)
+    environment = _carried(os.environ) if ENGINES[engine].does.like_here else {}
+    if engine != "local":
+        launched = Launched(
+            engine=engine,
+            threads=os.environ.get("OMP_NUM_THREADS", ""),
+            interface=arguments.interface or "",
+            group_timeout_seconds=arguments.group_timeout or 600.0,
+        )
+        environment |= variables_of(launched, environment)
+    asked, hidden = _asked(arguments.env)
+    return LaunchJob(
+        command=tuple(rank_command(script, arguments, parameters, engine)),
+        folder=os.getcwd(),
+        name=name,
+        python=sys.executable,
+        nodes=arguments.nnodes or _as_many(len(hosts)),
+        nproc_per_node=arguments.nproc_per_node or (slots_of(hosts) if hosts else None) or 1,
+        hosts=tuple(host.name for host in hosts),
+        address=address,
+        port=port,
+        node_rank=arguments.node_rank,
+        interface=arguments.interface or "",
+        max_restarts=arguments.max_restarts or 0,
+        environment={**environment, **asked},
+        secrets=hidden,
+        options=tuple(arguments.engine_option),
+        image=arguments.image or "",
+    )
+
+
+def _as_many(hosts: int) -> Nodes:
+    from ..records.launch_job import Nodes
+
+    return Nodes(max(1, hosts), max(1, hosts))
+
+
+def rank_command(
+    script: Script, arguments: SimpleNamespace, parameters: Sequence[click.Parameter], engine: str
+) -> list[str]:
+    """What each rank is started with: hasten itself, which finds the plan for the host that it is on."""
+    from . import rank_entry
+
+    words = words_of(parameters, arguments, _NOT_THE_RANKS)
+    if arguments.plan:
+        words.append(f"--plan={os.path.abspath(arguments.plan)}")
+    if engine == "local" and arguments.nproc_per_node is not None:
+        words.append(f"--nproc-per-node={arguments.nproc_per_node}")
+    return [
+        *(sys.executable, os.path.abspath(rank_entry.__file__), "run", *words),
+        *(["-m"] if script.module else []),
+        *script.argv,
+    ]
+
+
+def _name(script: Script, arguments: SimpleNamespace) -> str:
+    """Unique; where a person starts each host, the same for all that meet at one place."""
+    if arguments.rdzv_endpoint and not (arguments.hosts or arguments.hostfile):
+        told = f"{arguments.rdzv_endpoint} {script.label} {arguments.nnodes}"
+        return f"hasten-{zlib.crc32(told.encode()):08x}"
+    return f"hasten-{secrets.token_hex(6)}"
+
+
+def _meeting(arguments: SimpleNamespace, name: str) -> tuple[str, int]:
+    """Address and port. Another job has another port, as its name has it."""
+    from ..errors import UsageError
+    from ..launch.hosts import checked_host
+    from ..launch.launched_rank import port_of
+
+    text = arguments.rdzv_endpoint
+    if not text:
+        return "", port_of(name)
+    host, colon, port = text.rpartition(":")
+    if not colon or (":" in host and not host.startswith("[")):
+        host, port = text, str(_BY_HAND_PORT)
+    if not port.isdecimal() or not 0 < int(port) < 2**16:
+        raise UsageError(f"--rdzv-endpoint {text}: expected HOST:PORT, the port from 1 to 65535")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    if "@" in host:
+        raise UsageError(f"--rdzv-endpoint {text}: expected HOST:PORT, without a user")
+    return checked_host(host, "--rdzv-endpoint"), int(port)
+
+
+def _carried(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in environment.items()
+        if (name.startswith(_CARRIED) or name in _CARRIED_WHOLE) and not any(word in name for word in _SECRET)
+    }
+
+
+def _asked(words: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
+    """By --env: values, and the names of all of them, since any may be a secret."""
+    from ..errors import UsageError
+
+    made = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals and name not in os.environ:
+            raise UsageError(f"--env {name}: it is not set here. Set it, or write --env {name}=VALUE")
+        made[name] = value if equals else os.environ[name]
+    return made, frozenset(made)

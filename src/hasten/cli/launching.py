@@ -1,0 +1,116 @@
+"""How ``hasten run`` hands its script to an engine: as a job, which the engine renders."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import click
+
+from . import engine_options
+from .engine_job import engine_name, job_of
+from .starting import become, check_for_ranks, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..launch.engines.engine import LaunchEngine, Rendered, Submission
+    from ..records.diagnosis import Distribution
+    from ..records.launch_job import LaunchJob
+    from ..scripts.workspace import Script
+
+_POLL_SECONDS = 0.1
+
+
+def by_engine(arguments: SimpleNamespace) -> bool:
+    """Whether the command line asks for one. Raises UsageError where it asks for what only an engine does."""
+    from ..errors import UsageError
+
+    if arguments.engine not in (None, "local") or arguments.hosts or arguments.hostfile:
+        return True
+    if (arguments.nnodes is not None and arguments.nnodes.most > 1) or arguments.rdzv_endpoint:
+        return True
+    for name in engine_options.NAMES - {"engine", "nnodes", "render"}:
+        if getattr(arguments, name) not in (None, False, ()):
+            raise UsageError(
+                f"--{name.replace('_', '-')} is for ranks that an engine starts: say which, as in --engine "
+                "torchrun"
+            )
+    return bool(arguments.render)
+
+
+def launch(
+    script: Script, found: Distribution, arguments: SimpleNamespace, parameters: Sequence[click.Parameter]
+) -> int:
+    """The exit code, once all is over. Raises HastenError where the engine, the job or the script is not for
+    it.
+    """
+    from ..errors import UsageError
+    from ..launch.engines.catalog import ENGINES
+    from ..launch.engines.shown import shown
+
+    job = job_of(script, arguments, parameters)
+    engine = ENGINES[engine_name(arguments)]
+    engine.check(job)
+    if engine.name != "local":
+        check_for_ranks(script, found, job.size, arguments.ranks)
+    rendered = engine.render(job)
+    if arguments.render or engine.does.renders_only:
+        click.echo(shown(rendered), nl=False)
+        return 0
+    why = engine.available()
+    if why is not None:
+        raise UsageError(f"the engine {engine.name} cannot be used here: {why}")
+    return _carried_out(engine, job, rendered, arguments.detach)
+
+
+def _carried_out(engine: LaunchEngine, job: LaunchJob, rendered: Rendered, detach: bool) -> int:
+    """Start it and wait for its end; where we are asked to end, so is it."""
+    only = rendered.starts[0] if len(rendered.starts) == 1 else None
+    if only is not None and only.there is None and not engine.does.submits:  # it takes our place
+        _write(rendered)
+        become([*only.argv], {**os.environ, **only.environment})
+    _write(rendered)
+    ranks = "rank" if job.size == 1 else "ranks"
+    submission = engine.submit(job, rendered)
+    hosts = "hosts" if job.nodes.most > 1 else "host"
+    say(f"{job.size} {ranks} on {job.nodes} {hosts} by {engine.name}{_named(submission)}")
+    if detach and engine.does.submits:
+        return 0
+    return _waited(submission, rendered.output)
+
+
+def _waited(submission: Submission, path: str) -> int:
+    from ..launch.engines.output import Followed
+
+    output = Followed(path)
+    try:
+        while (code := submission.poll()) is None:
+            output.more()
+            time.sleep(_POLL_SECONDS)
+        output.more()
+    except BaseException:
+        submission.cancel()
+        raise
+    if code:
+        say(f"the run failed with exit code {code}{_named(submission)}")
+    return code
+
+
+def _named(submission: Submission) -> str:
+    return f" ({submission.label})" if submission.label else ""
+
+
+def _write(rendered: Rendered) -> None:
+    from ..errors import UsageError
+    from ..safe_files import make_folder, write
+
+    for path, text in rendered.files.items():
+        try:
+            make_folder(Path(path).parent)
+            write(Path(path), text.encode())
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from None

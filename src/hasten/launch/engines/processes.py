@@ -1,0 +1,104 @@
+"""A job that is one or several processes of this machine, each of which leads to a host."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ...errors import WorkerError
+from ...records.launch_job import Nodes
+from ..programs import path_of
+from .engine import Start, Submission
+
+GRACE_SECONDS = 20.0  # for the others to end by themselves, once one has failed
+PATIENCE_SECONDS = 10.0  # between SIGTERM and SIGKILL
+
+
+class Processes(Submission):
+    """Started at once. The exit code is 0 where enough of them end well, else the first failure's."""
+
+    def __init__(self, starts: Sequence[Start], nodes: Nodes) -> None:
+        self._least = min(nodes.least, len(starts))
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._starts = starts
+        self._first_failed: int | None = None
+        self._failed: list[str] = []
+        self._ends_by: float | None = None
+        self._ended: set[int] = set()
+        try:
+            for start in starts:
+                self._running.append(_started(start))
+        except OSError as error:
+            self.cancel()
+            raise WorkerError(f"{start.argv[0]} could not be started: {error}") from None
+
+    @property
+    def label(self) -> str:
+        """The hosts that failed, in the order in which they did."""
+        return ", ".join(self._failed)
+
+    def poll(self) -> int | None:
+        for number, process in enumerate(self._running):
+            if number not in self._ended and process.poll() is not None:
+                self._ended.add(number)
+                _let_go(process)
+                if process.returncode:
+                    self._note_failure(number, process.returncode)
+        if len(self._ended) < len(self._running):
+            if self._ends_by is not None and time.monotonic() > self._ends_by:
+                self.cancel()
+            return None
+        well = len(self._running) - len(self._failed)
+        return 0 if well >= self._least and well else self._first_failed
+
+    def _note_failure(self, number: int, code: int) -> None:
+        there = self._starts[number].there
+        self._failed.append(there.host if there else self._starts[number].argv[0])
+        if self._first_failed is None:
+            self._first_failed = 128 - code if code < 0 else code
+        if len(self._running) - len(self._failed) < self._least and self._ends_by is None:
+            self._ends_by = time.monotonic() + GRACE_SECONDS
+
+    def cancel(self) -> None:
+        """They lead to other hosts, where the end of standard input is the sign to end."""
+        for process in self._running:
+            _let_go(process)
+            _signal(process, signal.SIGTERM)
+        ends_by = time.monotonic() + PATIENCE_SECONDS
+        for process in self._running:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, ends_by - time.monotonic()))
+        for process in self._running:
+            _signal(process, signal.SIGKILL)
+            process.wait()
+
+
+def _started(start: Start) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [path_of(start.argv[0]) or start.argv[0], *start.argv[1:]],
+        env={**os.environ, **start.environment},
+        stdin=subprocess.PIPE if start.there else None,
+        start_new_session=start.there is not None,  # the terminal's Ctrl-C is for us to pass on
+    )
+    if process.stdin is not None and start.there is not None:
+        with suppress(OSError):  # it has ended already, and poll tells
+            process.stdin.write(start.there.line.encode())
+            process.stdin.flush()
+    return process
+
+
+def _let_go(process: subprocess.Popen[bytes]) -> None:
+    """What it leads to ends with its standard input."""
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            process.send_signal(number)

@@ -1,0 +1,141 @@
+"""Hosts for tests: network namespaces of this machine, joined by a bridge, each with a name of its own.
+
+Needs root and iproute2. A host has its own interfaces, loopback, /etc/hosts and host name; files, processes
+and users are this machine's. ``ssh`` is a program of ours that does what ssh does with its words: it puts
+them together with spaces and gives them to the shell of the host.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+SSH = """#!/bin/sh
+# as ssh: options, then perhaps --, a host, and words for a shell there
+while :; do
+    case $1 in
+        -o) shift 2 ;;
+        --) shift; break ;;
+        -*) shift ;;
+        *) break ;;
+    esac
+done
+host=$1; shift
+exec {enter} "$host" "$*"
+"""
+# the shell of a host: its network, its name and its /etc/hosts; of the caller's environment no more than sshd
+# would hand on
+ENTER = """#!/bin/sh
+host=$1
+exec env -i PATH="$PATH" HOME="$HOME" ip netns exec {prefix}"$host" unshare --uts --mount \\
+    sh -c 'hostname "$0"; exec sh -c "$1"' "$host" "$2"
+"""
+
+
+def why_not() -> str:
+    """Why there can be no such hosts here; "" where there can."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return "hosts made of network namespaces need root on Linux"
+    missing = [name for name in ("ip", "unshare") if shutil.which(name) is None]
+    if missing:
+        return f"{' and '.join(missing)} is missing: apt install iproute2 util-linux"
+    probe = f"hasten-probe-{os.getpid()}"
+    try:
+        _ip("netns", "add", probe)
+        _ip("link", "add", "probe0", "netns", probe, "type", "veth", "peer", "name", "probe1", "netns", probe)
+    except subprocess.CalledProcessError as error:
+        return f"this kernel makes no network namespaces with veth: {error.stderr.strip()}"
+    finally:
+        with suppress(subprocess.CalledProcessError):
+            _ip("netns", "del", probe)
+    return ""
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """``names`` are what they call each other by; ``folder`` has a program ``ssh`` that leads to them."""
+
+    prefix: str
+    names: tuple[str, ...]
+    folder: Path
+
+    def address(self, name: str) -> str:
+        return f"10.77.0.{self.names.index(name) + 1}"
+
+    def start(self, name: str, *argv: str, environment: Mapping[str, str] | None = None) -> list[str]:
+        """The command line that runs ``argv`` on a host, in this environment and folder."""
+        put = [f"{key}={value}" for key, value in (environment or {}).items()]
+        inner = ["sh", "-c", 'hostname "$0"; exec "$@"', name, *(["env", *put] if put else []), *argv]
+        return ["ip", "netns", "exec", f"{self.prefix}{name}", "unshare", "--uts", "--", *inner]
+
+    def end_all(self) -> None:
+        """Kill whatever runs on them."""
+        for name in self.names:
+            _end_all_in(f"{self.prefix}{name}")
+
+    def cut(self, name: str) -> None:
+        """Nothing reaches the host any more, nor the other way."""
+        _ip("-n", f"{self.prefix}sw", "link", "set", f"p-{name}", "down")
+
+
+@contextmanager
+def hosts(folder: Path, count: int = 2) -> Iterator[Hosts]:
+    """``count`` of them, h1, h2, ..., gone at the end with what runs in them."""
+    prefix = f"hasten{os.getpid()}-"
+    names = tuple(f"h{number + 1}" for number in range(count))
+    made = Hosts(prefix, names, folder)
+    try:
+        _make(made)
+        yield made
+    finally:
+        for name in (*names, "sw"):
+            _end_all_in(f"{prefix}{name}")
+            with suppress(subprocess.CalledProcessError):
+                _ip("netns", "del", f"{prefix}{name}")
+            shutil.rmtree(f"/etc/netns/{prefix}{name}", ignore_errors=True)
+
+
+def _make(made: Hosts) -> None:
+    switch = f"{made.prefix}sw"
+    _ip("netns", "add", switch)
+    _ip("-n", switch, "link", "add", "br0", "type", "bridge")
+    _ip("-n", switch, "link", "set", "br0", "up")
+    known = "".join(f"{made.address(name)} {name}\n" for name in made.names)
+    for name in made.names:
+        host = f"{made.prefix}{name}"
+        etc = Path("/etc/netns", host)
+        etc.mkdir(parents=True)
+        (etc / "hosts").write_text(f"127.0.0.1 localhost\n{known}")
+        _ip("netns", "add", host)
+        _ip(
+            "link", "add", "eth0", "netns", host, "type", "veth", "peer", "name", f"p-{name}", "netns", switch
+        )
+        _ip("-n", switch, "link", "set", f"p-{name}", "master", "br0", "up")
+        _ip("-n", host, "link", "set", "lo", "up")
+        _ip("-n", host, "addr", "add", f"{made.address(name)}/24", "dev", "eth0")
+        _ip("-n", host, "link", "set", "eth0", "up")
+    enter = made.folder / "enter"
+    _program(enter, ENTER.replace("{prefix}", made.prefix))
+    _program(made.folder / "ssh", SSH.replace("{enter}", str(enter)))
+
+
+def _program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def _end_all_in(namespace: str) -> None:
+    with suppress(subprocess.CalledProcessError):
+        for number in _ip("netns", "pids", namespace).split():
+            with suppress(ProcessLookupError):
+                os.kill(int(number), 9)
+
+
+def _ip(*words: str) -> str:
+    return subprocess.run(["ip", *words], check=True, capture_output=True, text=True).stdout

@@ -1,0 +1,72 @@
+"""torchrun on two hosts: started by ssh from a list, and by hand on each."""
+
+from __future__ import annotations
+
+import signal
+
+from ..processes import started_with
+from .conftest import Cluster, check_ranks, until
+
+BY_SSH = ("run", "--engine", "torchrun", "--hosts", "h1,h2", "--nproc_per_node", "1")
+
+
+def test_two_hosts_by_ssh_train_what_one_process_trains(
+    cluster: Cluster, in_one_process: list[float]
+) -> None:
+    cluster.environment["MADE_UP_TOKEN"] = "not-to-be-shown"
+    hostile = "it's; $(touch no) \n*"
+    words = [*BY_SSH, "--use", "fused_optimizer", "--env", "MADE_UP_TOKEN", cluster.training, "two", hostile]
+    done = cluster.hasten(*words)
+    assert done.returncode == 0, done.stderr
+    ranks = cluster.told("two")
+    check_ranks(ranks, in_one_process, 2)
+    assert sorted(str(told["host"]) for told in ranks) == ["h1", "h2"]
+    assert [told["words"] for told in ranks] == [[hostile]] * 2
+    assert [told["MADE_UP_TOKEN"] for told in ranks] == ["not-to-be-shown"] * 2
+    assert "not-to-be-shown" not in done.stdout + done.stderr
+    assert not (cluster.folder / "no").exists()
+    assert "hasten: training under the techniques named by --use: fused_optimizer" in done.stderr
+
+
+def test_a_person_starts_it_on_each_host(cluster: Cluster, in_one_process: list[float]) -> None:
+    words = ["run", "--no-plan", "--nnodes", "2", "--rdzv-endpoint", "h1:29417", cluster.training, "two"]
+    runs = [cluster.start_hasten(*words, host=host) for host in ("h1", "h2")]
+    for run in runs:
+        done = run.ended()
+        assert done.returncode == 0, done.stderr
+    check_ranks(cluster.told("two"), in_one_process, 2)
+
+
+def test_a_rank_that_is_killed_begins_anew_from_the_checkpoint(
+    cluster: Cluster, in_one_process: list[float]
+) -> None:
+    words = [*BY_SSH, "--no-plan", "--max-restarts", "2", cluster.training, "two", "dies"]
+    done = cluster.hasten(*words)
+    assert done.returncode == 0, done.stderr
+    assert (cluster.folder / "died").exists()
+    ranks = cluster.told("two")
+    assert all(told["first_step"] for told in ranks)
+    check_ranks(ranks, in_one_process, 2)
+
+
+def test_a_rank_that_fails_ends_all_hosts(cluster: Cluster) -> None:
+    cluster.write(
+        "train.py",
+        "import os, time\nif os.environ['RANK'] == '1':\n    raise SystemExit(9)\ntime.sleep(600)\n",
+    )
+    cluster.environment["PYTHONHASHSEED"] = str(
+        id(cluster) % 4_000_000_000
+    )  # goes along, so they can be told
+    done = cluster.hasten(*BY_SSH, "--no-plan", "--ranks", "script", "train.py")
+    assert done.returncode == 1
+    assert "hasten: the run failed with exit code 1 (h" in done.stderr
+    assert started_with("PYTHONHASHSEED", cluster.environment["PYTHONHASHSEED"]) == []
+
+
+def test_sigterm_leaves_nothing_on_any_host(cluster: Cluster) -> None:
+    cluster.environment["PYTHONHASHSEED"] = str(id(cluster) % 4_000_000_000)
+    running = cluster.start_hasten(*BY_SSH, "--no-plan", cluster.training, "two", "waits")
+    until(lambda: len(list(cluster.folder.glob("two-*.waits"))) == 2)
+    running.process.send_signal(signal.SIGTERM)
+    assert running.ended().returncode == 143
+    until(lambda: started_with("PYTHONHASHSEED", cluster.environment["PYTHONHASHSEED"]) == [])
