@@ -167,7 +167,7 @@ def alone(job: Job, script: Script, found: Distribution, instead: str) -> NoRetu
             )
     if found.kind and (instead or _OWN_NAMES & set(found.backends) or job.plan):
         job = replace(job, own_group=OwnGroup(instead))
-    if not job.plan and job.own_group is None and not script.is_notebook:
+    if not (job.plan or job.tuning or script.is_notebook) and job.own_group is None:
         become([sys.executable, *(["-m"] if script.module else []), *script.argv], environment)
     become(*render(job, environment))
 

@@ -64,6 +64,9 @@ class WhyNot:
     settings that are ``untried``. "no time in combination": it is kept, and the budget ended before it could
     be judged with the others.
 
+    Of what makes some phases of a step shorter: "small phases": all ``parts`` of it together take this
+    ``share`` of a run, and what is brought along included it cannot gain more than ``bound``.
+
     Of what makes other ``parts`` of a run shorter than its steps: "small part": these take no more than this
     ``share`` of it. "not seen": they did not come by often enough, as ``unseen`` says. "no time for
     stretches": they did, and comparing takes longer than the time that was left. ``budget``: under
@@ -72,7 +75,7 @@ class WhyNot:
 
     code: Literal[
         "said", "risk", "no time", "no time in combination",
-        "small part", "not seen", "no time for stretches",
+        "small part", "small phases", "not seen", "no time for stretches",
     ]  # fmt: skip
     text: str = ""
     risk: str = ""
@@ -80,5 +83,6 @@ class WhyNot:
     untried: tuple[Settings, ...] = ()
     parts: tuple[str, ...] = ()
     share: float = 0.0
+    bound: float = 0.0
     unseen: Unseen | None = None
     budget: float | None = None

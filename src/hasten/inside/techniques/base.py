@@ -69,6 +69,7 @@ class Technique:
     jointly: ClassVar[bool] = False  # costs little where it does not help: tried first, with others, as one
     parts: ClassVar[tuple[str, ...]] = ("steps",)  # of a run (``records.whole_run``), that it makes shorter:
     # where there are others than steps, it is compared over whole stretches of a run, as a rule epochs
+    phases: ClassVar[tuple[str, ...]] = ()  # of a step, beside which it makes nothing shorter; (): any
     needs_samples: ClassVar[bool] = False  # ``install`` must know the data set that is trained on
     from_second: ClassVar[bool] = False  # it acts from the second time on that its part comes by
 
