@@ -55,9 +55,13 @@ def holds(row: Row) -> bool:
 
 def bound(row: Row) -> float:
     """That is told of the planted cause; 0 where it is not told of."""
-    return max(
-        (float(cause["share"]) for cause in row["causes"] if cause["name"] in row["right"]), default=0.0
-    )
+    return max((_most(cause) for cause in row["causes"] if cause["name"] in row["right"]), default=0.0)
+
+
+def _most(cause: Row) -> float:
+    """Rows of before a cause had a bound of its own have its share."""
+    told = cause.get("bound")
+    return float(cause["share"] if told is None else told)
 
 
 def _line(row: Row) -> str:

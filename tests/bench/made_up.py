@@ -25,6 +25,10 @@ some of them.
 """
 
 
+USUAL = {"data": 0.2, "forward": 0.2, "loss": 0.1, "backward": 0.3, "optimizer": 0.15}
+"""Shares of a step."""
+
+
 def step(
     seconds: float = 0.01,
     *,
@@ -38,7 +42,7 @@ def step(
     elements: int | None = None,
 ) -> Step:
     """``shares``: the parts of the step's time by phase; what is left is "other"."""
-    parts = dict(shares or {})
+    parts = dict(USUAL if shares is None else shares)
     phases = {name: seconds * parts.get(name, 0.0) for name in PHASES}
     phases["other"] += seconds * (1 - sum(parts.values()))
     return Step(seconds, samples, evaluations, restarts, phases, losses, signature, inputs, elements)

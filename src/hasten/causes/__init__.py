@@ -25,6 +25,7 @@ from . import (
     turns,
     waiting,
 )
+from .bounds import bounded
 from .of_the_run import of_the_run
 
 _OF_A_STEP = (  # of two with the same share, the more specific one is listed first
@@ -37,8 +38,8 @@ _OF_THE_RUN = (evaluation.look, epochs.look, turns.look, saving.look, output.loo
 
 def find_causes(facts: Facts) -> list[Cause]:
     """The causes that the observation supports, most expensive first: by their share of the run if it was
-    watched, otherwise of a step.
+    watched, otherwise of a step. Each has the bound of what a cure can give.
     """
     found = [cause for look in (*_OF_ALL_STEPS, *_OF_THE_RUN) if (cause := look(facts)) is not None]
     found += [of_the_run(cause, facts) for look in _OF_A_STEP if (cause := look(facts)) is not None]
-    return sorted(found, key=lambda cause: -cause.share)
+    return sorted((bounded(cause, facts) for cause in found), key=lambda cause: -cause.share)

@@ -14,8 +14,9 @@ import click
 from .common import require_platform, script_of
 from .engine_options import ENGINE_OPTIONS
 from .options import TECHNIQUES, OneOf, backend, files, nproc_per_node, script
+from .run_tune import tuning_of
 from .starting import say, start
-from .values import file_name
+from .values import file_name, steps_or_minutes
 
 if TYPE_CHECKING:
     from ..plans.files import SavedPlan
@@ -50,6 +51,18 @@ PARAMETERS = (
         ["--strict"],
         is_flag=True,
         help="stop where the plan was made for something else or does not apply",
+    ),
+    click.Option(
+        ["--tune"],
+        is_flag=True,
+        help="in this training's first steps, try techniques that change nothing but rounding, and those "
+        "that the guard has passed here, and go on with what is faster",
+    ),
+    click.Option(
+        ["--retune-every"],
+        type=steps_or_minutes,
+        metavar="N|Nmin",
+        help="try again after so many steps, or minutes (30min), and give up what no longer gains",
     ),
     nproc_per_node("train in N processes on this machine, or on each host, each with its share of the cores"),
     click.Option(
@@ -101,6 +114,7 @@ def execute(arguments: SimpleNamespace) -> int:
             say(line)
     elif source:
         say(f"the plan in {source} is empty: the script runs unchanged")
+    tuning = tuning_of(arguments, script, machine, distribution, plan)
     job = Job(
         argv=script.argv,
         machine=machine,
@@ -108,7 +122,8 @@ def execute(arguments: SimpleNamespace) -> int:
         plan=plan,
         strict=arguments.strict,
         samples=_sample_folder(script) if "sample_store" in plan.techniques else "",
-        watched=WatchedRun(_pace(saved, arguments, script, remarks)) if plan else None,
+        watched=WatchedRun(_pace(saved, arguments, script, remarks)) if plan or tuning else None,
+        tuning=tuning,
     )
     return start(job, script, distribution, arguments, launched)
 
@@ -122,6 +137,8 @@ def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
     from ..records.plan import BASELINE
     from ..scripts.workspace import Workspace
 
+    if arguments.no_plan and (arguments.tune or arguments.retune_every):
+        raise UsageError("--no-plan trains as without hasten: leave out --tune and --retune-every")
     if arguments.no_plan and (arguments.use or arguments.without):
         raise UsageError("--no-plan trains as without hasten: leave out --use and --without")
     empty = changed(SavedPlan(BASELINE), arguments.use, arguments.without)
@@ -146,7 +163,7 @@ def _plan(arguments: SimpleNamespace, script: Script) -> tuple[SavedPlan, str]:
         )
     if arguments.strict:
         raise UsageError(f"there is no plan for {script.label}. Make one with: hasten tune {script.label}")
-    if arguments.nproc_per_node is None:
+    if arguments.nproc_per_node is None and not arguments.tune:
         say(
             f"no plan for {script.label} yet, so it runs unchanged; make one with: hasten tune {script.label}"
         )

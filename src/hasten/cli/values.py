@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 
 import click
 
@@ -16,6 +17,7 @@ MOST_SEED = 2**63 - 1
 """torch takes more, and numpy and PYTHONHASHSEED take less: those are given the remainder by 2**32."""
 MOST_STEPS = 1_000_000
 MOST_SEEDS = 1000
+LEAST_AGAIN = 1000  # steps after which a run may try again: to try takes hundreds
 YEAR_SECONDS = 31_622_400
 _WORTH_REPEATING = 60  # characters of what was typed
 
@@ -46,6 +48,18 @@ def positive_seconds(text: str) -> float:
         expected = f"expected seconds above zero, a year ({YEAR_SECONDS:,}) at most"
         raise click.BadParameter(f"{expected}, found {shortened(text)}")
     return value
+
+
+def steps_or_minutes(text: str) -> tuple[int | None, float | None]:
+    """An option's type: so many steps, or so many minutes as in "30min". One of the two is None."""
+    if text.endswith("min"):
+        with suppress(ValueError, click.BadParameter):
+            return None, positive_seconds(str(60 * float(text.removesuffix("min"))))
+    else:
+        with suppress(click.BadParameter):
+            return whole_number(LEAST_AGAIN, 10**12)(text), None
+    expected = f"expected steps, {LEAST_AGAIN} or more, or minutes as in 30min"
+    raise click.BadParameter(f"{expected}, found {shortened(text)}")
 
 
 def file_name(text: str) -> str:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Cause:
     """``share`` is the part of the run's time that the cause takes, 0 to 1, or of a step's if the run was
-    not watched; ``techniques`` by name.
+    not watched; ``techniques`` by name. ``bound``: the most that any cure can take off that time, with what
+    the cause brings along elsewhere; None if it is unknown (a journal of an older version).
     """
 
     name: str
     share: float
     evidence: str
     techniques: tuple[str, ...]
+    bound: float | None = None

@@ -26,9 +26,14 @@ def usual_cycles(steps: Sequence[Step], cycle: int) -> list[Sequence[Step]]:
 
 def median_phases(observation: Observation) -> dict[str, float]:
     """Seconds that a usual step spends in each phase; {} if no step was seen."""
-    cycles = usual_cycles(observation.steps, observation.cycle)
+    return usual_phases(observation.steps, observation.cycle)
+
+
+def usual_phases(steps: Sequence[Step], cycle: int) -> dict[str, float]:
+    """As ``median_phases``, of steps that repeat after so many."""
+    cycles = usual_cycles(steps, cycle)
     return {
-        name: median(sum(step.phases[name] for step in cycle) for cycle in cycles) / observation.cycle
+        name: median(sum(step.phases.get(name, 0.0) for step in one) for one in cycles) / cycle
         for name in (PHASES if cycles else ())
     }
 

@@ -64,6 +64,9 @@ class WhyNot:
     tried. "no time in combination": it is kept, and the budget ended before it could be measured in
     combination with the others.
 
+    For techniques that shorten some phases of a step: "small phases": all ``parts`` of it together take this
+    ``share`` of a run, so that with what they bring along it cannot gain more than ``bound``.
+
     For techniques that shorten other ``parts`` of a run than its steps: "small part": these take at most this
     ``share`` of it. "not seen": they did not occur often enough, as ``unseen`` says. "no time for stretches":
     they did, and comparing takes longer than the time left. ``budget``: one that would be enough to try it;
@@ -72,7 +75,7 @@ class WhyNot:
 
     code: Literal[
         "said", "risk", "no time", "no time in combination",
-        "small part", "not seen", "no time for stretches",
+        "small part", "small phases", "not seen", "no time for stretches",
     ]  # fmt: skip
     text: str = ""
     risk: str = ""
@@ -80,5 +83,6 @@ class WhyNot:
     untried: tuple[Settings, ...] = ()
     parts: tuple[str, ...] = ()
     share: float = 0.0
+    bound: float = 0.0
     unseen: Unseen | None = None
     budget: float | None = None

@@ -5,7 +5,8 @@ alone.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from .plan import Plan
 from .run_forecast import SeenProcess
@@ -102,6 +103,7 @@ class Trial:
     parts: tuple[str, ...] = ()  # for which whole stretches of a run were compared; (): regular steps were
     step_log_ratios: tuple[float, ...] = ()  # of the regular steps in these stretches, one per pair
     spent: Spent | None = None  # where ``seconds`` went
+    phases_b: Mapping[str, float] = field(default_factory=dict)  # seconds of b's regular step, if timed
     earlier: bool = False  # measured by an earlier tune of the same training
 
     @property

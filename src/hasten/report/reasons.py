@@ -25,6 +25,7 @@ _AT_THE_CHECK = {
     "not checked": "accuracy could not be checked",
     "not held": "the guard stopped it",
 }
+_PHASE = {"data": "waiting for data", "optimizer": "the update"}
 _FOUND = {"slower": "slower", "not measured": "could not be measured"}
 _TOO_LATE = ": not kept, because no time is left to check and confirm it with its set-up in each process"
 
@@ -118,6 +119,10 @@ def why_not_words(why: WhyNot) -> str:
     if why.code == "small part":
         takes = "take" if len(why.parts) > 1 else "takes"
         return f"{parts_words(why.parts)} {takes} {why.share:.1%} of a run at most, so it cannot gain more"
+    if why.code == "small phases":
+        takes = "take" if len(why.parts) > 1 else "takes"
+        phases = " and ".join(_PHASE.get(name, name) for name in why.parts)
+        return f"{phases} {takes} {why.share:.1%} of a run: it cannot gain more than {why.bound:.1%} of it"
     if why.code == "not seen" and why.unseen is not None:
         return f"{_unseen_words(why.unseen)}{_budget_words(why.budget, never_seen=not why.unseen.times)}"
     if why.code == "no time for stretches":

@@ -9,6 +9,8 @@ from ..inside.techniques.base import Technique
 from ..inside.techniques.exclusion import Catalog, Exclusion, against
 from ..records.plan import BASELINE, Plan, Settings
 
+_EXPENSIVE = 4  # times what is switched within one process
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -31,6 +33,11 @@ class Candidate:
     def is_cheap(self) -> bool:
         """Whether a comparison takes little more than its steps."""
         return self.technique.scope == "live" and not self.technique.slow_to_set_up
+
+    @property
+    def weight(self) -> int:
+        """Its share of the time: fresh processes have to start, and need several pairs."""
+        return 1 if self.technique.scope == "live" else _EXPENSIVE
 
     def added_to(self, plan: Plan, number: int) -> Plan:
         """``plan`` with the option of that number, and with what to try together with it."""

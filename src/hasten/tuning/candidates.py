@@ -16,6 +16,7 @@ from ..records.plan import Plan, Settings
 from ..records.reasons import WhyNot
 from ..records.result import Refused
 from ..records.whole_run import Account, account_of
+from .bounds import Bounds
 from .candidate import Candidate
 
 _LARGE_SHARE = 0.3  # share of a step
@@ -31,6 +32,7 @@ def choose(
     not to be tried, whatever was observed, each with the one reason to report.
     """
     accepted: list[type[Technique]] = []
+    bounds = Bounds.seen(facts)
     refused: list[Refused] = []
     for name, technique in CATALOG.items():
         if ruled_out and name in ruled_out:
@@ -40,6 +42,8 @@ def choose(
         share = share_of(technique, facts)
         if share is not None and share < LEAST_SHARE:
             reasons.append(WhyNot("small part", parts=technique.parts, share=share))
+        if (small := bounds.why_not(technique)) is not None:
+            reasons.append(small)
         if technique.not_tried:
             reasons.append(WhyNot("said", technique.not_tried))
         found = (

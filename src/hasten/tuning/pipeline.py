@@ -40,6 +40,7 @@ from ..scripts.sources import Sources
 from ..scripts.workspace import Workspace
 from ..units import seconds_words
 from .accuracy import Accuracy, Held, too_late
+from .bounds import Bounds
 from .budget import Budget
 from .candidate import Candidate
 from .candidates import choose
@@ -146,7 +147,8 @@ class _Tune:
             logged = LoggedBench(bench, self.trials, self.workspace, self.journal)
             keeping = keeping_for(self.request, self.workspace, facts, self.sources)
             remembering = self._remembering(facts, logged)
-            search, longer = self._searched(candidates, remembering, length, keeping)
+            bounds = Bounds.seen(facts)
+            search, longer = self._searched(candidates, remembering, length, keeping, bounds)
             keeping.found(search.found)
             held = self._guarded(search, facts)
             keeping.checked(held)
@@ -203,6 +205,7 @@ class _Tune:
         bench: RememberingBench,
         length: ScriptLength,
         keeping: Keeping,
+        bounds: Bounds,
     ) -> tuple[Search, Callable[[float], float]]:
         """The finished search, and the budget that would give it this many times the time."""
         time_left = SearchTime(self.budget, lambda: search.plan)
@@ -216,7 +219,7 @@ class _Tune:
             keeping.adopted(row, search.plan)
             self.progress.tried(row)
 
-        search = Search(Comparisons(bench, time_left, trying, tried, length))
+        search = Search(Comparisons(bench, time_left, trying, tried, length), bounds)
         search.run(candidates)
         return search, time_left.longer()
 

@@ -2,7 +2,7 @@
 
 Settings of a process that cost little if they do not help are tried first, together as one: pairs of fresh
 processes are expensive. Only if they gain together is each measured alone. Nothing starts that would not fit
-into the remaining budget, as far as known; what does not is named.
+into the remaining budget, as far as known, or that cannot give much; what does not is named.
 
 It sees only a bench, so tests drive it with a scripted one.
 """
@@ -20,6 +20,7 @@ from ..records.plan import BASELINE, Plan, Settings
 from ..records.reasons import Decision, WhyNot
 from ..records.result import Refused, Tried
 from .ablation import Ablation
+from .bounds import Bounds
 from .candidate import Candidate
 from .comparisons import TOGETHER, Comparisons
 from .outside import large, too_long, weighed
@@ -27,14 +28,14 @@ from .reasons import reason_of
 
 _ALONE = "it makes nothing shorter but the start, and nothing else was found: name it by --use"
 _LONGER = 2  # times as long as the first time, for a second try
-_EXPENSIVE = 4  # times the cost of switching within one process
 
 
 class Search:
-    """Finds a plan by comparisons. ``tried`` holds a row for each, in order."""
+    """Finds a plan by comparisons, for each of which ``tried`` holds a row."""
 
-    def __init__(self, comparisons: Comparisons) -> None:
+    def __init__(self, comparisons: Comparisons, bounds: Bounds | None = None) -> None:
         self._comparisons = comparisons
+        self._bounds = bounds or Bounds()
         self.untried: list[str] = []
         self.found = BASELINE  # the plan so far
         self._by_itself = BASELINE  # what was found for other parts of a run, before steps were tried
@@ -46,7 +47,6 @@ class Search:
 
     @property
     def left_out(self) -> list[Refused]:
-        """Settings of what was tried, and techniques not measured in combination."""
         return self._comparisons.left_out
 
     def run(self, candidates: Sequence[Candidate]) -> Plan:
@@ -86,7 +86,6 @@ class Search:
 
     @property
     def plan(self) -> Plan:
-        """All that was found so far, for any part of a run."""
         return self._with_rest(self.found)
 
     def _with_rest(self, found: Plan) -> Plan:
@@ -137,7 +136,6 @@ class Search:
     def _is_for_start(self, name: str) -> bool:
         return self._catalog[name].parts == ("start",)
 
-    # ---- steps
     def _climb(self, climbing: Sequence[Candidate], then: int) -> list[list[str]]:
         """Try one after another; returns what each adopted, except for starts: these are the same in any
         combination. What looked faster without certainty is tried once more before anything expensive.
@@ -146,23 +144,31 @@ class Search:
         adopted = []
         unsure: list[Candidate] = []
         for position, candidate in enumerate(climbing):
-            to_do = sum(map(_weight, climbing[position:])) + then
+            to_do = sum(one.weight for one in climbing[position:]) + then
             if candidate.technique.scope != "live":
                 adopted += self._try_again(unsure, to_do)
                 unsure = []
             if candidate.technique.name in self.found.techniques:
                 continue
-            fitted = self._fitted(self.found, candidate)
+            fitted = self._worth_trying(candidate)
             if fitted is None:
                 continue
             before = len(self.tried)
-            names = self._try(fitted, self._comparisons.seconds_left * _weight(candidate) / to_do)
+            names = self._try(fitted, self._comparisons.seconds_left * candidate.weight / to_do)
             adopted.append([name for name in names if not self._is_for_start(name)])
             looked = [row.settings for row in self.tried[before:] if worth_repeating(row.ratio)]
             if looked and not names and candidate.is_cheap:
                 unsure.append(fitted.only(looked))
         adopted += self._try_again(unsure, then)
         return [names for names in adopted if names]
+
+    def _worth_trying(self, candidate: Candidate) -> Candidate | None:
+        """As ``_fitted``; None also where what it makes shorter has become a small part of the run."""
+        small = self._bounds.why_not(candidate.technique)
+        if small is not None:
+            self._comparisons.leave_out(candidate.technique.name, small)
+            return None
+        return self._fitted(self.found, candidate)
 
     def _try_again(self, unsure: Sequence[Candidate], then: int) -> list[list[str]]:
         """Try those that can still join the plan, as long as there is time; returns what each adopted."""
@@ -270,7 +276,7 @@ class Search:
 
     def _try(self, candidate: Candidate, seconds: float) -> list[str]:
         """Adopt the best of the candidate's winning options; returns what is new in the plan."""
-        name, plan = candidate.technique.name, self.found
+        name, plan, bounds = candidate.technique.name, self.found, self._bounds
         best, best_upper = plan, KEEP_BELOW
         for number, settings in enumerate(candidate.options):
             wanted = candidate.added_to(plan, number)
@@ -284,16 +290,11 @@ class Search:
             won = trial.upper() < best_upper and not trial.never_pays
             kept, reason = self._comparisons.judged(trial, won, self._with_rest(trial.b))
             if kept:
-                best, best_upper = trial.b, trial.upper()
+                best, best_upper, bounds = trial.b, trial.upper(), self._bounds.adopting(trial)
             along = wanted.only(set(wanted.techniques) - {name, *plan.techniques})
             self._comparisons.record(name, settings, trial, kept, replace(reason, along=along))
-        self.found = best
+        self.found, self._bounds = best, bounds
         return [one for one in best.techniques if one not in plan.techniques]
 
     def _out_of_time(self, name: str, options: Sequence[Settings]) -> None:
         self._comparisons.leave_out(name, WhyNot("no time", untried=tuple(options)))
-
-
-def _weight(candidate: Candidate) -> int:
-    """Its weight in sharing the time: fresh processes have to start, and need several pairs."""
-    return 1 if candidate.technique.scope == "live" else _EXPENSIVE

@@ -8,13 +8,17 @@ import io
 import logging
 import pickle
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy
 import pytest
 import torch
 
+from hasten.inside.observing import timeline
 from hasten.inside.observing.leftovers import Place
 from hasten.inside.observing.run_parts import watch_parts
 from hasten.inside.observing.timeline import Timeline, clock
@@ -23,9 +27,17 @@ from hasten.inside.training import Training
 from hasten.records.whole_run import Part
 
 
+@contextmanager
+def seams_undone(seams: Seams) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        seams.undo_all()
+
+
 class Watched:
-    def __init__(self, seams: Seams) -> None:
-        self.timeline = Timeline(clock(), Place(torch).of_caller)
+    def __init__(self, seams: Seams, began: float | None = None) -> None:
+        self.timeline = Timeline(clock() if began is None else began, Place(torch).of_caller)
         watch_parts(Training(torch, seams, 0), self.timeline)
 
     def part(self, name: str) -> Part:
@@ -65,6 +77,44 @@ def test_output_is_seen(watched: Watched) -> None:
     assert watched.part("output").count == 2
 
 
+def logging_by(now: list[float], monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
+    """A logger that takes 8 s to make a record, by a clock that ``now`` is."""
+    make = logging.getLogRecordFactory()
+
+    def slow(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        now[0] += 8.0
+        return make(*args, **kwargs)
+
+    monkeypatch.setattr(timeline, "clock", lambda: now[0])
+    monkeypatch.setattr(logging, "_logRecordFactory", slow)  # as setLogRecordFactory does
+    logger = logging.getLogger("hasten.slow")
+    logger.handlers = [logging.NullHandler()]
+    return logger
+
+
+def test_making_a_record_to_log_is_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, seams = [1.0], Seams()
+    logger = logging_by(now, monkeypatch)
+    watched = Watched(seams, began=0.5)
+    with seams_undone(seams):
+        logger.warning("there")
+        assert watched.part("output").seconds == 8.0
+
+
+def test_what_a_script_does_once_it_knows_that_it_may_log_is_no_output(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, seams = [1.0], Seams()
+    logger = logging_by(now, monkeypatch)
+    watched = Watched(seams, began=0.5)
+    with seams_undone(seams):
+        if logger.isEnabledFor(logging.WARNING):
+            now[0] += 100.0
+            print("by itself", file=io.StringIO())
+            logger.warning("there")
+        assert watched.part("output").seconds == 8.0
+
+
 def test_collections_are_counted(watched: Watched) -> None:
     watched.timeline.step_ended()
     watched.timeline.goes_on()
@@ -99,6 +149,7 @@ def test_libraries_that_come_later_are_seen(
 
 def test_everything_is_put_back() -> None:
     owners = ((torch, "save"), (pickle, "dump"), (builtins, "print"), (logging.Logger, "handle"))
+    owners = (*owners, (logging.Logger, "isEnabledFor"))
     before = [getattr(owner, name) for owner, name in owners]
     callbacks = list(gc.callbacks)
     seams = Seams()

@@ -15,6 +15,7 @@ from statistics import fmean, median
 from ...errors import WorkerError
 from ...inside.techniques.catalog import changing, starts_after
 from ...records.observation import Step
+from ...records.phases import usual_phases
 from ...records.plan import Plan
 from ...records.trial import Proof, Trial
 from ..base import process_part, without_effect
@@ -42,7 +43,7 @@ class _Disturbed(Exception):
 
 
 class TrialFailed(Exception):
-    """The comparison cannot win anything; the message is the reason."""
+    """The comparison cannot win anything, for this reason."""
 
 
 class LiveBench:
@@ -117,7 +118,6 @@ class LiveBench:
         return warmup + settling + _LEAST_ABBA_BLOCKS * _BLOCKS * self._block_steps
 
     def close(self) -> None:
-        """End the worker at hand."""
         if self._worker is not None:
             self._worker.stop()
             self._worker = None
@@ -191,6 +191,7 @@ class LiveBench:
         block = measure(steps, comparison.timed)
         if block is not None and is_b:
             comparison.give_up(block.step_seconds)
+            comparison.steps_b += steps
         elif block is not None:
             comparison.step_seconds_a = block.step_seconds
         return block
@@ -212,7 +213,6 @@ class LiveBench:
         self._ends.note_tail(worker.plan, ended.rest)
 
     def _fastest_cycle(self, steps: Sequence[Step]) -> float:
-        """Seconds a step."""
         cycle = self._rhythm.cycle
         return min(fmean(s.seconds for s in steps[at : at + cycle]) for at in range(0, len(steps), cycle))
 
@@ -221,11 +221,11 @@ class _Comparison:
     """What has been gathered for one trial."""
 
     def __init__(self, timed: Rhythm) -> None:
-        """``timed``: by which its blocks are."""
-        self.timed = timed
+        self.timed = timed  # by which its blocks are
         self._log_ratios: list[tuple[float, bool]] = []  # each with whether others disturbed it
         self.blocks_a: list[Block] = []
         self.blocks_b: list[Block] = []
+        self.steps_b: list[Step] = []
         self.proofs: tuple[Proof, ...] = ()
         self.step_seconds_a: float | None = None  # in the last block
         self._setup_a = self._setup_b = 0.0
@@ -295,4 +295,5 @@ class _Comparison:
             setup_seconds=max(0.0, self._setup_b - self._setup_a),
             proofs=self.proofs,
             failure=failure,
+            phases_b=usual_phases(self.steps_b, self.timed.cycle),
         )

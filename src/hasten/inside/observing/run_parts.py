@@ -40,7 +40,8 @@ def watch_parts(training: Training, timeline: Timeline) -> None:
     seams.replace(torch, "save", partial(around, _SAVING, file_at=1))
     seams.replace(pickle, "dump", partial(around, _SAVING, file_at=1))
     seams.replace(builtins, "print", partial(around, _OUTPUT))
-    seams.replace(logging.Logger, "handle", partial(around, _OUTPUT))
+    seams.replace(logging.Logger, "isEnabledFor", partial(_asked, seams, timeline))
+    seams.replace(logging.Logger, "handle", partial(around, _OUTPUT, logged=True))
     for module, (names, part) in _LATER.items():
         file_at = _FILE_AT.get(module)
         made = partial(around, part, file_at=file_at)
@@ -57,9 +58,10 @@ def _around(
     part: str,
     original: Call,
     file_at: int | None = None,
+    logged: bool = False,
 ) -> Call:
-    """``file_at``: which argument is the file that is written."""
-    enter = seams.watching(timeline.enter)
+    """``file_at``: which argument is the file that is written; ``logged``: it begins by ``timeline.logs``."""
+    enter = seams.watching(partial(timeline.enter, logged=logged))
 
     @seams.watching
     def leave(entered: tuple[float, float, str], args: Args, kwargs: Kwargs) -> None:
@@ -77,6 +79,22 @@ def _around(
             leave(entered, args, kwargs)
 
     return timed
+
+
+def _asked(seams: Seams, timeline: Timeline, original: Call) -> Call:
+    """Logging asks it before it makes a record, which takes most of the time of a line that is logged: it
+    looks for who called. A seam around all of it would be found there.
+    """
+    logs = seams.watching(timeline.logs)
+
+    @wraps(original)
+    def enabled(*args: object, **kwargs: object) -> object:
+        answer = original(*args, **kwargs)
+        if answer:
+            logs()
+        return answer
+
+    return enabled
 
 
 def _folder_of(args: Args, kwargs: Kwargs, file_at: int) -> str:

@@ -1,6 +1,4 @@
-"""Divides a run's wall clock into parts, with nothing left over: each moment belongs to one stretch, and each
-stretch is given to a part as soon as it is known what came after it.
-"""
+"""Divides a run's wall clock into parts: each moment belongs to one stretch, and that to one part."""
 
 from __future__ import annotations
 
@@ -52,9 +50,9 @@ class Timeline:
         self._batches_said: int | None = None
         self._trained = False
         self._carved = 0.0  # seconds of it that belong to other parts
+        self._logs: tuple[float, float] | None = None  # since when a record is made, and what was carved then
         self._stretches: list[_Stretch] = []  # since the last step
-        self._unusual = True  # there is more among them than a step
-        self._standing, self._stood = False, 0.0
+        self._standing, self._stood, self._unusual = False, 0.0, True  # more among them than a step
         self._mode = True  # of the module in the last forward pass with gradients
         self._trains_in_evaluation_mode: bool | None = None
         self._batches = BatchCounts()
@@ -74,7 +72,6 @@ class Timeline:
             self._unusual = True
 
     def batch_waited_for(self) -> None:
-        """It is asked for."""
         if self._open is _GAP and not self._away():
             self._turn(_REST)
 
@@ -151,22 +148,29 @@ class Timeline:
         self._standing = True
 
     def goes_on(self) -> None:
-        """The script does, after a step."""
         if self._standing and get_ident() == self._thread:
             now = clock()
             self._stood += now - self._since
             self._since, self._carved, self._standing = now, 0.0, False
 
     # ---- parts that lie within others
-    def enter(self, part: str) -> tuple[float, float, str] | None:
-        """The script begins with something that belongs to ``part``. What comes back is for ``leave``; None
-        where it does not count.
+    def enter(self, part: str, logged: bool = False) -> tuple[float, float, str] | None:
+        """The script begins with something that belongs to ``part``; ``logged``: when ``logs`` was told. What
+        comes back is for ``leave``; None where it does not count.
         """
         if self.inside == part or self._standing or get_ident() != self._thread:
             return None
-        entered = clock(), self._carved, self.inside
-        self.inside, self._carved = part, 0.0
+        began, before = clock(), self._carved
+        if logged and self._logs is not None and self._logs[0] > self._since:
+            began, before = self._logs
+        entered = began, before, self.inside
+        self.inside, self._carved, self._logs = part, self._carved - before, None
         return entered
+
+    def logs(self) -> None:
+        """A line is about to be logged."""
+        if not self.inside and not self._standing and get_ident() == self._thread:
+            self._logs = clock(), self._carved
 
     def leave(self, part: str, entered: tuple[float, float, str], where: str = "", folder: str = "") -> None:
         began, before, outside = entered
@@ -203,7 +207,6 @@ class Timeline:
 
     # ---- inside
     def _away(self) -> bool:
-        """Whether what happens is none of the training's."""
         return self._standing or bool(self.inside) or get_ident() != self._thread
 
     def _turn(self, kind: str) -> None:

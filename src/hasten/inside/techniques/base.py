@@ -69,6 +69,7 @@ class Technique:
     jointly: ClassVar[bool] = False  # costs little if it does not help: tried first, together with others
     parts: ClassVar[tuple[str, ...]] = ("steps",)  # parts of a run (``records.whole_run``) that it shortens:
     # if there are others than steps, it is compared over whole stretches of a run, usually epochs
+    phases: ClassVar[tuple[str, ...]] = ()  # phases of a step that it shortens; (): any
     needs_samples: ClassVar[bool] = False  # ``install`` must know the data set that is trained on
     from_second: ClassVar[bool] = False  # it acts from the second occurrence of its part on
 

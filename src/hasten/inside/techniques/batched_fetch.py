@@ -43,6 +43,7 @@ class BatchedFetch(Technique):
     layer = "data"
     risk = "exact"
     scope = "live"
+    phases = ("data",)
     needs_samples = True
 
     def __init__(self) -> None:

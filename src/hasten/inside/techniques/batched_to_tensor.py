@@ -37,6 +37,7 @@ class BatchedToTensor(Technique):
     layer = "data"
     risk = "exact"
     scope = "process"
+    phases = ("data",)
     conflicts = APART
 
     def __init__(self) -> None:

@@ -40,6 +40,7 @@ class DatasetInRam(Technique):
     layer = "data"
     risk = "exact"
     scope = "live"
+    phases = ("data",)
     needs_samples = True
 
     def __init__(self) -> None:

@@ -45,6 +45,7 @@ class FusedOptimizer(Technique):
     layer = "application"
     risk = "exact"
     scope = "live"
+    phases = ("optimizer",)
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []

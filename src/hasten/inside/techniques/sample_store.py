@@ -79,6 +79,7 @@ class SampleStore(Technique):
     layer = "data"
     risk = "exact"
     scope = "process"
+    phases = ("data",)
     conflicts = conflicting(
         dataset_in_ram="each of them takes the place of the data set",
         batched_fetch="each of them takes the place of the data set",

@@ -78,8 +78,8 @@ class Conversation:
         """The script has ended. The message carries steps that were not reported yet, what was recorded and
         what was seen, and the ``rest``: what came after the last step.
         """
-        steps, sources = _step_records(self._batch), tuple(self._sources())
-        last = _step_records([rest])[0] if rest is not None else None
+        steps, sources = step_records(self._batch), tuple(self._sources())
+        last = step_records([rest])[0] if rest is not None else None
         with contextlib.suppress(Hangup):
             self._wire.send(
                 Ended(how, detail, steps, sources, trace, observation, summary, last, tuple(proofs))
@@ -98,7 +98,7 @@ class Conversation:
 
     def _report(self) -> None:
         self._started = True
-        self._wire.send(StepsDone(_step_records(self._batch), tuple(self._sources())))
+        self._wire.send(StepsDone(step_records(self._batch), tuple(self._sources())))
         self._batch = []
 
     def _obey(self, request: Message) -> None:
@@ -108,7 +108,8 @@ class Conversation:
             self._wire.send(self._answer(request))
 
 
-def _step_records(steps: Sequence[RawStep]) -> tuple[Step, ...]:
+def step_records(steps: Sequence[RawStep]) -> tuple[Step, ...]:
+    """As the coordinator is told of them."""
     return tuple(
         Step(
             seconds=step.seconds,

@@ -33,6 +33,7 @@ class PlanInForce:
         self._plan = job.plan
         self._instruments, self._training = instruments, instruments.training
         self._under_plan, self._observe, self._refused = under_plan, observe, refused
+        self.before_parts: Callable[[], None] | None = None  # told when models or optimizers are taken in
         self._mark: Mark | None = None  # when the plan was put in force last
         self._training.before_passes = self._before_pass if self.due else None
         instruments.hooks.on_optimizer = self.part_came
@@ -62,6 +63,13 @@ class PlanInForce:
             return messages.Refused(switchboard.failed, str(error))
         return None
 
+    def adopt(self, plan: Plan) -> None:
+        """A run puts another plan in force, for what it trains later, too."""
+        assert self._under_plan is not None
+        self._plan = plan
+        with self._instruments.setting_up():
+            self._put_in_force(self._under_plan)
+
     # ---- inside
     def _before_pass(self) -> None:
         """A root is called. Many scripts call their model before there is anything to train, to print shapes,
@@ -85,6 +93,8 @@ class PlanInForce:
         self._training.before_passes = None
         if not self._training.changed:
             return
+        if self.before_parts is not None:
+            self.before_parts()
         with self._instruments.setting_up():
             if self._under_plan is None:
                 self._instruments.switchboard.refresh(prepare=True)

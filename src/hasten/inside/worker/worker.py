@@ -16,6 +16,7 @@ from ..internals.parts import TorchLacks, check
 from ..job import AHEAD, CLOCKS, Job
 from ..observing.observer import RawStep, clock
 from ..random_state import seed_before_imports
+from ..run_tune.live_tune import LiveTune
 from ..run_watch.run_watch import RunWatch, watch_of
 from ..sandbox.containment import die_with_parent, dies_with_parent
 from ..sandbox.denied import naming_file
@@ -28,6 +29,7 @@ from .clocks import Clocks
 from .control import Conversation, stop_here
 from .exits import exit_of
 from .instruments import Instruments
+from .own_tune import own_tune_of
 from .plan_in_force import PlanInForce
 from .run_script import die_as_python_does, run_to_the_end, show_as_python_does
 from .run_summary import Summarizer
@@ -54,6 +56,7 @@ class Worker:
         self._summarizer = Summarizer() if job.whole else None
         self._under_plan = UnderPlan(job, self._summarizer)
         self._run_watch: RunWatch | None = None
+        self._own_tune: LiveTune | None = None
         self._forking = 0  # the process that forked last
         self._clocks = Clocks()
         self._thread = TrainingThread()
@@ -106,6 +109,9 @@ class Worker:
         seen, plan = self._instruments, self._plan
         if not alone or seen is None or plan is None or not (self._steps or by_itself):
             return True
+        if self._own_tune is not None and self._own_tune.active:
+            self._own_tune.script_ended()
+            return True  # what was on for a few steps has no proof to tell
         return self._under_plan.ended(plan.due, self._steps, seen.training, seen.switchboard)
 
     def _about_to_fork(self) -> None:
@@ -163,6 +169,7 @@ class Worker:
         under_plan = self._under_plan if in_run else None
         self._plan = PlanInForce(self._job, seen, under_plan, self._observe, self._refused)
         self._run_watch = watch_of(self._job, seen.training)
+        self._own_tune = own_tune_of(self._job, seen, self._plan, self._observe)
 
     def _watching_failed(self, error: BaseException) -> None:
         """Our own watching failed, and everything in torch is restored: the script runs on without us."""
@@ -224,7 +231,9 @@ class Worker:
         instruments.step_ended(step)
         if self._summarizer is not None:
             self._summarizer.step_ended(step)
-        if self._run_watch is not None:
+        if self._own_tune is not None:
+            self._own_tune.step_ended(step)
+        if self._run_watch is not None and not (self._own_tune is not None and self._own_tune.active):
             self._run_watch.step_ended(step)
         if self._conversation is not None and self._summarizer is None:
             self._conversation.step_ended(step)

@@ -1,0 +1,292 @@
+"""Tries techniques in the steps of a run, and trains on under those that make it faster.
+
+It is told of every step, and switches plans between two of them, as a live comparison of a tune does; the
+process, its data and its order of steps are the run's own. What it may lose by it - set-up, and steps under
+what turns out slower - is bounded, and counted as it goes. Whatever fails here ends the trying: the run goes
+on under what it had found.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...records.facts import Facts
+from ...records.plan import BASELINE, Plan
+from ...records.run_tuning import RunTuning
+from ..observing.observer import RawStep, clock
+from ..switch import Switchboard
+from ..techniques.catalog import CATALOG
+from ..techniques.exclusion import against
+from ..training import NotApplicable, Training
+from .contest import Contest, step_seconds
+from .course import course_of
+from .promising import Trying, promising
+from .words import Outcome, outcome_words
+
+_WARMUP_STEPS, _MOST_WATCHED = 20, 256
+_SETTLING_CYCLES = 3  # after a switch to what was not in force yet; else one
+
+
+class Run(Protocol):
+    """What it asks of the run."""
+
+    def facts(self, steps: Sequence[RawStep], cycle: int) -> Facts:
+        """As the training is seen now."""
+        ...
+
+    def adopt(self, plan: Plan) -> None:
+        """Put ``plan`` in force, for what is trained later, too."""
+        ...
+
+    def sync(self) -> bool:
+        """Wait for the GPU; False where the training is not on one."""
+        ...
+
+    def say(self, text: str) -> None:
+        """To the user."""
+        ...
+
+
+@dataclass
+class _Trial:
+    """One setting of a technique, against what is in force."""
+
+    name: str
+    plan: Plan
+    contest: Contest
+    lost: float = 0.0  # seconds by steps under it, and by switching; below 0 where it gains
+    without: bool = False  # ``plan`` has the technique no more
+    settled: bool = False  # it was in force already
+
+
+class LiveTune:
+    """``found``: the plan that is in force where nothing is tried."""
+
+    def __init__(
+        self,
+        tuning: RunTuning,
+        plan: Plan,
+        training: Training,
+        switchboard: Switchboard,
+        run: Run,
+    ) -> None:
+        self._tuning, self.found, self._run = tuning, plan, run
+        self._training, self._switchboard = training, switchboard
+        self._here = os.getpid()
+        self._waiting: list[Trying] | None = None  # to be tried; None: it is not known yet
+        self._trial: _Trial | None = None
+        self.active = tuning.at_once
+        self._over = False
+        self._doubted: list[str] = []  # techniques in force, of which it is asked again whether they gain
+        self._since, self._since_clock = 0, clock()  # the trying ended, or may begin
+        self._begin_again()
+
+    def _begin_again(self) -> None:
+        self._seen: list[RawStep] = []  # of the block at hand, or of those that are watched first
+        self._skip = _WARMUP_STEPS
+        self._waiting, self._trial = None, None
+        self._lost = self._before = self._latest_a = 0.0
+        self._outcomes: list[Outcome] = []
+        self._tried_steps = 0
+
+    # ---- what happens
+    def step_ended(self, step: RawStep) -> None:
+        """Of the thread that trains, when the plan in force has taken it in."""
+        if self._over:
+            return
+        try:
+            if self.active:
+                self._tried_steps += 1
+                self._step(step)
+            else:
+                self._since += 1
+                self._look_at_the_clock()
+        except Exception as error:  # whatever it is: the training is worth more than its pace
+            self._fails(error)
+
+    def parts_came(self) -> None:
+        """Models or optimizers came, and are trained next: nothing is tried until these have warmed up."""
+        if self.active and not self._over:
+            self._switchboard.switch(BASELINE)
+            outcomes, lost = self._outcomes, self._lost
+            self._begin_again()
+            self._outcomes, self._lost = outcomes, lost
+
+    def script_ended(self) -> None:
+        """While something may have been tried: that is said, and nothing of it is judged."""
+        if self.active and not self._over and self._tried_steps:
+            self._over = True
+            self._run.say(outcome_words(self._outcomes, self.found, self._before, 0.0, ended=True))
+
+    # ---- trying
+    def _step(self, step: RawStep) -> None:
+        if os.getpid() != self._here:  # a child of the script's that trains on its own
+            self._over = True
+            return
+        if self._trial is not None and self._trial.contest.next_is_b:
+            self._trial.lost += step.seconds - self._latest_a
+        if self._skip:
+            self._skip -= 1
+            if not self._skip:
+                self._block_begins()
+            return
+        self._seen.append(step)
+        if self._waiting is None:
+            self._watched()
+        elif len(self._seen) >= self._course.block_steps:
+            self._block_ended()
+
+    def _watched(self) -> None:
+        """Once enough has been seen it is known what to try, and how long a block is."""
+        course = course_of(self._seen)
+        if course is None:
+            if len(self._seen) >= _MOST_WATCHED:
+                self._run.say("nothing was tried while training: no two of its steps are alike")
+                self._rests()
+            return
+        self._course, self._before = course, self._before or course.each
+        self._latest_a, self._allowed = course.each, course.may_lose(self._tuning)
+        facts = self._run.facts(self._seen, course.cycle)
+        done = {outcome.name for outcome in self._outcomes}
+        known = [] if self._training.obstacles else promising(facts, self._tuning, self.found)
+        self._waiting = [one for one in known if one.technique.name not in done]
+        self._next()
+
+    def _next(self) -> None:
+        """Begin with the next technique; where there is none, or no more may be lost, the trying ends."""
+        assert self._waiting is not None
+        while self._doubted:
+            name = self._doubted.pop()
+            if name in self.found.techniques:
+                self._trial = _Trial(name, self.found.without(name), Contest(), without=True)
+                if self._switch():
+                    return
+        while self._waiting:
+            trying = self._waiting[0]
+            name = trying.technique.name
+            settings = trying.settings[0]
+            self._waiting[0:1] = (
+                [Trying(trying.technique, trying.settings[1:], 0.0)] if len(trying.settings) > 1 else []
+            )
+            if against(self.found, name, settings) is not None:
+                continue
+            if self._lost + trying.setup_seconds > self._allowed:
+                self._note(name, "too expensive")
+                continue
+            self._trial = _Trial(name, self.found.adding(name, settings), Contest())
+            if self._switch():
+                return
+        self._ends()
+
+    def _switch(self) -> bool:
+        """To the plan of the next block. False where it does not apply: then nothing of the trial is left."""
+        trial = self._trial
+        assert trial is not None
+        is_b = trial.contest.next_is_b
+        began = clock()
+        try:
+            self._switchboard.switch(trial.plan if is_b else self.found, prepare=True)
+        except NotApplicable as error:
+            trial.lost += clock() - began
+            self._note(trial.name, str(error))
+            self._back()
+            return False
+        trial.lost += clock() - began
+        self._skip = self._course.cycle * (_SETTLING_CYCLES if is_b and not trial.settled else 1)
+        self._seen.clear()
+        return True
+
+    def _block_begins(self) -> None:
+        self._seen.clear()
+        if self._run.sync():
+            self._block_began = clock()
+
+    def _block_ended(self) -> None:
+        trial = self._trial
+        assert trial is not None
+        is_b = trial.contest.next_is_b
+        seconds = step_seconds(self._seen, self._course.cycle, self._course.usual)
+        if seconds is not None and self._run.sync():  # which computes later than it is told to
+            seconds = (clock() - self._block_began) / len(self._seen)
+        if is_b:
+            trial.settled = True
+            idle = [p for p in self._switchboard.proofs() if p.technique == trial.name and not p.effective]
+            if idle:
+                self._drop(f"no effect: {idle[0].evidence}")
+                return
+        elif seconds is not None:
+            self._latest_a = seconds
+        verdict = trial.contest.block(seconds)
+        if verdict == "faster":
+            self._adopt()
+        elif verdict:
+            self._drop(verdict)
+        elif self._lost + trial.lost > self._allowed and not trial.contest.looks_faster:
+            self._drop("too expensive")
+        elif not self._switch():
+            self._next()
+
+    def _adopt(self) -> None:
+        trial = self._trial
+        assert trial is not None
+        self.found = trial.plan
+        self._note(trial.name, "no gain any more" if trial.without else "", trial.contest.ratio)
+        self._settle()
+        self._run.adopt(self.found)
+        self._seen.clear()
+        self._waiting, self._skip = None, self._course.cycle  # a gain has changed what takes the time
+
+    def _settle(self) -> None:
+        """The trial is over: what it took is counted."""
+        if self._trial is not None:
+            self._lost += max(0.0, self._trial.lost)
+        self._trial = None
+
+    def _drop(self, why: str) -> None:
+        trial = self._trial
+        assert trial is not None
+        if not trial.without:
+            self._note(trial.name, why, trial.contest.ratio)
+        self._back()
+        self._next()
+
+    def _back(self) -> None:
+        """To what is in force without the trial."""
+        self._settle()
+        self._switchboard.switch(self.found)
+        self._seen.clear()
+
+    def _note(self, name: str, why: str, ratio: float = 1.0) -> None:
+        self._outcomes.append(Outcome(name, why, ratio))
+
+    # ---- the end, and again
+    def _ends(self) -> None:
+        lost = self._lost / max(1e-9, self._before)
+        self._run.say(outcome_words(self._outcomes, self.found, self._before, lost))
+        self._rests()
+
+    def _rests(self) -> None:
+        self.active = False
+        self._since, self._since_clock = 0, clock()
+        self._seen.clear()
+        self._over = self._tuning.again_steps is None and self._tuning.again_seconds is None
+
+    def _look_at_the_clock(self) -> None:
+        steps, seconds = self._tuning.again_steps, self._tuning.again_seconds
+        if (steps is not None and self._since >= steps) or (
+            seconds is not None and clock() - self._since_clock >= seconds
+        ):
+            self.active = True
+            self._doubted = [n for n in self.found.techniques if CATALOG[n].scope == "live"]
+            self._begin_again()
+
+    def _fails(self, error: Exception) -> None:
+        self._over, self.active = True, False
+        self._run.adopt(self.found)
+        self._run.say(
+            f"trying techniques was ended, and the run goes on under what was found: "
+            f"{type(error).__name__}: {error}"
+        )

@@ -1,0 +1,78 @@
+"""What a run may try, the most promising first: nothing that could change the training, or cost it much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...records.facts import Facts
+from ...records.observation import Step
+from ...records.plan import Plan, Settings
+from ...records.run_tuning import RunTuning
+from ..techniques.base import Technique
+from ..techniques.catalog import CATALOG
+
+_LEAST_SHARE = 0.01  # of a step: what takes less cannot give what a run can see
+_SETTINGS = 2  # of a technique
+_SLOW_SECONDS = 60.0  # what a technique may take to set up that is slow to (it compiles)
+
+
+@dataclass(frozen=True)
+class Trying:
+    """``settings`` of it are raced in this order. ``setup_seconds``: what setting it up may take."""
+
+    technique: type[Technique]
+    settings: Sequence[Settings]
+    setup_seconds: float
+
+
+def promising(facts: Facts, tuning: RunTuning, plan: Plan) -> list[Trying]:
+    """What is not in ``plan`` and may be: of live scope, for steps, and exact here, or with settings that the
+    guard has passed. What it makes shorter must take something of a step.
+    """
+    found = []
+    shares = _shares(facts.observation.steps)
+    for name, technique in CATALOG.items():
+        settings = _settings(technique, facts, tuning) if name not in plan.techniques else []
+        if not settings or technique.refuse(facts):
+            continue
+        share = sum(shares.get(phase, 0.0) for phase in technique.phases)
+        if facts.on_cpu and technique.phases and shares and share < _LEAST_SHARE:
+            continue
+        trying = Trying(technique, settings[:_SETTINGS], _setup_seconds(technique, facts))
+        found.append((technique.slow_to_set_up, -share if technique.phases else 0.0, len(found), trying))
+    return [trying for *_, trying in sorted(found, key=lambda row: row[:3])]
+
+
+def _settings(technique: type[Technique], facts: Facts, tuning: RunTuning) -> list[Settings]:
+    if technique.scope != "live" or technique.parts != ("steps",):
+        return []
+    passed = tuning.passed.techniques.get(technique.name)
+    if passed is not None:
+        return [passed]
+    if technique.not_tried or technique.refuse(facts):
+        return []
+    return [one for one in technique.options(facts) if technique.risk_of(one, facts) == "exact"]
+
+
+def _setup_seconds(technique: type[Technique], facts: Facts) -> float:
+    """A cache of samples takes what an epoch waits for them; one that compiles, a minute."""
+    if technique.slow_to_set_up:
+        return _SLOW_SECONDS
+    if not technique.needs_samples:
+        return 0.0
+    seen = facts.observation
+    steps = seen.run.epoch_steps if seen.run is not None else None
+    sizes = [loader.samples for loader in seen.training_loaders if loader.samples]
+    each = max((step.samples or 0 for step in seen.steps), default=0)
+    if steps is None and sizes and each:
+        steps = max(sizes) // each
+    waited = sum(step.phases.get("data", 0.0) for step in seen.steps) / max(1, len(seen.steps))
+    return waited * steps if steps is not None else _SLOW_SECONDS
+
+
+def _shares(steps: Sequence[Step]) -> Mapping[str, float]:
+    seconds = sum(step.seconds for step in steps)
+    if not seconds:
+        return {}
+    return {name: sum(step.phases[name] for step in steps) / seconds for name in steps[0].phases}

@@ -1,0 +1,52 @@
+"""What a run says of what it tried, in a line or two. It claims nothing: these are its own first steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...records.plan import Plan
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``why`` it was not adopted, "" where it was; ``ratio``: the time of a step with it, over without."""
+
+    name: str
+    why: str
+    ratio: float = 1.0
+
+
+_WHY = {"slower": "slower", "no gain": "no gain seen", "too expensive": "trying it could cost too much"}
+
+
+def outcome_words(
+    outcomes: Sequence[Outcome], found: Plan, before: float, lost_steps: float, ended: bool = False
+) -> str:
+    """``before``: seconds of a step at first; ``lost_steps``: what the trying took, in such steps."""
+    adopted = [one for one in outcomes if not one.why]
+    times = 1.0
+    for one in adopted:
+        times /= one.ratio
+    under = f"trains on under {found.label}" if found else "trains on as before"
+    if ended:
+        kept = f" It had taken {found.label}." if found else ""
+        return f"the script ended while techniques were still being tried.{kept}"
+    if adopted:
+        gain = f", about {times:.2f} times faster in these steps"
+        first = f"tried {_names(outcomes)} while training: {under}{gain}"
+    elif outcomes:
+        first = f"tried {_names(outcomes)} while training and found nothing faster: {under}"
+    else:
+        return f"nothing to try while training: {under}"
+    left: dict[str, list[str]] = {}
+    for one in outcomes:
+        if one.why and one.name not in found.techniques:
+            left.setdefault(_WHY.get(one.why, one.why), []).append(one.name)
+    why = "; ".join(f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in left.items())
+    cost = f"trying took about as long as {lost_steps:.0f} steps"
+    return f"{first} ({cost})" + (f"\nhasten: not taken: {why}" if why else "")
+
+
+def _names(outcomes: Sequence[Outcome]) -> str:
+    return ", ".join(dict.fromkeys(one.name for one in outcomes)) or "them"

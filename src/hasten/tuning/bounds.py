@@ -1,0 +1,83 @@
+"""The most of a run that a technique can take off, told before it is tried: a small cause gives little.
+It is known where the technique says which phases of a step it makes shorter, and the training computes on the
+CPU: on a GPU what is not waited for shows in the phase that waits next.
+
+The shares change with each gain: what is adopted makes steps shorter, so that what is left takes more of
+them, or less where it was that. The live comparison that found the gain has timed its phases, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ..causes.of_the_run import account, bound_of
+from ..inside.techniques.base import Technique
+from ..records.facts import Facts
+from ..records.observation import PHASES, Observation
+from ..records.phases import phase_share
+from ..records.reasons import WhyNot
+from ..records.trial import Trial
+
+LEAST_BOUND = 0.02  # of a run: what cannot give more is not tried
+_WAITS_TOO = ("evaluation", "first batches", "garbage")  # other parts in which a data set is waited for
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """``phases`` of a ``step``, and ``others``: parts of a run, for each of its steps; all in plain steps, so
+    that the first step is 1. Empty where nothing is known. ``in_background``: processes of a loader make
+    batches, beside the phases.
+    """
+
+    phases: Mapping[str, float] = field(default_factory=dict)
+    step: float = 1.0
+    others: Mapping[str, float] = field(default_factory=dict)
+    in_background: bool = False
+
+    @classmethod
+    def seen(cls, facts: Facts) -> Bounds:
+        """As the script was watched."""
+        seen, run = facts.observation, account(facts)
+        in_steps = run.part("steps").seconds if run is not None else 0.0
+        if not facts.on_cpu or not seen.steps or (run is not None and not in_steps):
+            return cls()
+        phases = {name: max(_mean(seen, name), phase_share(seen, name)) for name in PHASES}
+        others = {part.name: part.seconds / in_steps for part in run.parts} if run is not None else {}
+        others.pop("steps", None)
+        return cls(phases, 1.0, others, any(loader.workers for loader in seen.training_loaders))
+
+    def of(self, technique: type[Technique]) -> float | None:
+        """0 to 1; None where it is not known."""
+        named = technique.phases
+        if not named or not self.phases or ("data" in named and self.in_background):
+            return None
+        return bound_of(self.share(technique))
+
+    def share(self, technique: type[Technique]) -> float:
+        """Of the run: what was timed of its phases, and of what else waits for the same."""
+        also = _WAITS_TOO if "data" in technique.phases else ()
+        taken = sum(self.phases.get(name, 0.0) for name in technique.phases)
+        taken += sum(self.others.get(name, 0.0) for name in also)
+        return taken / (self.step + sum(self.others.values()))
+
+    def why_not(self, technique: type[Technique]) -> WhyNot | None:
+        """Why it is not worth trying; None where it may be."""
+        bound = self.of(technique)
+        if bound is None or bound >= LEAST_BOUND:
+            return None
+        return WhyNot("small phases", parts=technique.phases, share=self.share(technique), bound=bound)
+
+    def adopting(self, trial: Trial) -> Bounds:
+        """Once its ``b`` is adopted; the same where its phases were not timed."""
+        if not (trial.phases_b and self.phases and trial.ratio is not None):
+            return self
+        step = self.step * trial.ratio.value
+        each = step / sum(trial.phases_b.values())
+        return replace(self, step=step, phases={name: each * taken for name, taken in trial.phases_b.items()})
+
+
+def _mean(seen: Observation, name: str) -> float:
+    """The phase's share of all steps, not of usual ones: a wait may come every few steps."""
+    seconds = sum(step.seconds for step in seen.steps)
+    return sum(step.phases.get(name, 0.0) for step in seen.steps) / seconds if seconds else 0.0

@@ -1,0 +1,80 @@
+"""What earlier tunes know of a training that a run is about to begin: the same script, arguments, local
+modules, machine and versions.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from contextlib import suppress
+from dataclasses import dataclass
+
+from .. import __version__
+from ..errors import HastenError
+from ..inside.techniques.base import Technique
+from ..inside.techniques.catalog import CATALOG
+from ..records.machine import Machine
+from ..records.plan import BASELINE, Plan, Settings
+from ..records.result import TuneResult
+from ..scripts.sources import changed_since
+from ..scripts.workspace import Script, Workspace
+from .history import past_tunes
+
+
+@dataclass(frozen=True)
+class Known:
+    """``passed``: techniques of live scope that the guard has passed; ``steps`` that the script takes, None
+    where no tune saw its end.
+    """
+
+    passed: Plan = BASELINE
+    steps: int | None = None
+
+
+def known_here(script: Script, machine: Machine) -> Known:
+    """By the last tune that is the same in all of that; nothing where there is none, or the journal cannot be
+    read: a run needs none.
+    """
+    versions = {
+        "hasten": __version__,
+        "torch": importlib.metadata.version("torch"),
+        "python": platform.python_version(),
+    }
+    with suppress(HastenError, OSError):
+        for past in past_tunes(Workspace(script)):
+            result = past.result
+            if result is None or past.argv != (script.argv[0], *script.arguments):
+                continue
+            if (
+                result.machine == machine.identity
+                and result.versions == versions
+                and _as_it_was(script, result)
+            ):
+                return Known(_passed(result), result.script_steps)
+    return Known()
+
+
+def _as_it_was(script: Script, result: TuneResult) -> bool:
+    sources = result.sources
+    return (
+        sources is not None
+        and sources.script == script.digest()
+        and not changed_since(script, sources.modules)
+    )
+
+
+def _passed(result: TuneResult) -> Plan:
+    """What a result claims has passed the guard as it stands."""
+    if (
+        result.nproc is not None
+        or result.guard is None
+        or not result.guard.passed
+        or result.outcome != "gain"
+    ):
+        return BASELINE
+    may = {n for n, how in result.plan.techniques.items() if n in CATALOG and _may_be_tried(CATALOG[n], how)}
+    return result.plan.only(may)
+
+
+def _may_be_tried(technique: type[Technique], settings: Settings) -> bool:
+    return technique.scope == "live" and not technique.changes_training(settings)
