@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import sys
+
+import pytest
 
 from ..processes import started_with
 from .conftest import Cluster, check_ranks, until
 
+KNOWS_OF_NO_RANKS = """
+import json, torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x = torch.randn(61, 6)
+model = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+for epoch in range(3):
+    for batch, target in DataLoader(TensorDataset(x, x[:, :1] * 2), batch_size=8, shuffle=True):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(batch), target)
+        loss.backward()
+        optimizer.step()
+    print(f"epoch {epoch}: {loss.item():.6f}", flush=True)
+with open("model.json", "w") as file:
+    json.dump(torch.cat([p.detach().reshape(-1) for p in model.parameters()]).tolist(), file)
+"""
 BY_SSH = ("run", "--engine", "torchrun", "--hosts", "h1,h2", "--nproc_per_node", "1")
 
 
@@ -26,6 +49,20 @@ def test_two_hosts_by_ssh_train_what_one_process_trains(
     assert "not-to-be-shown" not in done.stdout + done.stderr
     assert not (cluster.folder / "no").exists()
     assert "hasten: training under the techniques named by --use: fused_optimizer" in done.stderr
+
+
+def test_a_script_that_knows_of_no_ranks_trains_what_one_process_trains(cluster: Cluster) -> None:
+    cluster.write("train.py", KNOWS_OF_NO_RANKS)
+    alone = cluster.run(sys.executable, "train.py")
+    assert alone.returncode == 0, alone.stderr
+    expected = json.loads((cluster.folder / "model.json").read_text())
+    (cluster.folder / "model.json").unlink()
+    done = cluster.hasten(*BY_SSH, "--no-plan", "train.py")
+    assert done.returncode == 0, done.stderr
+    assert "2 ranks on 2 hosts (h1: 1, h2: 1), each with its part of every batch" in done.stderr
+    assert done.stdout == alone.stdout
+    found = json.loads((cluster.folder / "model.json").read_text())
+    assert found == pytest.approx(expected, rel=0, abs=1e-12)
 
 
 def test_a_person_starts_it_on_each_host(cluster: Cluster, in_one_process: list[float]) -> None:

@@ -56,7 +56,7 @@ def launch(
     engine = ENGINES[engine_name(arguments)]
     engine.check(job)
     if engine.name != "local":
-        check_for_ranks(script, found, job.size, arguments.ranks)
+        check_for_ranks(script, found, job.size, arguments.ranks, job.nodes.elastic)
     rendered = engine.render(job)
     if arguments.render or engine.does.renders_only:
         click.echo(shown(rendered), nl=False)

@@ -76,14 +76,16 @@ def start(
     return as_we_share(in_several(job, count, arguments.backend), script)
 
 
-def check_for_ranks(script: Script, found: Distribution, size: int, ranks: str | None) -> None:
+def check_for_ranks(
+    script: Script, found: Distribution, size: int, ranks: str | None, elastic: bool = False
+) -> None:
     """Raises UsageError where ``size`` ranks of an engine cannot train the script. ``ranks``: the user's
     word.
     """
     from ..errors import UsageError
     from ..launch.across_hosts import why_not_by_ranks
 
-    reason = why_not_by_ranks(found, script.label, size, ranks == "script")
+    reason = why_not_by_ranks(found, script.label, size, ranks == "script", elastic)
     if reason:
         raise UsageError(reason)
 

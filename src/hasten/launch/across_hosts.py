@@ -1,15 +1,13 @@
-"""Which scripts may be trained by ranks that an engine starts."""
+"""Which scripts ranks of an engine can train."""
 
 from __future__ import annotations
 
 from ..records.diagnosis import Distribution
 
 
-def why_not_by_ranks(found: Distribution, script: str, size: int, says_it_is: bool) -> str:
-    """Why ``size`` ranks of an engine cannot train such a script; "" where they can.
-
-    The one switch: a script that knows of no ranks is refused here, as each rank would train all of it, until
-    ranks on several hosts can share it. ``says_it_is``: the user's word that it is distributed itself.
+def why_not_by_ranks(found: Distribution, script: str, size: int, says_it_is: bool, elastic: bool) -> str:
+    """Why ``size`` ranks of an engine cannot train such a script; "" if they can. ``says_it_is``: the user
+    says that it is distributed itself. ``elastic``: hosts may come and go.
     """
     if size == 1 or says_it_is:
         return ""
@@ -18,11 +16,9 @@ def why_not_by_ranks(found: Distribution, script: str, size: int, says_it_is: bo
             f"{found.sign} starts ranks of the script's own, and each of {size} ranks would do so: let it "
             "read RANK and WORLD_SIZE instead, as under torchrun"
         )
-    if not found.kind:
+    if not found.kind and elastic:
         return (
-            f"{script} knows of no ranks, and each of {size} would train all of it. Engines are for scripts "
-            "that are distributed themselves (DistributedDataParallel, Accelerate, Lightning); on one "
-            "machine, hasten run --nproc-per-node divides the training of others, too. If it is distributed "
-            "and hasten does not see it, say --ranks script"
+            f"{script} knows of no ranks, so hasten divides its batches among a fixed number of hosts: write "
+            "--nnodes N. If it is distributed itself and hasten does not see it, add --ranks script"
         )
     return ""
