@@ -21,6 +21,11 @@ COURSE = "one-process.course"  # the course of the training in one process
 DIFFERENT = "different-*"  # how a rank differs from one process
 
 
+def shortened(batches: int, share: float) -> int:
+    """How many of them a pass over a loader gives where it gives so large a share."""
+    return batches if share >= 1 else max(1, round(share * batches))
+
+
 @dataclass(frozen=True)
 class Sandbox:
     """``folders`` must be protected; ``layers`` is where their layers go; ``prelude`` has layers kept from an
@@ -105,6 +110,7 @@ class Job:
     watched: WatchedRun | None = None  # a run says where its steps become slower; None: it does not look
     terminal: tuple[int, ...] = ()  # columns and lines of the user's, where our output goes into files
     samples: str = ""  # folder for samples that are kept for other processes; "" for none
+    share_of_epochs: float = 1.0  # of its batches that each pass over a loader gives; all, but in a trial
     rehearsal: str = ""  # folder of a rehearsal: one process leaves there what the ranks are compared with
 
     @property

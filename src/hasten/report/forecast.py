@@ -19,6 +19,8 @@ _ASSUMED: Mapping[Assumed, str] = {
     "plain: no process was seen to do it twice there",
     "ends of other plans": "that evaluation and whatever else comes between epochs takes as long as it did "
     "while parts of the plan were tried",
+    "epochs cut short": "that evaluation takes as many times longer as epochs are longer than those that "
+    "were cut short to time it",
     "rehearsed": "that its ranks were rehearsed, as the first run under the plan does",
 }
 _PARTS: Mapping[PartName, str] = {

@@ -151,6 +151,11 @@ def _details(result: TuneResult) -> list[str]:
     if result.parts:
         alone = f"; regular steps alone: {ratio_words(result.steps_ratio)}" if result.steps_ratio else ""
         lines.append(f"That is of whole stretches of the run, with all that falls into them{alone}.")
+    if result.shortened < 1:
+        lines.append(
+            f"Epochs were cut short for that: each pass over a loader, of training and of evaluation alike, "
+            f"gave {result.shortened:.1%} of its batches. A whole epoch is taken to gain as much."
+        )
     if result.breakeven_steps is not None:
         lines.append(
             f"It pays {seconds_words(result.setup_seconds)} once to set up, earned back after "

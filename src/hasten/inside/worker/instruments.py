@@ -29,6 +29,7 @@ from ..observing.uses import Uses
 from ..seams import Seams
 from ..switch import Switchboard
 from ..training import Training
+from .short_passes import ShortPasses
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -80,6 +81,8 @@ class Instruments:
         self.switchboard = Switchboard(training)
         self.hooks = Hooks(training, self.observer, on_root, job.timed, job.closely)
         self.hooks.install()
+        if job.share_of_epochs < 1:
+            ShortPasses(job.share_of_epochs).install(seams)
         self.switchboard.start(job.plan)
         self._uses = Uses()
         self._uses.watch(training)
