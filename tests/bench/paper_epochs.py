@@ -7,16 +7,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from unittest import mock
 
 from hasten.bench.workers.ending import ScriptOver
 from hasten.bench.workers.limit import Limit
 from hasten.inside.techniques.base import Technique
 from hasten.inside.techniques.catalog import CATALOG
-from hasten.records.observation import Step
+from hasten.records.observation import Loader, Observation, Step
 from hasten.records.plan import BASELINE, Plan
-from tests.bench.made_up import step, technique
+from tests.bench.made_up import observation, step, technique
 from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 START_SECONDS = 3.0
@@ -41,20 +42,23 @@ class PaperRun(PaperTrials):
     shorter: Mapping[str, float] = field(default_factory=dict)
     later: Mapping[str, float] = field(default_factory=dict)
     skips: str = ""  # a technique that leaves out evaluations
+    loaders: tuple[Loader, ...] = ()
+    stage: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(own_ranks=None))
     now: float = 0.0
 
     def __post_init__(self) -> None:
         self.limit = Limit(lambda: self.now)
 
-    def worker(self, plan: Plan = BASELINE, **_: object) -> PaperWorker:
+    def worker(self, plan: Plan = BASELINE, share_of_epochs: float = 1.0, **_: object) -> PaperWorker:
         speed = self.speeds[min(len(self.workers), len(self.speeds) - 1)]
-        self.workers.append(EpochWorker(self, plan, speed, run=self))
+        self.workers.append(EpochWorker(self, plan, speed, run=self, share=share_of_epochs))
         return self.workers[-1]
 
 
 @dataclass
 class EpochWorker(PaperWorker):
     run: PaperRun = field(default_factory=PaperRun)
+    share: float = 1.0  # of each epoch
     owed: float = 0.0  # seconds that steps to come take more
     paying: int = 0  # steps
 
@@ -71,6 +75,9 @@ class EpochWorker(PaperWorker):
         self.history += steps
         return steps
 
+    def observation(self) -> Observation:
+        return replace(observation(), loaders=self.run.loaders)
+
     def _step(self) -> Step:
         run, names = self.run, self.plan.techniques
         self.taken += 1
@@ -78,11 +85,14 @@ class EpochWorker(PaperWorker):
         if self.paying:
             seconds += self.owed
             self.paying -= 1
-        begins = self.taken > 1 and (self.taken - 1) % (run.epoch * run.every) == 0
+        epoch = round(self.share * run.epoch)
+        begins = self.taken > 1 and (self.taken - 1) % (epoch * run.every) == 0
         within = run.also_after and (self.taken - 1) % run.epoch == run.also_after
         if not (begins or within):
             return step(seconds, restarts=int(self.taken == 1))
-        seconds += run.between * self.speed / 0.01 * math.prod(run.shorter.get(n, 1.0) for n in names)
+        seconds += (
+            self.share * run.between * self.speed / 0.01 * math.prod(run.shorter.get(n, 1.0) for n in names)
+        )
         later = sum(run.later.get(name, 0.0) for name in names)
         self.paying = run.epoch // 2
         self.owed = later / self.paying

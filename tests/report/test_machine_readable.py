@@ -22,8 +22,9 @@ from ..bench.made_up import observation, step
 from .made_up import GAIN, GUARD_FAILED, HELD, NO_GAIN, NOT_CHECKED
 
 PROMISED = {  # keys that other programs rely on
-    "outcome", "reason", "speedup", "ratio", "parts", "steps_ratio", "measured", "baseline", "plan", "tried",
-    "refused", "causes", "threads", "guard", "setup_seconds", "breakeven_steps", "protection", "warnings",
+    "outcome", "reason", "speedup", "ratio", "parts", "steps_ratio", "share_of_epochs", "measured",
+    "baseline", "plan", "tried", "refused", "causes", "threads", "guard", "setup_seconds", "breakeven_steps",
+    "protection", "warnings",
     "tune_seconds", "nproc_per_node", "machine", "versions", "sources", "cpu_flags", "looks", "script_steps",
     "lasting_setup_seconds", "forecast", "run",
 }  # fmt: skip

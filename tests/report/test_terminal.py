@@ -300,6 +300,12 @@ def test_a_profile_tells_how_often_a_script_trains(lengths: tuple[int, ...], sai
     assert said in " ".join(profile_report(observation(trainings=lengths)).split())
 
 
+def test_a_claim_of_epochs_that_were_cut_short_says_so() -> None:
+    text = tune_report(replace(GAIN, parts=("evaluation",), shortened=0.0125))
+    assert "gave 1.2% of its batches. A whole epoch is taken to gain as much." in text
+    assert "cut short" not in tune_report(replace(GAIN, parts=("evaluation",)))
+
+
 def test_parts_that_do_not_add_up_to_a_step_are_explained() -> None:
     """One part of each step was disturbed, and in most steps it was another one."""
     names = ("data", "forward", "backward")

@@ -13,6 +13,7 @@ import pytest
 from hasten.bench.comparing.quiet import Quiet
 from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.guard.unchecked import not_checked
+from hasten.bench.observe import WatchOn
 from hasten.bench.workers.ending import BudgetOver
 from hasten.errors import Refusal
 from hasten.plans.files import read_plan
@@ -53,7 +54,7 @@ class Tuned:
         monkeypatch.setattr(accuracy, "guard", self._guard)
         monkeypatch.setattr(accuracy, "each_alone", self._each_alone)
 
-    def _observe(self, trials: ClockedTrials, seconds: float) -> tuple[Observation, Rhythm]:
+    def _observe(self, trials: ClockedTrials, seconds: float, on: WatchOn) -> tuple[Observation, Rhythm]:
         seconds_a_step = self.trials.speeds[0] * self.trials.load(0.0)
         with trials.worker() as worker:
             worker.wait_started()

@@ -61,6 +61,8 @@ def test_a_gain_over_whole_stretches_is_claimed_as_such_beside_that_of_steps() -
     assert result.speedup is not None
     assert result.speedup.value == pytest.approx(2.0, rel=0.01)
     assert result.steps_ratio == interval(steps, "pairs")
+    assert result.shortened == 1.0
+    assert concluded(replace(found, shortened=0.02), verdict()).shortened == 0.02
 
 
 def test_a_gain_over_whole_stretches_within_the_noise_is_none() -> None:

@@ -20,6 +20,7 @@ from hasten.bench.comparing.epoch_ends import EpochEnds
 from hasten.bench.comparing.quiet import Quiet
 from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.fake import ScriptedBench
+from hasten.bench.observe import WatchOn
 from hasten.bench.trials import Trials
 from hasten.errors import Refusal, ScriptError
 from hasten.inside.techniques.base import Risk
@@ -75,7 +76,7 @@ class Paper:
     stretches_fail: str = ""  # by which a confirmation over whole stretches fails
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
 
-    def observe(self, trials: Trials, seconds: float) -> tuple[Observation, Rhythm]:
+    def observe(self, trials: Trials, seconds: float, on: WatchOn) -> tuple[Observation, Rhythm]:
         if self.failure is not None:
             raise self.failure
         return self.watched, Rhythm(0, 0, 1, self.watched.steps[0].seconds)
@@ -661,10 +662,10 @@ def importing(paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("losses.py").write_text("loss = 'mean'")
     usual = paper.observe
 
-    def observe(trials: Trials, seconds: float) -> tuple[Observation, Rhythm]:
+    def observe(trials: Trials, seconds: float, on: WatchOn) -> tuple[Observation, Rhythm]:
         assert trials.sources is not None
         trials.sources.imported([str(Path("losses.py").resolve())])
-        return usual(trials, seconds)
+        return usual(trials, seconds, on)
 
     monkeypatch.setattr(pipeline, "observe", observe)
 
@@ -702,7 +703,7 @@ def test_a_script_edited_meanwhile_is_not_certified(
 def test_a_script_that_fails_because_it_was_edited_is_told_as_edited(
     paper: Paper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def observe(trials: Trials, seconds: float) -> None:
+    def observe(trials: Trials, seconds: float, on: WatchOn) -> None:
         edited("train.py")
         raise ScriptError("train.py raised an error of its own: SyntaxError")
 

@@ -15,6 +15,7 @@ import pytest
 
 from hasten.bench.comparing.steps import Rhythm
 from hasten.bench.fake import ScriptedBench
+from hasten.bench.observe import WatchOn
 from hasten.bench.trials import Trials
 from hasten.records.observation import Observation
 from hasten.records.plan import Plan
@@ -180,10 +181,10 @@ def test_local_modules_must_be_as_they_were(
 ) -> None:
     Path("losses.py").write_text("weight = 1.0")
 
-    def observe(trials: Trials, seconds: float) -> tuple[Observation, Rhythm]:
+    def observe(trials: Trials, seconds: float, on: WatchOn) -> tuple[Observation, Rhythm]:
         assert trials.sources is not None
         trials.sources.imported([os.path.abspath("losses.py")])
-        return paper.observe(trials, seconds)
+        return paper.observe(trials, seconds, on)
 
     monkeypatch.setattr(pipeline, "observe", observe)
     paper.effects = EFFECTS
@@ -197,9 +198,9 @@ def test_local_modules_must_be_as_they_were(
 def test_a_journal_that_was_removed_meanwhile_has_nothing_to_use(
     paper: Paper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def observe(trials: Trials, seconds: float) -> tuple[Observation, Rhythm]:
+    def observe(trials: Trials, seconds: float, on: WatchOn) -> tuple[Observation, Rhythm]:
         Path(".hasten/journal.db").unlink()
-        return paper.observe(trials, seconds)
+        return paper.observe(trials, seconds, on)
 
     monkeypatch.setattr(pipeline, "observe", observe)
     paper.effects = EFFECTS

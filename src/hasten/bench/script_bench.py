@@ -18,6 +18,7 @@ from .comparing.epoch_ends import EpochEnds
 from .comparing.live import LiveBench
 from .comparing.pairs import PairsBench
 from .comparing.quiet import Quiet
+from .comparing.shortened import ShortenedBench
 from .comparing.starts import StartBench
 from .comparing.statistics import interval
 from .comparing.steps import Rhythm
@@ -48,6 +49,7 @@ class ScriptBench:
         self.live = LiveBench(trials, rhythm, self._quiet, self.ends)
         self.pairs = PairsBench(trials, rhythm, self._quiet, self.ends)
         self.stretches = StretchBench(trials, rhythm, self._quiet, self.ends, start_seconds)
+        self.shortened = ShortenedBench(trials, rhythm, self._quiet, self.ends, start_seconds)
         self.starts = StartBench(trials, rhythm, self._quiet, self.ends)
         self._trials = trials
         self._step_seconds = rhythm.cycle_seconds / rhythm.cycle
@@ -73,7 +75,10 @@ class ScriptBench:
         """What a comparison tells of costs, also one that was made before."""
         a, b = trial.a, trial.b
         if trial.ratio is not None and trial.method in ("live", "pairs"):
-            self.stretches.costs.step_took(a, b, trial.ratio.value)
+            for bench in (self.stretches, self.shortened):
+                bench.costs.step_took(a, b, trial.ratio.value)
+        if trial.shortened < 1:
+            self.shortened.decide()
         new = [name for name, how in b.techniques.items() if a.techniques.get(name) != how]
         for name in new:  # of several, nobody tells whose it was
             one = b.only({name})
@@ -103,8 +108,9 @@ class ScriptBench:
         if method == "starts":
             return self.starts.compare(a, b, SEARCH_PAIRS, enough)
         if method == "stretches":
-            self.stretches.early = True
-            return self.stretches.compare(a, b, SEARCH_PAIRS, enough)
+            bench = self._of_stretches(a, b)
+            bench.early = True
+            return bench.compare(a, b, SEARCH_PAIRS, enough)
         return self._in_full(self.pairs.compare(a, b, SEARCH_PAIRS, enough))
 
     def _in_full(self, trial: Trial) -> Trial:
@@ -126,7 +132,10 @@ class ScriptBench:
         first = self._trials.foreseen_rehearsal(b, self._start_seconds) + self._unknown_setup(a, b)
         setup, method = max(self.setup(a), self.setup(b)), method_of(a, b)
         if method == "stretches":
-            pair = self.stretches.seconds_of_pair(a, b, early=True) or START_OVERLAP * self._start_seconds
+            pair = (
+                self._of_stretches(a, b).seconds_of_pair(a, b, early=True)
+                or START_OVERLAP * self._start_seconds
+            )
             return first + LEAST_STRETCH_PAIRS * (pair + setup)
         if method == "starts":
             return first + LEAST_PAIRS * (START_OVERLAP * self._start_seconds + setup)
@@ -138,7 +147,15 @@ class ScriptBench:
 
     def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
         self.live.close()
-        return self.stretches.seek(a, b, seconds)
+        found = self.stretches.seek(a, b, seconds)
+        if isinstance(found, Seen) or not self.shortened.may_compare(a, b):
+            return found
+        in_short = self.shortened.seek(a, b, seconds)
+        return in_short if isinstance(in_short, Seen) else found
+
+    def _of_stretches(self, a: Plan, b: Plan) -> StretchBench:
+        """What compares the two over whole stretches of a run."""
+        return self.shortened if self.shortened.compares(a, b) else self.stretches
 
     def stretch_pair(self, plan: Plan) -> float | None:
         """The seconds of a pair that confirms ``plan``, without set-ups, where it is confirmed over whole
@@ -146,7 +163,7 @@ class ScriptBench:
         """
         if not outside_steps(BASELINE, plan):
             return None
-        return self.stretches.seconds_of_pair(BASELINE, plan, early=False)
+        return self._of_stretches(BASELINE, plan).seconds_of_pair(BASELINE, plan, early=False)
 
     def _unknown_setup(self, a: Plan, b: Plan) -> float:
         """Seconds for what is known to be slow to set up, and was not set up yet."""
@@ -188,9 +205,10 @@ class ScriptBench:
         clock = self._trials.limit.clock
         if not outside_steps(BASELINE, plan):
             return confirm(self.pairs, BASELINE, plan, effort, clock)
-        self.stretches.early = False
-        self.stretches.seek(BASELINE, plan, START_SECONDS)  # a plan that trains otherwise was not watched yet
-        return confirm(self.stretches, BASELINE, plan, effort, clock)
+        bench = self._of_stretches(BASELINE, plan)
+        bench.early = False
+        bench.seek(BASELINE, plan, START_SECONDS)  # a plan that trains otherwise was not watched yet
+        return confirm(bench, BASELINE, plan, effort, clock)
 
 
 def _clear(log_ratios: list[float]) -> bool:

@@ -133,6 +133,7 @@ class Trials:
         doubled: bool = False,
         closely: bool = False,
         whole: bool = False,
+        share_of_epochs: float = 1.0,
         heard: Heard | None = None,
         argv: tuple[str, ...] | None = None,
     ) -> Worker:
@@ -141,7 +142,8 @@ class Trials:
         changed.
 
         ``whole``: it is not conversed with, and waited for by ``finish``. ``heard`` is told every line that
-        the script prints, in a thread of its own. ``argv`` stands in for the stage's.
+        the script prints, in a thread of its own. ``argv`` stands in for the stage's. ``share_of_epochs``: of
+        its batches that each pass over a loader gives.
         """
         self.check_sources()
         job = Job(
@@ -156,6 +158,7 @@ class Trials:
             doubled=doubled,
             closely=closely,
             whole=whole,
+            share_of_epochs=share_of_epochs,
             batch_divisor=self.stage.batch_divisor,
             samples=self.samples,
         )
@@ -173,13 +176,9 @@ class Trials:
         """
         self.check_sources()
         job = Job(
-            argv=self.stage.argv,
-            module=self.stage.module,
-            machine=self.stage.machine,
-            sandbox=self.sandbox,
-            seed=SEED,
-            rehearsal=folder,
-        )
+            argv=self.stage.argv, module=self.stage.module, machine=self.stage.machine,
+            sandbox=self.sandbox, seed=SEED, rehearsal=folder,
+        )  # fmt: skip
         group = self._group(job, wish, found, heard)
         for rank in group.ranks:
             rank.occasion = "the rehearsal"

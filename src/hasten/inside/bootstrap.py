@@ -40,13 +40,17 @@ if __name__ == "__main__":
 
     find_ourselves()
     from hasten.inside.job import VARIABLE, Job
+    from hasten.inside.techniques.catalog import CATALOG
     from hasten.inside.worker import names
     from hasten.inside.worker.terminal_size import tell_size
     from hasten.inside.worker.worker import Worker
     from hasten.records.codec import from_json
 
+    job = from_json(Job, json.loads(os.environ.pop(VARIABLE)))
+    # now, as the script's modules may be called like Python's; a coordinator may switch to any technique
+    for technique in CATALOG if job.descriptor is not None else job.plan.techniques:
+        CATALOG[technique]
     names.remember(BEFORE)
     sys.path[:] = path
-    job = from_json(Job, json.loads(os.environ.pop(VARIABLE)))
     tell_size(job.terminal)
     Worker(job, started).run()

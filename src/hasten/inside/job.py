@@ -23,6 +23,11 @@ COURSE = "one-process.course"  # the course of the training in one process
 DIFFERENT = "different-*"  # how a rank differs from one process
 
 
+def shortened(batches: int, share: float) -> int:
+    """How many of them a pass over a loader gives where it gives so large a share."""
+    return batches if share >= 1 else max(1, round(share * batches))
+
+
 @dataclass(frozen=True)
 class Sandbox:
     """``folders`` must be protected; ``layers`` is where their layers go; ``prelude`` has layers kept from an
@@ -135,6 +140,7 @@ class Job:
     terminal: tuple[int, ...] = ()  # columns and lines of the user's, where our output goes into files
     samples: str = ""  # folder for samples that are kept for other processes; "" for none
     batch_divisor: int = 1  # batches of loaders that draw at random have so many times fewer samples
+    share_of_epochs: float = 1.0  # of its batches that each pass over a loader gives: all, except in trials
     rehearsal: str = ""  # folder of a rehearsal: one process leaves there what the ranks are compared with
 
     @property

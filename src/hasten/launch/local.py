@@ -25,10 +25,8 @@ def environment_of(plan: Plan, machine: Machine, base: Mapping[str, str] | None 
     """
     so_far = {**machine.environment, **(base or {})}
     made: dict[str, str] = {}
-    for name, technique in CATALOG.items():
-        if name not in plan.techniques:
-            continue
-        found = technique.environment(plan.techniques[name], replace(machine, environment=so_far))
+    for name in filter(plan.techniques.__contains__, CATALOG):
+        found = CATALOG[name].environment(plan.techniques[name], replace(machine, environment=so_far))
         for key, value in found.items():
             before = so_far.get(key, "") if key in LISTS else ""
             so_far[key] = made[key] = f"{before}:{value}" if before else value

@@ -35,6 +35,7 @@ def save_plan(workspace: Workspace, result: TuneResult) -> None:
             "processes": speedup.count,
             **as_measured(result.pace),
             **({"parts": list(result.parts)} if result.parts else {}),
+            **({"share_of_epochs": round(result.shortened, 4)} if result.shortened < 1 else {}),
             **({"alone": looks_words(result.looks)} if result.looks is not None else {}),
         }
         if result.guard is not None and result.guard.changes:

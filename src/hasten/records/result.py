@@ -62,6 +62,7 @@ class TuneResult:
     speedup: Ratio | None = None
     ratio: Ratio | None = None  # the same claim, as time over time
     parts: tuple[str, ...] = ()
+    shortened: float = 1.0  # share of each epoch's batches that these stretches had; 1: all
     steps_ratio: Ratio | None = None  # as measured in the same pairs; None if too few steps were regular
     measured: Ratio | None = None  # what confirmation measured, claimed or not
     baseline_step_seconds: float | None = None

@@ -59,7 +59,8 @@ batch. "tail": what comes after the last step: a last evaluation, saving, the en
 """
 
 Assumed = Literal[
-    "length by loader", "ends unseen", "ends seen once", "ends as plain", "ends of other plans", "rehearsed"
+    "length by loader", "ends unseen", "ends seen once", "ends as plain", "ends of other plans", "rehearsed",
+    "epochs cut short",
 ]  # fmt: skip
 """What a forecast assumes:
 
@@ -67,7 +68,8 @@ Assumed = Literal[
 was watched; what may come is not in the numbers. "ends seen once": what comes between epochs takes as long
 each time. "ends as plain": it takes as long under the plan, where no process was seen to do it twice. "ends
 of other plans": it was timed under other plans than this one. "rehearsed": the plan's ranks were rehearsed,
-which the first run under it does.
+which the first run under it does. "epochs cut short": what comes between epochs was timed in short ones, and
+takes as many times longer as they are shorter.
 """
 
 

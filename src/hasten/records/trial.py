@@ -102,6 +102,7 @@ class Trial:
     processes_b: tuple[SeenProcess, ...] = ()
     parts: tuple[str, ...] = ()  # for which whole stretches of a run were compared; (): regular steps were
     step_log_ratios: tuple[float, ...] = ()  # of the regular steps in these stretches, one per pair
+    shortened: float = 1.0  # share of each epoch's batches, of training and evaluation alike, that it had
     spent: Spent | None = None  # where ``seconds`` went
     phases_b: Mapping[str, float] = field(default_factory=dict)  # seconds of b's regular step, if timed
     earlier: bool = False  # measured by an earlier tune of the same training

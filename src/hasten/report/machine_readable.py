@@ -46,6 +46,7 @@ def tune_json(result: TuneResult) -> dict[str, Any]:
         "ratio": _claim(result.ratio),
         "parts": list(result.parts),
         "steps_ratio": _interval(result.steps_ratio),
+        "share_of_epochs": result.shortened,
         "measured": _interval(result.measured),
         "baseline": {
             "step_seconds": result.baseline_step_seconds,

@@ -151,6 +151,11 @@ def _details(result: TuneResult) -> list[str]:
     if result.parts:
         alone = f"; regular steps alone: {ratio_words(result.steps_ratio)}" if result.steps_ratio else ""
         lines.append(f"That is over whole stretches of the run, with everything in them{alone}.")
+    if result.shortened < 1:
+        lines.append(
+            f"Epochs were shortened for that: each pass over a loader, of training and of evaluation alike, "
+            f"gave {result.shortened:.1%} of its batches. This assumes that a whole epoch gains as much."
+        )
     if result.breakeven_steps is not None:
         lines.append(
             f"It pays {seconds_words(result.setup_seconds)} once to set up, earned back after "

@@ -21,6 +21,7 @@ from .costs import CONFIRMATION_SHARE, Costs, Known, budget_for_search, effort_w
 from .deadline import Deadline
 
 _OBSERVATION_SHARE = 0.2  # of the budget, if steps are slow
+_WATCHED_ON_SHARE = 0.05  # of the budget, for the end of an epoch that is known to come within it
 _PATIENCE_SHARE = 0.1  # of the budget, for what is measured again because other programs disturbed it
 _CLOSING_SECONDS = 1.0  # until the last worker has gone and the plan is written
 _CLOSING_SHARE = 0.01  # of the budget, the same for long ones
@@ -63,6 +64,11 @@ class Budget(Deadline):
     def to_observe(self) -> float:
         """Seconds for watching, at most."""
         return _OBSERVATION_SHARE * self.seconds
+
+    @property
+    def to_watch_on(self) -> float:
+        """Seconds, at most, until an epoch has ended: what comes between epochs is worth knowing of."""
+        return _WATCHED_ON_SHARE * self.seconds
 
     @property
     def patience(self) -> float:

@@ -57,7 +57,8 @@ def choose(
             accepted.append(technique)
     names = {technique.name for technique in accepted}
     candidates = []
-    for technique in sorted(accepted, key=lambda technique: _turn(technique, causes)):
+    in_turn = sorted(accepted, key=lambda technique: _turn(technique, causes))
+    for technique in _starts_before_processes(in_turn):
         options = _within(risk, technique, facts)
         together_with = [Plan(technique.together_with(settings, facts)).only(names) for settings in options]
         candidates.append(Candidate(technique, options, together_with, share_of(technique, facts)))
@@ -140,6 +141,20 @@ def with_remedies_here(causes: Sequence[Cause], facts: Facts) -> list[Cause]:
 
 def _applies(name: str, facts: Facts) -> bool:
     return name in CATALOG and not (facts.observation.obstacles or CATALOG[name].refuse(facts))
+
+
+def _starts_before_processes(techniques: Sequence[type[Technique]]) -> list[type[Technique]]:
+    """What shortens the start alone comes before all that needs whole processes: it is cheap to compare, and
+    right in any plan.
+    """
+    first = next((n for n, one in enumerate(techniques) if _needs_processes(one)), len(techniques))
+    late = [one for one in techniques[first:] if one.parts == ("start",)]
+    return [*techniques[:first], *late, *(one for one in techniques[first:] if one not in late)]
+
+
+def _needs_processes(technique: type[Technique]) -> bool:
+    """By itself, to compare its steps."""
+    return technique.scope != "live" and "steps" in technique.parts and not technique.steadies
 
 
 def _turn(technique: type[Technique], causes: Sequence[Cause]) -> tuple[bool, bool, float, bool, int]:

@@ -77,6 +77,7 @@ def conclude(found: Found) -> TuneResult:
         pace=tuned_pace(trial) if trial is not None and claimed else None,
         looks=looks_in(trial) if trial is not None and claimed else None,
         parts=trial.parts if trial is not None and claimed else (),
+        shortened=trial.shortened if trial is not None and claimed else 1.0,
         steps_ratio=interval(trial.step_log_ratios, "pairs") if trial is not None and claimed else None,
         measured=trial.ratio if trial is not None else None,
         baseline_step_seconds=seconds,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from ..bench.comparing.quiet import Quiet
 from ..bench.comparing.steps import Rhythm
 from ..bench.comparing.warnings import before_tuning, while_tuning
-from ..bench.observe import observe
+from ..bench.observe import WatchOn, observe
 from ..bench.script_bench import ScriptBench
 from ..bench.trials import Trials
 from ..bench.workers.ending import BudgetOver
@@ -178,7 +178,8 @@ class _Tune:
         self.progress.stage(f"observing {label}")
         try:
             with self.trials.limit.ending(self.budget.seconds):
-                observation, rhythm = observe(self.trials, seconds=self.budget.to_observe)
+                on = WatchOn(self.budget.to_watch_on)
+                observation, rhythm = observe(self.trials, seconds=self.budget.to_observe, on=on)
         except BudgetOver as over:
             raise Refusal(
                 f"{over}, before {label} had been watched for long enough: try a longer --budget"

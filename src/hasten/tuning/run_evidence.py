@@ -9,7 +9,7 @@ from ..bench.comparing.epoch_ends import EpochEnds, Kind
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
 from ..records.result import TuneResult
-from ..records.run_forecast import RunForecast, RunLength
+from ..records.run_forecast import Assumed, RunForecast, RunLength
 from ..records.trial import Ratio, Trial
 from ..records.whole_run import WatchedRun
 from .run_ends import Between, Ends, Tail
@@ -50,9 +50,9 @@ def forecast_of(
         ),
         result.tune_seconds,
     )
-    if found is not None and rehearses(result.plan):
-        return replace(found, assumed=(*found.assumed, "rehearsed"))
-    return found
+    more: list[Assumed] = ["epochs cut short"] if result.shortened < 1 else []
+    more += ["rehearsed"] if rehearses(result.plan) else []
+    return replace(found, assumed=(*found.assumed, *more)) if found is not None else None
 
 
 def between_of(ends: EpochEnds, plan: Plan, steps: int | None) -> dict[Kind, Between]:

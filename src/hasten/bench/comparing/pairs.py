@@ -142,7 +142,7 @@ class PairsBench:
         for plan in plans:
             self._trials.rehearse(plan)
         with ExitStack() as stack:
-            workers = [stack.enter_context(self._trials.worker(plan)) for plan in plans]
+            workers = [stack.enter_context(self._worker(plan)) for plan in plans]
             self._begin(workers)
             for plan, worker in zip(plans, workers, strict=True):
                 with self._trials.stopwatch.on("timing"):
@@ -154,6 +154,9 @@ class PairsBench:
                     raise MeasureFailed(idle)
                 found.append(self._time(blocks))
         return found
+
+    def _worker(self, plan: Plan) -> Worker:
+        return self._trials.worker(plan)
 
     def _fitting_pair(self, a: Plan, b: Plan, a_first: bool) -> Pair:
         """A pair; where the script turns out to be too short for it, one with shorter blocks. A training that
@@ -176,7 +179,7 @@ class PairsBench:
             raise MeasureFailed(self._rhythm.too_short(_BLOCKS, 1 + self._warmup_steps))
         with ExitStack() as stack:
             order = first, second = (a, b) if a_first else (b, a)
-            workers = {plan: stack.enter_context(self._trials.worker(plan)) for plan in order}
+            workers = {plan: stack.enter_context(self._worker(plan)) for plan in order}
             self._begin([workers[plan] for plan in order])
             settled = {plan: len(worker.history) for plan, worker in workers.items()}
             blocks: dict[Plan, list[Block]] = {a: [], b: []}

@@ -131,7 +131,7 @@ class StretchBench(PairsBench):
         ended: ScriptEnded | None = None
         try:
             self._trials.rehearse(training)
-            with self._trials.limit.ending(seconds), self._trials.worker(training) as worker:
+            with self._trials.limit.ending(seconds), self._worker(training) as worker:
                 try:
                     worker.wait_started()
                     while clock() < until:

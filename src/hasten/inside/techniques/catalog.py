@@ -1,102 +1,93 @@
-"""The techniques, in the order in which reports list them."""
+"""The techniques, in the order in which reports list them. Each is imported when it is first asked for: a run
+needs those of its plan alone, and all of them together with what they need take longer than Python's start.
+"""
 
 from __future__ import annotations
 
-from ...records.plan import Plan
-from .affinity import Affinity
-from .async_save import AsyncSave
-from .base import Technique
-from .batch_size import BatchSize
-from .batched_fetch import BatchedFetch
-from .batched_to_tensor import BatchedToTensor
-from .bf16 import Bf16
-from .channels_last import ChannelsLast
-from .checkpointing import Checkpointing
-from .compile import Compile
-from .cudnn_benchmark import CudnnBenchmark
-from .dataset_in_ram import DatasetInRam
-from .debugging_off import DebuggingOff
-from .denormals import Denormals
-from .device_prefetch import DevicePrefetch
-from .drop_bias import DropBias
-from .evaluation_bf16 import EvaluationBf16
-from .evaluation_in_ram import EvaluationInRam
-from .fp8 import Fp8
-from .fp16 import Fp16
-from .fused_optimizer import FusedOptimizer
-from .gc_control import GcControl
-from .graph_free_evaluation import GraphFreeEvaluation
-from .huge_pages import HugePages
-from .intel_extension import IntelExtension
-from .interop_threads import InteropThreads
-from .lazy_dynamo import LazyDynamo
-from .length_grouping import LengthGrouping
-from .loader_workers import LoaderWorkers
-from .malloc import Malloc
-from .matmul_precision import MatmulPrecision
-from .merge_groups import MergeGroups
-from .native_resize import NativeResize
-from .openmp_runtime import OpenmpRuntime
-from .optimizer_in_backward import OptimizerInBackward
-from .pad_trim import PadTrim
-from .persistent_workers import PersistentWorkers
-from .pin_memory import PinMemory
-from .processes import Processes
-from .prune import Prune
-from .sample_store import SampleStore
-from .tf32 import Tf32
-from .threads import Threads
-from .uint8_transfer import Uint8Transfer
-from .zero_grad_to_none import ZeroGradToNone
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
 
-_ALL: tuple[type[Technique], ...] = (
-    DatasetInRam,
-    BatchedFetch,
-    SampleStore,
-    BatchedToTensor,
-    NativeResize,
-    LoaderWorkers,
-    LengthGrouping,
-    PersistentWorkers,
-    EvaluationInRam,
-    PinMemory,
-    Uint8Transfer,
-    DevicePrefetch,
-    DebuggingOff,
-    PadTrim,
-    Bf16,
-    Fp16,
-    Fp8,
-    Tf32,
-    MatmulPrecision,
-    Compile,
-    ChannelsLast,
-    DropBias,
-    CudnnBenchmark,
-    GraphFreeEvaluation,
-    EvaluationBf16,
-    FusedOptimizer,
-    MergeGroups,
-    ZeroGradToNone,
-    OptimizerInBackward,
-    Checkpointing,
-    AsyncSave,
-    Malloc,
-    Threads,
-    OpenmpRuntime,
-    Affinity,
-    HugePages,
-    InteropThreads,
-    Denormals,
-    GcControl,
-    LazyDynamo,
-    IntelExtension,
-    Processes,
-    BatchSize,
-    Prune,
+from ...records.plan import Plan
+from .base import Technique
+
+_ALL = (
+    "dataset_in_ram",
+    "batched_fetch",
+    "sample_store",
+    "batched_to_tensor",
+    "native_resize",
+    "loader_workers",
+    "length_grouping",
+    "persistent_workers",
+    "evaluation_in_ram",
+    "pin_memory",
+    "uint8_transfer",
+    "device_prefetch",
+    "debugging_off",
+    "pad_trim",
+    "bf16",
+    "fp16",
+    "fp8",
+    "tf32",
+    "matmul_precision",
+    "compile",
+    "channels_last",
+    "drop_bias",
+    "cudnn_benchmark",
+    "graph_free_evaluation",
+    "evaluation_bf16",
+    "fused_optimizer",
+    "merge_groups",
+    "zero_grad_to_none",
+    "optimizer_in_backward",
+    "checkpointing",
+    "async_save",
+    "malloc",
+    "threads",
+    "openmp_runtime",
+    "affinity",
+    "huge_pages",
+    "interop_threads",
+    "denormals",
+    "gc_control",
+    "lazy_dynamo",
+    "intel_extension",
+    "processes",
+    "batch_size",
+    "prune",
 )
 
-CATALOG: dict[str, type[Technique]] = {technique.name: technique for technique in _ALL}
+
+class Catalog(MutableMapping[str, type[Technique]]):
+    """By name. A technique's module is named like it, and its class as well, without underscores."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, type[Technique] | None] = dict.fromkeys(_ALL)  # None: not imported yet
+
+    def __getitem__(self, name: str) -> type[Technique]:
+        found = self._found[name]
+        if found is None:
+            module = import_module(f"{__package__}.{name}")
+            found = self._found[name] = getattr(module, "".join(map(str.capitalize, name.split("_"))))
+        return found
+
+    def __setitem__(self, name: str, technique: type[Technique]) -> None:
+        self._found[name] = technique
+
+    def __delitem__(self, name: str) -> None:
+        del self._found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found  # the mixin's own asks for the technique, and so imports it
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+CATALOG = Catalog()
 
 
 def changing(plan: Plan) -> Plan:

@@ -31,6 +31,7 @@ from ..seams import Seams
 from ..switch import Switchboard
 from ..techniques.support.larger_batches import LargerBatches
 from ..training import Training
+from .short_passes import ShortPasses
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -83,6 +84,8 @@ class Instruments:
         self.switchboard = Switchboard(training)
         self.hooks = Hooks(training, self.observer, on_root, job.timed, job.closely)
         self.hooks.install()
+        if job.share_of_epochs < 1:
+            ShortPasses(job.share_of_epochs).install(seams)
         self.switchboard.start(job.plan)
         if job.batch_divisor > 1:
             LargerBatches(Fraction(1, job.batch_divisor)).build(training)

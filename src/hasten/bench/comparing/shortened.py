@@ -1,0 +1,172 @@
+"""Evaluations compared in epochs that are cut short, where whole ones take longer than a tune has.
+
+An epoch of minutes has its evaluation at its end, and nothing that makes it shorter could be compared within
+a budget of minutes. So workers are started in which each pass over a loader gives the same share of its
+batches (``inside/worker/short_passes.py``), of training and of evaluation alike. What is compared is whole
+stretches of that training, as ever: steps and evaluation stand in them as in a whole epoch, and a ratio of
+such stretches is that of whole epochs, as far as each batch takes what others take.
+
+- **What is off.** What comes by once an epoch however long it is - a save, the first batch - weighs more in a
+  short one. It is the same under both plans, so it makes a gain look smaller. Techniques that are for
+  these parts are not compared so: theirs would look larger. The claim says that epochs were short.
+- **Shares that do not divide.** Of three batches, no tenth can be given. The share is then one that the
+  smallest loader divides by, and where others still depart from theirs, epochs are not cut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, median
+
+from ...inside.job import shortened
+from ...inside.techniques.catalog import changing
+from ...records.observation import Loader, Step
+from ...records.plan import Plan
+from ...records.trial import Seen, Trial, Unseen
+from ..base import outside_steps
+from ..trials import Trials
+from ..workers.worker import Worker
+from .epoch_ends import EpochEnds
+from .pairs import Enough
+from .quiet import Quiet
+from .steps import Rhythm
+from .stretches import StretchBench
+
+_EPOCH_SECONDS = 1.5  # that the steps of a short epoch take at least
+_LEAST_STEPS = 12
+_MOST_SHARE = 0.5  # of an epoch: what is cut to more is not cut
+_LOOK_EPOCHS = 6  # times what the steps of a short one take: two evaluations, as long as the steps or longer
+_ALIKE = 0.15  # by which a loader's share may depart from the others'
+_IN_IT = ("evaluation",)
+
+
+class ShortenedBench(StretchBench):
+    """As ``StretchBench``, of epochs cut to ``share``. ``whole``: what it saw of their ends is told there, as
+    that of whole epochs.
+    """
+
+    def __init__(
+        self,
+        trials: Trials,
+        rhythm: Rhythm,
+        quiet: Quiet | None = None,
+        whole: EpochEnds | None = None,
+        start_seconds: float = 0.0,
+    ) -> None:
+        self._told = whole or EpochEnds(rhythm)
+        super().__init__(trials, rhythm, quiet, EpochEnds(rhythm), start_seconds)
+        self._epoch_steps = rhythm.epoch_steps
+        self._loaders: Sequence[Loader] = ()
+        self.share = 1.0
+        self._cut(self._usual_share())
+        self._decided = False
+
+    def may_compare(self, a: Plan, b: Plan) -> bool:
+        """Whether the two differ in what a short epoch shows, and a whole one is long."""
+        if self.share >= 1 or outside_steps(a, b) != _IN_IT or self._trials.stage.own_ranks is not None:
+            return False
+        return not (changing(a) or changing(b) or {"processes"} & {*a.techniques, *b.techniques})
+
+    def compares(self, a: Plan, b: Plan) -> bool:
+        """Whether that is how the two are compared: it was found out, or an earlier tune has done so."""
+        return self._decided and self.may_compare(a, b)
+
+    def decide(self) -> None:
+        """From now on, what may be compared here is."""
+        self._decided = True
+
+    def seek(self, a: Plan, b: Plan, seconds: float) -> Seen | Unseen:
+        found = super().seek(a, b, max(seconds, self._least_look))
+        if isinstance(found, Seen) and not self._is_even:
+            self._scouts.clear()
+            self._sought.clear()
+            self._cut(self._dividing_share())
+            even = self.share < 1
+            found = super().seek(a, b, max(seconds, self._least_look)) if even else Unseen(*_IN_IT, seconds)
+        if isinstance(found, Seen) and not self._is_even:
+            found = Unseen(*_IN_IT, seconds)
+        self._decided = self._decided or isinstance(found, Seen)
+        return found
+
+    def compare(self, a: Plan, b: Plan, pairs: int, enough: Enough = lambda _: False) -> Trial:
+        trial = super().compare(a, b, pairs, enough)
+        return replace(trial, shortened=self.share, script_steps=self._told.script_steps)
+
+    # ---- how short
+    def _usual_share(self) -> float:
+        """1 where a whole epoch is short enough, or nobody knows how long it is."""
+        if not self._epoch_steps or self._rhythm.steps_in_all is not None:
+            return 1.0
+        each = self._rhythm.cycle_seconds / self._rhythm.cycle
+        steps = max(_LEAST_STEPS * self._rhythm.cycle, math.ceil(_EPOCH_SECONDS / max(1e-6, each)))
+        return steps / self._epoch_steps
+
+    def _cut(self, share: float) -> None:
+        """Epochs to that share of them, from now on."""
+        self.share = share if share <= _MOST_SHARE else 1.0
+        steps = shortened(self._epoch_steps, self.share) if self._epoch_steps else None
+        self._rhythm = replace(self._rhythm, epoch_steps=steps)
+        self._ends = _ShortEnds(
+            self._rhythm, whole=self._told, share=self.share, epoch=self._epoch_steps or 0
+        )
+
+    def _dividing_share(self) -> float:
+        """By which the smallest loader's batches can be divided, and no less than now; 1 where that is not
+        known.
+        """
+        counts = [batches_of(loader) or 0 for loader in self._loaders]
+        least = min(counts, default=0)
+        return math.ceil(self.share * least) / least if least else 1.0
+
+    @property
+    def _is_even(self) -> bool:
+        """Whether every loader gives as large a share as the others."""
+        counts = [batches_of(loader) for loader in self._loaders]
+        return all(count and _apart(count, self.share) <= _ALIKE for count in counts)
+
+    @property
+    def _least_look(self) -> float:
+        return self._start_seconds + _LOOK_EPOCHS * self._epoch_seconds
+
+    # ---- workers
+    def _worker(self, plan: Plan) -> Worker:
+        return self._trials.worker(plan, share_of_epochs=self.share)
+
+    def _few(self, worker: Worker) -> int:
+        """It is asked before each look of a process that looks."""
+        self._loaders = worker.observation().loaders
+        return super()._few(worker)
+
+
+def batches_of(loader: Loader) -> int | None:
+    """Of a whole pass over it; None where that is not known."""
+    if loader.iterable or not loader.samples or not loader.batch_size:
+        return None
+    return math.ceil(loader.samples / loader.batch_size)
+
+
+def _apart(batches: int, share: float) -> float:
+    return abs(shortened(batches, share) / (share * batches) - 1)
+
+
+@dataclass
+class _ShortEnds(EpochEnds):
+    """Of epochs cut to ``share`` of their ``epoch`` steps. What was seen of their ends is told to ``whole``,
+    as many times longer as they are shorter.
+    """
+
+    whole: EpochEnds = field(kw_only=True)
+    share: float = 1.0
+    epoch: int = 0
+
+    def note(self, plan: Plan, steps: Sequence[Step], before: int) -> None:
+        super().note(plan, steps, before)
+        usual = [step.seconds for step in steps if self.rhythm.regular(step)]
+        ends = [step for step in steps[1:] if self.rhythm.restarts < step.restarts]
+        if before or not usual or not ends:
+            return
+        ends = ends[1:] or ends  # the first may find caches cold
+        each = fmean(max(0.0, step.seconds - step.setup_seconds - median(usual)) for step in ends)
+        self.whole.note_ends(plan, each / self.share, len(ends), len(ends) * self.epoch)
