@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset, Subset, default_collate
 
 from hasten.inside.observing.hooks import Hooks
 from hasten.inside.observing.observer import Observer
+from hasten.inside.samples import sample_caches
 from hasten.inside.samples.sample_caches import PYTHON_BYTES, SampleCaches
 from hasten.inside.samples.sample_room import MEMORY_SHARE
 from hasten.inside.seams import Seams
@@ -402,6 +403,61 @@ class OneBroken(Rows):
         if index == self.BROKEN:
             index = int(torch.randint(1000, (1,)))
         return super().__getitem__(index % SIZE)
+
+
+class Noisy(Rows):
+    """Noise is added while ``noise`` is true."""
+
+    noise = True
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int, str]:
+        row, label, name = super().__getitem__(index)
+        return row + torch.rand(3) if self.noise else row, label, name
+
+
+def test_what_was_found_of_a_dataset_is_not_asked_again(
+    seams: Seams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When another model comes the technique is switched on anew, and each fold has a Subset of its own."""
+    asked: list[object] = []
+    prove = sample_caches.prove_deterministic
+
+    def counted(torch: Any, dataset: Any, length: int) -> Any:
+        asked.append(dataset)
+        return prove(torch, dataset, length)
+
+    monkeypatch.setattr(sample_caches, "prove_deterministic", counted)
+    caches, dataset = SampleCaches.of(Training(torch, seams, 2**32)), Noisy()
+
+    def found(one: Any) -> bool:
+        caches.acquire("test")
+        cache = caches.get(one)
+        assert (cache is None) == any("random" in reason for reason in caches.reasons)
+        caches.release("test")
+        return cache is not None
+
+    assert [found(dataset), found(dataset), found(Subset(dataset, range(9)))] == [False] * 3
+    assert len(asked) == 1
+    dataset.noise = False
+    assert found(dataset)
+    assert len(asked) == 2
+
+
+def test_a_dataset_that_changes_all_the_time_is_looked_at_twice(
+    seams: Seams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(
+        sample_caches, "prove_deterministic", lambda *_: (asked.append(1), ("it draws random numbers", 0))[1]
+    )
+    caches, dataset = SampleCaches.of(Training(torch, seams, 2**32)), Noisy()
+    for number in range(4):
+        dataset.factor = float(number)
+        caches.acquire("test")
+        assert caches.get(dataset) is None
+        assert caches.reasons == ["it draws random numbers"]
+        caches.release("test")
+    assert len(asked) == 2
 
 
 def test_a_sample_that_chance_makes_is_not_frozen(watched: Watched) -> None:

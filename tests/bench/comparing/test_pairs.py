@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +16,7 @@ from hasten.bench.workers.ending import PlanRefused
 from hasten.bench.workers.limit import Limit
 from hasten.errors import Refusal, WorkerError
 from hasten.records.plan import BASELINE, Plan
+from hasten.records.processor_time import ProcessorTime
 from tests.bench.paper_workers import PaperTrials, PaperWorker
 
 RHYTHM = Rhythm(evaluations=0, restarts=0, cycle=1, cycle_seconds=0.01)
@@ -293,6 +297,42 @@ def test_what_is_many_times_slower_is_dropped_before_its_first_block(times: floa
     assert trial.failure == f"about {times:.0f} times slower: its first steps were enough to see it"
     assert trials.blocks(BLOCK) == []
     assert len(trials.workers) == 2
+
+
+def slow_at_first(steps: int) -> Callable[[PaperWorker], None]:
+    """Until it has taken so many steps, the plan's process is kept from its processors."""
+
+    def disturb(worker: PaperWorker) -> None:
+        if worker.plan == FAST:
+            worker.speed = 2.0 if worker.taken < steps else 0.01
+
+    return disturb
+
+
+def test_what_was_slow_for_a_moment_is_timed() -> None:
+    trials = PaperTrials(on_steps=slow_at_first(WARMUP))
+    trial = bench_over(trials).compare(BASELINE, FAST, 2)
+    assert trial.ratio is not None
+    assert trial.ratio.value == pytest.approx(1.0)
+
+
+def test_what_was_slow_beside_other_programs_is_timed() -> None:
+    """They keep both CPUs busy for all of the time."""
+    now = itertools.count()
+    busy = Quiet(lambda: ProcessorTime(at=(at := float(next(now))), busy=2 * at, own=at / 2), cpus=2)
+    trials = PaperTrials(on_steps=slow_at_first(WARMUP + 6))
+    trial = PairsBench(trials.as_trials(), RHYTHM, busy).compare(BASELINE, FAST, 2)
+    assert trial.ratio is not None
+    assert trial.failure is None
+
+
+def test_a_short_script_gets_no_second_look() -> None:
+    bench = bench_over(trials := PaperTrials(effects={"malloc": 50.0}))
+    length = bench.steps_needed
+    trials.length = length
+    short = PairsBench(trials.as_trials(), replace(RHYTHM, steps_in_all=length))
+    trial = short.compare(BASELINE, FAST, 2)
+    assert trial.failure == "about 50 times slower: its first steps were enough to see it"
 
 
 @pytest.mark.parametrize("times", [0.01, 2.0, 9.0])

@@ -15,7 +15,6 @@ from statistics import median
 
 from ...errors import WorkerError
 from ...inside.techniques.catalog import changing, starts_after
-from ...records.observation import Step
 from ...records.plan import Plan
 from ...records.trial import Trial
 from ..base import batches_ahead, without_effect
@@ -24,7 +23,7 @@ from ..workers.ending import BudgetOver, PlanRefused, ScriptOver
 from ..workers.starting import START_OVERLAP, wait_all_started
 from ..workers.worker import Worker
 from .epoch_ends import EpochEnds
-from .live import HOPELESS
+from .first_steps import SECOND_LOOK, hopeless
 from .pair import Pair, lasting_seconds
 from .quiet import Quiet
 from .seen_process import seen_process
@@ -33,7 +32,6 @@ from .steps import TOO_FEW_REGULAR, Block, Rhythm, measure, spoilt
 
 _TURNS = 2  # each is A B B A: under the median of four blocks, a steady drift cancels in this order only
 _BLOCKS = 2 * _TURNS  # of each worker
-_LOOKED_AT = 5  # steps: those before may compile
 _WARMUP_SECONDS = 0.3
 _WARMUP_STEPS = 10
 _LATEST_PAIRS = 3  # whose median says what one takes
@@ -55,6 +53,7 @@ class PairsBench:
         self._late = 0  # steps until both plans are in force
         self._fitted = False  # whether blocks fit the steps that the script has under the plans at hand
         self._take(rhythm)
+        self._settled_beside_others = False
         self._timed = rhythm  # by which blocks are timed in the latest comparison
         self._took: deque[float] = deque(maxlen=_LATEST_PAIRS)  # seconds
         self.sample_seconds_b: tuple[float, ...] = ()  # of each process of b in the last comparison
@@ -69,6 +68,12 @@ class PairsBench:
     def steps_needed(self) -> int:
         """Steps that each worker of a pair trains."""
         return 1 + self._warmup_steps + _BLOCKS * self._block_steps
+
+    @property
+    def _spare_steps(self) -> float:
+        """That the script has besides these."""
+        length = self._rhythm.steps_in_all
+        return math.inf if length is None else length - self.steps_needed
 
     @property
     def pair_seconds(self) -> float | None:
@@ -183,7 +188,11 @@ class PairsBench:
             self._begin([workers[plan] for plan in order])
             settled = {plan: len(worker.history) for plan, worker in workers.items()}
             blocks: dict[Plan, list[Block]] = {a: [], b: []}
-            self._look(workers[a].history[_LOOKED_AT:], workers[b].history[_LOOKED_AT:])
+            spare = self._spare_steps >= SECOND_LOOK
+            if not self._settled_beside_others and (
+                why := hopeless(workers[a], workers[b], self._rhythm, spare)
+            ):
+                raise MeasureFailed(why)
             with self._trials.stopwatch.on("timing"):
                 for plan, block in self._blocks(workers, first, second):
                     blocks[plan].append(block)
@@ -211,14 +220,6 @@ class PairsBench:
         if not blocks:
             raise MeasureFailed(TOO_FEW_REGULAR)
         return median(block.sample_seconds for block in blocks)
-
-    def _look(self, a: Sequence[Step], b: Sequence[Step]) -> None:
-        """Raises MeasureFailed if b is so slow after its first steps that no block need be timed."""
-        if not a or not b or self._rhythm.cycle > 1:
-            return
-        times = min(step.seconds for step in b) / max(1e-9, median(step.seconds for step in a))
-        if times > HOPELESS:
-            raise MeasureFailed(f"about {times:.0f} times slower: its first steps were enough to see it")
 
     def _pair_took(self, seconds: float) -> None:
         """After each pair: what it took without set-ups, and without what was measured again."""
@@ -265,9 +266,11 @@ class PairsBench:
             for worker in workers:
                 worker.pause()
         with self._trials.stopwatch.on("settling"):
+            before = self._quiet.begin()
             for worker in workers:
                 worker.resume()
                 self._settle(worker)
+            self._settled_beside_others = self._quiet.others_since(before)
 
     def _settle(self, worker: Worker) -> None:
         """Warm up, untimed."""

@@ -85,6 +85,14 @@ class Quiet:
         self._wait(after)
         return True
 
+    def others_since(self, before: ProcessorTime | None) -> bool:
+        """Whether others disturbed what was done since ``before``, which was no block."""
+        after = self._read()
+        if before is None or after is None:
+            return False
+        ours = max(self._ours, _cpus_used(after.own - before.own, before, after))
+        return self._contended(before, after, ours)
+
     def _wait(self, since: ProcessorTime) -> None:
         self.say("waiting until other programs are quiet")
         began = before = since
@@ -98,14 +106,14 @@ class Quiet:
                 return
             before = after
 
-    def _contended(self, before: ProcessorTime, after: ProcessorTime) -> bool:
-        """Whether others use what we need: while we do not work, it counts what we needed before."""
+    def _contended(self, before: ProcessorTime, after: ProcessorTime, needed: float | None = None) -> bool:
+        """Whether others use what we need: while we do not work, it counts what we ``needed`` before."""
         seconds = _others(before, after)
         others = _cpus_used(seconds, before, after)
         if (
             seconds > _LEAST_SECONDS
             and others > _LEAST_CPUS
-            and others + self._ours > self._cpus - _SPARE_CPUS
+            and others + (self._ours if needed is None else needed) > self._cpus - _SPARE_CPUS
         ):
             return True
         stopped = _cpus_used(after.throttled - before.throttled, before, after) > _STOPPED_SHARE

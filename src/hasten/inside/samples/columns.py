@@ -44,10 +44,13 @@ def tensors_behind(
 
 def is_plain(torch: ModuleType, tensor: Tensor) -> bool:
     """Whether stacking rows of ``tensor`` is copying its bytes: dense, contiguous, without a gradient."""
+    return _is_dense(torch, tensor) and tensor.is_contiguous()
+
+
+def _is_dense(torch: ModuleType, tensor: Tensor) -> bool:
     return (
         type(tensor) is torch.Tensor
         and tensor.layout is torch.strided
-        and tensor.is_contiguous()
         and not (tensor.requires_grad or tensor.is_quantized or tensor.is_nested)
         and not (tensor.is_conj() or tensor.is_neg())
     )
@@ -70,12 +73,23 @@ class Columns:
         """Raises Uneven if batches could not be gathered from them."""
         self._torch = torch
         self._tensors: list[Tensor] = []
+        self._otherwise = False  # some parts lie otherwise than their batch
         self._rebuild = self._lay(list(samples), "")
+        if self._otherwise:
+            self._compare(samples)
 
     def batch(self, indices: list[int]) -> object:
         """As ``default_collate([samples[i] for i in indices])``; None if an index is out of range."""
         gathered = gather(self._torch, self._tensors, indices)
         return None if gathered is None else self._rebuild(gathered)
+
+    def _compare(self, samples: Sequence[object]) -> None:
+        """How a batch of parts that do not lie in the order of their indices lies is torch's choice."""
+        for count in {1, min(2, len(samples))}:
+            indices = list(range(count))
+            expected = self._torch.utils.data.default_collate([samples[index] for index in indices])
+            if not same_batch(self.batch(indices), expected):
+                raise Uneven("samples are no contiguous tensors, and nor are their batches")
 
     def _lay(self, parts: list[Any], where: str) -> Callable[[list[Tensor]], object]:
         """Lay one part of all samples side by side; returns what makes that part of a batch from the gathered
@@ -107,13 +121,15 @@ class Columns:
                 for part in parts
             ):
                 raise Uneven(f"samples differ in shape or type{where}")
-            if not all(is_plain(torch, part) for part in parts):
-                raise Uneven(f"samples are no plain contiguous tensors{where}")
+            if not all(_is_dense(torch, part) for part in parts):
+                raise Uneven(f"samples are no plain tensors{where}")
+            self._otherwise = self._otherwise or not all(part.is_contiguous() for part in parts)
         elif kind.__module__ == "numpy" and hasattr(first, "dtype"):
             if any(part.dtype != first.dtype or part.shape != first.shape for part in parts):
                 raise Uneven(f"samples differ in shape or type{where}")
-            if first.dtype.kind not in "biufc" or not all(part.flags.c_contiguous for part in parts):
-                raise Uneven(f"samples are no plain contiguous arrays{where}")
+            if first.dtype.kind not in "biufc" or any(min(part.strides, default=0) < 0 for part in parts):
+                raise Uneven(f"samples are no plain arrays{where}")
+            self._otherwise = self._otherwise or not all(part.flags.c_contiguous for part in parts)
         elif kind not in (int, bool, float):
             raise Uneven(f"samples hold {kind.__name__}{where}, which no tensor can")
 

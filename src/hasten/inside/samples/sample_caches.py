@@ -10,6 +10,7 @@ takes its cache with it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...records.observation import Loader
@@ -18,9 +19,10 @@ from ..observing.identify import length_of, takes_items_one_by_one
 from ..seams import Call
 from ..training import Training
 from .attribute_watch import AttributeWatch
+from .rows import rows_of
 from .sample_cache import Cache
 from .sample_room import SampleRoom
-from .sampling_proof import prove_deterministic
+from .sampling_proof import prove_deterministic, states_of
 from .transform_prefix import divide, has_transforms
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 PYTHON_BYTES = 600  # what a sample's objects weigh besides their data
 _NAME = "samples"  # in Training.kept
+_TIMES = 2  # that a data set was looked at in vain, and it is not again
 
 
 class SampleCaches:
@@ -47,6 +50,7 @@ class SampleCaches:
         self._room = SampleRoom(training.available_bytes)
         self._caches: Living[Cache] = Living(self._gone)
         self._why_not: Living[str] = Living()
+        self._disproved: Living[_Disproved] = Living()  # by the data set behind torch's Subsets
         # with the dataset's state when it was last in use
         self._kept: Living[tuple[Cache, object]] = Living(lambda kept: self._gone(kept[0]))
         self._read_for: Living[int] = Living()  # how many optimizers had been made when it was read last
@@ -109,7 +113,7 @@ class SampleCaches:
     def get(self, dataset: object) -> Cache | None:
         """The dataset's cache; None if its samples must not be kept."""
         if dataset not in self._caches and dataset not in self._why_not:
-            cache = self._prove(dataset)
+            cache = self._known_reason(dataset) or self._prove(dataset)
             if isinstance(cache, str):
                 self._why_not.put(dataset, cache)
             else:
@@ -131,6 +135,20 @@ class SampleCaches:
             if cache is not None:
                 cache.fill(self._training.torch)
 
+    def _known_reason(self, dataset: object) -> str:
+        """Why samples are not deterministic, as was found before: to draw them again may take ten seconds. A
+        data set that has changed since is looked at once more.
+        """
+        base = rows_of(self._training.torch, dataset).base
+        known = self._disproved.get(base)
+        return known.reason if known is not None and known.holds_for(base) else ""
+
+    def _disprove(self, dataset: object, reason: str) -> str:
+        base = rows_of(self._training.torch, dataset).base
+        known = self._disproved.get(base)
+        self._disproved.put(base, _Disproved(reason, states_of(base), 1 + (known.times if known else 0)))
+        return reason
+
     def _prove(self, dataset: object) -> Cache | str:
         length = length_of(dataset)
         if not length:
@@ -142,10 +160,10 @@ class SampleCaches:
         if reason and has_transforms(dataset):
             found, sample_bytes = divide(torch, dataset, length)
             if isinstance(found, str):
-                return f"{reason}; and of its transforms: {found}"
+                return self._disprove(dataset, f"{reason}; and of its transforms: {found}")
             divided = found
         elif reason:
-            return reason
+            return self._disprove(dataset, reason)
         needed = length * (sample_bytes + PYTHON_BYTES)
         if reason := self._why_no_room(type(dataset).__name__, needed):
             return reason
@@ -167,6 +185,20 @@ class SampleCaches:
         """An attribute was set on what caches may be made from: it empties them."""
         for known in self.caches:
             known.invalidate_if_made_from(part)
+
+
+@dataclass(frozen=True)
+class _Disproved:
+    """That sampling is deterministic, and of which state of the data set that was found, the last of so many
+    times.
+    """
+
+    reason: str
+    state: object
+    times: int
+
+    def holds_for(self, dataset: object) -> bool:
+        return self.times >= _TIMES or self.state == states_of(dataset)
 
 
 def not_read_by_index(loader: Loader) -> str:
