@@ -33,18 +33,22 @@ _SECRET = ("TOKEN", "SECRET", "PASSWORD", "KEY")
 
 def engine_name(arguments: SimpleNamespace) -> str:
     """The one that was asked for, or that what was asked for needs."""
-    several = arguments.hosts or arguments.hostfile or arguments.rdzv_endpoint or arguments.nnodes
+    several = arguments.nnodes is not None and arguments.nnodes.most > 1
+    several = several or arguments.hosts or arguments.hostfile or arguments.rdzv_endpoint
     return arguments.engine or ("torchrun" if several else "local")
 
 
 def job_of(script: Script, arguments: SimpleNamespace, parameters: Sequence[click.Parameter]) -> LaunchJob:
     """What the command line asks for. Raises UsageError where that does not go together."""
+    from ..errors import UsageError
     from ..launch.engines.catalog import ENGINES
     from ..launch.hosts import in_file, listed, slots_of
     from ..launch.told_rank import variables_of
     from ..records.launch_job import Launched, LaunchJob
 
     engine = engine_name(arguments)
+    if arguments.hosts and arguments.hostfile:
+        raise UsageError("--hosts and --hostfile both name hosts: leave one out")
     hosts = (
         listed(arguments.hosts)
         if arguments.hosts

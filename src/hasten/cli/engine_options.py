@@ -126,6 +126,6 @@ ENGINE_OPTIONS = (
     click.Option(
         ["--render"], is_flag=True, help="print what would be started or submitted, and start nothing"
     ),
-    click.Option(["--detach"], is_flag=True, help="submit, and do not wait for the end (slurm, ray)"),
+    click.Option(["--detach"], is_flag=True, help="submit, and do not wait for the end (slurm)"),
 )
 NAMES = frozenset(str(option.name) for option in ENGINE_OPTIONS)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
-
-import click
 
 from . import engine_options
 from .engine_job import engine_name, job_of
@@ -16,6 +15,8 @@ from .starting import become, check_for_ranks, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import click
 
     from ..launch.engines.engine import LaunchEngine, Rendered, Submission
     from ..records.diagnosis import Distribution
@@ -33,7 +34,7 @@ def by_engine(arguments: SimpleNamespace) -> bool:
         return True
     if (arguments.nnodes is not None and arguments.nnodes.most > 1) or arguments.rdzv_endpoint:
         return True
-    for name in engine_options.NAMES - {"engine", "nnodes", "render"}:
+    for name in sorted(engine_options.NAMES - {"engine", "nnodes", "render"}):
         if getattr(arguments, name) not in (None, False, ()):
             raise UsageError(
                 f"--{name.replace('_', '-')} is for ranks that an engine starts: say which, as in --engine "
@@ -51,20 +52,35 @@ def launch(
     from ..errors import UsageError
     from ..launch.engines.catalog import ENGINES
     from ..launch.engines.shown import shown
+    from ..report.console import Outlet
 
-    job = job_of(script, arguments, parameters)
     engine = ENGINES[engine_name(arguments)]
+    _check(engine, arguments)
+    job = job_of(script, arguments, parameters)
     engine.check(job)
-    if engine.name != "local":
+    if job.nodes.most > 1 or not engine.does.starts_hasten:
         check_for_ranks(script, found, job.size, arguments.ranks, job.nodes.elastic)
     rendered = engine.render(job)
     if arguments.render or engine.does.renders_only:
-        click.echo(shown(rendered), nl=False)
+        Outlet(sys.stdout).write(shown(rendered))
         return 0
     why = engine.available()
     if why is not None:
         raise UsageError(f"the engine {engine.name} cannot be used here: {why}")
     return _carried_out(engine, job, rendered, arguments.detach)
+
+
+def _check(engine: LaunchEngine, arguments: SimpleNamespace) -> None:
+    """Raises UsageError for what every rank would stumble over, or the engine has no use for."""
+    from ..plans.files import SavedPlan, changed, read_plan
+    from ..records.plan import BASELINE
+
+    saved = read_plan(Path(arguments.plan)) if arguments.plan else SavedPlan(BASELINE)
+    changed(saved, arguments.use, arguments.without)
+    if arguments.detach and not engine.does.submits:
+        raise engine.cannot("--detach: it ends with this command. Leave it out, or put the command into tmux")
+    if arguments.image and not engine.does.contains:
+        raise engine.cannot("--image: it starts no container. Leave it out")
 
 
 def _carried_out(engine: LaunchEngine, job: LaunchJob, rendered: Rendered, detach: bool) -> int:

@@ -19,8 +19,8 @@ _ASSUMED: Mapping[Assumed, str] = {
     "plain: no process under it was seen to do it twice",
     "ends of other plans": "that evaluation and everything else between epochs takes as long as it did "
     "while parts of the plan were tried",
-    "epochs cut short": "that evaluation takes longer in whole epochs in proportion to the shortened ones that "
-    "were timed",
+    "epochs cut short": "that evaluation takes longer in whole epochs in proportion to the shortened "
+    "ones that were timed",
     "rehearsed": "that its ranks were rehearsed, which the first run under the plan does",
 }
 _PARTS: Mapping[PartName, str] = {

@@ -16,7 +16,9 @@ _SPECIAL = {"docker": ',"\n', "apptainer": ",:\n"}  # what would divide a path i
 class Container(LaunchEngine):
     """``hasten run`` in it, as by hand: the working directory lies there where it lies here."""
 
-    does = Does(elastic=True, restarts=True, like_here=False, renders_only=True)
+    does = Does(
+        elastic=True, restarts=True, like_here=False, starts_hasten=True, contains=True, renders_only=True
+    )
 
     def available(self) -> str | None:
         return None

@@ -18,6 +18,7 @@ class Does:
     ``elastic``: goes on where hosts come and go; ``restarts``: starts ranks anew when one has failed;
     ``meets``: finds where ranks meet; ``hosts``: knows which hosts there are; ``submits``: hands the job to a
     queue, which outlives us; ``like_here``: its hosts have the files of this one at the same places;
+    ``starts_hasten``: on one host it starts hasten itself, which starts the ranks; ``contains``: in an image;
     ``renders_only``: makes a file or a command for others to start, and starts nothing.
     """
 
@@ -27,6 +28,8 @@ class Does:
     hosts: bool = False
     submits: bool = False
     like_here: bool = True
+    starts_hasten: bool = False
+    contains: bool = False
     renders_only: bool = False
 
 

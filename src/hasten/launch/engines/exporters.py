@@ -23,7 +23,7 @@ _AMOUNT = re.compile(r"([A-Za-z][A-Za-z0-9_./-]{0,127})=([A-Za-z0-9_.:+-]{1,64})
 class Exporter(LaunchEngine):
     """Prints a file, and starts nothing."""
 
-    does = Does(meets=True, hosts=True, like_here=False, renders_only=True)
+    does = Does(meets=True, hosts=True, like_here=False, contains=True, renders_only=True)
 
     def available(self) -> str | None:
         return None
@@ -137,7 +137,7 @@ def _quoted(word: str) -> str:
     if word.isprintable():
         return shlex.quote(word)
     made = "".join(
-        f"\\{letter}" if letter in "\\'" else letter if letter.isprintable() else f"\\U{ord(letter):08x}"
-        for letter in word
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in "\\'" else f"\\x{byte:02x}"
+        for byte in word.encode(errors="surrogateescape")
     )
     return f"$'{made}'"

@@ -10,15 +10,18 @@ class Local(LaunchEngine):
     """What ``hasten run --nproc-per-node`` does without an engine."""
 
     name = "local"
-    does = Does(meets=True, like_here=False)  # nothing need go along
+    does = Does(meets=True, like_here=False, starts_hasten=True)  # nothing need go along
 
     def available(self) -> str | None:
         return None
 
-    def render(self, job: LaunchJob) -> Rendered:
-        self.check(job)
+    def check(self, job: LaunchJob) -> None:
         if job.hosts or job.nodes.most > 1:
             raise self.cannot(
                 "other hosts: it is this machine alone. Take --engine torchrun, slurm, openmpi, mpich or ray"
             )
+        super().check(job)
+
+    def render(self, job: LaunchJob) -> Rendered:
+        self.check(job)
         return Rendered((Start(job.command, job.environment),), secrets=job.secrets)
