@@ -86,6 +86,22 @@ def test_a_world_of_its_own_is_found(project: Project) -> None:
     assert not (project.folder / "never").exists()
 
 
+@pytest.mark.skipif(bool(why_no_hosts()), reason=why_no_hosts())
+def test_two_torchruns_that_do_not_find_each_other_are_told_so(project: Project) -> None:
+    """Each with a rendezvous on its own host: each makes a world of its own."""
+    written(project)
+    with network(2) as net:
+        started = []
+        for host in (1, 2):
+            own = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "TORCHELASTIC_RUN_ID": "j1"}
+            command = [*HASTEN, "--preflight", "train.py"]
+            started.append(net.start(host, command, project.environment | own, project.folder))
+        done = all_ended(started)
+    told = [one.stdout for one in done if one.code]
+    assert told, done
+    assert all("looks at the same command in a world of its own" in text for text in told)
+
+
 def test_without_a_launcher_there_is_one_host(project: Project) -> None:
     written(project)
     done = project.hasten("run", "--no-plan", "--preflight", "train.py")
