@@ -11,7 +11,7 @@ from hasten.inside.job import Job
 from hasten.launch.host_facts import facts_of
 from hasten.launch.links import pairs_of
 from hasten.launch.preflight import faults_of
-from hasten.launch.worlds import faults_of_world
+from hasten.launch.worlds import FRESH_SECONDS, another_world, faults_of_world
 from hasten.records.codec import from_json, to_json
 from hasten.records.preflight import Fault, Host, HostFacts, Link, Preflight
 from hasten.report.preflight import lines_of, summary
@@ -109,6 +109,25 @@ def test_a_world_of_its_own_is_found(environment: dict[str, str], hosts: int, te
     found = faults_of_world(environment, hosts)
     assert [fault.text.startswith(text) for fault in found] == ([True] if text else [])
     assert all("--rdzv-endpoint" in fault.advice and fault.stops for fault in found)
+
+
+def test_another_world_of_the_same_command_is_seen_in_a_folder_that_both_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = Path(".hasten/train")
+
+    def look(hosts: list[str], words: str = "j1 train.py", at: float = 1000.0) -> str:
+        return another_world(folder, hosts, words, sleep=lambda seconds: None, clock=lambda: at)
+
+    assert look(["h1"]) == ""
+    assert look(["h1"]) == "", "the same host, once more"
+    assert look(["h2"], at=1004.0).startswith(
+        "h1 looks at the same command in a world of its own, which began 4 s"
+    )
+    assert look(["h3"], "j2 train.py") == "", "another job"
+    assert look(["h1", "h2"]) == "", "those that were alone found each other"
+    assert look(["h4"], at=1005.0 + FRESH_SECONDS) == "", "of long ago"
 
 
 def test_few_hosts_are_measured_in_all_pairs_and_many_in_a_ring() -> None:

@@ -12,7 +12,7 @@ from .. import saying
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..inside.job import Job
     from ..launch.company import Company
@@ -37,7 +37,7 @@ def start_across_hosts(
     if launched is None or launched.size == 1:
         faults = faults_of_world(os.environ, 1) if launched is not None else []
         if arguments.preflight:
-            return _look_at_this_host(job, script)
+            return _look_at_this_host(job, script, launched)
         for fault in faults if arguments.ranks != "script" else ():
             saying.say(f"hasten: {fault.text}. {fault.advice}")
         return None
@@ -83,7 +83,7 @@ def _in_company(job: Job, script: Script, launched: LaunchedRank, arguments: Sim
         ) as company:
             leads = company.leads
             if leads:
-                ready = _looked(company, environment, arguments.preflight)
+                ready = _looked(company, script, environment, arguments.preflight)
                 if arguments.preflight:
                     code = 0 if ready else UsageError.exit_code
                 else:
@@ -106,7 +106,7 @@ class _NotAlike(UsageError):
     """The hosts cannot train together as they are."""
 
 
-def _looked(company: Company, environment: Mapping[str, str], alone: bool) -> bool:
+def _looked(company: Company, script: Script, environment: Mapping[str, str], alone: bool) -> bool:
     """Look at all hosts, and tell of it; whether they can train together. ``alone``: nothing else follows, so
     all of it is told. Raises _NotAlike where something follows, and cannot.
     """
@@ -118,7 +118,8 @@ def _looked(company: Company, environment: Mapping[str, str], alone: bool) -> bo
         for fault in faults_of_world(environment, 1):
             _say_for_all(company)(in_words(fault))
         return True
-    found = preflight(company, environment)
+    another = _another_world(script, company.names, company.launched) if alone else ""
+    found = preflight(company, environment, another)
     if alone:
         if company.here == 0:
             saying.say("\n".join(lines_of(found)), lines=True, stream=sys.stdout)
@@ -131,7 +132,15 @@ def _looked(company: Company, environment: Mapping[str, str], alone: bool) -> bo
     return True
 
 
-def _look_at_this_host(job: Job, script: Script) -> int:
+def _another_world(script: Script, hosts: Sequence[str], launched: LaunchedRank) -> str:
+    """Of hosts that share this folder; "" where none is seen."""
+    from ..launch.worlds import another_world
+    from ..scripts.workspace import Workspace
+
+    return another_world(Workspace(script).folder, hosts, " ".join((launched.job, *script.argv)))
+
+
+def _look_at_this_host(job: Job, script: Script, launched: LaunchedRank | None) -> int:
     """There are no others: what is here, and whether there should be others."""
     import socket
 
@@ -140,7 +149,9 @@ def _look_at_this_host(job: Job, script: Script) -> int:
     from ..launch.preflight import of_one_host
     from ..report.preflight import lines_of
 
-    found = of_one_host(socket.gethostname(), facts_of(job, script, os.environ, __version__), 1, os.environ)
+    name, facts = socket.gethostname(), facts_of(job, script, os.environ, __version__)
+    another = _another_world(script, [name], launched) if launched is not None else ""
+    found = of_one_host(name, facts, os.environ, another)
     saying.say("\n".join(lines_of(found)), lines=True, stream=sys.stdout)
     return 0 if found.ready else UsageError.exit_code
 

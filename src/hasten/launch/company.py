@@ -80,7 +80,6 @@ class Company:
             launched.local_rank if stated else None,
             launched.local_size if stated else None,
             tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else (),
-            self._environment.get("CUDA_VISIBLE_DEVICES"),
             self._facts,
         )
 
@@ -210,7 +209,8 @@ class Company:
             if missed and cause is not None:
                 raise ElsewhereFailed(cause) from None
             if error is not None and cause is None:
-                why = f"host {self.names[self.here]}: {str(error) or type(error).__name__}"
+                how = getattr(error, "signal_name", "") or str(error) or type(error).__name__
+                why = f"host {self.names[self.here]}: {how}"
                 self.fail(why, int(getattr(error, "exit_code", 1)))
         finally:
             self._leave()

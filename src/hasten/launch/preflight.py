@@ -9,7 +9,7 @@ from ..records.codec import from_json
 from ..records.preflight import Fault, Host, HostFacts, Link, Preflight
 from .company import Company
 from .links import measure
-from .worlds import faults_of_world
+from .worlds import fault_of, faults_of_world
 
 _FAR_SECONDS = 1.0  # between two clocks
 _SLOW_BYTES, _SLOW_SECONDS = 50e6, 2e-3
@@ -25,8 +25,11 @@ _ADVICE = {
 }
 
 
-def preflight(company: Company, environment: Mapping[str, str]) -> Preflight:
-    """All leaders call it at the same time, and all get the same."""
+def preflight(company: Company, environment: Mapping[str, str], another: str = "") -> Preflight:
+    """All leaders call it at the same time, and all get the same. ``another``: what this host has seen of
+    other worlds.
+    """
+    seen = next(filter(None, company.share(another)), "")
     clocks = company.share(_ahead(company))
     hosts = tuple(
         Host(
@@ -39,14 +42,15 @@ def preflight(company: Company, environment: Mapping[str, str]) -> Preflight:
         for name, seats, ahead in zip(company.names, company.by_host, clocks, strict=True)
     )
     links = tuple(measure(company))
-    world = faults_of_world(environment, len(hosts))
+    world = (*faults_of_world(environment, len(hosts)), *fault_of(seen))
     return Preflight(hosts, links, (*world, *faults_of(hosts, links)))
 
 
-def of_one_host(name: str, facts: HostFacts, ranks: int, environment: Mapping[str, str]) -> Preflight:
-    """Where a launcher's world, or no launcher's, is this machine alone."""
-    host = Host(name, tuple(range(ranks)), "", facts)
-    return Preflight((host,), (), (*faults_of_world(environment, 1), *faults_of((host,), ())))
+def of_one_host(name: str, facts: HostFacts, environment: Mapping[str, str], another: str) -> Preflight:
+    """Where there is one process, of a launcher's world or of none."""
+    host = Host(name, (0,), "", facts)
+    world = (*faults_of_world(environment, 1), *fault_of(another))
+    return Preflight((host,), (), (*world, *faults_of((host,), ())))
 
 
 def _ahead(company: Company) -> float:

@@ -12,8 +12,7 @@ from ..errors import UsageError
 @dataclass(frozen=True)
 class Seat:
     """One of a launcher's processes. ``host``: its machine's name; ``local_rank`` and ``local_size`` None
-    where the launcher does not tell. ``cpus`` may be used by it; ``gpus``: its CUDA_VISIBLE_DEVICES, None
-    where that is not set. ``facts``: what hosts should have in common.
+    where the launcher does not tell. ``cpus`` may be used by it. ``facts``: what hosts should have in common.
     """
 
     rank: int
@@ -22,7 +21,6 @@ class Seat:
     local_rank: int | None
     local_size: int | None
     cpus: tuple[int, ...] = ()
-    gpus: str | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -44,8 +44,8 @@ def in_words(fault: Fault) -> str:
 
 def summary(found: Preflight) -> str:
     """One line."""
-    hosts = len(found.hosts)
-    many = f"{hosts} {'host' if hosts == 1 else 'hosts'}, {sum(len(h.ranks) for h in found.hosts)} ranks"
+    ranks = sum(len(host.ranks) for host in found.hosts)
+    many = f"{_many(len(found.hosts), 'host')}, {_many(ranks, 'rank')}"
     if not found.ready:
         return f"{many}: they cannot train together as they are"
     ways = [link for link in found.links if not link.failed]
@@ -57,6 +57,10 @@ def summary(found: Preflight) -> str:
         f"{many}: alike; the slowest way, {pair}, has {slowest.latency_seconds * 1e3:.2f} ms and "
         f"{slowest.bytes_per_second / 1e6:.0f} MB/s"
     )
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _numbers(ranks: Sequence[int]) -> str:
