@@ -25,7 +25,7 @@ some of them.
 """
 
 
-USUAL = {"data": 0.2, "forward": 0.2, "loss": 0.1, "backward": 0.3, "optimizer": 0.15}
+USUAL = {"data": 0.25, "forward": 0.08, "loss": 0.02, "backward": 0.1, "optimizer": 0.1}
 """Shares of a step."""
 
 

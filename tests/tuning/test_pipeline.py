@@ -73,6 +73,7 @@ class Paper:
     outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # parts that are not steps
     stretch_pair_seconds: float | None = None
     idle: str = ""  # has no effect in fresh processes
+    breaks: str = ""  # fails in fresh processes
     stretches_fail: str = ""  # by which a confirmation over whole stretches fails
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
 
@@ -154,6 +155,8 @@ class PaperBench(ScriptedBench):
         if idle in plan.techniques:
             proofs = tuple(Proof(name, name != idle, "counted") for name in plan.techniques)
             return replace(trial, ratio=None, proofs=proofs, failure=without_effect(proofs))
+        if self._paper.breaks in plan.techniques:
+            return replace(trial, ratio=None, failure="the script's process was killed")
         if trial.parts and self._paper.stretches_fail:
             return replace(trial, ratio=None, failure=self._paper.stretches_fail)
         return trial
@@ -508,6 +511,31 @@ def test_what_has_no_effect_in_fresh_processes_leaves_the_rest_to_be_confirmed(
     assert row.technique == idle
     assert f"{idle} had no effect (counted)" in reason_words(row.reason)
     assert read_plan(PLAN_PATH).plan == plan_of(rest)
+
+
+@pytest.mark.attack("truth")
+def test_a_plan_that_fails_when_it_is_confirmed_leaves_the_next_best(paper: Paper) -> None:
+    """Which is guarded and confirmed by itself; the older plan stays where that fails, too."""
+    paper.effects = {"dataset_in_ram": 0.5, "bf16": 0.7}
+    tune(request(), Silent())
+    found = list(read_plan(PLAN_PATH).plan.techniques)
+    guards, last = len(paper.guarded), found[-1]
+    paper.breaks = last
+    result = tune(request(fresh=True), Silent())
+    assert result.outcome == "gain"
+    assert list(result.plan.techniques) == found[:-1]
+    assert len(paper.guarded) > guards + 1
+    (row,) = [row for row in result.tried if row.reason.decision == "left out"]
+    assert reason_words(row.reason) == "left out: the plan with it failed: the script's process was killed"
+    assert row.technique == last
+
+
+def test_where_all_of_a_plan_fails_nothing_is_claimed(paper: Paper) -> None:
+    paper.effects, paper.breaks = {"dataset_in_ram": 0.5}, "dataset_in_ram"
+    result = tune(request(), Silent())
+    assert "dataset_in_ram" not in result.plan.techniques
+    said = [conclusion_words(result), *(reason_words(row.reason) for row in result.tried)]
+    assert "the script's process was killed" in " ".join(said)
 
 
 @pytest.mark.usefixtures("quick_eval")

@@ -14,7 +14,7 @@ import click
 from ..saying import say
 from .common import console_for, require_platform, script_of
 from .options import ALLOW_WRITES, JSON, ONLY, QUIET, WAIT, OneOf, ranks, script
-from .values import MOST_SEED, positive_seconds, whole_number
+from .values import MOST_SEED, ShareOfRun, seconds_or_share, whole_number
 
 if TYPE_CHECKING:
     from ..scripts.workspace import Script
@@ -26,10 +26,11 @@ NOT_CHECKED = 6  # the exit code where something was faster, and accuracy could 
 PARAMETERS = (
     click.Option(
         ["--budget"],
-        type=positive_seconds,
+        type=seconds_or_share,
         default=DEFAULT_BUDGET,
-        metavar="SECONDS",
-        help=f"time to spend, guard and confirmation included (default {DEFAULT_BUDGET:.0f})",
+        metavar="SECONDS|N%",
+        help="time to spend, guard and confirmation included: seconds, or a part of the training, as 5% "
+        f"(where an earlier tune saw its end) or '5% of 2h' (default {DEFAULT_BUDGET:.0f})",
     ),
     click.Option(
         ["--risk"],
@@ -74,10 +75,11 @@ def execute(arguments: SimpleNamespace) -> int:
     require_platform()
     check_names("--only", arguments.only)
     script = script_of(arguments)
+    budget = budget_seconds(arguments.budget, script)
     request = TuneRequest(
         script=script,
         environment=dict(os.environ),
-        budget=arguments.budget,
+        budget=budget,
         risk=arguments.risk,
         seed=arguments.seed,
         allow_writes=arguments.allow_writes,
@@ -89,7 +91,7 @@ def execute(arguments: SimpleNamespace) -> int:
         fresh=arguments.fresh,
     )
     try:
-        with progress_for(arguments.budget, arguments.quiet, arguments.debug) as progress:
+        with progress_for(budget, arguments.quiet, arguments.debug) as progress:
             result = tune(request, progress)
     except Refusal as refusal:
         if arguments.json is not None:
@@ -107,6 +109,25 @@ def execute(arguments: SimpleNamespace) -> int:
     except OutputLost as lost:
         raise OutputLost(f"{lost}; the plan is in {plan_path}" if result.plan else str(lost)) from None
     return NOT_CHECKED if result.outcome == "not-checked" else 0
+
+
+def budget_seconds(budget: float | ShareOfRun, script: Script) -> float:
+    """Raises UsageError where it is a part of a training whose length nobody knows."""
+    from ..errors import UsageError
+    from ..tuning.known_here import run_seconds
+    from ..units import seconds_words
+
+    if not isinstance(budget, ShareOfRun):
+        return budget
+    length = budget.seconds if budget.seconds is not None else run_seconds(script)
+    if length is None:
+        raise UsageError(
+            f"--budget {budget}: nobody knows yet how long {script.label} trains with these arguments, as no "
+            f"tune of it saw its end. Say it, as in --budget '{budget} of 2h', or give seconds"
+        )
+    seconds = budget.share * length
+    say(f"hasten: the budget is {seconds_words(seconds)}, {budget} of {seconds_words(length)}")
+    return seconds
 
 
 def kept(arguments: SimpleNamespace) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 import click
 
@@ -19,6 +21,9 @@ MOST_STEPS = 1_000_000
 MOST_SEEDS = 1000
 LEAST_AGAIN = 1000  # steps after which a run may try again: to try takes hundreds
 YEAR_SECONDS = 31_622_400
+_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_NUMBER = r"[0-9]{1,9}(?:[.][0-9]{1,9})?"
+_SHARE = re.compile(rf"(?P<percent>{_NUMBER}) ?%(?: ?of ?(?P<length>{_NUMBER}) ?(?P<unit>s|min|h|d)?)?")
 _WORTH_REPEATING = 60  # characters of what was typed
 
 
@@ -48,6 +53,33 @@ def positive_seconds(text: str) -> float:
         expected = f"expected seconds above zero, a year ({YEAR_SECONDS:,}) at most"
         raise click.BadParameter(f"{expected}, found {shortened(text)}")
     return value
+
+
+@dataclass(frozen=True)
+class ShareOfRun:
+    """Of a whole training: ``share`` of it, which takes ``seconds``, None where that was not said."""
+
+    share: float
+    seconds: float | None = None
+
+    def __str__(self) -> str:
+        return f"{100 * self.share:g}%"
+
+
+def seconds_or_share(given: str | float) -> float | ShareOfRun:
+    """An option's type: seconds, or a part of a training: "5%", or "5% of 2h" where its length is said."""
+    text = str(given)  # a default is no text
+    found = _SHARE.fullmatch(text)
+    if found is None:
+        if "%" not in text:
+            return positive_seconds(text)
+    else:
+        percent, length = float(found["percent"]), found["length"]
+        seconds = float(length) * _UNITS[found["unit"] or "s"] if length is not None else None
+        if 0 < percent <= 100 and (seconds is None or 0 < seconds <= YEAR_SECONDS):
+            return ShareOfRun(percent / 100, seconds)
+    expected = "expected seconds, or a part of the training as in 5% or '5% of 2h' (s, min, h, d)"
+    raise click.BadParameter(f"{expected}, found {shortened(text)}")
 
 
 def steps_or_minutes(text: str) -> tuple[int | None, float | None]:

@@ -59,6 +59,27 @@ def fallback(plan: Plan, trials: Sequence[Trial]) -> Plan:
     return BASELINE if known else rest
 
 
+def next_best(plan: Plan, trials: Sequence[Trial]) -> Plan:
+    """What is left of ``plan`` once it has failed in fresh processes, though it trained in the search: all
+    but the technique that joined it last. The baseline where it did not fail, or nothing is left. No speed has
+    chosen it.
+    """
+    if not trials or any(map(may_be_claimed, trials)):
+        return BASELINE
+    last = trials[-1]
+    if last.failure is None or last.cut_short or last.b != plan:
+        return BASELINE
+    return plan.without(list(plan.techniques)[-1])
+
+
+def failed_with(plan: Plan, rest: Plan, trials: Sequence[Trial]) -> list[Tried]:
+    """The rows of what went from ``plan``, as it failed."""
+    failure = trials[-1].failure or ""
+    gone = {name: how for name, how in plan.techniques.items() if name not in rest.techniques}
+    why = Reason("failed", "left out", failure=failure)
+    return [Tried(name, how, None, rest, False, why, "pairs") for name, how in gone.items()]
+
+
 def left_out(plan: Plan, trials: Sequence[Trial], claimed: Plan) -> list[Tried]:
     """A row for each technique of ``plan`` that is not ``claimed``, though others are."""
     whole = next((trial for trial in trials if trial.b == plan), None)

@@ -43,7 +43,7 @@ def known_here(script: Script, machine: Machine) -> Known:
     with suppress(HastenError, OSError):
         for past in past_tunes(Workspace(script)):
             result = past.result
-            if result is None or past.argv != (script.argv[0], *script.arguments):
+            if result is None or past.argv != script.argv:
                 continue
             if (
                 result.machine == machine.identity
@@ -52,6 +52,25 @@ def known_here(script: Script, machine: Machine) -> Known:
             ):
                 return Known(_passed(result), result.script_steps)
     return Known()
+
+
+def run_seconds(script: Script) -> float | None:
+    """What a plain run takes, by the last tune with these arguments; None where none saw its end."""
+    with suppress(HastenError, OSError):
+        for past in past_tunes(Workspace(script)):
+            if past.result is not None and past.argv == script.argv:
+                return _seconds_of(past.result)
+    return None
+
+
+def _seconds_of(result: TuneResult) -> float | None:
+    if result.forecast is not None and result.forecast.of == "run":
+        return result.forecast.before.value
+    steps, each = result.script_steps, result.baseline_step_seconds
+    if steps is None or each is None:
+        return None
+    start = result.observation.start_seconds if result.observation is not None else 0.0
+    return start + steps * each
 
 
 def _as_it_was(script: Script, result: TuneResult) -> bool:

@@ -21,20 +21,16 @@ from ..errors import Refusal, UsageError
 from ..inside.techniques.threads import Threads
 from ..lock import alone
 from ..machine import this_machine
-from ..machine.container import quota_cpus
-from ..machine.processor_time import allowed_cpus, processor_time
-from ..machine.vitals import idle_vitals, vitals
+from ..machine.vitals import idle_vitals
 from ..plans.own import prepare
 from ..plans.saving import save_plan
 from ..plans.unconfirmed import forget
 from ..records.curve import ThreadCurve
 from ..records.diagnosis import Distribution
 from ..records.facts import Facts
-from ..records.machine import Machine
 from ..records.plan import Plan
 from ..records.result import Tried, TuneResult
 from ..records.trial import Trial
-from ..records.vitals import Vitals
 from ..scripts.distribution import distribution_of
 from ..scripts.sources import Sources
 from ..scripts.workspace import Workspace
@@ -46,7 +42,7 @@ from .candidate import Candidate
 from .candidates import choose
 from .comparisons import Comparisons
 from .conclusion import Found, conclude, too_early, unconfirmed, versions_of
-from .confirming import beside, fallback, left_out, settled
+from .confirming import beside, failed_with, fallback, left_out, next_best, settled
 from .deadline import Clock
 from .history import identity_of
 from .journal import Journal
@@ -59,6 +55,7 @@ from .request import TuneRequest
 from .run_evidence import forecast_of
 from .search import Search
 from .search_time import SearchTime
+from .surroundings import quiet_here, vitals_of
 from .thread_curve import complete, curve_of
 
 
@@ -78,7 +75,7 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
     with alone(workspace, request.wait, progress.stage) as undisturbed:
         progress.begin()
         budget, sources = Budget(request.budget, clock), Sources(request.script, "tuned")
-        others, begun = idle_vitals(), _vitals(machine)
+        others, begun = idle_vitals(), vitals_of(machine)
         stage = request.stage(machine, own_ranks)
         trials = Trials(stage, workspace.new_trial(), sources, Limit(clock))
         identity = identity_of(request, stage, sources)
@@ -99,7 +96,7 @@ def tune(request: TuneRequest, progress: Progress, clock: Clock = time.monotonic
                     *new_journal(journal),
                     *found.warnings,
                     *before_tuning(*others),
-                    *while_tuning(begun, _vitals(machine), found.facts.observation, found.trial),
+                    *while_tuning(begun, vitals_of(machine), found.facts.observation, found.trial),
                     *outside_caution(trials.written_outside),
                 )
                 result = replace(
@@ -150,9 +147,10 @@ class _Tune:
             bounds = Bounds.seen(facts)
             search, longer = self._searched(candidates, remembering, length, keeping, bounds)
             keeping.found(search.found)
-            held = self._guarded(search, facts)
+            accuracy = self._accuracy(facts)
+            held = self._guarded(search, accuracy)
             keeping.checked(held)
-            held, trial = self._confirmed(held, logged, quiet)
+            held, trial = self._confirmed(held, logged, quiet, accuracy)
             spent = self.budget.spent
             threads = self._threads(facts, search, held.plan, logged)
 
@@ -233,22 +231,22 @@ class _Tune:
             self.progress.stage(f"earlier tunes made {len(found)} comparisons (--fresh measures them again)")
         return found
 
-    def _guarded(self, search: Search, facts: Facts) -> Held:
+    def _accuracy(self, facts: Facts) -> Accuracy:
+        how = self.request
+        return Accuracy(self.trials, facts, how.risk, how.seed, self.budget, self.progress)
+
+    def _guarded(self, search: Search, accuracy: Accuracy) -> Held:
         if not search.found:
             return Held(search.found, too_late(search.tried))
         self.progress.stage("checking that the training stays the same")
-        accuracy = Accuracy(
-            trials=self.trials,
-            facts=facts,
-            risk=self.request.risk,
-            seed=self.request.seed,
-            budget=self.budget,
-            progress=self.progress,
-        )
         return accuracy.held_part(search.found).but_starts()
 
-    def _confirmed(self, held: Held, logged: LoggedBench, quiet: Quiet) -> tuple[Held, Trial | None]:
-        """The trial, if there was time for one; otherwise the verdict says so."""
+    def _confirmed(
+        self, held: Held, logged: LoggedBench, quiet: Quiet, accuracy: Accuracy
+    ) -> tuple[Held, Trial | None]:
+        """The trial, if there was time for one; otherwise the verdict says so. A plan that fails now makes
+        room for the next best.
+        """
         plan = held.plan
         logged.most_seconds = self.budget.confirmation_most
         efforts = self.budget.confirmations(plan) if plan else ()
@@ -264,9 +262,21 @@ class _Tune:
             fitting = self.budget.refitted(rest, efforts[-1][1])
             trials += [logged.confirm(rest, fitting)] if fitting is not None else []
         trial = settled(plan, trials)
+        if next_best(plan, trials):
+            return self._confirmed(self._held_without(held, trials, accuracy), logged, quiet, accuracy)
         if plan and held.verdict is not None and (trial is None or too_early(trial)):
             return replace(held, verdict=unconfirmed(held.verdict, self.budget.enough(plan))), None
         return self._without_rest(held, trials, trial), trial
+
+    def _held_without(self, held: Held, trials: Sequence[Trial], accuracy: Accuracy) -> Held:
+        """What is left of a plan that failed, as far as it passes the guard by itself."""
+        rest = next_best(held.plan, trials)
+        rows = failed_with(held.plan, rest, trials)
+        for row in rows:
+            self.progress.tried(row)
+        self.progress.stage("checking what is left of the plan that failed")
+        again = accuracy.held_part(rest).but_starts()
+        return replace(again, stopped=(*held.stopped, *rows, *again.stopped))
 
     def _without_rest(self, held: Held, trials: Sequence[Trial], trial: Trial | None) -> Held:
         """``held`` without what was not confirmed, if the rest was."""
@@ -284,15 +294,3 @@ class _Tune:
             return None
         comparison = self.budget.comparison(curve.together_with)
         return complete(curve, bench, self.budget.rest(), comparison, self.progress.trying)
-
-
-def quiet_here(patience: float, progress: Progress) -> Quiet:
-    """Sets aside blocks that other programs disturb on this machine."""
-    quiet = Quiet(processor_time, allowed_cpus(), quota_cpus())
-    quiet.patience = patience
-    quiet.say = progress.remark
-    return quiet
-
-
-def _vitals(machine: Machine) -> Vitals:
-    return vitals(gpus=bool(machine.accelerators))

@@ -41,6 +41,7 @@ class PaperRun:
     steps: int = 0
     obstacles: dict[str, None] = field(default_factory=dict)
     fails_at: int = -1
+    slow_once: float = 0.0  # seconds that the next step takes besides
 
     def __post_init__(self) -> None:
         self.plan = self.found
@@ -79,6 +80,7 @@ class PaperRun:
         for name in self.plan.techniques:
             seconds *= self.effects.get(name, 1.0)
         seconds *= 1.001 if self.steps % 2 else 0.999
+        seconds, self.slow_once = seconds + self.slow_once, 0.0
         self.seconds += seconds
         self.steps += 1
         self.tune.step_ended(RawStep(seconds=seconds, forwards=1, backwards=1, **more))
@@ -167,6 +169,30 @@ def test_what_takes_long_to_set_up_is_tried_only_where_the_run_is_long_enough() 
     assert "compile: trying it could cost too much" in short.said[0]
     known = RunTuning(steps=1_000_000)  # 10,000 seconds
     assert run_of({"compile": 0.5}, setups=setups, tuning=known).train().plan == Plan({"compile": {}})
+
+
+def test_its_other_settings_are_as_expensive(monkeypatch: pytest.MonkeyPatch) -> None:
+    trying = Trying(CATALOG["compile"], [{}, {"mode": "b"}], 60.0)
+    monkeypatch.setattr(live_tune, "promising", lambda *_: [trying])
+    run = run_of({"compile": 0.5}).train()
+    assert run.steps < 100
+    assert run.plan == BASELINE
+
+
+def test_a_first_step_that_sets_up_does_not_hide_a_gain() -> None:
+    run = run_of({"fused_optimizer": 0.6})
+    while run.plan == BASELINE:
+        run.step()
+    run.slow_once = 1.2  # seconds: more than 100 steps
+    assert run.train().plan == Plan({"fused_optimizer": {}})
+
+
+def test_a_first_step_that_takes_far_too_long_ends_it() -> None:
+    run = run_of({"fused_optimizer": 0.6})
+    while run.plan == BASELINE:
+        run.step()
+    run.slow_once = 3.0
+    assert run.train().plan == BASELINE
 
 
 def test_a_plan_that_is_in_force_stays_and_is_added_to() -> None:

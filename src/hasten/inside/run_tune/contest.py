@@ -52,6 +52,11 @@ class Contest:
         return verdict_on(self._log_ratios)
 
     @property
+    def compared(self) -> bool:
+        """Whether there is a whole ABBA block."""
+        return bool(self._log_ratios)
+
+    @property
     def ratio(self) -> float:
         """b's time over a's, as far as is known."""
         return math.exp(fmean(self._log_ratios)) if self._log_ratios else 1.0

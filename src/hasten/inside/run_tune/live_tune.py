@@ -26,6 +26,7 @@ from .course import course_of
 from .promising import Trying, promising
 from .words import Outcome, outcome_words
 
+_FAR_TOO_MUCH = 2.0  # times what may be lost
 _WARMUP_STEPS, _MOST_WATCHED = 20, 256
 _SETTLING_CYCLES = 3  # after a switch to what was not in force yet; else one
 
@@ -45,9 +46,7 @@ class Run(Protocol):
         """Wait for the GPU; False where the training is not on one."""
         ...
 
-    def say(self, text: str) -> None:
-        """To the user."""
-        ...
+    def say(self, text: str) -> None: ...
 
 
 @dataclass
@@ -168,13 +167,12 @@ class LiveTune:
             trying = self._waiting[0]
             name = trying.technique.name
             settings = trying.settings[0]
-            self._waiting[0:1] = (
-                [Trying(trying.technique, trying.settings[1:], 0.0)] if len(trying.settings) > 1 else []
-            )
-            if against(self.found, name, settings) is not None:
-                continue
             if self._lost + trying.setup_seconds > self._allowed:
+                self._waiting.pop(0)
                 self._note(name, "too expensive")
+                continue
+            self._waiting[:1] = trying.rest()
+            if against(self.found, name, settings) is not None:
                 continue
             self._trial = _Trial(name, self.found.adding(name, settings), Contest())
             if self._switch():
@@ -224,10 +222,17 @@ class LiveTune:
             self._adopt()
         elif verdict:
             self._drop(verdict)
-        elif self._lost + trial.lost > self._allowed and not trial.contest.looks_faster:
+        elif self._is_too_much(trial):
             self._drop("too expensive")
         elif not self._switch():
             self._next()
+
+    def _is_too_much(self, trial: _Trial) -> bool:
+        """Whether it has lost more than may be. A first step that set up is spent: so it is compared once."""
+        lost = self._lost + trial.lost
+        if not trial.contest.compared:
+            return lost > _FAR_TOO_MUCH * self._allowed
+        return lost > self._allowed and not trial.contest.looks_faster
 
     def _adopt(self) -> None:
         trial = self._trial
@@ -240,7 +245,6 @@ class LiveTune:
         self._waiting, self._skip = None, self._course.cycle  # a gain has changed what takes the time
 
     def _settle(self) -> None:
-        """The trial is over: what it took is counted."""
         if self._trial is not None:
             self._lost += max(0.0, self._trial.lost)
         self._trial = None

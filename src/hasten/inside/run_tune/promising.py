@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...records.facts import Facts
 from ...records.observation import Step
@@ -24,6 +24,10 @@ class Trying:
     technique: type[Technique]
     settings: Sequence[Settings]
     setup_seconds: float
+
+    def rest(self) -> list[Trying]:
+        """With its other settings; none where there are no more."""
+        return [replace(self, settings=self.settings[1:])] if len(self.settings) > 1 else []
 
 
 def promising(facts: Facts, tuning: RunTuning, plan: Plan) -> list[Trying]:

@@ -1,0 +1,23 @@
+"""What else goes on on this machine while a tune measures."""
+
+from __future__ import annotations
+
+from ..bench.comparing.quiet import Quiet
+from ..machine.container import quota_cpus
+from ..machine.processor_time import allowed_cpus, processor_time
+from ..machine.vitals import vitals
+from ..records.machine import Machine
+from ..records.vitals import Vitals
+from .progress import Progress
+
+
+def quiet_here(patience: float, progress: Progress) -> Quiet:
+    """What sets aside the blocks that other programs disturb on this machine."""
+    quiet = Quiet(processor_time, allowed_cpus(), quota_cpus())
+    quiet.patience = patience
+    quiet.say = progress.remark
+    return quiet
+
+
+def vitals_of(machine: Machine) -> Vitals:
+    return vitals(gpus=bool(machine.accelerators))
