@@ -64,6 +64,7 @@ class Placed:
 
 
 ONE_AND_TWO = (Placed(1, 0, 1), Placed(2, 0, 2), Placed(2, 1, 2))
+ONE_HOST = (Placed(1, 0, 2), Placed(1, 1, 2))
 ONE_AND_ONE = (Placed(1, 0, 1), Placed(2, 0, 1))
 
 
@@ -135,13 +136,22 @@ def epochs(ended: Ended) -> list[str]:
 
 
 # ---- they train one model
-def test_hosts_started_by_hand_train_what_one_process_trains(project: Project, script: Path) -> None:
-    """Hosts of unequal size, which are one machine here."""
-    with by_hand(project, ONE_AND_TWO, "--no-plan", "train.py", "Adam") as started:
+@pytest.mark.parametrize(
+    ("placed", "told"),
+    [
+        pytest.param(ONE_AND_TWO, "3 ranks on 2 hosts (", id="of unequal size"),
+        pytest.param(ONE_HOST, "hasten: 2 ranks, each", id="one host", marks=pytest.mark.thorough),
+    ],
+)
+def test_hosts_started_by_hand_train_what_one_process_trains(
+    project: Project, script: Path, placed: Sequence[Placed], told: str
+) -> None:
+    """They are one machine here."""
+    with by_hand(project, placed, "--no-plan", "train.py", "Adam") as started:
         done = all_ended(started)
-    assert [one.returncode for one in started] == [0, 0, 0], done
-    assert [len(epochs(one)) for one in done] == [4, 0, 0]
-    assert "3 ranks on 2 hosts" in done[0].stderr
+    assert [one.returncode for one in started] == [0] * len(placed), done
+    assert [len(epochs(one)) for one in done] == [4, *[0] * (len(placed) - 1)]
+    assert told in done[0].stderr
     assert far_from_one_process(project, "Adam") <= TOLERANCE["Adam"]
     assert project.left_over() == []
 
@@ -172,6 +182,7 @@ def test_hosts_started_by_torchrun_train_what_one_process_trains(
     assert far_from_one_process(project, kind) <= TOLERANCE[kind]
 
 
+@pytest.mark.thorough
 def test_what_slices_do_not_add_up_to_is_refused_once_and_on_all_hosts(project: Project) -> None:
     written(project, MEDIAN)
     with by_hand(project, ONE_AND_ONE, "--no-plan", "train.py", "SGD") as started:
@@ -222,6 +233,17 @@ def test_a_launchers_process_that_is_stopped_is_named(project: Project, script: 
     assert started[0].returncode == 1
     assert "rank 1's process on host" in first.stderr
     assert "was not heard of for 5 s" in first.stderr
+
+
+@pytest.mark.thorough
+def test_a_launchers_process_of_rank_0_that_is_killed_ends_all(project: Project, script: Path) -> None:
+    with by_hand(project, ONE_AND_ONE, "--no-plan", "train.py", "SGD", "endless") as started:
+        wait_until(lambda: worker_of(project, 1) > 0 or started[0].poll() is not None)
+        started[0].kill()
+        _, second = all_ended(started)
+    assert started[1].returncode == 1
+    assert "rank 0's process cannot be reached" in second.stderr
+    wait_until(lambda: project.processes() == [])
 
 
 @on_a_network

@@ -261,4 +261,5 @@ def _tell(found: Findings, company: Company) -> None:
         say(f"not as in one process: {remark}")
     say("compared with one process: the first steps, up to 400, and single ones of the later (on CPUs)")
     each = ", ".join(f"{name}: {count}" for name, count in zip(company.names, many, strict=True))
-    say(f"{company.size} ranks on {len(many)} hosts ({each}), each with its part of every batch")
+    where = f" on {len(many)} hosts ({each})" if len(many) > 1 else ""
+    say(f"{company.size} ranks{where}, each with its part of every batch")

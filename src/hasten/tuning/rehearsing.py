@@ -50,7 +50,8 @@ def findings_for(script: Script, wish: Wish, trials: Trials, say: Callable[[str]
         return from_json(Findings, known)
     count, where = wish.count, ""
     if company is not None:
-        count, where = company.size, f" on {len(company.by_host)} hosts"
+        hosts = len(company.by_host)
+        count, where = company.size, f" on {hosts} hosts" if hosts > 1 else ""
     say(f"rehearsing the first step in one process and in {count}{where}")
     found = rehearse(trials, wish)
     if found.refusals:
