@@ -122,6 +122,7 @@ def _make(made: Hosts) -> None:
         _ip("-n", host, "link", "set", "eth0", "up")
     enter = made.folder / "enter"
     _program(enter, ENTER.replace("{prefix}", made.prefix))
+    _program(made.folder / "hasten", f'#!/bin/sh\nexec {sys.executable} -m hasten.cli.main "$@"\n')
     _program(made.folder / "ssh", SSH.replace("{enter}", str(enter)))
 
 

@@ -28,15 +28,6 @@ def test_two_hosts_by_ssh_train_what_one_process_trains(
     assert "hasten: training under the techniques named by --use: fused_optimizer" in done.stderr
 
 
-def test_a_person_starts_it_on_each_host(cluster: Cluster, in_one_process: list[float]) -> None:
-    words = ["run", "--no-plan", "--nnodes", "2", "--rdzv-endpoint", "h1:29417", cluster.training, "two"]
-    runs = [cluster.start_hasten(*words, host=host) for host in ("h1", "h2")]
-    for run in runs:
-        done = run.ended()
-        assert done.returncode == 0, done.stderr
-    check_ranks(cluster.told("two"), in_one_process, 2)
-
-
 def test_a_rank_that_is_killed_begins_anew_from_the_checkpoint(
     cluster: Cluster, in_one_process: list[float]
 ) -> None:
