@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from . import hosts as made
-from . import slurm_cluster
+from . import slurm_cluster, sshd
 from .hosts import Hosts
 
 TRAINING = Path(__file__).with_name("training.py")
@@ -27,8 +27,13 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     why = made.why_not()
     if why:
         pytest.skip(why)
+    without_sshd = sshd.why_not()
+    if without_sshd:
+        pytest.skip(without_sshd)
     with made.hosts(tmp_path_factory.mktemp("hosts")) as found:
-        yield found
+        enter = {name: found.start(name) for name in found.names}
+        with sshd.servers(enter, found.folder):
+            yield found
 
 
 @dataclass
