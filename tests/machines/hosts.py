@@ -51,10 +51,15 @@ class Hosts:
         inner = ["sh", "-c", 'hostname "$0"; exec "$@"', name, *argv]
         return ["ip", "netns", "exec", f"{self.prefix}{name}", "unshare", "--uts", "--", *inner]
 
-    def end_all(self) -> None:
-        """Kill whatever runs on them."""
-        for name in self.names:
-            _end_all_in(f"{self.prefix}{name}")
+    def end_all(self, name: str, word: str = "") -> None:
+        """Kill what runs on a host; with a ``word``, what has it in its command line, and all below it."""
+        pids = [int(number) for number in _ip("netns", "pids", f"{self.prefix}{name}").split()]
+        found = {pid for pid in pids if word in _words_of(pid)}
+        while more := {pid for pid in pids if _parent_of(pid) in found} - found:
+            found |= more
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, 9)
 
 
 @contextmanager
@@ -68,8 +73,8 @@ def hosts(folder: Path, count: int = 2) -> Iterator[Hosts]:
         yield made
     finally:
         for name in (*names, "sw"):
-            _end_all_in(f"{prefix}{name}")
             with suppress(subprocess.CalledProcessError):
+                made.end_all(name)
                 _ip("netns", "del", f"{prefix}{name}")
             shutil.rmtree(f"/etc/netns/{prefix}{name}", ignore_errors=True)
 
@@ -98,11 +103,16 @@ def _make(made: Hosts) -> None:
     hasten.chmod(0o755)
 
 
-def _end_all_in(namespace: str) -> None:
-    with suppress(subprocess.CalledProcessError):
-        for number in _ip("netns", "pids", namespace).split():
-            with suppress(ProcessLookupError):
-                os.kill(int(number), 9)
+def _words_of(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    return ""
+
+
+def _parent_of(pid: int) -> int:
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    return 0
 
 
 def _ip(*words: str) -> str:

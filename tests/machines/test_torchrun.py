@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from ..processes import started_with
 from .conftest import Cluster, check_ranks, until
 
@@ -38,6 +40,21 @@ def test_a_rank_that_is_killed_begins_anew_from_the_checkpoint(
     ranks = cluster.told("two")
     assert all(told["first_step"] for told in ranks)
     check_ranks(ranks, in_one_process, 2)
+
+
+@pytest.mark.thorough
+def test_where_a_host_is_lost_the_other_goes_on(cluster: Cluster, in_one_process: list[float]) -> None:
+    words = ["--no-plan", "--nnodes", "1:2", "--max-restarts", "3", cluster.training, "two", "loses"]
+    running = cluster.start_hasten("run", "--hosts", "h1,h2", "--group-timeout", "20", *words)
+    until(lambda: (cluster.folder / "halfway").exists())
+    cluster.hosts.end_all("h2", "torchrun_entry.py")
+    cluster.write("lost", "")
+    done = running.ended()
+    assert done.returncode == 0, done.stderr
+    (told,) = cluster.told("two")
+    assert (told["host"], told["WORLD_SIZE"]) == ("h1", "1")
+    assert told["first_step"]
+    assert told["parameters"] == pytest.approx(in_one_process, rel=0, abs=1e-12)
 
 
 def test_a_rank_that_fails_ends_all_hosts(cluster: Cluster) -> None:
