@@ -19,7 +19,7 @@ from . import slurm_cluster, sshd
 from .hosts import Hosts
 
 TRAINING = Path(__file__).with_name("training.py")
-PATIENCE_SECONDS = 150
+PATIENCE_SECONDS = 300
 
 
 @pytest.fixture(scope="session")
