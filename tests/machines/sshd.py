@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def why_not() -> str:
 
 
 @contextmanager
-def servers(hosts: dict[str, Sequence[str]], folder: Path) -> Iterator[None]:
+def servers(hosts: Mapping[str, Sequence[str]], folder: Path) -> Iterator[None]:
     """``hosts``: by name, the command line's beginning that runs something there. Leaves ``folder/ssh``."""
     for name in ("host_key", "user_key"):
         words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from hasten.inside.distributed.own_group import find_backends
 from hasten.inside.job import OwnGroup
@@ -30,36 +31,36 @@ def patience_of(group: object) -> timedelta:
 
 
 @pytest.mark.parametrize(
-    ("own", "options", "expected"),
+    ("own", "said", "expected"),
     [
-        (OwnGroup(timeout_seconds=60.0), {}, MINUTE),
-        (OwnGroup(timeout_seconds=60.0), {"timeout": HOUR}, HOUR),
-        (OwnGroup(), {}, dist.distributed_c10d.default_pg_timeout),
+        (OwnGroup(timeout_seconds=60.0), None, MINUTE),
+        (OwnGroup(timeout_seconds=60.0), HOUR, HOUR),
+        (OwnGroup(), None, dist.distributed_c10d.default_pg_timeout),
     ],
 )
 def test_what_the_script_says_stands(
-    seams: Seams, own: OwnGroup, options: dict[str, timedelta], expected: timedelta
+    seams: Seams, own: OwnGroup, said: timedelta | None, expected: timedelta
 ) -> None:
     find_backends(seams, own)
-    store = dist.HashStore()
-    dist.init_process_group("gloo", rank=0, world_size=1, store=store, **options)
+    store = HashStore()
+    dist.init_process_group("gloo", rank=0, world_size=1, store=store, timeout=said)
     assert patience_of(dist.distributed_c10d._get_default_group()) == expected
 
 
 def test_a_timeout_by_its_place_stands_as_well(seams: Seams) -> None:
     find_backends(seams, OwnGroup(timeout_seconds=60.0))
-    dist.init_process_group("gloo", None, HOUR, 1, 0, dist.HashStore())
+    dist.init_process_group("gloo", None, HOUR, 1, 0, HashStore())
     assert patience_of(dist.distributed_c10d._get_default_group()) == HOUR
 
 
 def test_groups_that_are_made_later_wait_as_long(seams: Seams) -> None:
     find_backends(seams, OwnGroup(timeout_seconds=60.0))
-    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    dist.init_process_group("gloo", rank=0, world_size=1, store=HashStore())
     assert patience_of(dist.new_group()) == MINUTE
     assert patience_of(dist.new_group(timeout=HOUR)) == HOUR
 
 
 def test_no_group_waits_for_less_where_the_script_has_said_how_long(seams: Seams) -> None:
     find_backends(seams, OwnGroup(timeout_seconds=60.0))
-    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore(), timeout=HOUR)
+    dist.init_process_group("gloo", rank=0, world_size=1, store=HashStore(), timeout=HOUR)
     assert patience_of(dist.new_group()) == dist.distributed_c10d.default_pg_timeout
