@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from . import hosts as made
+from . import slurm_cluster, sshd
 from .hosts import Hosts
 
 TRAINING = Path(__file__).with_name("training.py")
-PATIENCE_SECONDS = 150
+PATIENCE_SECONDS = 300
 
 
 @pytest.fixture(scope="session")
@@ -26,8 +27,13 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     why = made.why_not()
     if why:
         pytest.skip(why)
+    without_sshd = sshd.why_not()
+    if without_sshd:
+        pytest.skip(without_sshd)
     with made.hosts(tmp_path_factory.mktemp("hosts")) as found:
-        yield found
+        enter = {name: found.start(name) for name in found.names}
+        with sshd.servers(enter, found.folder):
+            yield found
 
 
 @dataclass
@@ -43,6 +49,11 @@ class Cluster:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
+
+    def need(self, program: str) -> None:
+        """Skips the test where there is none."""
+        if shutil.which(program) is None:
+            pytest.skip(f"there is no {program} here: as root, sh tests/machines/install.sh")
 
     @property
     def training(self) -> str:
@@ -103,9 +114,20 @@ def cluster(hosts: Hosts, tmp_path: Path) -> Cluster:
     environment = {
         "PATH": f"{hosts.folder}:{os.environ['PATH']}",
         "HOME": str(tmp_path),
+        "SHELL": "/bin/sh",
         "PYTHONWARNINGS": "ignore",
     }
     return Cluster(hosts, folder, environment)
+
+
+@pytest.fixture(scope="session")
+def slurm(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of one Slurm for all tests."""
+    why = slurm_cluster.why_not()
+    if why:
+        pytest.skip(why)
+    with slurm_cluster.slurm(hosts, tmp_path_factory.mktemp("slurm")) as environment:
+        yield environment
 
 
 def until(happened: Callable[[], bool]) -> None:
@@ -126,12 +148,14 @@ def in_one_process(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
     return found
 
 
-def check_ranks(ranks: list[dict[str, object]], expected: list[float], size: int) -> None:
+def check_ranks(ranks: list[dict[str, object]], expected: list[float], size: int, hosts: int = 2) -> None:
     """All ranks have trained what one process trains, and found what scripts ask for."""
+    assert len({told["host"] for told in ranks}) == hosts
     assert [told["RANK"] for told in ranks] == [str(number) for number in range(size)]
     for told in ranks:
         assert told["WORLD_SIZE"] == str(size)
-        assert told["GLOO_SOCKET_IFNAME"] == "eth0"
-        assert told["timeout_seconds"] == 600
+        if hosts > 1:
+            assert told["GLOO_SOCKET_IFNAME"] == "eth0"
+            assert told["timeout_seconds"] == 600
         assert told["hidden"] == []
         assert told["parameters"] == pytest.approx(expected, rel=0, abs=1e-12)

@@ -1,8 +1,7 @@
 """Hosts for tests: network namespaces of this machine, joined by a bridge, each with a name of its own.
 
 Needs root and iproute2. A host has its own interfaces, loopback, /etc/hosts and host name; files, processes
-and users are this machine's. ``ssh`` is a program of ours that does what ssh does with its words: it puts
-them together with spaces and gives them to the shell of the host.
+and users are this machine's.
 """
 
 from __future__ import annotations
@@ -11,31 +10,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-SSH = """#!/bin/sh
-# as ssh: options, then perhaps --, a host, and words for a shell there
-while :; do
-    case $1 in
-        -o) shift 2 ;;
-        --) shift; break ;;
-        -*) shift ;;
-        *) break ;;
-    esac
-done
-host=$1; shift
-exec {enter} "$host" "$*"
-"""
-# the shell of a host: its network, its name and its /etc/hosts; of the caller's environment no more than sshd
-# would hand on
-ENTER = """#!/bin/sh
-host=$1
-exec env -i PATH="$PATH" HOME="$HOME" ip netns exec {prefix}"$host" unshare --uts --mount \\
-    sh -c 'hostname "$0"; exec sh -c "$1"' "$host" "$2"
-"""
 
 
 def why_not() -> str:
@@ -59,7 +37,7 @@ def why_not() -> str:
 
 @dataclass(frozen=True)
 class Hosts:
-    """``names`` are what they call each other by; ``folder`` has a program ``ssh`` that leads to them."""
+    """``names`` are what they call each other by; programs in ``folder`` are found before others there."""
 
     prefix: str
     names: tuple[str, ...]
@@ -68,20 +46,20 @@ class Hosts:
     def address(self, name: str) -> str:
         return f"10.77.0.{self.names.index(name) + 1}"
 
-    def start(self, name: str, *argv: str, environment: Mapping[str, str] | None = None) -> list[str]:
-        """The command line that runs ``argv`` on a host, in this environment and folder."""
-        put = [f"{key}={value}" for key, value in (environment or {}).items()]
-        inner = ["sh", "-c", 'hostname "$0"; exec "$@"', name, *(["env", *put] if put else []), *argv]
+    def start(self, name: str, *argv: str) -> list[str]:
+        """The command line that runs ``argv`` on a host, in the environment and folder that it is given."""
+        inner = ["sh", "-c", 'hostname "$0"; exec "$@"', name, *argv]
         return ["ip", "netns", "exec", f"{self.prefix}{name}", "unshare", "--uts", "--", *inner]
 
-    def end_all(self) -> None:
-        """Kill whatever runs on them."""
-        for name in self.names:
-            _end_all_in(f"{self.prefix}{name}")
-
-    def cut(self, name: str) -> None:
-        """Nothing reaches the host any more, nor the other way."""
-        _ip("-n", f"{self.prefix}sw", "link", "set", f"p-{name}", "down")
+    def end_all(self, name: str, word: str = "") -> None:
+        """Kill what runs on a host; with a ``word``, what has it in its command line, and all below it."""
+        pids = [int(number) for number in _ip("netns", "pids", f"{self.prefix}{name}").split()]
+        found = {pid for pid in pids if word in _words_of(pid)}
+        while more := {pid for pid in pids if _parent_of(pid) in found} - found:
+            found |= more
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, 9)
 
 
 @contextmanager
@@ -95,8 +73,8 @@ def hosts(folder: Path, count: int = 2) -> Iterator[Hosts]:
         yield made
     finally:
         for name in (*names, "sw"):
-            _end_all_in(f"{prefix}{name}")
             with suppress(subprocess.CalledProcessError):
+                made.end_all(name)
                 _ip("netns", "del", f"{prefix}{name}")
             shutil.rmtree(f"/etc/netns/{prefix}{name}", ignore_errors=True)
 
@@ -120,21 +98,21 @@ def _make(made: Hosts) -> None:
         _ip("-n", host, "link", "set", "lo", "up")
         _ip("-n", host, "addr", "add", f"{made.address(name)}/24", "dev", "eth0")
         _ip("-n", host, "link", "set", "eth0", "up")
-    enter = made.folder / "enter"
-    _program(enter, ENTER.replace("{prefix}", made.prefix))
-    _program(made.folder / "ssh", SSH.replace("{enter}", str(enter)))
+    hasten = made.folder / "hasten"
+    hasten.write_text(f'#!/bin/sh\nexec {sys.executable} -m hasten.cli.main "$@"\n')
+    hasten.chmod(0o755)
 
 
-def _program(path: Path, text: str) -> None:
-    path.write_text(text)
-    path.chmod(0o755)
+def _words_of(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    return ""
 
 
-def _end_all_in(namespace: str) -> None:
-    with suppress(subprocess.CalledProcessError):
-        for number in _ip("netns", "pids", namespace).split():
-            with suppress(ProcessLookupError):
-                os.kill(int(number), 9)
+def _parent_of(pid: int) -> int:
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    return 0
 
 
 def _ip(*words: str) -> str:

@@ -5,7 +5,8 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
     exit 0
 fi
 missing=
-for pair in ip:iproute2 mpirun.openmpi:openmpi-bin mpiexec.hydra:mpich ssh:openssh-client \
+PATH="$PATH:/usr/sbin:/sbin"
+for pair in ip:iproute2 mpirun.openmpi:openmpi-bin mpiexec.hydra:mpich ssh:openssh-client sshd:openssh-server \
     munged:munge slurmctld:slurmctld slurmd:slurmd sbatch:slurm-client; do
     command -v "${pair%%:*}" > /dev/null || missing="$missing ${pair#*:}"
 done

@@ -40,7 +40,8 @@ def on_ray(cluster: Cluster) -> Iterator[Cluster]:
             assert done.returncode == 0, done.stdout + done.stderr
         yield cluster
     finally:
-        cluster.hosts.end_all()
+        for name in cluster.hosts.names:
+            cluster.hosts.end_all(name, "ray")
         shutil.rmtree(short, ignore_errors=True)
 
 

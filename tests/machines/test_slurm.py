@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from . import slurm_cluster
 from .conftest import Cluster, check_ranks, until
-from .hosts import Hosts
-
-
-@pytest.fixture(scope="module")
-def slurm(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    why = slurm_cluster.why_not()
-    if why:
-        pytest.skip(why)
-    with slurm_cluster.slurm(hosts, tmp_path_factory.mktemp("slurm")) as environment:
-        yield environment
 
 
 @pytest.fixture

@@ -65,15 +65,6 @@ def test_a_script_that_knows_of_no_ranks_trains_what_one_process_trains(cluster:
     assert found == pytest.approx(expected, rel=0, abs=1e-12)
 
 
-def test_a_person_starts_it_on_each_host(cluster: Cluster, in_one_process: list[float]) -> None:
-    words = ["run", "--no-plan", "--nnodes", "2", "--rdzv-endpoint", "h1:29417", cluster.training, "two"]
-    runs = [cluster.start_hasten(*words, host=host) for host in ("h1", "h2")]
-    for run in runs:
-        done = run.ended()
-        assert done.returncode == 0, done.stderr
-    check_ranks(cluster.told("two"), in_one_process, 2)
-
-
 def test_a_rank_that_is_killed_begins_anew_from_the_checkpoint(
     cluster: Cluster, in_one_process: list[float]
 ) -> None:
@@ -84,6 +75,21 @@ def test_a_rank_that_is_killed_begins_anew_from_the_checkpoint(
     ranks = cluster.told("two")
     assert all(told["first_step"] for told in ranks)
     check_ranks(ranks, in_one_process, 2)
+
+
+@pytest.mark.thorough
+def test_where_a_host_is_lost_the_other_goes_on(cluster: Cluster, in_one_process: list[float]) -> None:
+    words = ["--no-plan", "--nnodes", "1:2", "--max-restarts", "3", cluster.training, "two", "loses"]
+    running = cluster.start_hasten("run", "--hosts", "h1,h2", "--group-timeout", "20", *words)
+    until(lambda: (cluster.folder / "halfway").exists())
+    cluster.hosts.end_all("h2", "torchrun_entry.py")
+    cluster.write("lost", "")
+    done = running.ended()
+    assert done.returncode == 0, done.stderr
+    (told,) = cluster.told("two")
+    assert (told["host"], told["WORLD_SIZE"]) == ("h1", "1")
+    assert told["first_step"]
+    assert told["parameters"] == pytest.approx(in_one_process, rel=0, abs=1e-12)
 
 
 def test_a_rank_that_fails_ends_all_hosts(cluster: Cluster) -> None:

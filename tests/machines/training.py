@@ -1,7 +1,8 @@
 """DistributedDataParallel in float64, one process or several: what it ends with is the same to rounding.
 
 ``training.py OUT [WORD]...``: each rank leaves OUT-RANK.json. With the word ``dies`` rank 1 is killed once in
-the middle, and what begins anew goes on from a checkpoint; with ``waits`` it does not end by itself.
+the middle, with ``loses`` all stand there until there is a file ``lost``, and what begins anew goes on from a
+checkpoint; with ``waits`` it does not end by itself.
 """
 
 import json
@@ -30,7 +31,7 @@ def main(out, words):
     trained = DistributedDataParallel(model) if size > 1 else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     first = 0
-    if "dies" in words and os.path.exists(CHECKPOINT):
+    if saves(words) and os.path.exists(CHECKPOINT):
         first, weights, state = torch.load(CHECKPOINT)
         model.load_state_dict(weights)
         optimizer.load_state_dict(state)
@@ -42,8 +43,10 @@ def main(out, words):
         optimizer.zero_grad()
         nn.functional.cross_entropy(trained(inputs[share]), targets[share]).backward()
         optimizer.step()
-        if "dies" in words:
-            between_steps(rank, (step + 1, model.state_dict(), optimizer.state_dict()))
+        if saves(words):
+            save(rank, (step + 1, model.state_dict(), optimizer.state_dict()))
+        if step + 1 == STEPS // 2:
+            halfway(rank, words)
     if "waits" in words:
         open(f"{out}-{rank}.waits", "w").close()
         time.sleep(600)
@@ -60,14 +63,26 @@ def main(out, words):
         dist.destroy_process_group()
 
 
-def between_steps(rank, state):
+def saves(words):
+    return "dies" in words or "loses" in words
+
+
+def save(rank, state):
     if rank == 0:
         torch.save(state, f"{CHECKPOINT}.new")
         os.replace(f"{CHECKPOINT}.new", CHECKPOINT)
-    dist.barrier()
-    if rank == 1 and state[0] == STEPS // 2 and not os.path.exists(DIED):
+    if dist.is_initialized():
+        dist.barrier()
+
+
+def halfway(rank, words):
+    if "dies" in words and rank == 1 and not os.path.exists(DIED):
         open(DIED, "w").close()
         os.kill(os.getpid(), signal.SIGKILL)
+    if "loses" in words:
+        open("halfway", "w").close()
+        while not os.path.exists("lost"):
+            time.sleep(0.05)
 
 
 def timeout_seconds():

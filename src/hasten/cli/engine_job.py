@@ -9,6 +9,7 @@ import zlib
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from ..records.launch_job import PATIENCE_SECONDS
 from . import engine_options
 from .words import words_of
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     import click
 
+    from ..launch.hosts import Host
     from ..records.launch_job import LaunchJob, Nodes
     from ..scripts.workspace import Script
 
@@ -40,33 +42,12 @@ def engine_name(arguments: SimpleNamespace) -> str:
 
 def job_of(script: Script, arguments: SimpleNamespace, parameters: Sequence[click.Parameter]) -> LaunchJob:
     """What the command line asks for. Raises UsageError where that does not go together."""
-    from ..errors import UsageError
-    from ..launch.engines.catalog import ENGINES
-    from ..launch.hosts import in_file, listed, slots_of
-    from ..launch.told_rank import variables_of
-    from ..records.launch_job import Launched, LaunchJob
+    from ..launch.hosts import slots_of
+    from ..records.launch_job import LaunchJob
 
-    engine = engine_name(arguments)
-    if arguments.hosts and arguments.hostfile:
-        raise UsageError("--hosts and --hostfile both name hosts: leave one out")
-    hosts = (
-        listed(arguments.hosts)
-        if arguments.hosts
-        else in_file(arguments.hostfile)
-        if arguments.hostfile
-        else []
-    )
+    engine, hosts = engine_name(arguments), _hosts(arguments)
     name = arguments.rdzv_id or _name(script, arguments)
     address, port = _meeting(arguments, name)
-    environment = _carried(os.environ) if ENGINES[engine].does.like_here else {}
-    if engine != "local":
-        launched = Launched(
-            engine=engine,
-            threads=os.environ.get("OMP_NUM_THREADS", ""),
-            interface=arguments.interface or "",
-            group_timeout_seconds=arguments.group_timeout or 600.0,
-        )
-        environment |= variables_of(launched, environment)
     asked, hidden = _asked(arguments.env)
     return LaunchJob(
         command=tuple(rank_command(script, arguments, parameters, engine)),
@@ -81,11 +62,42 @@ def job_of(script: Script, arguments: SimpleNamespace, parameters: Sequence[clic
         node_rank=arguments.node_rank,
         interface=arguments.interface or "",
         max_restarts=arguments.max_restarts or 0,
-        environment={**environment, **asked},
+        group_timeout_seconds=arguments.group_timeout or PATIENCE_SECONDS,
+        environment={**_environment(engine, arguments), **asked},
         secrets=hidden,
         options=tuple(arguments.engine_option),
         image=arguments.image or "",
     )
+
+
+def _hosts(arguments: SimpleNamespace) -> list[Host]:
+    from ..errors import UsageError
+    from ..launch.hosts import in_file, listed
+
+    if arguments.hosts and arguments.hostfile:
+        raise UsageError("--hosts and --hostfile both name hosts: leave one out")
+    if arguments.hostfile:
+        return in_file(arguments.hostfile)
+    return listed(arguments.hosts) if arguments.hosts else []
+
+
+def _environment(engine: str, arguments: SimpleNamespace) -> dict[str, str]:
+    """What every rank finds, whatever its host's is."""
+    from ..launch.engines.catalog import ENGINES
+    from ..launch.told_rank import variables_of
+    from ..records.launch_job import Launched
+
+    does = ENGINES[engine].does
+    carried = _carried(os.environ) if does.like_here else {}
+    if does.starts_hasten:
+        return carried
+    launched = Launched(
+        engine=engine,
+        threads=os.environ.get("OMP_NUM_THREADS", "") if does.like_here else "",
+        interface=arguments.interface or "",
+        group_timeout_seconds=arguments.group_timeout or PATIENCE_SECONDS,
+    )
+    return carried | variables_of(launched, carried)
 
 
 def _as_many(hosts: int) -> Nodes:

@@ -46,9 +46,7 @@ def by_engine(arguments: SimpleNamespace) -> bool:
 def launch(
     script: Script, found: Distribution, arguments: SimpleNamespace, parameters: Sequence[click.Parameter]
 ) -> int:
-    """The exit code, once all is over. Raises HastenError where the engine, the job or the script is not for
-    it.
-    """
+    """The exit code, once all is over. Raises HastenError where engine, job and script do not go together."""
     from ..errors import UsageError
     from ..launch.engines.catalog import ENGINES
     from ..launch.engines.shown import shown

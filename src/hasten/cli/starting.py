@@ -200,8 +200,8 @@ def as_launched(
     from ..launch.told_rank import network_of
 
     environment = {**os.environ, **launched.variables(os.environ)}
-    environment |= network_of(launched, environment)
     if told is not None:
+        environment |= network_of(launched, environment)
         job, cpus, threads = as_one_of_its_host(job, launched.local_rank, launched.local_size, environment)
         environment |= threads
         if cpus:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+PATIENCE_SECONDS = 600.0  # of a rank for the others; torch's own is half an hour
+
 
 @dataclass(frozen=True)
 class Nodes:
@@ -47,6 +49,7 @@ class LaunchJob:
     node_rank: int | None = None
     interface: str = ""
     max_restarts: int = 0
+    group_timeout_seconds: float = PATIENCE_SECONDS
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: frozenset[str] = frozenset()
     options: tuple[str, ...] = ()
@@ -70,4 +73,4 @@ class Launched:
     engine: str
     threads: str = ""
     interface: str = ""
-    group_timeout_seconds: float = 600.0
+    group_timeout_seconds: float = PATIENCE_SECONDS

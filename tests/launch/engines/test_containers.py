@@ -38,6 +38,14 @@ def test_docker_on_several_hosts_is_started_on_each() -> None:
     )
 
 
+def test_ranks_that_may_begin_anew_are_torchruns() -> None:
+    (start,) = Docker().render(replace(ONE, max_restarts=3, group_timeout_seconds=60.0)).starts
+    assert start.argv[start.argv.index("hasten") :] == (
+        *("hasten", "run", "--nproc-per-node", "2", "--engine", "torchrun", "--group-timeout=60"),
+        *("--max-restarts", "3", "train.py", "--lr", "1"),
+    )
+
+
 def test_apptainer() -> None:
     (start,) = Apptainer().render(replace(ONE, image="train.sif")).starts
     assert start.argv == (

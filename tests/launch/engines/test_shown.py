@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from dataclasses import replace
 
+from hasten.launch.engines.exporters import Kubernetes
 from hasten.launch.engines.mpi import Mpich
 from hasten.launch.engines.shown import shown
 from hasten.launch.engines.slurm import Slurm
@@ -34,6 +35,11 @@ def test_files_come_with_their_names() -> None:
     text = shown(Slurm().render(replace(TWO, hosts=())))
     assert text.startswith("# /home/me/project/.hasten/launches/hasten-0123456789ab.sbatch\n#!/bin/bash\n")
     assert "# (end of the file)\nsbatch --parsable" in text
+
+
+def test_a_file_that_is_all_there_is_can_go_into_a_pipe() -> None:
+    (text,) = Kubernetes().render(replace(JOB, image="i")).files.values()
+    assert shown(Kubernetes().render(replace(JOB, image="i"))) == text
 
 
 def test_a_shell_reads_the_words_as_they_are() -> None:

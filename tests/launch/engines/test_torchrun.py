@@ -85,6 +85,11 @@ def test_hosts_that_nobody_names_are_asked_for() -> None:
         Torchrun().render(replace(JOB, nodes=Nodes(2, 2)))
 
 
+def test_hosts_are_numbered_by_their_place() -> None:
+    with pytest.raises(UsageError, match="--node-rank: ssh starts it on all hosts and numbers them"):
+        Torchrun().render(replace(TWO, node_rank=0))
+
+
 def test_as_many_hosts_as_nodes() -> None:
     with pytest.raises(UsageError, match="--nnodes 3 and 2 hosts"):
         Torchrun().render(replace(TWO, nodes=Nodes(3, 3)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from datetime import timedelta
 
 import torch
@@ -19,7 +20,7 @@ def find_backends(seams: Seams, own: OwnGroup) -> None:
     """From now on ``init_process_group`` and ``new_group`` also take the names "mpi", "ccl" and "shm", and
     ``own`` replaces what the script says.
     """
-    instead = own.backend
+    instead, patience = own.backend, _Patience(own.timeout_seconds)
 
     def beginning(original: Call) -> Call:
         def init_process_group(backend: object = None, *others: object, **options: object) -> object:
@@ -32,8 +33,9 @@ def find_backends(seams: Seams, own: OwnGroup) -> None:
                 others = (*(_at(own.port, method) for method in others[:1]), *others[1:])
                 if "init_method" in options:
                     options["init_method"] = _at(own.port, options["init_method"])
-            if len(others) < 2:  # the second is a timeout
-                options["timeout"] = _patience(options.get("timeout"), own)
+            patience.said = len(others) > 1 or options.get("timeout") is not None  # the second is a timeout
+            if not patience.said:
+                options["timeout"] = patience.for_others()
             return original(_found(backend, instead), *others, **options)
 
         return init_process_group
@@ -42,7 +44,8 @@ def find_backends(seams: Seams, own: OwnGroup) -> None:
         def new_group(
             ranks: object = None, timeout: object = None, backend: object = None, *more: object, **kw: object
         ) -> object:
-            timeout = _patience(timeout, own)
+            if timeout is None and not patience.said:
+                timeout = patience.for_others()
             return original(ranks, timeout, backend and _found(backend, instead), *more, **kw)
 
         return new_group
@@ -52,9 +55,16 @@ def find_backends(seams: Seams, own: OwnGroup) -> None:
         seams.replace(owner, "new_group", adding)
 
 
-def _patience(timeout: object, own: OwnGroup) -> object:
-    """The script's own ``timeout``, or what is to stand for torch's."""
-    return timedelta(seconds=own.timeout_seconds) if timeout is None and own.timeout_seconds else timeout
+@dataclass
+class _Patience:
+    """How long ranks wait where the script says nothing, ``said`` in making its first group."""
+
+    seconds: float
+    said: bool = False
+
+    def for_others(self) -> timedelta | None:
+        """None for torch's own."""
+        return timedelta(seconds=self.seconds) if self.seconds else None
 
 
 def _at(port: int, method: object) -> object:

@@ -6,7 +6,7 @@ Sources: docker-run(1); https://apptainer.org/docs/user/latest/cli/apptainer_exe
 from __future__ import annotations
 
 from ...errors import UsageError
-from ...records.launch_job import LaunchJob
+from ...records.launch_job import PATIENCE_SECONDS, LaunchJob
 from .engine import Does, LaunchEngine, Rendered, Start
 from .exporters import inside
 
@@ -42,9 +42,13 @@ def inner(job: LaunchJob) -> list[str]:
     """hasten's command line in the container."""
     hasten, verb, *words = inside(job)
     engine = ["--nproc-per-node", str(job.nproc_per_node)] if job.nproc_per_node > 1 else []
+    if job.nodes.most > 1 or job.max_restarts:
+        engine += ["--engine", "torchrun"]
+        patience = job.group_timeout_seconds
+        engine += [f"--group-timeout={patience:g}"] if patience != PATIENCE_SECONDS else []
     if job.nodes.most > 1:
         place = f"[{job.address}]" if ":" in job.address else job.address
-        engine += ["--engine", "torchrun", "--nnodes", str(job.nodes)]
+        engine += ["--nnodes", str(job.nodes)]
         engine += ["--rdzv-endpoint", f"{place}:{job.port}", "--rdzv-id", job.name]
         engine += ["--interface", job.interface] if job.interface else []
     engine += ["--max-restarts", str(job.max_restarts)] if job.max_restarts else []

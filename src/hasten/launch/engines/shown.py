@@ -11,13 +11,17 @@ HIDDEN = "(not shown)"
 
 
 def shown(rendered: Rendered) -> str:
-    """Lines for a shell, and files with their text. Values of secrets are left out."""
+    """Lines for a shell, and files with their text; where a file is all there is, it alone.
+
+    Values of secrets are left out.
+    """
     return "\n".join(_lines(rendered)) + "\n"
 
 
 def _lines(rendered: Rendered) -> Iterator[str]:
     for path, text in rendered.files.items():
-        yield f"# {path}" if rendered.starts else ""
+        if rendered.starts:
+            yield f"# {path}"
         yield text.rstrip("\n")
         if rendered.starts:
             yield "# (end of the file)"

@@ -33,6 +33,10 @@ class Torchrun(LaunchEngine):
         self.check(job)
         if not job.hosts:
             return Rendered((self._by_hand(job),), secrets=job.secrets)
+        if job.node_rank is not None:
+            raise UsageError(
+                "--node-rank: ssh starts it on all hosts and numbers them. Leave it, or the hosts, out"
+            )
         meets = job.address or without_user(job.hosts[0])
         starts = []
         for number, host in enumerate(job.hosts):
