@@ -148,6 +148,7 @@ class _Tune:
             remembering = self._remembering(facts, logged)
             search, longer = self._searched(candidates, remembering, length, keeping)
             keeping.found(search.found)
+            short = self.budget.too_little(search.plan, ("any",)).seen
             held = self._guarded(search, facts)
             keeping.checked(held)
             held, trial = self._confirmed(held, logged, quiet)
@@ -168,6 +169,7 @@ class _Tune:
             threads=threads,
             warnings=(*not_written_down(lost), *quiet.cautions(), *bench.ends.cautions()),
             longer=longer,
+            short=short,
             ends=bench.ends,
         )
 
@@ -231,7 +233,7 @@ class _Tune:
 
     def _guarded(self, search: Search, facts: Facts) -> Held:
         if not search.found:
-            return Held(search.found, too_late(search.tried))
+            return Held(search.found, too_late(search.tried, self.budget))
         self.progress.stage("checking that the training stays the same")
         accuracy = Accuracy(
             trials=self.trials,
@@ -261,7 +263,7 @@ class _Tune:
             trials += [logged.confirm(rest, fitting)] if fitting is not None else []
         trial = settled(plan, trials)
         if plan and held.verdict is not None and (trial is None or too_early(trial)):
-            return replace(held, verdict=unconfirmed(held.verdict, self.budget.enough(plan))), None
+            return replace(held, verdict=unconfirmed(held.verdict, self.budget.too_little(plan))), None
         return self._without_rest(held, trials, trial), trial
 
     def _without_rest(self, held: Held, trials: Sequence[Trial], trial: Trial | None) -> Held:
