@@ -10,7 +10,7 @@ import pytest
 from hasten.records.conclusion import Code, Conclusion, Resolution, Unsure
 from hasten.records.plan import BASELINE
 from hasten.records.result import TuneResult
-from hasten.records.verdict import GuardVerdict, TooLittleTime
+from hasten.records.verdict import GuardVerdict, Shortfall, TooLittleTime
 from hasten.report.conclusion import conclusion_words
 from tests.bench.made_up import unchecked, verdict
 
@@ -21,6 +21,14 @@ MAY_BE = (
     "few to rule that out for so small a gain"
 )
 NO_TIME = replace(unchecked("budget", ""), budget=TooLittleTime(210, ("bf16",)))
+
+
+SHORT = Shortfall(50.0, 150.0, 110.0, times=2.6)
+KEPT = (
+    "could be tried, as time is kept to check and confirm what is faster: after 50 s of 150 s that takes "
+    "110 s more; a pair of processes takes 2.6 times as long as foreseen at the beginning: tune when the "
+    "machine is less busy"
+)
 
 
 def said(conclusion: Conclusion, guard: GuardVerdict | None = None) -> str:
@@ -35,6 +43,12 @@ def said(conclusion: Conclusion, guard: GuardVerdict | None = None) -> str:
         (Conclusion("not held"), "what was faster did not keep accuracy"),
         (Conclusion("not seen"), "accuracy under the plan was not checked"),
         (Conclusion("no time"), "the budget ended before anything could be tried"),
+        (Conclusion("no time", short=SHORT), f"nothing {KEPT}"),
+        (Conclusion("nothing faster", short=SHORT), f"nothing that was tried is faster. Not all {KEPT}"),
+        (
+            Conclusion("nothing faster", short=replace(SHORT, spent=140.0)),
+            "nothing that was tried is faster",
+        ),
         (Conclusion("nothing applies"), "no technique applies here"),
         (Conclusion("refused", "it never trains"), "it never trains"),
         (Conclusion("nothing faster"), "nothing tried is faster"),

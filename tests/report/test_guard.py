@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hasten.records.comparison import LossCurve, SingleSteps, StepDeparture
-from hasten.records.verdict import Difference, GuardVerdict, Invariants, TooLittleTime
+from hasten.records.verdict import Difference, GuardVerdict, Invariants, Shortfall, TooLittleTime
 from hasten.report.guard import reasons
 
 HELD = GuardVerdict("held", 120, loss_curve=LossCurve(True, 0.003, 0.0, 0.012))
@@ -67,6 +67,12 @@ def test_what_differs(differing: tuple[Difference, ...], said: list[str]) -> Non
 
 SHORT: dict[str, Any] = {"accuracy": "not checked", "steps": 19, "why_not": "short", "needed": 20}
 UNSTEADY: dict[str, Any] = {"why_not": "unrepeatable", "unsteady": (RATES, STREAMS)}
+
+
+def spent(seen: Shortfall) -> GuardVerdict:
+    return GuardVerdict("not checked", why_not="budget", budget=TooLittleTime(420, ("malloc",), seen))
+
+
 BUDGET = GuardVerdict("not checked", why_not="budget", budget=TooLittleTime(210, ("bf16", "malloc")))
 
 
@@ -104,6 +110,26 @@ BUDGET = GuardVerdict("not checked", why_not="budget", budget=TooLittleTime(210,
         (
             replace(HELD, accuracy="not checked", why_not="budget", budget=TooLittleTime(180)),
             ["the budget ended before what was faster could be confirmed: try --budget 180"],
+        ),
+        (
+            spent(Shortfall(148.0, 150.0, 60.0, times=3.0, disturbed=0.9)),
+            ["the budget ended before malloc could be checked and then confirmed: try --budget 420"],
+        ),
+        (
+            spent(Shortfall(50.0, 150.0, 110.0, times=2.6, disturbed=0.72)),
+            [
+                "the budget was too short before malloc could be checked and then confirmed: after 50 s of "
+                "150 s that takes 110 s more; a pair of processes takes 2.6 times as long as foreseen at "
+                "the beginning; other programs took processor time from 72% of the blocks of steps: tune "
+                "when the machine is less busy. Try --budget 420"
+            ],
+        ),
+        (
+            spent(Shortfall(50.0, 150.0, 110.0)),
+            [
+                "the budget was too short before malloc could be checked and then confirmed: after 50 s of "
+                "150 s that takes 110 s more. Try --budget 420"
+            ],
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import pytest
@@ -10,6 +11,7 @@ from hasten.bench.trials import Trials
 from hasten.records.plan import BASELINE, Plan
 from hasten.records.reasons import Reason
 from hasten.records.result import Tried
+from hasten.records.verdict import TooLittleTime
 from hasten.report.guard import reasons
 from hasten.report.progress import Silent
 from hasten.report.reasons import reason_words
@@ -29,8 +31,8 @@ class Left:
     def affords_guard(self, plan: Plan, checks: int = 1) -> bool:
         return not self._slow & set(plan.techniques)
 
-    def enough(self, plan: Plan) -> int:
-        return 700
+    def too_little(self, plan: Plan, techniques: Sequence[str] = ()) -> TooLittleTime:
+        return TooLittleTime(700, tuple(techniques))
 
 
 def part(plan: Plan, *slow: str) -> tuple[Plan, list[Tried]]:
@@ -56,8 +58,9 @@ def test_where_all_that_gained_came_too_late_the_budget_is_named() -> None:
         return Tried(name, {}, None, BASELINE, False, reason, "live")
 
     slow = row("compile", Reason("gain", "too late", budget=640.0))
-    assert too_late([row("bf16", Reason("no gain"))]) is None
-    verdict = too_late([slow, row("bf16", Reason("no gain"))])
+    budget = cast(Budget, Left())
+    assert too_late([row("bf16", Reason("no gain"))], budget) is None
+    verdict = too_late([slow, row("bf16", Reason("no gain"))], budget)
     assert verdict is not None
     assert verdict.unchecked
     assert reasons(verdict) == [

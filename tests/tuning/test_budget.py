@@ -295,6 +295,21 @@ def test_the_budget_that_would_do_lets_it_be_checked_and_confirmed(spent: float)
     assert budget_after(spent, known, longer).affords_guard(PLAN)
 
 
+def test_what_is_missing_is_told_with_what_the_end_was_seen_to_take() -> None:
+    seen = budget_after(50.0, Known(20.0, disturbed_share=0.9))
+    found = seen.too_little(PLAN, ("compile",))
+    assert found.enough == seen.enough(PLAN)
+    assert found.techniques == ("compile",)
+    assert found.seen is not None
+    assert (found.seen.spent, found.seen.of, found.seen.disturbed) == (50.0, 150.0, 0.9)
+    assert found.seen.times == pytest.approx(20.0 / seen.costs.pair)
+    assert found.seen.needed == pytest.approx(2 * (seen.guard(PLAN) + 4 * seen.pair(PLAN)) + 1.5)
+    assert found.seen.needed > seen.left
+    alone = seen.too_little(PLAN).seen
+    assert alone is not None
+    assert alone.needed == pytest.approx(2 * 4 * seen.pair(PLAN) + 1.5)
+
+
 @pytest.mark.attack("truth")
 @pytest.mark.parametrize(
     ("share", "search"),

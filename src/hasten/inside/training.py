@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .living import Living
 from .seams import Args, Call, Kwargs, Seams
+from .structures import tensors_of
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -88,9 +89,17 @@ class Training:
         return {id(p) for o in self.optimizers for group in o.param_groups for p in group["params"]}
 
     def is_trained(self, root: Module) -> bool:
-        """Whether an optimizer that is alive trains it, or none is alive that would."""
+        """Whether an optimizer that is alive trains it; where none is alive, whether it may be trained."""
         owned = self.owned()
-        return not owned or any(id(p) in owned for p in root.parameters())
+        return any(id(p) in owned if owned else p.requires_grad for p in root.parameters())
+
+    def only_leads_to(self, given: object) -> bool:
+        """Whether what is trained is given to a module, and no root is trained itself: a picture is, say,
+        through a network that is frozen.
+        """
+        if any(map(self.is_trained, self.roots)):
+            return False
+        return any(tensor.requires_grad for tensor in tensors_of(self.torch, given))
 
     def came_since(self, roots: int, optimizers: int) -> tuple[list[Module], list[Optimizer]]:
         """Those alive that came when so many had come before."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from .verdict import Shortfall
+
 
 @dataclass(frozen=True)
 class Resolution:
@@ -70,3 +72,4 @@ class Conclusion:
     text: str = ""  # the error if the plan "failed", or why the script was "refused"
     resolution: Resolution | None = None
     unsure: Unsure | None = None
+    short: Shortfall | None = None  # where the search ended long before the budget

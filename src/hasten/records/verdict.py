@@ -31,6 +31,20 @@ class Invariants:
 
 
 @dataclass(frozen=True)
+class Shortfall:
+    """When a tune's end was seen not to fit into its budget: seconds ``spent`` ``of`` the budget, and those
+    that are ``needed`` at least. A pair of processes took ``times`` as long as foreseen at the beginning, and
+    other programs disturbed the share ``disturbed`` of the blocks of steps.
+    """
+
+    spent: float
+    of: float
+    needed: float
+    times: float = 1.0
+    disturbed: float = 0.0
+
+
+@dataclass(frozen=True)
 class TooLittleTime:
     """The budget was too short to check ``techniques`` and then confirm them; ``enough`` seconds would
     be enough. Without techniques: what was faster was checked, and could not be confirmed.
@@ -38,6 +52,7 @@ class TooLittleTime:
 
     enough: int
     techniques: tuple[str, ...] = ()
+    seen: Shortfall | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,10 @@ _PLAIN: dict[Code, str] = {
 def conclusion_words(result: TuneResult) -> str:
     """Why the tune claims a gain, or none."""
     found, verdict = result.reason, result.guard
+    short = guard.shortfall_words(found.short)
+    kept = f"could be tried, as time is kept to check and confirm what is faster: {short}" if short else ""
+    if found.code == "no time" and kept:
+        return f"nothing {kept}"
     if found.code in _PLAIN:
         return _PLAIN[found.code]
     if found.code == "confirmed" and verdict is not None:
@@ -31,7 +35,8 @@ def conclusion_words(result: TuneResult) -> str:
         return _unsure_words(found.unsure)
     resolution = _resolution_words(found.resolution) if found.resolution is not None else ""
     if found.code == "nothing faster":
-        return f"nothing tried is faster{resolution}"
+        more = f". Not all {kept}" if kept else ""
+        return f"nothing tried is faster{resolution}{more}"
     if found.code == "noise":
         noise = "what looked faster was not confirmed in fresh processes: it is within the noise"
         return f"{noise}{resolution}"

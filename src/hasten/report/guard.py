@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..records.comparison import LossCurve, SingleSteps, StepDeparture
-from ..records.verdict import Difference, GuardVerdict, TooLittleTime
+from ..records.verdict import Difference, GuardVerdict, Shortfall, TooLittleTime
 from .words import percent_words
 
 _EQUAL = {
@@ -30,6 +30,9 @@ _PARTS = {
     "since parameters": "the change of the parameters over several steps",
     "since buffers": "the change of buffers over several steps (running statistics)",
 }
+_ENDED = 0.9  # of a budget spent: it is at its end
+_SLOW_PAIRS = 1.2  # times as long as foreseen
+_DISTURBED = 0.1  # of the blocks
 _ADVICE = {
     "killed": "The accuracy check holds three trainings in memory at once, and up to seven for a "
     "closer look: free some memory (or train on smaller batches), and tune again.",
@@ -137,7 +140,23 @@ def _evaluations(numerics: SingleSteps) -> str:
 def _budget_words(budget: TooLittleTime) -> str:
     what = ", ".join(budget.techniques)
     could = f"{what} could be checked and then confirmed" if what else "what was faster could be confirmed"
-    return f"the budget ended before {could}: try --budget {budget.enough}"
+    short = shortfall_words(budget.seen)
+    if not short:
+        return f"the budget ended before {could}: try --budget {budget.enough}"
+    return f"the budget was too short before {could}: {short}. Try --budget {budget.enough}"
+
+
+def shortfall_words(seen: Shortfall | None) -> str:
+    """What a tune's end takes that does not fit; "" where the budget is spent, or that is not known."""
+    if seen is None or seen.spent > _ENDED * seen.of:
+        return ""
+    text = f"after {seen.spent:.0f} s of {seen.of:.0f} s that takes {seen.needed:.0f} s more"
+    slow, disturbed = seen.times >= _SLOW_PAIRS, seen.disturbed >= _DISTURBED
+    if slow:
+        text += f"; a pair of processes takes {seen.times:.1f} times as long as foreseen at the beginning"
+    if disturbed:
+        text += f"; other programs took processor time from {seen.disturbed:.0%} of the blocks of steps"
+    return f"{text}: tune when the machine is less busy" if slow or disturbed else text
 
 
 def _unchecked_words(verdict: GuardVerdict) -> list[str]:

@@ -16,7 +16,7 @@ from ..records.facts import Facts
 from ..records.plan import BASELINE, Plan
 from ..records.reasons import Decision, Reason
 from ..records.result import Tried
-from ..records.verdict import GuardVerdict, TooLittleTime
+from ..records.verdict import GuardVerdict
 from .budget import Budget
 from .progress import Progress
 
@@ -105,7 +105,7 @@ class Accuracy:
         for name in reversed(list(plan.techniques)):
             rest = plan.without(name)
             if rest and self.budget.affords_guard(rest):
-                needed = TooLittleTime(self.budget.enough(plan), (name,))
+                needed = self.budget.too_little(plan, (name,))
                 late = GuardVerdict("not checked", why_not="budget", budget=needed)
                 return rest, list(self._stopped([name], plan, "not checked", late))
         return plan, []
@@ -175,12 +175,15 @@ class Accuracy:
     def _timed(self, plan: Plan, check: Check) -> GuardVerdict:
         """The verdict of ``check`` within the time left for it."""
         if not self.budget.affords_guard(plan):
-            needed = TooLittleTime(self.budget.enough(plan), tuple(plan.techniques))
+            needed = self.budget.too_little(plan, tuple(plan.techniques))
             return GuardVerdict("not checked", why_not="budget", budget=needed)
         limit, steps = self.trials.limit, self.budget.guard_steps(plan)
         began = limit.clock()
         with limit.ending(self.budget.guard_most(plan)):
             verdict = check(plan, steps)
+        if verdict.why_not == "budget":  # it was stopped, so that the least that a claim needs still fits
+            needed = self.budget.too_little(plan, tuple(plan.techniques))
+            verdict = replace(verdict, budget=needed)
         if verdict.steps:  # one that compared none does not predict the next
             took = limit.clock() - began if verdict.first_seconds is None else verdict.first_seconds
             self.budget.guarded(plan, took, steps)
@@ -197,13 +200,15 @@ class Accuracy:
             yield row
 
 
-def too_late(tried: Sequence[Tried]) -> GuardVerdict | None:
+def too_late(tried: Sequence[Tried], budget: Budget) -> GuardVerdict | None:
     """The verdict if there was no time to check and confirm anything that was found."""
     late = {row.technique: row.reason.budget for row in tried if row.reason.decision == "too late"}
     enough = max((budget for budget in late.values() if budget is not None), default=None)
     if enough is None:
         return None
-    return GuardVerdict("not checked", why_not="budget", budget=TooLittleTime(int(enough), tuple(late)))
+    plan = Plan({row.technique: row.settings for row in tried if row.technique in late})
+    needed = replace(budget.too_little(plan, tuple(late)), enough=int(enough))
+    return GuardVerdict("not checked", why_not="budget", budget=needed)
 
 
 def _is_untouched(verdict: GuardVerdict) -> bool:

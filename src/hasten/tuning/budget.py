@@ -17,6 +17,7 @@ from ..bench.script_bench import SEARCH_PAIRS
 from ..bench.workers.starting import START_OVERLAP
 from ..records.observation import Observation
 from ..records.plan import BASELINE, Plan
+from ..records.verdict import Shortfall, TooLittleTime
 from .costs import CONFIRMATION_SHARE, Costs, Known, budget_for_search, effort_within
 from .deadline import Deadline
 
@@ -255,6 +256,18 @@ class Budget(Deadline):
         return Deadline(self.left - self._closing, self.clock)
 
     # ---- what another budget would allow
+    def too_little(self, plan: Plan, techniques: Sequence[str] = ()) -> TooLittleTime:
+        """For the end of ``plan``: to check ``techniques``, if there are some, and to confirm it."""
+        check = self.strain * self.guard(plan) if techniques else 0.0
+        seen = Shortfall(
+            spent=self.spent,
+            of=self.seconds,
+            needed=check + self._least_end(plan, self.strain),
+            times=self._step_pair / self.costs.pair,
+            disturbed=self._known.disturbed_share,
+        )
+        return TooLittleTime(self.enough(plan), tuple(techniques), seen)
+
     def enough(self, plan: Plan) -> int:
         """A budget that would allow one more check of ``plan``, and its confirmation."""
         end = self.guard(plan) + self._confirmation(plan)

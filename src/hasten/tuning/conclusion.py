@@ -27,7 +27,7 @@ from ..records.plan import BASELINE
 from ..records.reasons import WhyNot
 from ..records.result import Refused, Tried, TuneResult
 from ..records.trial import Ratio, Trial
-from ..records.verdict import GuardVerdict, TooLittleTime
+from ..records.verdict import GuardVerdict, Shortfall, TooLittleTime
 from .resolution import (
     SearchBudget,
     looks_in,
@@ -57,6 +57,7 @@ class Found:
     warnings: Sequence[Caution] = ()
     ends: EpochEnds | None = None  # what came between epochs meanwhile
     longer: SearchBudget | None = None  # None: no budget is named for a longer search
+    short: Shortfall | None = None  # where the search ended, what the tune's end was foreseen to take
 
 
 def conclude(found: Found) -> TuneResult:
@@ -154,9 +155,11 @@ def _unconfirmed_reason(found: Found) -> Conclusion:
         return Conclusion("not checked")
     if found.verdict is not None and not found.verdict.passed:
         return Conclusion("not held")
+    short = found.short if found.untried else None
     if found.tried:
-        return Conclusion("nothing faster", resolution=resolution_of_search(found.tried, found.longer))
-    return Conclusion("no time" if found.untried else "nothing applies")
+        resolution = resolution_of_search(found.tried, found.longer)
+        return Conclusion("nothing faster", resolution=resolution, short=short)
+    return Conclusion("no time" if found.untried else "nothing applies", short=short)
 
 
 def too_early(trial: Trial) -> bool:
@@ -164,6 +167,6 @@ def too_early(trial: Trial) -> bool:
     return trial.cut_short and len(trial.log_ratios) < CLAIM_LEAST_PROCESSES
 
 
-def unconfirmed(verdict: GuardVerdict, budget: int) -> GuardVerdict:
-    """``verdict`` on a plan that the budget was too short to confirm; ``budget`` would be enough."""
-    return replace(verdict, accuracy="not checked", why_not="budget", budget=TooLittleTime(budget))
+def unconfirmed(verdict: GuardVerdict, needed: TooLittleTime) -> GuardVerdict:
+    """``verdict`` on a plan that the budget was too short to confirm."""
+    return replace(verdict, accuracy="not checked", why_not="budget", budget=needed)

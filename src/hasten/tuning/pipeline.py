@@ -147,6 +147,7 @@ class _Tune:
             bounds = Bounds.seen(facts)
             search, longer = self._searched(candidates, remembering, length, keeping, bounds)
             keeping.found(search.found)
+            short = self.budget.too_little(search.plan, ("any",)).seen
             accuracy = self._accuracy(facts)
             held = self._guarded(search, accuracy)
             keeping.checked(held)
@@ -168,6 +169,7 @@ class _Tune:
             threads=threads,
             warnings=(*not_written_down(lost), *quiet.cautions(), *bench.ends.cautions()),
             longer=longer,
+            short=short,
             ends=bench.ends,
         )
 
@@ -237,7 +239,7 @@ class _Tune:
 
     def _guarded(self, search: Search, accuracy: Accuracy) -> Held:
         if not search.found:
-            return Held(search.found, too_late(search.tried))
+            return Held(search.found, too_late(search.tried, self.budget))
         self.progress.stage("checking that the training stays the same")
         return accuracy.held_part(search.found).but_starts()
 
@@ -265,7 +267,7 @@ class _Tune:
         if next_best(plan, trials):
             return self._confirmed(self._held_without(held, trials, accuracy), logged, quiet, accuracy)
         if plan and held.verdict is not None and (trial is None or too_early(trial)):
-            return replace(held, verdict=unconfirmed(held.verdict, self.budget.enough(plan))), None
+            return replace(held, verdict=unconfirmed(held.verdict, self.budget.too_little(plan))), None
         return self._without_rest(held, trials, trial), trial
 
     def _held_without(self, held: Held, trials: Sequence[Trial], accuracy: Accuracy) -> Held:

@@ -72,6 +72,31 @@ def test_a_module_without_optimized_parameters_is_no_root(watch: Watch) -> None:
     assert watch.training.roots == [model]
 
 
+def test_what_a_picture_is_trained_through_is_the_root(watch: Watch) -> None:
+    """As in style transfer, where all of the network is frozen."""
+    network = Net().requires_grad_(False).eval()
+    target = network(torch.zeros(8, 4))
+    picture = torch.zeros(8, 4, requires_grad=True)
+    optimizer = torch.optim.SGD([picture], lr=0.1)
+    for _ in range(2):
+        mse_loss(network(picture.clamp(-1, 1)), target + 1).backward()
+        optimizer.step()
+    assert watch.training.roots == [network]
+    assert not watch.training.is_trained(network)
+    assert not watch.training.records_evaluations
+    assert [(step.forwards, step.evaluations) for step in watch.steps] == [(1, 0), (1, 0)]
+
+
+def test_a_network_that_judges_what_another_makes_is_no_root(watch: Watch) -> None:
+    """As in training by a perceptual loss."""
+    judge, model = Net().requires_grad_(False), torch.nn.Linear(4, 4)
+    optimizer = sgd(model)
+    for _ in range(2):
+        judge(model(torch.ones(8, 4))).sum().backward()
+        optimizer.step()
+    assert watch.training.roots == [model]
+
+
 def test_nothing_is_kept_for_each_model_that_comes_and_goes(watch: Watch) -> None:
     def of_many(count: int) -> int:
         for _ in range(count):

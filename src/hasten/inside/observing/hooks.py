@@ -138,14 +138,14 @@ class Hooks:
             # torch's profiler reads ``self`` out of frames of what stands here, and crashes without it
             def __call__(self: Module, *args: object, **kwargs: object) -> object:
                 if not (observer.in_forward or observer.in_backward) and is_grad_enabled():
-                    consider(self)
+                    consider(self, (args, kwargs))
                 return original(self, *args, **kwargs)
 
             return __call__
 
         self._stop_discovery = self._training.seams.replace(module_class, "__call__", looking)
 
-    def _consider(self, module: Module) -> None:
+    def _consider(self, module: Module, given: object) -> None:
         training = self._training
         if wraps_for_ranks(training.torch, module):
             training.averages_gradients = True
@@ -156,17 +156,18 @@ class Hooks:
         for uncalled in self._uncalled.values():
             uncalled -= held
         if not isinstance(compiled_call(module), ForwardSlot):
-            self._consider_root(module)
+            self._consider_root(module, given)
         if self._stop_discovery is not None and self._all_found():
             self._stop_discovery()
             self._stop_discovery = None
 
-    def _consider_root(self, module: Module) -> None:
+    def _consider_root(self, module: Module, given: object) -> None:
         training = self._training
         owned = training.owned()
         mine = {id(p) for p in module.parameters() if p.requires_grad}
         known = any(module is root for root in training.roots)
-        if not known and (mine & owned if owned else mine):
+        trained = mine & owned if owned else mine
+        if not known and (trained or training.only_leads_to(given)):
             training.add_root(module)  # before its slot is put in, which is taken out of roots alone
             obstacle = obstacle_at(training.torch, module)
             if obstacle:

@@ -84,9 +84,10 @@ class DropBias(Technique):
                 raise NotApplicable("DataParallel copies the model at every step")
         self._attach = _with_zero_gradient(torch)
         if self.changes_training(settings):
-            self._bare = [
-                BareLayers(training, layers_with_bias(torch, r), self._attach) for r in training.roots
-            ]
+            trained = [root for root in training.roots if training.is_trained(root)]
+            if training.roots and not trained:
+                raise NotApplicable("the script trains none of its models, and they are to stay as they are")
+            self._bare = [BareLayers(training, layers_with_bias(torch, r), self._attach) for r in trained]
             training.seams.on_undo(self._take_out)
             return
         for key, (ref, pairs) in training.kept.pop(self.name, {}).items():

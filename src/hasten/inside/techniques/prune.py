@@ -241,6 +241,8 @@ class _Done:
 
 def why_not(training: Training, root: Module) -> str:
     """Why ``root`` must stay as it is, though it could be cut; "" if it need not."""
+    if not training.is_trained(root):
+        return "the script does not train it, and it is to stay as it is"
     mine = {id(parameter) for parameter in root.parameters()}
     owned = {
         id(p): optimizer
