@@ -62,8 +62,8 @@ def fallback(plan: Plan, trials: Sequence[Trial]) -> Plan:
 
 def next_best(plan: Plan, trials: Sequence[Trial]) -> Plan:
     """What is left of ``plan`` once it has failed in fresh processes, though it trained in the search: all
-    but the technique that joined it last. The baseline where it did not fail, or nothing is left. No speed has
-    chosen it.
+    but the technique that joined it last. The baseline where it did not fail, or nothing is left. It was
+    chosen by no speed.
     """
     if not trials or any(map(may_be_claimed, trials)):
         return BASELINE
