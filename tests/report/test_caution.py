@@ -52,6 +52,11 @@ OTHERS = Disturbance(blocks=40, disturbed=5, set_aside=5, seconds=2.51)
             "warm-up. Compare with hasten profile --warmup 100",
         ),
         (
+            Caution("growing", share=0.37),
+            "steps took ever longer while they were watched, by 37%: what grows with each of them (a list, a "
+            "graph that is kept) may cost a long run more than any technique saves",
+        ),
+        (
             Caution("another model", count=51),
             "the script calls another model from step 51 on, so it probably trains several times: the "
             "claim was measured in its first steps and assumes that the others are like them",

@@ -204,12 +204,12 @@ def test_without_a_confirmation_the_reason_says_why(
 
 
 def test_where_time_ran_out_before_anything_was_tried_that_is_the_reason() -> None:
-    result = concluded(None, None, (), untried=["bf16"])
+    result = concluded(None, None, (), untried={"bf16": 300.0})
     assert conclusion_words(result) == "the budget ended before anything could be tried"
 
 
 def test_what_was_not_tried_in_time_is_listed_among_the_refused() -> None:
-    result = concluded(untried=["threads"], refused=[NOT_HERE])
+    result = concluded(untried={"threads": None}, refused=[NOT_HERE])
     assert result.refused == (
         NOT_HERE,
         Refused("threads", (WhyNot("no time"),)),

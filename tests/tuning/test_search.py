@@ -14,7 +14,7 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.records.reasons import WhyNot
 from hasten.records.result import Refused, Tried
 from hasten.records.trial import Proof, Seen, Trial, Unseen
-from hasten.report.reasons import reason_words
+from hasten.report.reasons import reason_words, why_not_words
 from hasten.tuning.candidate import Candidate
 from hasten.tuning.comparisons import Comparisons
 from hasten.tuning.deadline import Deadline
@@ -215,7 +215,27 @@ def test_what_the_budget_does_not_reach_is_untried() -> None:
     search = search_over(bench, Deadline(15.0, clock=lambda: bench.now))
     plan = search.run([candidate("a"), candidate("b"), candidate("c"), candidate("d")])
     assert plan == plan_of("a", "b")
-    assert search.untried == ["c", "d"]
+    assert list(search.untried) == ["c", "d"]
+
+
+class Affording(Deadline):
+    """Names budgets: 100 s, and all that is asked for."""
+
+    def enough_for(self, plan: Plan, seconds: float) -> int:
+        return 100 + int(seconds)
+
+
+def test_what_is_untried_is_told_with_the_budget_for_all_of_it() -> None:
+    class Foreseeing(SlowBench):
+        def foreseen(self, a: Plan, b: Plan) -> float:
+            return 7.0
+
+    bench = Foreseeing({"a": 0.7, "b": 0.5, "c": 0.5})
+    search = search_over(bench, Affording(15.0, clock=lambda: bench.now))
+    search.run([candidate("a"), candidate("b"), candidate("c"), candidate("d")])
+    assert search.untried == {"b": 121, "c": 121, "d": 121}
+    words = why_not_words(WhyNot("no time", budget=121.0))
+    assert words == "the budget ended before it could be tried; --budget 121 would leave time for it"
 
 
 def test_the_time_left_is_shared_among_what_is_still_to_do() -> None:
@@ -341,7 +361,7 @@ def test_what_looked_faster_is_not_tried_again_without_time() -> None:
     search = search_over(bench, Deadline(15.0, clock=lambda: bench.now))
     assert search.run([*map(candidate, "ab")]) == plan_of("a")
     assert [row.technique for row in search.tried] == ["a", "b"]
-    assert search.untried == []
+    assert not search.untried
 
 
 def test_every_comparison_is_announced_and_told() -> None:
@@ -376,7 +396,7 @@ def test_without_a_gain_together_none_is_tried_singly() -> None:
     assert (row.technique, row.together, row.kept) == ("environment", plan_of("a", "b", "c"), False)
     words = "no gain found together (cannot tell under 2%), so none tried alone: a, b, c"
     assert reason_words(row.reason) == words
-    assert search.untried == []
+    assert not search.untried
 
 
 def test_what_gains_together_is_judged_singly() -> None:
@@ -475,7 +495,7 @@ def test_without_any_budget_left_they_are_untried() -> None:
     bench = SlowPairs({"live": 0.8})
     search = search_over(bench, Deadline(15.0, clock=lambda: bench.now))
     search.run([candidate("live"), *together("a", "b")])
-    assert search.untried == ["a", "b"]
+    assert list(search.untried) == ["a", "b"]
 
 
 # ---- other settings of what is on from the start

@@ -13,6 +13,7 @@ Code = Literal[
     "gpu clock",
     "few blocks",
     "warming up",
+    "growing",
     "two speeds",
     "became slower",
     "disturbed",
@@ -43,11 +44,11 @@ class Caution:
     "busy": other programs had ``share`` of the cores before measuring began. "quota": it stopped the
     training in ``share`` of its periods. "swapped": memory was. "hot": cores slowed down ``count`` times.
     "gpu clock": one moved. "few blocks": only ``count`` could be watched. "warming up": steps became faster
-    by ``share`` while they were watched. "two speeds": steps run at two. "became slower": plain steps took
-    ``times`` as long at the end of a tune as at its beginning. "disturbed": as ``disturbance`` says.
-    "wrote outside": the script wrote or removed ``paths`` outside its folder. "not written down": a trial, a
-    plan or the result, for the reason ``text``. "new journal": the old one was corrupt and is now at
-    ``text``. "another model": the script calls one for the first time in step ``count``.
+    by ``share`` while they were watched; "growing": ever slower. "two speeds": steps run at two. "became
+    slower": plain steps took ``times`` as long at the end of a tune as at its beginning. "disturbed": as
+    ``disturbance`` says. "wrote outside": the script wrote or removed ``paths`` outside its folder. "not
+    written down": a trial, a plan or the result, for the reason ``text``. "new journal": the old one was
+    corrupt and is now at ``text``. "another model": the script calls one for the first time in step ``count``.
     """
 
     code: Code

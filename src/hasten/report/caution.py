@@ -36,6 +36,10 @@ _WORDS: dict[Code, Callable[[Caution], str]] = {
         f"steps were still getting faster while they were observed, by {found.share:.0%}: the script "
         "needs a longer warm-up. Compare with hasten profile --warmup 100"
     ),
+    "growing": lambda found: (
+        f"steps took ever longer while they were watched, by {found.share:.0%}: what grows with each of them "
+        "(a list, a graph that is kept) may cost a long run more than any technique saves"
+    ),
     "two speeds": lambda found: (
         "steps run at two speeds: something switches between a fast and a slow state (clocks, memory, a "
         "neighbour). Pairs of processes average over it; a longer --budget narrows the interval"

@@ -115,7 +115,7 @@ def why_not_words(why: WhyNot) -> str:
         return f"the risk here is {why.risk!r}, above --risk {why.allowed}"
     if why.code == "no time":
         what = " or ".join(map(settings_words, why.untried)) or "it"
-        return f"the budget ended before {what} could be tried"
+        return f"the budget ended before {what} could be tried{_budget_words(why.budget)}"
     if why.code == "small part":
         takes = "take" if len(why.parts) > 1 else "takes"
         return f"{parts_words(why.parts)} {takes} {why.share:.1%} of a run at most, so it cannot gain more"

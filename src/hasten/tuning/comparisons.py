@@ -84,6 +84,8 @@ class Comparisons:
         self._notify = notify
         self.tried: list[Tried] = []
         self.left_out: list[Refused] = []
+        self.untried: dict[str, float | None] = {}  # what was left out whole, with the budget for it
+        self._untried: dict[str, float] = {}  # the seconds that it would have taken
         self._put_off: list[_PutOff] = []
         self._found: dict[tuple[Plan, Plan], Ratio] = {}  # from all comparisons of the two so far
         self._wanted = 0.0  # extra seconds that would have been enough for all that was left out so far
@@ -136,6 +138,11 @@ class Comparisons:
     def leave_out(self, name: str, why: WhyNot) -> None:
         self.left_out.append(Refused(name, (why,)))
 
+    def leave_untried(self, name: str, a: Plan, b: Plan) -> None:
+        """There was no time for it. The budget that would do is told when the search is over."""
+        self.untried[name] = None
+        self._untried[name] = self._bench.foreseen(a, b)
+
     def put_off(self, name: str, why: WhyNot, plan: Plan, share: float) -> None:
         """Leave out a part that was not seen in a ``share`` of the search's time. Only at the end of the
         search is it known what else that takes, and which budget would leave time for this, too.
@@ -144,7 +151,12 @@ class Comparisons:
         self.leave_out(name, why)
 
     def name_budgets(self, found: Plan) -> None:
-        """For all that was put off: the budget to see, compare and confirm it with ``found``."""
+        """For all that was put off: the budget to see, compare and confirm it with ``found``; for what was not
+        tried, the budget for all of that.
+        """
+        self._wanted += sum(self._untried.values())
+        for name in self.untried:
+            self.untried[name] = self._deadline.enough_for(found, self._wanted)
         for one in self._put_off:
             row = self.left_out[one.at]
             (why,) = row.reasons

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from .. import __version__
 from ..bench.comparing.decisions import (
@@ -50,7 +50,7 @@ class Found:
     causes: Sequence[Cause] = ()
     refused: Sequence[Refused] = ()
     tried: Sequence[Tried] = ()
-    untried: Sequence[str] = ()  # for lack of time
+    untried: Mapping[str, float | None] = field(default_factory=dict)  # for lack of time: the budget for it
     verdict: GuardVerdict | None = None  # on what the search found
     trial: Trial | None = None  # the confirmation; None: there was nothing to confirm
     threads: ThreadCurve | None = None
@@ -68,7 +68,7 @@ def conclude(found: Found) -> TuneResult:
     unchecked = trial is None and verdict is not None and verdict.unchecked
     seconds, samples = step_seconds(observation), samples_per_step(observation)
     ratio = stated(trial) if trial is not None and claimed else None
-    late = [Refused(name, (WhyNot("no time"),)) for name in found.untried]
+    late = [Refused(name, (WhyNot("no time", budget=enough),)) for name, enough in found.untried.items()]
     return TuneResult(
         outcome="gain" if claimed else "not-checked" if unchecked else "no-gain",
         reason=_reason(found, claimed),

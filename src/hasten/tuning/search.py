@@ -36,7 +36,6 @@ class Search:
     def __init__(self, comparisons: Comparisons, bounds: Bounds | None = None) -> None:
         self._comparisons = comparisons
         self._bounds = bounds or Bounds()
-        self.untried: list[str] = []
         self.found = BASELINE  # the plan so far
         self._by_itself = BASELINE  # what was found for other parts of a run, before steps were tried
         self._catalog: dict[str, type[Technique]] = dict(CATALOG)
@@ -44,6 +43,11 @@ class Search:
     @property
     def tried(self) -> list[Tried]:
         return self._comparisons.tried
+
+    @property
+    def untried(self) -> dict[str, float | None]:
+        """For want of time, each with the budget that would do."""
+        return self._comparisons.untried
 
     @property
     def left_out(self) -> list[Refused]:
@@ -89,11 +93,9 @@ class Search:
         return self._with_rest(self.found)
 
     def _with_rest(self, found: Plan) -> Plan:
-        """``found``, plus what was found alone before."""
         missing = {n: how for n, how in self._by_itself.techniques.items() if n not in found.techniques}
         return Plan({**found.techniques, **missing})
 
-    # ---- other parts of a run than steps
     def _tried_by_themselves(self, outside: Sequence[Candidate]) -> list[Candidate]:
         """Try what speeds up a large part of the run against the baseline; returns what is left to try."""
         worth = weighed(self._comparisons, outside) if outside else []
@@ -127,7 +129,6 @@ class Search:
             self._comparisons.leave_out(candidate.technique.name, why)
 
     def _are_starts_alone(self, names: Sequence[str]) -> bool:
-        """Whether all of these only shorten the start: that is no reason for a plan, and is reported."""
         alone = all(map(self._is_for_start, names))
         for name in names if alone else ():
             self._comparisons.leave_out(name, WhyNot("said", _ALONE))
@@ -249,13 +250,11 @@ class Search:
         return found
 
     def _try_if_affordable(self, candidate: Candidate) -> list[list[str]]:
-        """Like ``_try``, the first settings only."""
         first = replace(candidate, options=candidate.options[:1], together_with=candidate.together_with[:1])
         adopted = self._try(first, self._comparisons.seconds_left)
         return [adopted] if adopted else []
 
     def _try_others(self, candidate: Candidate) -> None:
-        """Adopt another of the candidate's settings than the first, if one gains more."""
         name, plan = candidate.technique.name, self.found
         first = plan.techniques.get(name, candidate.options[0])
         fitting = candidate.fitting(plan, self._catalog)
@@ -284,7 +283,7 @@ class Search:
                 if number:
                     self._out_of_time(name, candidate.options[number:])
                 else:
-                    self.untried.append(name)
+                    self._comparisons.leave_untried(name, plan, wanted)
                 break
             trial = self._comparisons.compare(name, plan, wanted, seconds / len(candidate.options))
             won = trial.upper() < best_upper and not trial.never_pays

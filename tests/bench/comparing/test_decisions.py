@@ -20,6 +20,7 @@ from hasten.bench.comparing.decisions import (
     all_much_slower,
     allowance,
     cannot_tell,
+    clearly_worse,
     effort_to_find,
     excludes_gain,
     gains,
@@ -270,6 +271,9 @@ def test_an_interval_that_is_narrow_tells_enough() -> None:
 
 
 def test_two_pairs_may_leave_no_doubt() -> None:
+    assert clearly_worse([0.2, 0.4])
+    assert not clearly_worse([0.4])
+    assert not clearly_worse([0.1, 0.4])
     assert all_much_slower([0.06, 0.4])
     assert not all_much_slower([0.04, 0.4])
     assert not cannot_tell(Ratio(0.98, 0.5, 1.9, 2, "pairs"))  # of two, nobody knows how far they scatter

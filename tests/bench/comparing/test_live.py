@@ -282,6 +282,14 @@ def test_what_is_some_times_slower_is_measured(times: float) -> None:
     assert trial.ratio.value == pytest.approx(times)
 
 
+def test_what_is_clearly_slower_is_dropped_after_two_comparisons() -> None:
+    trial = bench_over(PaperTrials(effects={"bf16": 1.5})).compare(BASELINE, FAST, 1e9)
+    assert len(trial.log_ratios) == 2
+    assert trial.failure is None
+    slightly = bench_over(PaperTrials(effects={"bf16": 1.1})).compare(BASELINE, FAST, 1e9)
+    assert len(slightly.log_ratios) == live._LEAST_ABBA_BLOCKS
+
+
 def test_steps_that_are_slow_once_are_not_held_against_it() -> None:
     """It compiles in its first steps."""
 

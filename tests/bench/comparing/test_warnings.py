@@ -73,6 +73,17 @@ def test_a_warm_up_that_is_not_over_is_told() -> None:
     assert warning.share == pytest.approx(0.01905 / 0.01505 - 1)  # medians of the first and the last third
 
 
+def test_steps_that_take_ever_longer_are_told() -> None:
+    (warning,) = found(times=[0.01 + 0.0001 * n for n in range(60)])
+    assert warning.code == "growing"
+    assert warning.share == pytest.approx(0.01495 / 0.01095 - 1)
+
+
+def test_steps_that_became_slower_at_once_do_not_grow() -> None:
+    warnings = found(times=[0.01] * 30 + [0.013] * 30)
+    assert "growing" not in [one.code for one in warnings]
+
+
 def test_two_speeds_are_told() -> None:
     times = [time * (1.5 if n // 5 % 2 else 1.0) for n, time in enumerate(even())]
     assert found(times=times) == [Caution("two speeds")]

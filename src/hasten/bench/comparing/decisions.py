@@ -30,6 +30,7 @@ CLEAR_BELOW = 0.97  # it ends below this: a gain so clear that more of the compa
 LIKELY_BELOW = 0.95  # of the value, where few pairs cannot be sure: worth a confirmation
 KNOWN_WITHIN = 0.01  # an interval so narrow tells all that the search needs
 SLOWER_ABOVE = 0.05  # of every log ratio, if there are two: both say slower, and by much
+_CLEARLY_WORSE = math.log(1.15)  # of every ABBA block: one is b against a, twice
 LEAST_TO_TELL = 3  # two values may agree by chance: what they find is not told from them
 
 
@@ -66,6 +67,11 @@ def known_well(ratio: Ratio) -> bool:
 def all_much_slower(log_ratios: Sequence[float]) -> bool:
     """Whether even two pairs leave no doubt that b is slower."""
     return min(log_ratios) > SLOWER_ABOVE
+
+
+def clearly_worse(log_ratios: Sequence[float]) -> bool:
+    """Whether two ABBA blocks leave no doubt: what loses so much in both wins nothing by more of them."""
+    return len(log_ratios) > 1 and min(log_ratios) > _CLEARLY_WORSE
 
 
 def excludes_gain(ratio: Ratio | None, proven: bool) -> bool:

@@ -23,7 +23,7 @@ from ..trials import Trials
 from ..workers.ending import BudgetOver, PlanRefused, ScriptEnded, ScriptOver
 from ..workers.starting import START_SECONDS
 from ..workers.worker import Worker
-from .decisions import is_clear, known_well
+from .decisions import clearly_worse, is_clear, known_well
 from .epoch_ends import EpochEnds
 from .quiet import Quiet
 from .statistics import robust_interval
@@ -39,7 +39,7 @@ _EMPTY_WORKERS = 3  # in a row that ended without one ABBA block: the script is 
 
 
 class _Disturbed(Exception):
-    """Other programs were at work in a block: its ABBA block is set aside."""
+    """By other programs, in a block: its ABBA block is set aside."""
 
 
 class TrialFailed(Exception):
@@ -108,7 +108,6 @@ class LiveBench:
         return replace(trial, cut_short=cut_short, script_steps=self._ends.script_steps)
 
     def has_worker_for(self, plan: Plan) -> bool:
-        """Whether the worker at hand would do for a comparison with ``plan``."""
         return self._worker is not None and process_part(self._worker.plan) == process_part(plan)
 
     def least_steps(self, plan: Plan) -> int:
@@ -274,11 +273,12 @@ class _Comparison:
 
     @property
     def decided(self) -> bool:
-        """Clear either way, or known to half a percent, or as many ABBA blocks as are worth it.
-
-        Stopping early bends the interval a little: it steers the search and is never a claim.
+        """Clear, or known well, or as many ABBA blocks as are worth it. Stopping early bends the interval a
+        little: it steers the search and is never a claim.
         """
         ratio = robust_interval(self.log_ratios, "ABBA blocks", 0.99)
+        if clearly_worse([log_ratio for log_ratio, contended in self._log_ratios if not contended]):
+            return True
         if self.too_few or ratio is None:
             return False
         return is_clear(ratio) or known_well(ratio) or len(self.log_ratios) >= MOST_ABBA_BLOCKS

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from statistics import fmean, median, pvariance
 
 from ...records.caution import Caution
@@ -22,6 +23,7 @@ _SWAPPED_PAGES = 256  # a megabyte
 _CLOCK_CHANGE = 0.1
 _SLOWER = 1.2
 _TREND = 1.1
+_GROWS = 1.02
 _LEAST_CYCLES = 20
 _TWO_SPEEDS = 1.15  # the slow steps' time over the fast ones'
 _EXPLAINED = 0.85  # of the variance, by two speeds; a uniform spread gives 0.75
@@ -69,8 +71,17 @@ def _of_the_steps(observation: Observation) -> Iterator[Caution]:
     early, late = median(times[:third]), median(times[-third:])
     if early > _TREND * late:
         yield Caution("warming up", share=early / late - 1)
+    elif late > _TREND * early and _grow(times):
+        yield Caution("growing", share=late / early - 1)
     elif has_two_speeds(times):
         yield Caution("two speeds")
+
+
+def _grow(times: Sequence[float]) -> bool:
+    """Whether each quarter of them is longer than the one before: they did not become so at once."""
+    quarter = len(times) // 4
+    medians = [median(times[at * quarter : (at + 1) * quarter]) for at in range(4)]
+    return all(later > _GROWS * earlier for earlier, later in pairwise(medians))
 
 
 def has_two_speeds(times: Sequence[float]) -> bool:
