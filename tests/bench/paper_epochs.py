@@ -101,7 +101,7 @@ class EpochWorker(PaperWorker):
         later = sum(run.later.get(name, 0.0) for name in names)
         self.paying = run.epoch // 2
         self.owed = later / self.paying
-        return step(seconds, restarts=1, evaluations=int(run.evaluated and run.skips not in names))
+        return step(seconds, saves=1, restarts=1, evaluations=int(run.evaluated and run.skips not in names))
 
 
 def outside(name: str, *parts: str, scope: str = "live") -> type[Technique]:

@@ -74,8 +74,9 @@ class Optimizer:
 class Step:
     """One step: from the end of one optimizer step to the end of the next.
 
-    ``evaluations`` are forward passes without gradients and ``restarts`` loaders begun anew that fell into
-    it: where they are more than usual, the step's time is real but not a training step's.
+    ``evaluations`` are forward passes without gradients, ``restarts`` loaders begun anew and ``saves`` files
+    written by torch or safetensors that fell into it: where they are more than usual, the step's time is real
+    but not a training step's.
     """
 
     seconds: float
@@ -90,6 +91,7 @@ class Step:
     )
     elements: int | None = None  # numbers in the tensors that a loader gave, padding included
     setup_seconds: float = 0.0  # of ``seconds``: techniques' set-up that can only be done in steps
+    saves: int = 0
     new_model: bool = False  # one was called for the first time: another training may begin with it
 
 
