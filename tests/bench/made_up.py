@@ -36,6 +36,7 @@ def step(
     inputs: int | None = None,
     evaluations: int = 0,
     restarts: int = 0,
+    saves: int = 0,
     losses: tuple[float, ...] = (1.0,),
     signature: tuple[int, int, int] = (0, 1, 1),
     shares: Mapping[str, float] | None = None,
@@ -45,7 +46,9 @@ def step(
     parts = dict(USUAL if shares is None else shares)
     phases = {name: seconds * parts.get(name, 0.0) for name in PHASES}
     phases["other"] += seconds * (1 - sum(parts.values()))
-    return Step(seconds, samples, evaluations, restarts, phases, losses, signature, inputs, elements)
+    return Step(
+        seconds, samples, evaluations, restarts, phases, losses, signature, inputs, elements, saves=saves
+    )
 
 
 def machine(**changes: Any) -> Machine:

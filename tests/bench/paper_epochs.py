@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 from hasten.bench.workers.ending import ScriptOver
@@ -43,16 +44,20 @@ class PaperRun(PaperTrials):
     later: Mapping[str, float] = field(default_factory=dict)
     skips: str = ""  # a technique that leaves out evaluations
     loaders: tuple[Loader, ...] = ()
-    stage: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(own_ranks=None))
+    stage: Any = field(default_factory=lambda: SimpleNamespace(own_ranks=None))
     now: float = 0.0
 
     def __post_init__(self) -> None:
         self.limit = Limit(lambda: self.now)
 
-    def worker(self, plan: Plan = BASELINE, share_of_epochs: float = 1.0, **_: object) -> PaperWorker:
+    def worker(self, plan: Plan = BASELINE, **more: object) -> PaperWorker:
         speed = self.speeds[min(len(self.workers), len(self.speeds) - 1)]
-        self.workers.append(EpochWorker(self, plan, speed, run=self, share=share_of_epochs))
+        self.workers.append(EpochWorker(self, plan, speed, run=self, share=_share(more)))
         return self.workers[-1]
+
+
+def _share(more: Mapping[str, Any]) -> float:
+    return float(more.get("share_of_epochs", 1.0))
 
 
 @dataclass
@@ -96,7 +101,7 @@ class EpochWorker(PaperWorker):
         later = sum(run.later.get(name, 0.0) for name in names)
         self.paying = run.epoch // 2
         self.owed = later / self.paying
-        return step(seconds, restarts=1, evaluations=int(run.evaluated and run.skips not in names))
+        return step(seconds, saves=1, restarts=1, evaluations=int(run.evaluated and run.skips not in names))
 
 
 def outside(name: str, *parts: str, scope: str = "live") -> type[Technique]:

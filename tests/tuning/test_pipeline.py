@@ -75,9 +75,11 @@ class Paper:
     idle: str = ""  # has no effect in fresh processes
     breaks: str = ""  # fails in fresh processes
     stretches_fail: str = ""  # by which a confirmation over whole stretches fails
+    watched_on: list[WatchOn] = field(default_factory=list)
     granted: list[float] = field(default_factory=list)  # seconds for each comparison of the search
 
     def observe(self, trials: Trials, seconds: float, on: WatchOn) -> tuple[Observation, Rhythm]:
+        self.watched_on.append(on)
         if self.failure is not None:
             raise self.failure
         return self.watched, Rhythm(0, 0, 1, self.watched.steps[0].seconds)
@@ -224,6 +226,12 @@ def test_a_gain_is_found_guarded_confirmed_and_written(paper: Paper) -> None:
     assert trials[-1] == ("confirm", found.key)
     assert {purpose for purpose, _ in trials[:-1]} == {"search"}
     assert len(trials) == len(result.tried) + 1
+
+
+def test_the_script_is_watched_on_for_a_twentieth_of_the_budget(paper: Paper) -> None:
+    wanted = request()
+    tune(wanted, Silent())
+    assert paper.watched_on == [WatchOn(pytest.approx(0.05 * wanted.budget), unknown=True)]  # type: ignore[arg-type]
 
 
 def test_the_result_is_json(paper: Paper) -> None:

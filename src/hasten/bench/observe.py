@@ -29,11 +29,13 @@ _NO_END_SECONDS = 1e6  # for an evaluation, however long
 @dataclass(frozen=True)
 class WatchOn:
     """How long to watch after the steps: for the end of an epoch if it comes within ``seconds``. ``asked``:
-    also where nobody knows when it comes. ``whole``: to the end of the script.
+    also where nobody knows when it comes, or it is known to come later. ``unknown``: where nobody knows, too.
+    ``whole``: to the end of the script.
     """
 
     seconds: float = 0.0
     asked: bool = False
+    unknown: bool = False
     whole: bool = False
 
 
@@ -104,7 +106,7 @@ def _watch_on(worker: Worker, trials: Trials, seen: Observation, on: WatchOn) ->
         with trials.limit.ending(math.inf if on.whole else on.seconds):
             while seen.run is not None and (on.whole or not seen.run.epochs):
                 left = on.seconds - (trials.limit.clock() - began)
-                if not on.whole and (left <= 0 or not (on.asked or _epoch_fits(worker, seen, left))):
+                if not on.whole and (left <= 0 or not (on.asked or _may_end(worker, seen, left, on))):
                     break
                 count = int(_AT_ONCE_SECONDS / _usual(worker))
                 if not on.whole:
@@ -121,10 +123,11 @@ def _watch_on(worker: Worker, trials: Trials, seen: Observation, on: WatchOn) ->
     return seen
 
 
-def _epoch_fits(worker: Worker, seen: Observation, seconds: float) -> bool:
-    """Whether the steps that are left of the epoch are known, and take no longer than that."""
-    known = seen.run is not None and seen.run.epoch_steps is not None
-    return known and _steps_left(worker, seen) * _usual(worker) <= seconds
+def _may_end(worker: Worker, seen: Observation, seconds: float, on: WatchOn) -> bool:
+    """Whether the steps that are left of the epoch take no longer than that, as far as they are known."""
+    if seen.run is None or seen.run.epoch_steps is None:
+        return on.unknown
+    return _steps_left(worker, seen) * _usual(worker) <= seconds
 
 
 def _steps_left(worker: Worker, seen: Observation) -> int:

@@ -48,7 +48,8 @@ class Caution:
     slower": plain steps took ``times`` as long at the end of a tune as at its beginning. "disturbed": as
     ``disturbance`` says. "wrote outside": the script wrote or removed ``paths`` outside its folder. "not
     written down": a trial, a plan or the result, for the reason ``text``. "new journal": the old one was
-    corrupt and is now at ``text``. "another model": the script calls one for the first time in step ``count``.
+    corrupt and is now at ``text``. "another model": the script calls one for the first time in step
+    ``count``.
     """
 
     code: Code

@@ -74,8 +74,9 @@ class Optimizer:
 class Step:
     """One step: from the end of one optimizer step to the end of the next.
 
-    ``evaluations`` (forward passes without gradients) and ``restarts`` (loaders that began again) fell into
-    it: if there are more than usual, the step's time is real but not a training step's.
+    ``evaluations`` (forward passes without gradients), ``restarts`` (loaders that began again) and ``saves``
+    (files written by torch or safetensors) fell into it: if there are more than usual, the step's time is
+    real but not a training step's.
     """
 
     seconds: float
@@ -90,6 +91,7 @@ class Step:
     )
     elements: int | None = None  # numbers in the tensors from a loader, padding included
     setup_seconds: float = 0.0  # of ``seconds``: techniques' set-up that happens in steps
+    saves: int = 0
     new_model: bool = False  # one was called for the first time: another training may begin with it
 
 

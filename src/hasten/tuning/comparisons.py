@@ -151,8 +151,8 @@ class Comparisons:
         self.leave_out(name, why)
 
     def name_budgets(self, found: Plan) -> None:
-        """For all that was put off: the budget to see, compare and confirm it with ``found``; for what was not
-        tried, the budget for all of that.
+        """For all that was put off: the budget to see, compare and confirm it with ``found``; for what was
+        not tried, the budget for all of that.
         """
         self._wanted += sum(self._untried.values())
         for name in self.untried:

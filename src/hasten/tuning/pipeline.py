@@ -178,7 +178,7 @@ class _Tune:
         self.progress.stage(f"observing {label}")
         try:
             with self.trials.limit.ending(self.budget.seconds):
-                on = WatchOn(self.budget.to_watch_on)
+                on = WatchOn(self.budget.to_watch_on, unknown=True)
                 observation, rhythm = observe(self.trials, seconds=self.budget.to_observe, on=on)
         except BudgetOver as over:
             raise Refusal(

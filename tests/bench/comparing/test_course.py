@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from hasten.bench.comparing.course import Course, _period, comes_by, course_of, rarest
-from hasten.bench.comparing.steps import Rhythm
+from hasten.bench.comparing.steps import Rhythm, rhythm_of
 from hasten.records.observation import Step
 from tests.bench.made_up import step
 
@@ -21,7 +21,7 @@ def run(steps: int, epoch: int, between: float, evaluated_every: int = 1) -> lis
     for number in range(steps):
         if number and number % epoch == 0:
             evaluated = (number // epoch) % evaluated_every == 0
-            found.append(step(0.01 + between, restarts=1, evaluations=int(evaluated)))
+            found.append(step(0.01 + between, saves=1, restarts=1, evaluations=int(evaluated)))
         else:
             found.append(step(0.01, restarts=int(number == 0)))
     return found
@@ -83,6 +83,20 @@ def test_nor_where_the_first_came_by_at_another_distance() -> None:
     assert sum(one.evaluations for one in steps[begin:end]) == 1
 
 
+def test_saves_are_told_of_a_script_without_loaders_or_evaluations() -> None:
+    steps = [step(0.51 if n % 80 == 79 else 0.01, restarts=0, saves=int(n % 80 == 79)) for n in range(400)]
+    assert cuts(steps, SAVING) == (80, 160, 240)
+    assert rhythm_of(steps).regular(steps[0])
+    assert not rhythm_of(steps).regular(steps[79])
+    assert cuts([step(saves=1) for _ in range(400)], EVALUATION) is None
+
+
+def test_saves_that_every_step_has_are_none_that_come_by() -> None:
+    usual = rhythm_of([step(saves=1)] * 40)
+    assert usual.regular(step(saves=1))
+    assert not comes_by(step(saves=1), "saving", usual)
+
+
 def test_what_begins_late_is_waited_for() -> None:
     assert cuts(run(81, 20, 3.0), late=30) == (41, 61)
     assert cuts(run(81, 20, 3.0), late=30, early=True) == (30, 50)
@@ -104,7 +118,7 @@ def test_evaluations_that_every_step_has_are_none_that_come_by() -> None:
     usual = Rhythm(evaluations=2, restarts=0, cycle=1, cycle_seconds=0.01)
     assert not comes_by(step(evaluations=2), "evaluation", usual)
     assert comes_by(step(evaluations=3), "evaluation", usual)
-    assert comes_by(step(evaluations=3), "saving", usual)
+    assert comes_by(step(evaluations=3), "garbage", usual)
     assert not comes_by(step(evaluations=3), "epoch turns", usual)
 
 

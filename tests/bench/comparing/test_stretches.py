@@ -134,7 +134,7 @@ def test_what_was_found_says_how_much_can_be_gained() -> None:
 
 
 def test_what_does_not_show_in_steps_has_no_such_bound() -> None:
-    seen = bench_over(PaperRun(**LONG)).seek(BASELINE, WRITES_LATER, 1e6)  # type: ignore[arg-type]
+    seen = bench_over(PaperRun(**LONG)).seek(BASELINE, Plan({"gc_control": {}}), 1e6)  # type: ignore[arg-type]
     assert seen == Seen(pytest.approx(4.4))  # type: ignore[arg-type]
 
 

@@ -39,7 +39,7 @@ _LEAST_STEPS = 12
 _MOST_SHARE = 0.5  # of an epoch: what is cut to more is not cut
 _LOOK_EPOCHS = 6  # times what the steps of a short one take: two evaluations, as long as the steps or longer
 _ALIKE = 0.15  # by which a loader's share may depart from the others'
-_IN_IT = ("evaluation",)
+_IN_IT = {"evaluation", "garbage"}  # what comes by the more often the more batches there are
 
 
 class ShortenedBench(StretchBench):
@@ -65,9 +65,11 @@ class ShortenedBench(StretchBench):
 
     def may_compare(self, a: Plan, b: Plan) -> bool:
         """Whether the two differ in what a short epoch shows, and a whole one is long."""
-        if self.share >= 1 or outside_steps(a, b) != _IN_IT or self._trials.stage.own_ranks is not None:
+        parts = outside_steps(a, b)
+        if self.share >= 1 or not parts or not _IN_IT.issuperset(parts):
             return False
-        return not (changing(a) or changing(b) or {"processes"} & {*a.techniques, *b.techniques})
+        several = self._trials.stage.own_ranks is not None or "processes" in {**a.techniques, **b.techniques}
+        return not (several or changing(a) or changing(b))
 
     def compares(self, a: Plan, b: Plan) -> bool:
         """Whether that is how the two are compared: it was found out, or an earlier tune has done so."""
@@ -84,9 +86,13 @@ class ShortenedBench(StretchBench):
             self._sought.clear()
             self._cut(self._dividing_share())
             even = self.share < 1
-            found = super().seek(a, b, max(seconds, self._least_look)) if even else Unseen(*_IN_IT, seconds)
+            found = (
+                super().seek(a, b, max(seconds, self._least_look))
+                if even
+                else Unseen(outside_steps(a, b)[0], seconds)
+            )
         if isinstance(found, Seen) and not self._is_even:
-            found = Unseen(*_IN_IT, seconds)
+            found = Unseen(outside_steps(a, b)[0], seconds)
         self._decided = self._decided or isinstance(found, Seen)
         return found
 

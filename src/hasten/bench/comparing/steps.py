@@ -40,6 +40,7 @@ class Rhythm:
     steps_in_all: int | None = None  # known where the script has come to its end
     unit: str = LOADED  # per what times are compared: the same in all blocks of all plans
     growth: Growth = NO_GROWTH  # of the time with the size of batches
+    saves: int = 0
     epoch_steps: int | None = None  # that an epoch takes, where the script's loader says so
 
     def warmup_steps(self, wanted: int) -> int:
@@ -72,8 +73,9 @@ class Rhythm:
         return replace(self, growth=NO_GROWTH) if batches_differ(a, b) else self
 
     def regular(self, step: Step) -> bool:
-        """No evaluation and no new epoch more than usual fell into the step."""
-        return step.evaluations <= self.evaluations and step.restarts <= self.restarts
+        """No evaluation, no new epoch and no save more than usual fell into the step."""
+        as_usual = step.evaluations <= self.evaluations and step.restarts <= self.restarts
+        return as_usual and step.saves <= self.saves
 
     def timed(self, step: Step) -> bool:
         """Regular, and no model was new in it, for which techniques were put in force."""
@@ -92,15 +94,16 @@ class Block:
 
 
 def rhythm_of(steps: Sequence[Step], steps_in_all: int | None = None) -> Rhythm:
-    """The most frequent counts of evaluations and restarts, and the script's cycle."""
+    """The most frequent counts of evaluations, restarts and saves, and the script's cycle."""
     evaluations = Counter(step.evaluations for step in steps).most_common(1)[0][0]
     restarts = Counter(step.restarts for step in steps).most_common(1)[0][0]
+    saves = Counter(step.saves for step in steps).most_common(1)[0][0]
     cycle = cycle_length([step.signature for step in steps])
     seconds = cycle * median(step.seconds for step in steps)
     losses = any(step.losses for step in steps)
     unit = _unit_of(steps, cycle)
     growth = growth_of(usual_cycles(steps, cycle)) if unit == LOADED else NO_GROWTH
-    return Rhythm(evaluations, restarts, cycle, seconds, losses, steps_in_all, unit, growth)
+    return Rhythm(evaluations, restarts, cycle, seconds, losses, steps_in_all, unit, growth, saves)
 
 
 def _unit_of(steps: Sequence[Step], cycle: int) -> str:

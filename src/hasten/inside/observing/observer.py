@@ -37,6 +37,7 @@ class RawStep:
     backwards: int = 0
     evaluations: int = 0
     restarts: int = 0
+    saves: int = 0
     set_up: float = 0.0  # of ``seconds``: techniques' set-up
     new_model: bool = False  # as in ``records.observation.Step``
     losses: list[Tensor | float] = field(default_factory=list)
@@ -81,6 +82,9 @@ class Observer:
         self.said = False  # whether the script says itself where a step ends
         self.marks: Marks | None = None  # where phases on a GPU are asked for
         self.keep_pace: Callable[[], None] | None = None  # on a GPU, which computes later than it is told to
+
+    def save_begins(self) -> None:
+        self._step.saves += 1
 
     # ---- forward
     def forward_begins(self, training: bool = True) -> float:

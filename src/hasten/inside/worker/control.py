@@ -122,6 +122,7 @@ def step_records(steps: Sequence[RawStep]) -> tuple[Step, ...]:
             inputs=step.inputs or None,
             elements=step.elements or None,
             setup_seconds=step.set_up,
+            saves=step.saves,
             new_model=step.new_model,
         )
         for step in steps

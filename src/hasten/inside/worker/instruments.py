@@ -24,6 +24,7 @@ from ..observing.leftovers import Leftovers, Place, Waits
 from ..observing.observer import Observer, RawStep
 from ..observing.remembered import Remembered
 from ..observing.run_parts import watch_parts
+from ..observing.saves import count_saves
 from ..observing.timeline import Timeline
 from ..observing.trainings import Trainings
 from ..observing.uses import Uses
@@ -73,6 +74,8 @@ class Instruments:
         if self.timeline is not None:
             watch_parts(training, self.timeline)
         self.observer = Observer(on_step, self.timeline)
+        if job.timed:
+            count_saves(training, self.observer.save_begins)
         if job.seed is not None:
             torch.manual_seed(job.seed)
         if sources is not None:
