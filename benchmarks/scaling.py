@@ -31,15 +31,25 @@ from hasten.scaling.step_cost import fitted
 
 from .false_wins import rows_of
 from .results import DOCS, FOLDER, now
-from .workloads import sleeping_ddp as training
 
 FILE = FOLDER / "scaling.jsonl"
 PAGE = DOCS / "scaling.md"
 BEGIN, END = "<!-- validation: begin -->", "<!-- validation: end -->"
+SCRIPT = Path(__file__).parent / "workloads" / "sleeping_ddp.py"
 BATCH, STEPS, PARTS = 32, 30, (1, 2, 4)
+LAYERS, WIDTH, BACKWARD = 6, 512, 2 / 3
+BUCKET_MB = 2
+WORK = {
+    "layers": LAYERS,
+    "width": WIDTH,
+    "backward": BACKWARD,
+    "steps": STEPS,
+    "bucket_mb": BUCKET_MB,
+    "fixed_seconds": 0.006,  # of a step, over all layers and both passes
+    "sample_seconds": 0.002,
+}
 MBIT = (100, 300, 1000)
 HOSTS = (2, 3, 4)
-BUCKET_BYTES = 2 * 2**20
 _PORT = 29800
 
 
@@ -68,8 +78,8 @@ def measured(mbit: int, number: int) -> list[dict[str, Any]]:
     alone = {BATCH // part: [steps_of(trained(1, BATCH // part, mbit))] for part in PARTS}
     two = trained(2, BATCH, mbit)
     link = link_of(two)
-    parameters = training.LAYERS * (training.WIDTH + 1) * training.WIDTH
-    work = Workload(fitted(alone, training.BACKWARD), BATCH, 4 * parameters, None, BUCKET_BYTES)
+    parameters = LAYERS * (WIDTH + 1) * WIDTH
+    work = Workload(fitted(alone, BACKWARD), BATCH, 4 * parameters, None, BUCKET_MB * 2**20)
     cluster = Cluster(per_host=1, within=link, between=link)
     rows = []
     for hosts in HOSTS:
@@ -100,7 +110,7 @@ def trained(hosts: int, batch: int, mbit: int) -> list[dict[str, Any]]:
             environment = {**os.environ, "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}
             environment |= {"RANK": str(rank), "WORLD_SIZE": str(hosts)}
             environment |= {"MASTER_ADDR": net.address(1), "MASTER_PORT": str(_PORT)}
-            command = [sys.executable, training.__file__, "out", str(batch), str(STEPS)]
+            command = [sys.executable, str(SCRIPT), "out", json.dumps({**WORK, "batch": batch})]
             started.append(net.start(rank + 1, command, environment, folder))
         for process in started:
             _, errors = process.communicate(timeout=300)

@@ -1,8 +1,8 @@
 """DistributedDataParallel whose layers sleep for a set time per sample, so that ranks that share a machine's
 processors do not slow each other down: the rest is what the network does.
 
-``sleeping_ddp.py OUT BATCH STEPS``: the ranks divide BATCH. Writes what its steps took to OUT-RANK.json, and,
-before, what all-reduces of two sizes take.
+``sleeping_ddp.py OUT JSON``: the ranks divide a batch; JSON says what is trained, and how long layers sleep.
+Writes to OUT-RANK.json what its steps took and, before, what all-reduces of two sizes take, in seconds.
 """
 
 import json
@@ -15,32 +15,30 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-LAYERS, WIDTH = 6, 512
-FIXED_SECONDS, SAMPLE_SECONDS = 0.006, 0.002  # of a step, over all layers and both passes
-BACKWARD = 2 / 3
+WORK = json.loads(sys.argv[2])
 SIZES = (4 * 2**10, 2**22)  # bytes
 
 
 def nap(samples, share):
-    time.sleep((FIXED_SECONDS + SAMPLE_SECONDS * samples) / LAYERS * share)
+    time.sleep((WORK["fixed_seconds"] + WORK["sample_seconds"] * samples) / WORK["layers"] * share)
 
 
 class Nap(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
-        nap(len(x), 1 - BACKWARD)
+        nap(len(x), 1 - WORK["backward"])
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx, gradient):
-        nap(len(gradient), BACKWARD)
+        nap(len(gradient), WORK["backward"])
         return gradient
 
 
 class Layer(nn.Module):
     def __init__(self):
         super().__init__()
-        self.linear = nn.Linear(WIDTH, WIDTH)
+        self.linear = nn.Linear(WORK["width"], WORK["width"])
 
     def forward(self, x):
         return Nap.apply(torch.tanh(self.linear(x)))
@@ -59,18 +57,18 @@ def all_reduces():
     return found
 
 
-def main(out, batch, steps):
+def main(out):
     torch.set_num_threads(1)
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     if size > 1:
         dist.init_process_group("gloo")
     torch.manual_seed(0)
-    model = nn.Sequential(*(Layer() for _ in range(LAYERS)))
-    trained = DistributedDataParallel(model, bucket_cap_mb=2) if size > 1 else model
+    model = nn.Sequential(*(Layer() for _ in range(WORK["layers"])))
+    trained = DistributedDataParallel(model, bucket_cap_mb=WORK["bucket_mb"]) if size > 1 else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    inputs = torch.randn(-(-batch // size), WIDTH)
+    inputs = torch.randn(-(-WORK["batch"] // size), WORK["width"])
     links, times = all_reduces() if size > 1 else {}, []
-    for _ in range(steps):
+    for _ in range(WORK["steps"]):
         began = time.perf_counter()
         optimizer.zero_grad()
         trained(inputs).square().mean().backward()
@@ -83,4 +81,4 @@ def main(out, batch, steps):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1])
