@@ -19,6 +19,7 @@ test: lint  ## everything that must hold before a change lands
 test-thorough: lint  ## and what takes long and seldom finds what the others miss (about an hour)
 	$(BIN)/python -m pytest -n 3 --dist worksteal --thorough --ignore tests/tuning/test_pipeline.py --ignore tests/machines
 	$(BIN)/python -m pytest --thorough tests/tuning/test_pipeline.py
+	$(BIN)/python -m pytest --thorough -rs tests/machines --ignore tests/machines/test_ray.py
 
 test-machines: $(VENV)/.with-dev  ## engines for real: torchrun, MPI and Slurm on hosts of network namespaces, as root
 	sh tests/machines/install.sh
