@@ -20,10 +20,11 @@ test: lint  ## everything that must hold before a change lands
 test-thorough: lint  ## and what takes long and seldom finds what the others miss (about an hour)
 	$(BIN)/python -m tests.once_more -n 3 --dist worksteal --thorough $(APART)
 	$(BIN)/python -m tests.once_more --thorough tests/tuning/test_pipeline.py
+	$(BIN)/python -m pytest --thorough -rs tests/machines --ignore tests/machines/test_ray.py
 
 test-machines: $(VENV)/.with-dev  ## engines for real: torchrun, MPI and Slurm on hosts of network namespaces, as root
 	sh tests/machines/install.sh
-	$(BIN)/python -m pytest -rs --durations=5 tests/machines --ignore tests/machines/test_ray.py
+	$(BIN)/python -m tests.once_more -rs --durations=5 tests/machines --ignore tests/machines/test_ray.py
 
 test-ray: $(VENV)/.with-dev  ## Ray on two such hosts, in an environment of its own (0.5 GB)
 	test -x .venv-ray/bin/python || $(PYTHON) -m venv .venv-ray

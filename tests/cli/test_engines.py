@@ -53,6 +53,11 @@ REFUSED = {
     ),
     "a place to meet with a user": (["--rdzv-endpoint", "me@h1:1"], "without a user"),
     "a place to meet that is an option": (["--rdzv-endpoint", "-x:1"], "'-x' is no host"),
+    "two places to meet": (
+        ["--rdzv-endpoint", "h1:1", "--master-addr", "h2"],
+        "--rdzv-endpoint and --master-addr both say where ranks meet",
+    ),
+    "a port of no host": (["--master-port", "29500"], "--master-port without --master-addr"),
     "a variable that is not set": (["--hosts", "h1,h2", "--env", "NOT_SET_HERE"], "it is not set here"),
     "a variable that is none": (["--env", "A-B=1"], "expected NAME or NAME=VALUE"),
     "more at least than at most": (["--nnodes", "4:2"], "'4:2' has more as the least"),
@@ -83,6 +88,24 @@ def test_an_engine_that_is_not_here_is_told_with_what_to_do(
     words = ["--engine", "slurm", "--nnodes", "2", "--ranks", "script"]
     said = refused("run", *words, "train.py")
     assert "the engine slurm cannot be used here: there is no sbatch on PATH" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (["--rdzv-endpoint", "h1:1234"], "h1:1234"),
+        (["--rdzv_endpoint=h1"], "h1:29400"),
+        (["--master_addr", "h1", "--master_port", "1234", "--node_rank=1"], "h1:1234"),
+        (["--master-addr", "fd00::1"], "[fd00::1]:29400"),
+        (["--rdzv-endpoint", "[fd00::1]:1234"], "[fd00::1]:1234"),
+    ],
+)
+def test_a_place_to_meet_is_said_as_torchrun_has_it(project: Project, words: list[str], place: str) -> None:
+    project.write("train.py", DISTRIBUTED)
+    done = project.hasten("run", "--nnodes", "2", *words, "--render", "train.py")
+    assert done.returncode == 0, done.stderr
+    typed = shlex.split(done.stdout.splitlines()[-1])
+    assert typed[typed.index("--rdzv-endpoint") + 1] == place
 
 
 QUOTED = shlex.quote("it's")

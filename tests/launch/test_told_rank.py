@@ -7,7 +7,7 @@ import pytest
 from hasten.errors import UsageError
 from hasten.launch import told_rank
 from hasten.launch.launched_rank import LaunchedRank
-from hasten.launch.told_rank import network_of, take, variables_of
+from hasten.launch.told_rank import VARIABLE, network_of, take, variables_of
 from hasten.records.launch_job import Launched
 
 TOLD = Launched("torchrun", interface="eth1", group_timeout_seconds=60.0)
@@ -19,6 +19,12 @@ def test_what_is_told_is_taken_and_nothing_of_it_is_left() -> None:
     assert "OMP_NUM_THREADS" not in environment  # it was for the launcher
     assert not [name for name in environment if name.startswith("HASTEN")]
     assert take(environment) is None
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "no json", "3"])
+def test_what_others_have_put_there_is_told(text: str) -> None:
+    with pytest.raises(UsageError, match=r"HASTEN_LAUNCHED is hasten's own.*unset it"):
+        take({VARIABLE: text})
 
 
 def test_the_users_own_stand() -> None:

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from hasten.inside.sandbox.containment import die_with_parent
+
 from .hosts import Hosts
 
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "sinfo", "squeue")
@@ -105,6 +107,7 @@ def _daemon(argv: list[str], output: Path, environment: Mapping[str, str]) -> It
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
+            preexec_fn=die_with_parent,
         )
     try:
         yield

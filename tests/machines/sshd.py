@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from hasten.inside.sandbox.containment import die_with_parent
+
 _PROGRAMS = ("sshd", "ssh", "ssh-keygen")
 _PATIENCE_SECONDS = 20
 _SERVER = """\
@@ -57,7 +59,11 @@ def servers(hosts: Mapping[str, Sequence[str]], folder: Path) -> Iterator[None]:
     sshd = shutil.which("sshd", path=_path())
     assert sshd is not None
     running = [
-        subprocess.Popen([*enter, sshd, "-D", "-e", "-f", str(folder / "server")], stdin=subprocess.DEVNULL)
+        subprocess.Popen(
+            [*enter, sshd, "-D", "-e", "-f", str(folder / "server")],
+            stdin=subprocess.DEVNULL,
+            preexec_fn=die_with_parent,
+        )
         for enter in hosts.values()
     ]
     try:

@@ -36,8 +36,23 @@ _SECRET = ("TOKEN", "SECRET", "PASSWORD", "KEY")
 def engine_name(arguments: SimpleNamespace) -> str:
     """The one that was asked for, or that what was asked for needs."""
     several = arguments.nnodes is not None and arguments.nnodes.most > 1
-    several = several or arguments.hosts or arguments.hostfile or arguments.rdzv_endpoint
+    several = several or arguments.hosts or arguments.hostfile or endpoint(arguments)
     return arguments.engine or ("torchrun" if several else "local")
+
+
+def endpoint(arguments: SimpleNamespace) -> str:
+    """Where ranks meet, as HOST:PORT; "" where that is not said. Raises UsageError where it is said twice."""
+    from ..errors import UsageError
+
+    if not arguments.master_addr:
+        if arguments.master_port is not None:
+            raise UsageError("--master-port without --master-addr: say on which host, too")
+        return arguments.rdzv_endpoint or ""
+    if arguments.rdzv_endpoint:
+        raise UsageError("--rdzv-endpoint and --master-addr both say where ranks meet: leave one out")
+    host = arguments.master_addr
+    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"{host}:{arguments.master_port or _BY_HAND_PORT}"
 
 
 def job_of(script: Script, arguments: SimpleNamespace, parameters: Sequence[click.Parameter]) -> LaunchJob:
@@ -126,8 +141,8 @@ def rank_command(
 
 def _name(script: Script, arguments: SimpleNamespace) -> str:
     """Unique; where a person starts each host, the same for all that meet at one place."""
-    if arguments.rdzv_endpoint and not (arguments.hosts or arguments.hostfile):
-        told = f"{arguments.rdzv_endpoint} {script.label} {arguments.nnodes}"
+    if endpoint(arguments) and not (arguments.hosts or arguments.hostfile):
+        told = f"{endpoint(arguments)} {script.label} {arguments.nnodes}"
         return f"hasten-{zlib.crc32(told.encode()):08x}"
     return f"hasten-{secrets.token_hex(6)}"
 
@@ -138,7 +153,7 @@ def _meeting(arguments: SimpleNamespace, name: str) -> tuple[str, int]:
     from ..launch.hosts import checked_host
     from ..launch.launched_rank import port_of
 
-    text = arguments.rdzv_endpoint
+    text = endpoint(arguments)
     if not text:
         return "", port_of(name)
     host, colon, port = text.rpartition(":")

@@ -80,6 +80,8 @@ ENGINE_OPTIONS = (
     click.Option(
         ["--rdzv-endpoint"], metavar="HOST:PORT", type=file_name, help="where ranks meet: one of the hosts"
     ),
+    click.Option(["--master-addr"], metavar="HOST", type=file_name, help="the same, as HOST and PORT apart"),
+    click.Option(["--master-port"], metavar="PORT", type=whole_number(1, 65535), help="(default: 29400)"),
     click.Option(
         ["--rdzv-id"],
         metavar="NAME",

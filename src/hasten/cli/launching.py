@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from . import engine_options
-from .engine_job import engine_name, job_of
+from .engine_job import endpoint, engine_name, job_of
 from .starting import become, check_for_ranks, say
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def by_engine(arguments: SimpleNamespace) -> bool:
 
     if arguments.engine not in (None, "local") or arguments.hosts or arguments.hostfile:
         return True
-    if (arguments.nnodes is not None and arguments.nnodes.most > 1) or arguments.rdzv_endpoint:
+    if (arguments.nnodes is not None and arguments.nnodes.most > 1) or endpoint(arguments):
         return True
     for name in sorted(engine_options.NAMES - {"engine", "nnodes", "render"}):
         if getattr(arguments, name) not in (None, False, ()):

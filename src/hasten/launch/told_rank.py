@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, MutableMapping
 
+from ..errors import UsageError
 from ..records.codec import from_json, to_json
 from ..records.launch_job import Launched
 from .launched_rank import LaunchedRank
@@ -32,12 +33,15 @@ def variables_of(launched: Launched, environment: Mapping[str, str]) -> dict[str
 def take(environment: MutableMapping[str, str]) -> Launched | None:
     """Out of ``environment``, which then has the user's own number of threads, or none.
 
-    None where no engine of ours started this.
+    None where no engine of ours started this. Raises UsageError where somebody else has set it.
     """
     text = environment.pop(VARIABLE, None)
     if text is None:
         return None
-    launched = from_json(Launched, json.loads(text))
+    try:
+        launched = from_json(Launched, json.loads(text))
+    except (ValueError, TypeError, AttributeError):
+        raise UsageError(f"{VARIABLE} is hasten's own, and is {text[:60]!r} here: unset it") from None
     if launched.threads:
         environment[_THREADS] = launched.threads
     else:

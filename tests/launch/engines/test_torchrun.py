@@ -61,8 +61,15 @@ def test_one_host_meets_by_itself() -> None:
     (start,) = Torchrun().render(replace(JOB, nproc_per_node=4)).starts
     assert start.argv == (
         *(PYTHON, str(ENTRY), "", "", "--nnodes", "1", "--nproc-per-node", "4", "--standalone"),
-        *("--max-restarts", "0", "--no-python", *JOB.command),
+        *("--local-addr", "127.0.0.1", "--max-restarts", "0", "--no-python", *JOB.command),
     )
+
+
+def test_ranks_of_one_other_host_need_not_be_reached() -> None:
+    (start,) = Torchrun().render(replace(JOB, hosts=("h2",))).starts
+    assert start.there is not None
+    assert start.there.argv[:4] == (PYTHON, str(ENTRY), "", "")
+    assert "--standalone" in start.there.argv
 
 
 def test_hosts_may_come_and_go() -> None:

@@ -15,7 +15,8 @@ from ..programs import path_of
 from .engine import Start, Submission
 
 GRACE_SECONDS = 20.0  # for the others to end by themselves, once one has failed
-PATIENCE_SECONDS = 10.0  # between SIGTERM and SIGKILL
+PATIENCE_SECONDS = 15.0  # for an end of their own; the far end of ssh kills what has not ended in ten
+_LAST_SECONDS = 2.0  # between SIGTERM and SIGKILL
 
 
 class Processes(Submission):
@@ -64,17 +65,22 @@ class Processes(Submission):
             self._ends_by = time.monotonic() + GRACE_SECONDS
 
     def cancel(self) -> None:
-        """They lead to other hosts, where the end of standard input is the sign to end."""
-        for process in self._running:
+        """What leads to another host ends by itself once that host has: then nothing of ours runs there."""
+        for start, process in zip(self._starts, self._running, strict=False):
             _let_go(process)
-            _signal(process, signal.SIGTERM)
-        ends_by = time.monotonic() + PATIENCE_SECONDS
+            if start.there is None:
+                _signal(process, signal.SIGTERM)
+        self._wait(PATIENCE_SECONDS)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for process in self._running:
+                _signal(process, number)
+            self._wait(_LAST_SECONDS)
+
+    def _wait(self, seconds: float) -> None:
+        ends_by = time.monotonic() + seconds
         for process in self._running:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, ends_by - time.monotonic()))
-        for process in self._running:
-            _signal(process, signal.SIGKILL)
-            process.wait()
 
 
 def _started(start: Start) -> subprocess.Popen[bytes]:

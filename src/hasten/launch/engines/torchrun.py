@@ -12,6 +12,7 @@ from ...errors import UsageError
 from ...records.launch_job import LaunchJob
 from .. import ssh
 from ..hosts import without_user
+from ..rendezvous import LOCAL
 from .engine import Does, LaunchEngine, Rendered, Start, Submission
 
 ENTRY = Path(__file__).resolve().parent.parent / "torchrun_entry.py"
@@ -38,9 +39,10 @@ class Torchrun(LaunchEngine):
                 "--node-rank: ssh starts it on all hosts and numbers them. Leave it, or the hosts, out"
             )
         meets = job.address or without_user(job.hosts[0])
+        towards = meets if job.nodes.most > 1 else ""  # ranks of one host need not be reached by others
         starts = []
         for number, host in enumerate(job.hosts):
-            argv = (job.python, str(ENTRY), meets, job.interface, *words(job, meets, is_host=number == 0))
+            argv = (job.python, str(ENTRY), towards, job.interface, *words(job, meets, is_host=number == 0))
             starts.append(ssh.on_host(host, argv, job.folder, job.environment, job.python))
         return Rendered(tuple(starts), secrets=job.secrets)
 
@@ -75,6 +77,6 @@ def words(job: LaunchJob, address: str, is_host: bool | None) -> tuple[str, ...]
         made += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{place}:{job.port}", "--rdzv-id", job.name]
         made += ["--rdzv-conf", ",".join(conf)] if conf else []
     else:
-        made += ["--standalone"]
+        made += ["--standalone", "--local-addr", LOCAL]  # the host's own name may lead nowhere
     made += ["--max-restarts", str(job.max_restarts), *job.options]
     return (*made, "--no-python", *job.command)
