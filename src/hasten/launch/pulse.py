@@ -15,6 +15,7 @@ from .keeper import Failure, in_background
 DEADLINE = "HASTEN_DEADLINE"
 _DEADLINE_SECONDS = 60.0
 _LEAST_DEADLINE_SECONDS = 2.0
+_DEEP = 3  # below the process that was started: a rank in a process namespace of its own is two
 
 
 class Pulse:
@@ -100,9 +101,12 @@ def deadline_of(environment: Mapping[str, str]) -> float:
     return seconds
 
 
-def _is_stopped(process: int) -> bool:
-    """It, or what it started in a process namespace of its own; by proc(5), the letter after the name."""
-    return any(_letter(one) in ("T", "t") for one in (process, *_children(process)))
+def _is_stopped(process: int, depth: int = 0) -> bool:
+    """It, or one below it: a sandboxed rank has processes above its own. By proc(5), the letter after the
+    name.
+    """
+    below = _children(process) if depth < _DEEP else []
+    return _letter(process) in ("T", "t") or any(_is_stopped(one, depth + 1) for one in below)
 
 
 def _letter(process: int) -> str:
