@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -16,13 +17,17 @@ from ..cli.conftest import wait_until
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="by proc(5)")
 
 
+def _has_children(process: int) -> bool:
+    return bool(_children(process))
+
+
 @pytest.mark.parametrize("depth", [0, 1, 2])
 def test_a_stopped_process_is_seen(depth: int) -> None:
     started = subprocess.Popen(["sh", "-c", "sh -c 'sleep 1000; :'; :"], start_new_session=True)
     try:
         line = [started.pid]
         while len(line) < 3:
-            wait_until(lambda: bool(_children(line[-1])))
+            wait_until(partial(_has_children, line[-1]))
             line += _children(line[-1])
         assert not _is_stopped(started.pid)
         os.kill(line[depth], signal.SIGSTOP)
