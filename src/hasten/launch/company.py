@@ -217,6 +217,7 @@ class Company:
 
     def _leave(self) -> None:
         self._pulse.leave()
+        self._joined.meeting.close()
         if self._joined.keeper is not None:
             self._joined.keeper.wait_until_left(_LEAVING_SECONDS)
             self._joined.keeper.close()

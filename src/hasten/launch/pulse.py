@@ -15,6 +15,7 @@ from .keeper import Failure, in_background
 DEADLINE = "HASTEN_DEADLINE"
 _DEADLINE_SECONDS = 60.0
 _LEAST_DEADLINE_SECONDS = 2.0
+_DEEP = 3  # below the process that was started: a rank in a process namespace of its own is two
 
 
 class Pulse:
@@ -33,9 +34,10 @@ class Pulse:
         self._meeting, self._rank, self._host = meeting, rank, host
         self._deadline, self._noticed = deadline_seconds, noticed
         self._left = threading.Event()
+        self._broken = False  # nobody answers any more
         self._followed: dict[int, int] = {}  # rank -> process
         self._stopped_since: dict[int, float] = {}
-        in_background(self._beat, "hasten pulse")
+        self._beating = in_background(self._beat, "hasten pulse")
 
     def follow(self, processes: Mapping[int, int]) -> None:
         """Look after these processes, by rank: one that is stopped for the deadline ends all."""
@@ -43,14 +45,19 @@ class Pulse:
 
     def fail(self, failure: Failure) -> None:
         """Tell all others."""
-        with suppress(NoMeeting):
-            self._meeting.ask("fail", why=failure.why, code=failure.code)
+        self._tell("fail", why=failure.why, code=failure.code)
 
     def leave(self) -> None:
         """From now on nobody waits for this process."""
         self._left.set()
-        with suppress(NoMeeting):
-            self._meeting.ask("leave", rank=self._rank)
+        self._beating.join(self._deadline)
+        self._tell("leave", rank=self._rank)
+        self._meeting.close()
+
+    def _tell(self, what: str, **more: object) -> None:
+        if not self._broken:  # else it would be waited for once more
+            with suppress(NoMeeting):
+                self._meeting.ask(what, **more)
 
     def _beat(self) -> None:
         name = f"rank {self._rank}'s process on host {self._host}"
@@ -58,6 +65,7 @@ class Pulse:
             try:
                 told = self._meeting.ask("beat", rank=self._rank, name=name)
             except NoMeeting as error:
+                self._broken = True
                 told = {"why": f"rank 0's process cannot be reached from {self._host}: {error}", "code": 1}
             failure = Failure(str(told["why"]), int(told["code"])) if "why" in told else self._stopped()
             if failure is not None and not self._left.is_set():
@@ -93,9 +101,12 @@ def deadline_of(environment: Mapping[str, str]) -> float:
     return seconds
 
 
-def _is_stopped(process: int) -> bool:
-    """It, or what it started in a process namespace of its own; by proc(5), the letter after the name."""
-    return any(_letter(one) in ("T", "t") for one in (process, *_children(process)))
+def _is_stopped(process: int, depth: int = 0) -> bool:
+    """It, or one below it: a sandboxed rank has processes above its own. By proc(5), the letter after the
+    name.
+    """
+    below = _children(process) if depth < _DEEP else []
+    return _letter(process) in ("T", "t") or any(_is_stopped(one, depth + 1) for one in below)
 
 
 def _letter(process: int) -> str:
