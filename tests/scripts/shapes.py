@@ -72,6 +72,14 @@ TUNABLE = (
     shape("prints_shapes_first", 140, 20, "Sequential", "Adam",
           note="calls its layers, then the model, before there is an optimizer"),
 
+    shape("transfer_learning", 160, 8, "Sequential", "SGD",
+          note="set_grad_enabled by phase; the best weights are read back"),
+    shape("dive_into", 125, 16, "Sequential", "SGD", note="a second forward pass in each step, for its accuracy"),
+    shape("callbacks", 147, 16, "Sequential Sequential", "SGD AdamW",
+          note="a rate finder ends by an exception after 27 steps"),
+    shape("folds_with_early_stopping", 184, 16, "Net Net Net", "Adam Adam Adam",
+          note="folds of 64, 60 and 60 steps"),
+
     # ---- optimizers and backward passes
     shape("gan_three_backwards", 160, 32, "Discriminator Generator", "Adam Adam", cycle=2,
           note="a line for each of the two optimizers; the discriminator gets 32 real and 32 made samples"),
@@ -158,6 +166,11 @@ TUNABLE = (
     shape("multi_task", 150, 32, "MultiTask", "Adam", note="two forward passes of the same batch in a step"),
     shape("submodules_called", 150, 30, "Encoder Decoder", "Adam"),
     shape("custom_autograd_function", 150, 60, "BinaryNet", "Adam"),
+    shape("word_language_model", 150, None, "RNNModel", "", note="sets one thread, as lstm; no optimizer"),
+    shape("translation", 160, 96, "EncoderRNN AttnDecoderRNN", "Adam Adam", cycle=2,
+          note="a line for each of the two optimizers; six calls of the decoder, of 16 words each"),
+    shape("diffusion", 140, 32, "Denoiser", "AdamW", note="an average of the weights draws samples"),
+    shape("fast_style", 120, 8, "TransformerNet", "Adam", note="a frozen network is called in each step"),
     shape("lstm", 128, 25, "Tagger", "Adam",
           note="sets one thread: with two, on a busy machine, it takes a minute"),
     shape("gru", 145, None, "Forecaster", "Adam",
