@@ -74,11 +74,11 @@ TUNABLE = (
 
     shape("transfer_learning", 160, 8, "Sequential", "SGD",
           note="set_grad_enabled by phase; the best weights are read back"),
-    shape("dive_into", 125, 16, "Sequential", "SGD", note="a second forward pass in each step, for its accuracy"),
+    shape("dive_into", 125, 16, "Sequential", "SGD", note="a second forward pass a step, for its accuracy"),
     shape("callbacks", 147, 16, "Sequential Sequential", "SGD AdamW",
           note="a rate finder ends by an exception after 27 steps"),
     shape("folds_with_early_stopping", 184, 16, "Net Net Net", "Adam Adam Adam",
-          note="folds of 64, 60 and 60 steps"),
+          note="three folds; each may end early"),
 
     # ---- optimizers and backward passes
     shape("gan_three_backwards", 160, 32, "Discriminator Generator", "Adam Adam", cycle=2,
