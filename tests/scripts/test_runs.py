@@ -65,6 +65,23 @@ def test_evaluation_with_gradients(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("script", "epochs", "evaluations"),
+    [
+        ("forgets_eval", 6, 6),  # neither eval() nor a loader
+        ("forgets_both", 7, 7),  # neither eval() nor no_grad()
+        ("evaluates_average", 5, 5),  # of a model that is not trained itself
+        ("distillation", 7, 0),  # a teacher is part of each step
+        ("target_network", 0, 0),
+    ],
+)
+def test_which_passes_are_evaluations(script: str, epochs: int, evaluations: int, tmp_path: Path) -> None:
+    run = whole_run(script, tmp_path / "work")
+    assert run.epochs == epochs
+    assert run.part("evaluation").count == evaluations
+
+
+@pytest.mark.thorough
 def test_workers_that_start_with_each_epoch(tmp_path: Path) -> None:
     run = whole_run("short_epochs_with_workers", tmp_path / "work")
     assert (run.epochs, run.epoch_steps) == (12, 10)

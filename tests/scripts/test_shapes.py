@@ -35,6 +35,7 @@ EXCEPTIONS = {
 OTHER_LOSSES = {
     "gan_three_backwards": "two losses make a critic's step, and their sum is printed",
     "one_backward_two_optimizers": "only one of two steps has a backward pass",
+    "translation": "as above",
     "lbfgs": "many losses a step; the first is printed",
     "frozen_network": "as above",
     "accumulation_with_remainder": "each of four losses is divided by four; their sum is printed",

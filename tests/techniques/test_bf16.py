@@ -59,7 +59,9 @@ def test_transforms_of_functions_go_on_and_prove_it_by_what_comes_out(bench: Wor
     optimizer = under_bf16(bench, model)
 
     def value(x: torch.Tensor) -> torch.Tensor:
-        out = torch.func.functional_call(model, dict(model.named_parameters()), (x.unsqueeze(0),))
+        out: torch.Tensor = torch.func.functional_call(
+            model, dict(model.named_parameters()), (x.unsqueeze(0),)
+        )
         assert out.dtype is torch.float32
         return out.sum()
 

@@ -19,6 +19,7 @@ from hasten.inside.observing.observer import Observer
 from hasten.inside.samples import sample_caches
 from hasten.inside.samples.sample_caches import PYTHON_BYTES, SampleCaches
 from hasten.inside.samples.sample_room import MEMORY_SHARE
+from hasten.inside.samples.sampling_proof import prove_deterministic
 from hasten.inside.seams import Seams
 from hasten.inside.switch import Switchboard
 from hasten.inside.techniques.dataset_in_ram import DatasetInRam
@@ -420,11 +421,10 @@ def test_what_was_found_of_a_dataset_is_not_asked_again(
 ) -> None:
     """When another model comes the technique is switched on anew, and each fold has a Subset of its own."""
     asked: list[object] = []
-    prove = sample_caches.prove_deterministic
 
     def counted(torch: Any, dataset: Any, length: int) -> Any:
         asked.append(dataset)
-        return prove(torch, dataset, length)
+        return prove_deterministic(torch, dataset, length)
 
     monkeypatch.setattr(sample_caches, "prove_deterministic", counted)
     caches, dataset = SampleCaches.of(Training(torch, seams, 2**32)), Noisy()
@@ -447,9 +447,12 @@ def test_a_dataset_that_changes_all_the_time_is_looked_at_twice(
     seams: Seams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(
-        sample_caches, "prove_deterministic", lambda *_: (asked.append(1), ("it draws random numbers", 0))[1]
-    )
+
+    def disproved(torch: Any, dataset: Any, length: int) -> tuple[str, int]:
+        asked.append(dataset)
+        return "it draws random numbers", 0
+
+    monkeypatch.setattr(sample_caches, "prove_deterministic", disproved)
     caches, dataset = SampleCaches.of(Training(torch, seams, 2**32)), Noisy()
     for number in range(4):
         dataset.factor = float(number)

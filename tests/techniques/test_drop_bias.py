@@ -213,6 +213,25 @@ def test_without_all_biases_it_trains_as_a_model_that_has_none() -> None:
             assert torch.equal(value, expected[name]), name
 
 
+def test_transforms_of_functions_go_on_without_biases() -> None:
+    """torch.func asks more of what stands in autograd's graph than backward passes do."""
+    with workbench() as bench:
+        bench.train(1)
+        bench.switchboard.switch(ALL)
+        model, pictures = bench.model, torch.randn(5, 3, 8, 8)
+        weights: dict[str, torch.Tensor] = dict(model.named_parameters())
+
+        def value(one: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = torch.func.functional_call(model, weights, (one.unsqueeze(0),))
+            return found.sum()
+
+        slopes = torch.func.vmap(torch.func.grad(value))(pictures)
+        slopes.pow(2).sum().backward()
+        assert all(p.grad is not None for p in model.parameters())
+        (proof,) = bench.switchboard.proofs()
+        assert proof.effective
+
+
 def test_biases_that_a_checkpoint_brings_are_not_kept() -> None:
     with workbench() as bench:
         bench.model = model = network()

@@ -79,7 +79,8 @@ def test_what_a_picture_is_trained_through_is_the_root(watch: Watch) -> None:
     picture = torch.zeros(8, 4, requires_grad=True)
     optimizer = torch.optim.SGD([picture], lr=0.1)
     for _ in range(2):
-        mse_loss(network(picture.clamp(-1, 1)), target + 1).backward()
+        loss: Any = mse_loss(network(picture.clamp(-1, 1)), target + 1)
+        loss.backward()
         optimizer.step()
     assert watch.training.roots == [network]
     assert not watch.training.is_trained(network)

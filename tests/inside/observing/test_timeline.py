@@ -240,6 +240,31 @@ def test_teachers_and_rollouts_are_steps(script: Script) -> None:
     assert parts(script.timeline.watched(ended=False)) == {"steps": 9.0}
 
 
+def test_who_forgets_eval_evaluates_between_epochs(script: Script) -> None:
+    """Under no_grad, by batches that no loader gave; also after the last epoch."""
+    for _ in range(2):
+        epoch(script)
+        script.exhausts()
+        for _ in range(2):
+            script.forward(3.0, recording=False, mode=True)
+    run = script.timeline.watched(ended=True)
+    evaluation = run.part("evaluation")
+    assert (evaluation.count, evaluation.seconds) == (2, 12.0)
+    assert run.epochs == 2
+
+
+def test_a_rollout_at_an_epochs_beginning_is_a_step(script: Script) -> None:
+    epoch(script)
+    script.exhausts()
+    script.begins(3)
+    script.batch()
+    script.forward(5.0, recording=False, mode=True)
+    script.trains(2.0)
+    run = script.timeline.watched(ended=False)
+    assert run.part("evaluation").count == 0
+    assert run.part("steps").seconds >= 7.0
+
+
 def test_what_is_validated_before_the_first_step_belongs_to_the_start(script: Script) -> None:
     script.takes(1.0)
     script.begins(2, 1.0)

@@ -34,9 +34,10 @@ class _Stretch:
 class Timeline:
     """Told of a run as it goes, by the thread that trains. ``began``: when the script did, by ``clock``.
 
-    Evaluation is seen in two ways: by forward passes in evaluation mode that no backward pass follows, and by
-    a whole pass over a loader in which nothing is trained. While a worker stands between two steps, no time
-    counts. A usual step costs about two microseconds.
+    Evaluation is seen by forward passes in evaluation mode that no backward pass follows, by those without
+    gradients between two epochs, as many scripts forget ``eval()``, and by a whole pass over a loader in
+    which nothing is trained. While a worker stands between two steps, no time counts. A usual step costs
+    about two microseconds.
     """
 
     def __init__(self, began: float, place: Callable[[], str] = str) -> None:
@@ -58,6 +59,7 @@ class Timeline:
         self._batches = BatchCounts()
         self._epoch_batches: int | None = None
         self._exhausted = False  # the training's loader, since the last step
+        self._between_epochs = False  # it was, and no other has begun
         self._epochs = -1  # seen to their end; -1: none has begun
         self._before: tuple[Part, ...] = ()  # when the first epoch began
         self._whole: tuple[Part, ...] = ()
@@ -67,6 +69,7 @@ class Timeline:
         """``batches``: that it will give, where it says so."""
         if not self._away():
             self._turn(_FIRST)
+            self._between_epochs = False
             self._where, self._batches_said = self.place(), batches
             self._batches.loader_begins(bool(self._sums["steps"].count))
             self._unusual = True
@@ -92,7 +95,7 @@ class Timeline:
         loop = self._stretches[start] if start is not None else None
         read = bool(self._batches.any_came and self._sums["steps"].count)
         if start is None or loop is None or loop.over or (loop.kind is _FIRST and not read):
-            self._exhausted = True
+            self._exhausted = self._between_epochs = True
         else:
             self._is_evaluation(start)
             self._stretches[-1].over = True
@@ -107,7 +110,9 @@ class Timeline:
             return
         if recording:
             self._mode = training_mode
-        if training_mode or (recording and self._trains_in_evaluation_mode is not False):
+        if recording and (training_mode or self._trains_in_evaluation_mode is not False):
+            return
+        if training_mode and not self._between_epochs:  # a teacher's, or a rollout's
             return
         start = self._loop()
         self._turn(_GAP)
@@ -144,7 +149,7 @@ class Timeline:
         steps.count += 1
         self._batches.step_ended()
         self._stretches.clear()
-        self._unusual = self._exhausted = False
+        self._unusual = self._exhausted = self._between_epochs = False
         self._standing = True
 
     def goes_on(self) -> None:

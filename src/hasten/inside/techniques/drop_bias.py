@@ -235,14 +235,25 @@ def _with_zero_gradient(torch: ModuleType) -> Attach:
     function: Any = torch.autograd.Function
 
     class ZeroGradient(function):  # type: ignore[misc]
+        generate_vmap_rule = True  # within torch.func's transforms, too
+
         @staticmethod
-        def forward(context: Any, output: Tensor, bias: Tensor) -> Tensor:
-            context.bias = bias
+        def forward(output: Tensor, bias: Tensor) -> Tensor:
             return output.view_as(output)
 
         @staticmethod
+        def setup_context(context: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+            bias = inputs[1]
+            context.of_bias = bias.shape, bias.dtype, bias.device
+
+        @staticmethod
         def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-            return gradient, torch.zeros_like(context.bias)
+            shape, dtype, device = context.of_bias
+            return gradient, torch.zeros(shape, dtype=dtype, device=device)
+
+        @staticmethod
+        def jvp(context: Any, of_output: Tensor, of_bias: object) -> Tensor:
+            return of_output.view_as(of_output)
 
     apply: Attach = ZeroGradient.apply
     return apply
