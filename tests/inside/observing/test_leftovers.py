@@ -19,7 +19,7 @@ from hasten.inside.observing.leftovers import Waits
 from hasten.inside.observing.observer import RawStep
 from hasten.inside.seams import Seams
 from hasten.inside.training import Training
-from hasten.inside.worker.control import _step_records
+from hasten.inside.worker.control import step_records
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_fetches_by_conversion_count(waits: Waits) -> None:
 
 
 def test_what_we_fetch_ourselves_does_not_count(waits: Waits) -> None:
-    _step_records([RawStep(losses=[torch.tensor(1.0)])])
+    step_records([RawStep(losses=[torch.tensor(1.0)])])
     assert waits.found(1) == ()
 
 

@@ -34,7 +34,7 @@ def promising(facts: Facts, tuning: RunTuning, plan: Plan) -> list[Trying]:
     """What is not in ``plan`` and may be: of live scope, for steps, and exact here, or with settings that the
     guard has passed. What it makes shorter must take something of a step.
     """
-    found = []
+    found: list[tuple[bool, float, int, Trying]] = []
     shares = _shares(facts.observation.steps)
     for name, technique in CATALOG.items():
         settings = _settings(technique, facts, tuning) if name not in plan.techniques else []
