@@ -42,6 +42,7 @@ class PaperRun:
     obstacles: dict[str, None] = field(default_factory=dict)
     fails_at: int = -1
     held_up: int = 0  # every so-many-eth step takes ten times as long, as others have the processor; 0: none
+    alone: bool = False  # hasten watches no more
     slow_once: float = 0.0  # seconds that the next step takes besides
 
     def __post_init__(self) -> None:
@@ -68,6 +69,9 @@ class PaperRun:
 
     def adopt(self, plan: Plan) -> None:
         self.found = self.plan = plan
+
+    def let_go(self) -> None:
+        self.alone = True
 
     def sync(self) -> bool:
         return False
@@ -136,6 +140,12 @@ def test_where_nothing_is_faster_it_trains_as_before() -> None:
     run = run_of({"fused_optimizer": 1.0, "channels_last": 1.4}).train()
     assert run.plan == BASELINE
     assert "found nothing faster: trains on as before" in run.said[0]
+    assert run.alone
+
+
+def test_a_run_that_found_something_or_asks_again_is_watched_on() -> None:
+    assert not run_of({"fused_optimizer": 0.8}).train().alone
+    assert not run_of({"fused_optimizer": 1.0}, tuning=RunTuning(again_steps=20_000)).train().alone
 
 
 def test_what_has_no_effect_is_not_taken() -> None:
@@ -175,7 +185,7 @@ def test_what_takes_long_to_set_up_is_tried_only_where_the_run_is_long_enough() 
     setups = {"compile": 60.0}
     short = run_of({"compile": 0.5}, setups=setups).train()
     assert short.plan == BASELINE
-    assert "not tried, as setting it up could take more than 1% of the run" in short.said[0]
+    assert "not tried, as setting it up would take more than is left of 1% of the run" in short.said[0]
     assert "tried nothing" not in short.said[0]
     known = RunTuning(steps=1_000_000)  # 10,000 seconds
     assert run_of({"compile": 0.5}, setups=setups, tuning=known).train().plan == Plan({"compile": {}})

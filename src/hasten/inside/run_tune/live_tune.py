@@ -9,10 +9,7 @@ on under what it had found.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Protocol
 
-from ...records.facts import Facts
 from ...records.plan import BASELINE, Plan
 from ...records.run_tuning import RunTuning
 from ..observing.observer import RawStep, clock
@@ -24,29 +21,12 @@ from .contest import Contest, step_seconds
 from .course import course_of
 from .own_trial import OwnTrial
 from .promising import Trying, promising
+from .run import Run
 from .words import NOT_TRIED, Outcome, outcome_words
 
 _FAR_TOO_MUCH = 2.0  # times what may be lost
 _WARMUP_STEPS, _MOST_WATCHED = 20, 256
 _SETTLING_CYCLES = 3  # after a switch to what was not in force yet; else one
-
-
-class Run(Protocol):
-    """What it asks of the run."""
-
-    def facts(self, steps: Sequence[RawStep], cycle: int) -> Facts:
-        """As the training is seen now."""
-        ...
-
-    def adopt(self, plan: Plan) -> None:
-        """Put ``plan`` in force, for what is trained later, too."""
-        ...
-
-    def sync(self) -> bool:
-        """Wait for the GPU; False where the training is not on one."""
-        ...
-
-    def say(self, text: str) -> None: ...
 
 
 class LiveTune:
@@ -277,6 +257,8 @@ class LiveTune:
         self._since, self._since_clock = 0, clock()
         self._seen.clear()
         self._over = self._tuning.again_steps is None and self._tuning.again_seconds is None
+        if self._over and not self.found:
+            self._run.let_go()
 
     def _look_at_the_clock(self) -> None:
         steps, seconds = self._tuning.again_steps, self._tuning.again_seconds

@@ -19,7 +19,7 @@ class Outcome:
 
 NOT_TRIED = "not tried"  # as setting it up could cost too much
 _WHY = {
-    NOT_TRIED: "not tried, as setting it up could take more than 1% of the run",
+    NOT_TRIED: "not tried, as setting it up would take more than is left of 1% of the run",
     "slower": "slower",
     "no gain": "no gain seen",
     "too expensive": "trying it could cost too much",
