@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hasten.causes import find_causes
@@ -18,7 +20,7 @@ def bound(found: list[Cause], name: str) -> float:
     return known
 
 
-def steps_of(shares: dict[str, float], **more: object) -> Facts:
+def steps_of(shares: dict[str, float], **more: Any) -> Facts:
     return facts(steps=tuple(step(shares=shares) for _ in range(30)), **more)
 
 

@@ -72,6 +72,30 @@ def test_a_script_that_ends_at_once_is_left_alone(project: Project) -> None:
     assert tuned.stdout == project.python("train.py", "3").stdout
 
 
+ALONE = """\
+import torch
+
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
+for step in range(100):
+    loss = model(torch.ones(4, 8)).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step == 2:
+        watched = torch.Tensor.backward
+print(torch.Tensor.backward is watched)
+"""
+
+
+def test_where_nothing_is_found_the_script_goes_on_as_without_us(project: Project) -> None:
+    project.write("alone.py", ALONE)
+    tuned = project.hasten("run", "--tune", "alone.py")
+    assert tuned.stdout.split() == ["False"], tuned.stderr
+    assert project.python("alone.py").stdout.split() == ["True"]
+    assert "nothing was tried while training: trains on as before" in tuned.stderr
+
+
 @pytest.fixture
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     """Those that ``hasten run`` would start."""

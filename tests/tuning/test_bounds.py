@@ -10,6 +10,7 @@ from hasten.bench.fake import ScriptedBench
 from hasten.causes.of_the_run import bound_of
 from hasten.inside.techniques.catalog import CATALOG
 from hasten.records.facts import Facts
+from hasten.records.observation import PHASES
 from hasten.records.plan import Plan
 from hasten.records.trial import Trial
 from hasten.report.reasons import why_not_words
@@ -23,6 +24,14 @@ from tests.bench.made_up import facts, loader, step, trial, watched_run
 from tests.tuning.searches import ENDLESS
 
 FUSED, FETCH = CATALOG["fused_optimizer"], CATALOG["batched_fetch"]
+
+
+def test_phases_are_those_of_a_step_and_of_what_makes_steps_shorter() -> None:
+    named = [technique for technique in CATALOG.values() if technique.phases]
+    assert len(named) > 4
+    for technique in named:
+        assert set(technique.phases) <= set(PHASES)
+        assert "steps" in technique.parts
 
 
 def candidate_of(name: str) -> Candidate:

@@ -148,8 +148,13 @@ def test_libraries_that_come_later_are_seen(
 
 
 def test_everything_is_put_back() -> None:
-    owners = ((torch, "save"), (pickle, "dump"), (builtins, "print"), (logging.Logger, "handle"))
-    owners = (*owners, (logging.Logger, "isEnabledFor"))
+    owners: list[tuple[object, str]] = [
+        (torch, "save"),
+        (pickle, "dump"),
+        (builtins, "print"),
+        (logging.Logger, "handle"),
+        (logging.Logger, "isEnabledFor"),
+    ]
     before = [getattr(owner, name) for owner, name in owners]
     callbacks = list(gc.callbacks)
     seams = Seams()

@@ -9,11 +9,7 @@ on under what it had found.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
-from ...records.facts import Facts
 from ...records.plan import BASELINE, Plan
 from ...records.run_tuning import RunTuning
 from ..observing.observer import RawStep, clock
@@ -23,42 +19,14 @@ from ..techniques.exclusion import against
 from ..training import NotApplicable, Training
 from .contest import Contest, step_seconds
 from .course import course_of
+from .own_trial import OwnTrial
 from .promising import Trying, promising
-from .words import Outcome, outcome_words
+from .run import Run
+from .words import NOT_TRIED, Outcome, outcome_words
 
 _FAR_TOO_MUCH = 2.0  # times what may be lost
 _WARMUP_STEPS, _MOST_WATCHED = 20, 256
 _SETTLING_CYCLES = 3  # after a switch to what was not in force yet; else one
-
-
-class Run(Protocol):
-    """What it asks of the run."""
-
-    def facts(self, steps: Sequence[RawStep], cycle: int) -> Facts:
-        """As the training is seen now."""
-        ...
-
-    def adopt(self, plan: Plan) -> None:
-        """Put ``plan`` in force, for what is trained later, too."""
-        ...
-
-    def sync(self) -> bool:
-        """Wait for the GPU; False where the training is not on one."""
-        ...
-
-    def say(self, text: str) -> None: ...
-
-
-@dataclass
-class _Trial:
-    """One setting of a technique, against what is in force."""
-
-    name: str
-    plan: Plan
-    contest: Contest
-    lost: float = 0.0  # seconds by steps under it, and by switching; below 0 where it gains
-    without: bool = False  # ``plan`` has the technique no more
-    settled: bool = False  # it was in force already
 
 
 class LiveTune:
@@ -76,7 +44,7 @@ class LiveTune:
         self._training, self._switchboard = training, switchboard
         self._here = os.getpid()
         self._waiting: list[Trying] | None = None  # to be tried; None: it is not known yet
-        self._trial: _Trial | None = None
+        self._trial: OwnTrial | None = None
         self.active = tuning.at_once
         self._over = False
         self._doubted: list[str] = []  # techniques in force, of which it is asked again whether they gain
@@ -87,7 +55,7 @@ class LiveTune:
         self._seen: list[RawStep] = []  # of the block at hand, or of those that are watched first
         self._skip = _WARMUP_STEPS
         self._waiting, self._trial = None, None
-        self._lost = self._before = self._latest_a = 0.0
+        self._lost = self._before = 0.0
         self._outcomes: list[Outcome] = []
         self._tried_steps = 0
 
@@ -125,8 +93,7 @@ class LiveTune:
         if os.getpid() != self._here:  # a child of the script's that trains on its own
             self._over = True
             return
-        if self._trial is not None and self._trial.contest.next_is_b:
-            self._trial.lost += step.seconds - self._latest_a
+        self._count(step)
         if self._skip:
             self._skip -= 1
             if not self._skip:
@@ -138,6 +105,20 @@ class LiveTune:
         elif len(self._seen) >= self._course.block_steps:
             self._block_ended()
 
+    def _count(self, step: RawStep) -> None:
+        """Towards what is lost: by the mean, since others that take the processor lengthen single steps."""
+        trial = self._trial
+        if trial is not None and (step.evaluations, step.restarts) == self._course.usual:
+            if trial.contest.next_is_b:
+                trial.steps, trial.seconds = trial.steps + 1, trial.seconds + step.seconds
+            elif not self._skip:
+                self._plain_steps, self._plain = self._plain_steps + 1, self._plain + step.seconds
+
+    @property
+    def _each(self) -> float:
+        """What a step takes in the mean without what is tried."""
+        return self._plain / self._plain_steps if self._plain_steps else self._before
+
     def _watched(self) -> None:
         """Once enough has been seen it is known what to try, and how long a block is."""
         course = course_of(self._seen)
@@ -147,7 +128,8 @@ class LiveTune:
                 self._rests()
             return
         self._course, self._before = course, self._before or course.each
-        self._latest_a, self._allowed = course.each, course.may_lose(self._tuning)
+        self._allowed = course.may_lose(self._tuning)
+        self._plain_steps, self._plain = 0, 0.0
         facts = self._run.facts(self._seen, course.cycle)
         done = {outcome.name for outcome in self._outcomes}
         known = [] if self._training.obstacles else promising(facts, self._tuning, self.found)
@@ -160,7 +142,7 @@ class LiveTune:
         while self._doubted:
             name = self._doubted.pop()
             if name in self.found.techniques:
-                self._trial = _Trial(name, self.found.without(name), Contest(), without=True)
+                self._trial = OwnTrial(name, self.found.without(name), Contest(), without=True)
                 if self._switch():
                     return
         while self._waiting:
@@ -169,12 +151,12 @@ class LiveTune:
             settings = trying.settings[0]
             if self._lost + trying.setup_seconds > self._allowed:
                 self._waiting.pop(0)
-                self._note(name, "too expensive")
+                self._note(name, NOT_TRIED)
                 continue
             self._waiting[:1] = trying.rest()
             if against(self.found, name, settings) is not None:
                 continue
-            self._trial = _Trial(name, self.found.adding(name, settings), Contest())
+            self._trial = OwnTrial(name, self.found.adding(name, settings), Contest())
             if self._switch():
                 return
         self._ends()
@@ -188,11 +170,11 @@ class LiveTune:
         try:
             self._switchboard.switch(trial.plan if is_b else self.found, prepare=True)
         except NotApplicable as error:
-            trial.lost += clock() - began
+            trial.switching += clock() - began
             self._note(trial.name, str(error))
             self._back()
             return False
-        trial.lost += clock() - began
+        trial.switching += clock() - began
         self._skip = self._course.cycle * (_SETTLING_CYCLES if is_b and not trial.settled else 1)
         self._seen.clear()
         return True
@@ -215,8 +197,6 @@ class LiveTune:
             if idle:
                 self._drop(f"no effect: {idle[0].evidence}")
                 return
-        elif seconds is not None:
-            self._latest_a = seconds
         verdict = trial.contest.block(seconds)
         if verdict == "faster":
             self._adopt()
@@ -227,9 +207,9 @@ class LiveTune:
         elif not self._switch():
             self._next()
 
-    def _is_too_much(self, trial: _Trial) -> bool:
+    def _is_too_much(self, trial: OwnTrial) -> bool:
         """Whether it has lost more than may be. A first step that set up is spent: so it is compared once."""
-        lost = self._lost + trial.lost
+        lost = self._lost + trial.lost(self._each)
         if not trial.contest.compared:
             return lost > _FAR_TOO_MUCH * self._allowed
         return lost > self._allowed and not trial.contest.looks_faster
@@ -246,7 +226,7 @@ class LiveTune:
 
     def _settle(self) -> None:
         if self._trial is not None:
-            self._lost += max(0.0, self._trial.lost)
+            self._lost += max(0.0, self._trial.lost(self._each))
         self._trial = None
 
     def _drop(self, why: str) -> None:
@@ -277,6 +257,8 @@ class LiveTune:
         self._since, self._since_clock = 0, clock()
         self._seen.clear()
         self._over = self._tuning.again_steps is None and self._tuning.again_seconds is None
+        if self._over and not self.found:
+            self._run.let_go()
 
     def _look_at_the_clock(self) -> None:
         steps, seconds = self._tuning.again_steps, self._tuning.again_seconds

@@ -1,4 +1,6 @@
-"""What a run may try, the most promising first: nothing that could change the training, or cost it much."""
+"""What a run may try: first what is set up at once, then the most promising; nothing that could change the
+training.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from ...records.facts import Facts
 from ...records.observation import Step
+from ...records.phases import usual_phases
 from ...records.plan import Plan, Settings
 from ...records.run_tuning import RunTuning
 from ..techniques.base import Technique
@@ -14,6 +17,7 @@ from ..techniques.catalog import CATALOG
 
 _LEAST_SHARE = 0.01  # of a step: what takes less cannot give what a run can see
 _SETTINGS = 2  # of a technique
+_PROOF_SECONDS = 1.0
 _SLOW_SECONDS = 60.0  # what a technique may take to set up that is slow to (it compiles)
 
 
@@ -34,8 +38,8 @@ def promising(facts: Facts, tuning: RunTuning, plan: Plan) -> list[Trying]:
     """What is not in ``plan`` and may be: of live scope, for steps, and exact here, or with settings that the
     guard has passed. What it makes shorter must take something of a step.
     """
-    found = []
-    shares = _shares(facts.observation.steps)
+    found: list[tuple[float, float, int, Trying]] = []
+    shares = _shares(facts.observation.steps, facts.observation.cycle)
     for name, technique in CATALOG.items():
         settings = _settings(technique, facts, tuning) if name not in plan.techniques else []
         if not settings or technique.refuse(facts):
@@ -44,7 +48,7 @@ def promising(facts: Facts, tuning: RunTuning, plan: Plan) -> list[Trying]:
         if facts.on_cpu and technique.phases and shares and share < _LEAST_SHARE:
             continue
         trying = Trying(technique, settings[:_SETTINGS], _setup_seconds(technique, facts))
-        found.append((technique.slow_to_set_up, -share if technique.phases else 0.0, len(found), trying))
+        found.append((trying.setup_seconds, -share, len(found), trying))
     return [trying for *_, trying in sorted(found, key=lambda row: row[:3])]
 
 
@@ -60,7 +64,7 @@ def _settings(technique: type[Technique], facts: Facts, tuning: RunTuning) -> li
 
 
 def _setup_seconds(technique: type[Technique], facts: Facts) -> float:
-    """A cache of samples takes what an epoch waits for them; one that compiles, a minute."""
+    """A cache of samples takes what an epoch waits for them, and a proof before; what compiles, a minute."""
     if technique.slow_to_set_up:
         return _SLOW_SECONDS
     if not technique.needs_samples:
@@ -72,11 +76,13 @@ def _setup_seconds(technique: type[Technique], facts: Facts) -> float:
     if steps is None and sizes and each:
         steps = max(sizes) // each
     waited = sum(step.phases.get("data", 0.0) for step in seen.steps) / max(1, len(seen.steps))
-    return waited * steps if steps is not None else _SLOW_SECONDS
+    return max(_PROOF_SECONDS, waited * steps) if steps is not None else _SLOW_SECONDS
 
 
-def _shares(steps: Sequence[Step]) -> Mapping[str, float]:
-    seconds = sum(step.seconds for step in steps)
-    if not seconds:
+def _shares(steps: Sequence[Step], cycle: int) -> Mapping[str, float]:
+    """Of a step, by phase: of a usual one, or of all, where that is more: one may have been held up."""
+    seconds, usual = sum(step.seconds for step in steps), usual_phases(steps, cycle)
+    whole = sum(usual.values())
+    if not (seconds and whole):
         return {}
-    return {name: sum(step.phases[name] for step in steps) / seconds for name in steps[0].phases}
+    return {name: max(sum(s.phases[name] for s in steps) / seconds, usual[name] / whole) for name in usual}

@@ -17,7 +17,13 @@ class Outcome:
     ratio: float = 1.0
 
 
-_WHY = {"slower": "slower", "no gain": "no gain seen", "too expensive": "trying it could cost too much"}
+NOT_TRIED = "not tried"  # as setting it up could cost too much
+_WHY = {
+    NOT_TRIED: "not tried, as setting it up would take more than is left of 1% of the run",
+    "slower": "slower",
+    "no gain": "no gain seen",
+    "too expensive": "trying it could cost too much",
+}
 
 
 def outcome_words(
@@ -35,18 +41,19 @@ def outcome_words(
     if adopted:
         gain = f", about {times:.2f} times faster in these steps"
         first = f"tried {_names(outcomes)} while training: {under}{gain}"
-    elif outcomes:
+    elif any(one.why != NOT_TRIED for one in outcomes):
         first = f"tried {_names(outcomes)} while training and found nothing faster: {under}"
     else:
-        return f"nothing to try while training: {under}"
+        first = f"nothing was tried while training: {under}"
     left: dict[str, list[str]] = {}
     for one in outcomes:
         if one.why and one.name not in found.techniques:
             left.setdefault(_WHY.get(one.why, one.why), []).append(one.name)
     why = "; ".join(f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in left.items())
-    cost = f"trying took about as long as {lost_steps:.0f} steps"
-    return f"{first} ({cost})" + (f"\nhasten: not taken: {why}" if why else "")
+    cost = f" (trying took about as long as {lost_steps:.0f} steps)" if lost_steps >= 1 else ""
+    return f"{first}{cost}" + (f"\nhasten: not taken: {why}" if why else "")
 
 
 def _names(outcomes: Sequence[Outcome]) -> str:
-    return ", ".join(dict.fromkeys(one.name for one in outcomes)) or "them"
+    """Of what was tried."""
+    return ", ".join(dict.fromkeys(one.name for one in outcomes if one.why != NOT_TRIED))

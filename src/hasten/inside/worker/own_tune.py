@@ -36,6 +36,10 @@ class OwnRun:
     def adopt(self, plan: Plan) -> None:
         self._plan.adopt(plan)
 
+    def let_go(self) -> None:
+        self._seen.lose()
+        self._seen.training.seams.undo_all()
+
     def sync(self) -> bool:
         torch, roots = self._seen.training.torch, self._seen.training.roots
         firsts = (next(root.parameters(), None) for root in roots)

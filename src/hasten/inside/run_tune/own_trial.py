@@ -1,0 +1,27 @@
+"""What a run tries at the moment, and what that has taken so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...records.plan import Plan
+from .contest import Contest
+
+
+@dataclass
+class OwnTrial:
+    """One setting of a technique, against what is in force."""
+
+    name: str
+    plan: Plan
+    contest: Contest
+    switching: float = 0.0  # seconds
+    steps: int = 0  # under it, and what these took
+    seconds: float = 0.0
+
+    def lost(self, each: float) -> float:
+        """Seconds, where a step takes ``each`` without it; below 0 where it gains."""
+        return self.switching + self.seconds - self.steps * each
+
+    without: bool = False  # ``plan`` has the technique no more
+    settled: bool = False  # it was in force already
