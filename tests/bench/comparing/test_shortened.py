@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +18,7 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Seen, Unseen
 from tests.bench.made_up import loader
 from tests.bench.paper_epochs import QUICK, START_SECONDS, WRITES_LATER, PaperRun, known
+from tests.bench.real_workers import trials_for
 
 EPOCH, BETWEEN = 15_000, 100.0  # steps of 0.01 s, and seconds of the evaluation after them
 RHYTHM = Rhythm(0, 0, 1, 0.01, epoch_steps=EPOCH)
@@ -134,3 +136,32 @@ def test_what_ends_take_is_told_as_of_whole_epochs() -> None:
 def test_batches_of_a_pass_are_known_where_samples_and_their_number_are() -> None:
     assert batches_of(loader(samples=65, batch_size=8)) == 9
     assert batches_of(loader(samples=65, batch_size=8, iterable=True)) is None
+
+
+EPOCHS = """
+    from ground import *
+
+    torch.manual_seed(0)
+    model = Cnn()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    train = DataLoader(Pictures(4000), batch_size=8, shuffle=True)
+    test = DataLoader(Pictures(1600), batch_size=8)
+    while True:
+        for pictures, labels in train:
+            train_step(model, optimizer, pictures, labels)
+        torch.save(model.state_dict(), "model.pt")
+        with torch.no_grad():
+            for pictures, labels in test:
+                model(pictures)
+"""
+
+
+def test_a_worker_evaluates_as_often_and_as_long_as_its_share_says(tmp_path: Path) -> None:
+    with trials_for(tmp_path, EPOCHS) as trials, trials.worker(share_of_epochs=0.02) as worker:
+        worker.wait_started()
+        worker.steps(35)
+        at = [number for number, step in enumerate(worker.history) if step.evaluations]
+        assert at == [10, 20, 30]
+        assert [worker.history[number].evaluations for number in at] == [4] * 3
+        assert [number for number, step in enumerate(worker.history) if step.saves] == at
+        assert [batches_of(one) for one in worker.observation().loaders] == [500, 200]
