@@ -173,6 +173,6 @@ class _ShortEnds(EpochEnds):
         ends = [step for step in steps[1:] if self.rhythm.restarts < step.restarts]
         if before or not usual or not ends:
             return
-        ends = ends[1:] or ends  # the first may find caches cold
-        each = fmean(max(0.0, step.seconds - step.setup_seconds - median(usual)) for step in ends)
+        later = ends[1:] or ends  # the first may find caches cold
+        each = fmean(max(0.0, step.seconds - step.setup_seconds - median(usual)) for step in later)
         self.whole.note_ends(plan, each / self.share, len(ends), len(ends) * self.epoch)
