@@ -97,6 +97,7 @@ def test_where_an_epoch_takes_longer_than_the_budget_a_technique_for_evaluation_
     tuned.trials = Epochs(  # type: ignore[assignment]
         epoch=12_000,
         between=80.0,
+        saved=False,
         loaders=(loader(samples=96_000), loader(samples=40_000, training=False)),
         shorter={"quick_eval": 0.4},
         effects={"fused_optimizer": found_for_steps},

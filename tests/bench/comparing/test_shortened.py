@@ -96,7 +96,10 @@ def test_an_evaluation_of_few_batches_has_no_larger_part_than_in_a_whole_epoch(b
 
 
 @pytest.mark.attack("truth")
-@pytest.mark.parametrize("odd", [of(1), loader(samples=None), loader(batch_size=None)])
+@pytest.mark.parametrize(
+    "odd",
+    [of(1), loader(samples=None), loader(batch_size=None), loader(samples=40_000, training=False, workers=2)],
+)
 def test_what_cannot_be_cut_as_the_rest_is_not_compared_so(odd: Loader) -> None:
     run = minutes()
     run.loaders = (*run.loaders, odd)
@@ -120,17 +123,30 @@ def test_several_ranks_are_not_cut() -> None:
     assert isinstance(bench_over(run).seek(BASELINE, QUICK, LOOK), Unseen)
 
 
-def test_what_ends_take_is_told_as_of_whole_epochs() -> None:
+def ends_told(run: PaperRun) -> EpochEnds:
     ends = EpochEnds(RHYTHM)
-    bench = ShortenedBench(minutes(shorter={"quick_eval": 0.25}).as_trials(), RHYTHM, None, ends)
+    bench = ShortenedBench(run.as_trials(), RHYTHM, None, ends)
     bench.early = False
     bench.seek(BASELINE, QUICK, 1e3)
     bench.compare(BASELINE, QUICK, 2)
+    return ends
+
+
+def test_what_ends_take_is_told_as_of_whole_epochs() -> None:
+    ends = ends_told(minutes(shorter={"quick_eval": 0.25}, saved=False))
     told = {end.plan: end.seconds for end in ends.seen}
     assert told[BASELINE] == pytest.approx(BETWEEN, rel=0.01)
     assert told[QUICK] == pytest.approx(BETWEEN / 4, rel=0.01)
     assert ends.every(TURN) == pytest.approx(EPOCH, rel=0.01)
     assert ends.script_steps is None
+
+
+@pytest.mark.attack("truth")
+def test_ends_that_have_what_does_not_become_shorter_are_not_told() -> None:
+    assert not ends_told(minutes(saved=True)).seen
+    starting = minutes(saved=False)
+    starting.loaders = (loader(samples=8 * EPOCH, workers=2), of(10_000))
+    assert not ends_told(starting).seen
 
 
 def test_batches_of_a_pass_are_known_where_samples_and_their_number_are() -> None:
