@@ -38,6 +38,7 @@ class PaperRun(PaperTrials):
     epoch: int = 20
     between: float = 1.0
     evaluated: bool = True
+    saved: bool = True
     every: int = 1  # epochs from one such to the next
     also_after: int = 0  # steps of an epoch, where the same falls into its middle, too
     shorter: Mapping[str, float] = field(default_factory=dict)
@@ -101,7 +102,12 @@ class EpochWorker(PaperWorker):
         later = sum(run.later.get(name, 0.0) for name in names)
         self.paying = run.epoch // 2
         self.owed = later / self.paying
-        return step(seconds, saves=1, restarts=1, evaluations=int(run.evaluated and run.skips not in names))
+        return step(
+            seconds,
+            saves=int(run.saved),
+            restarts=1,
+            evaluations=int(run.evaluated and run.skips not in names),
+        )
 
 
 def outside(name: str, *parts: str, scope: str = "live") -> type[Technique]:

@@ -44,6 +44,7 @@ class Tuned:
         self.trials = ClockedTrials()
         self.quiet = Quiet()
         self.guard_times = 1.0
+        self.epoch_steps: int | None = None
         self.allowed: Callable[[Plan], bool] = lambda plan: True
         monkeypatch.setattr(pipeline, "this_machine", machine)
         monkeypatch.setattr(pipeline, "before_tuning", lambda *_: [])
@@ -65,7 +66,7 @@ class Tuned:
             roots=(root(batch_norm=True),),
             loaders=(loader(),),
         )
-        return watched, Rhythm(0, 0, 1, seconds_a_step)
+        return watched, Rhythm(0, 0, 1, seconds_a_step, epoch_steps=self.epoch_steps)
 
     def _guard(self, trials: ClockedTrials, plan: Plan, *told: Any) -> GuardVerdict:
         *_, steps = told

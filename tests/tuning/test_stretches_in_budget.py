@@ -14,7 +14,7 @@ from hasten.bench.stage import Stage
 from hasten.records.plan import Plan
 from hasten.report.conclusion import conclusion_words
 from hasten.scripts.sources import Sources
-from tests.bench.made_up import machine
+from tests.bench.made_up import loader, machine
 from tests.bench.paper_epochs import PaperRun, known
 from tests.tuning.test_budget_kept import QUIET, Tuned
 
@@ -86,3 +86,32 @@ def test_a_small_gain_in_steps_is_claimed_beside_a_technique_for_evaluation(
     assert result.speedup is not None
     assert result.speedup.value == pytest.approx(speedup)
     assert tuned.trials.now <= QUIET * BUDGET
+
+
+@pytest.mark.parametrize("found_for_steps", [1.0, 0.5])
+def test_where_an_epoch_takes_longer_than_the_budget_a_technique_for_evaluation_is_found(
+    tuned: Tuned, found_for_steps: float
+) -> None:
+    """Of an epoch of 200 s, 80 are its evaluation."""
+    tuned.epoch_steps = 12_000
+    tuned.trials = Epochs(  # type: ignore[assignment]
+        epoch=12_000,
+        between=80.0,
+        saved=False,
+        loaders=(loader(samples=96_000), loader(samples=40_000, training=False)),
+        shorter={"quick_eval": 0.4},
+        effects={"fused_optimizer": found_for_steps},
+    )
+    result = tuned.run(150.0)
+    assert result.outcome == "gain", conclusion_words(result)
+    assert "quick_eval" in result.plan.techniques
+    assert (result.parts, result.shortened) == (("evaluation",), pytest.approx(0.0125))
+    assert result.speedup is not None
+    after = 120 * (found_for_steps if "fused_optimizer" in result.plan.techniques else 1.0)
+    assert result.speedup.value == pytest.approx(200 / (after + 32), rel=0.01)
+    assert result.forecast is not None
+    assert "epochs cut short" in result.forecast.assumed
+    epochs = result.forecast.steps / 12_000
+    told = {part.name: (part.before.value, part.after.value) for part in result.forecast.parts}
+    assert told["epoch ends"] == pytest.approx((80.0 * epochs, 32.0 * epochs), rel=0.02)
+    assert tuned.trials.now <= QUIET * 150.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +18,7 @@ from hasten.records.plan import BASELINE, Plan
 from hasten.records.trial import Seen, Unseen
 from tests.bench.made_up import loader
 from tests.bench.paper_epochs import QUICK, START_SECONDS, WRITES_LATER, PaperRun, known
+from tests.bench.real_workers import trials_for
 
 EPOCH, BETWEEN = 15_000, 100.0  # steps of 0.01 s, and seconds of the evaluation after them
 RHYTHM = Rhythm(0, 0, 1, 0.01, epoch_steps=EPOCH)
@@ -94,7 +96,10 @@ def test_an_evaluation_of_few_batches_has_no_larger_part_than_in_a_whole_epoch(b
 
 
 @pytest.mark.attack("truth")
-@pytest.mark.parametrize("odd", [of(1), loader(samples=None), loader(batch_size=None)])
+@pytest.mark.parametrize(
+    "odd",
+    [of(1), loader(samples=None), loader(batch_size=None), loader(samples=40_000, training=False, workers=2)],
+)
 def test_what_cannot_be_cut_as_the_rest_is_not_compared_so(odd: Loader) -> None:
     run = minutes()
     run.loaders = (*run.loaders, odd)
@@ -118,12 +123,17 @@ def test_several_ranks_are_not_cut() -> None:
     assert isinstance(bench_over(run).seek(BASELINE, QUICK, LOOK), Unseen)
 
 
-def test_what_ends_take_is_told_as_of_whole_epochs() -> None:
+def ends_told(run: PaperRun) -> EpochEnds:
     ends = EpochEnds(RHYTHM)
-    bench = ShortenedBench(minutes(shorter={"quick_eval": 0.25}).as_trials(), RHYTHM, None, ends)
+    bench = ShortenedBench(run.as_trials(), RHYTHM, None, ends)
     bench.early = False
     bench.seek(BASELINE, QUICK, 1e3)
     bench.compare(BASELINE, QUICK, 2)
+    return ends
+
+
+def test_what_ends_take_is_told_as_of_whole_epochs() -> None:
+    ends = ends_told(minutes(shorter={"quick_eval": 0.25}, saved=False))
     told = {end.plan: end.seconds for end in ends.seen}
     assert told[BASELINE] == pytest.approx(BETWEEN, rel=0.01)
     assert told[QUICK] == pytest.approx(BETWEEN / 4, rel=0.01)
@@ -131,6 +141,43 @@ def test_what_ends_take_is_told_as_of_whole_epochs() -> None:
     assert ends.script_steps is None
 
 
+@pytest.mark.attack("truth")
+def test_ends_that_have_what_does_not_become_shorter_are_not_told() -> None:
+    assert not ends_told(minutes(saved=True)).seen
+    starting = minutes(saved=False)
+    starting.loaders = (loader(samples=8 * EPOCH, workers=2), of(10_000))
+    assert not ends_told(starting).seen
+
+
 def test_batches_of_a_pass_are_known_where_samples_and_their_number_are() -> None:
     assert batches_of(loader(samples=65, batch_size=8)) == 9
     assert batches_of(loader(samples=65, batch_size=8, iterable=True)) is None
+
+
+EPOCHS = """
+    from ground import *
+
+    torch.manual_seed(0)
+    model = Cnn()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    train = DataLoader(Pictures(4000), batch_size=8, shuffle=True)
+    test = DataLoader(Pictures(1600), batch_size=8)
+    while True:
+        for pictures, labels in train:
+            train_step(model, optimizer, pictures, labels)
+        torch.save(model.state_dict(), "model.pt")
+        with torch.no_grad():
+            for pictures, labels in test:
+                model(pictures)
+"""
+
+
+def test_a_worker_evaluates_as_often_and_as_long_as_its_share_says(tmp_path: Path) -> None:
+    with trials_for(tmp_path, EPOCHS) as trials, trials.worker(share_of_epochs=0.02) as worker:
+        worker.wait_started()
+        worker.steps(35)
+        at = [number for number, step in enumerate(worker.history) if step.evaluations]
+        assert at == [10, 20, 30]
+        assert [worker.history[number].evaluations for number in at] == [4] * 3
+        assert [number for number, step in enumerate(worker.history) if step.saves] == at
+        assert [batches_of(one) for one in worker.observation().loaders] == [500, 200]

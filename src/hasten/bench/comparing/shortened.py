@@ -9,6 +9,9 @@ such stretches is that of whole epochs, as far as each batch takes what others t
 - **What is off.** What comes by once an epoch however long it is - a save, the first batch - weighs more in a
   short one. It is the same under both plans, so it makes a gain look smaller. Techniques that are for
   these parts are not compared so: theirs would look larger. The claim says that epochs were short.
+- **Processes that start.** An evaluation whose loader starts worker processes anew each time pays for that
+  once, however long it is, and a technique that spares it would gain too much in a short one. Epochs with
+  such a loader are not cut.
 - **Shares that do not divide.** Of three batches, no tenth can be given. The share is then one that the
   smallest loader divides by, and where others still depart from theirs, epochs are not cut.
 """
@@ -128,9 +131,10 @@ class ShortenedBench(StretchBench):
 
     @property
     def _is_even(self) -> bool:
-        """Whether every loader gives as large a share as the others."""
+        """Whether every loader gives as large a share as the others, in as large a share of its time."""
         counts = [batches_of(loader) for loader in self._loaders]
-        return all(count and _apart(count, self.share) <= _ALIKE for count in counts)
+        even = all(count and _apart(count, self.share) <= _ALIKE for count in counts)
+        return even and not any(_starts_processes(one) for one in self._loaders if not one.training)
 
     @property
     def _least_look(self) -> float:
@@ -143,6 +147,8 @@ class ShortenedBench(StretchBench):
     def _few(self, worker: Worker) -> int:
         """It is asked before each look of a process that looks."""
         self._loaders = worker.observation().loaders
+        if isinstance(self._ends, _ShortEnds):
+            self._ends.tells = not any(map(_starts_processes, self._loaders))
         return super()._few(worker)
 
 
@@ -153,6 +159,11 @@ def batches_of(loader: Loader) -> int | None:
     return math.ceil(loader.samples / loader.batch_size)
 
 
+def _starts_processes(loader: Loader) -> bool:
+    """Whether each pass over it begins with that."""
+    return bool(loader.workers) and not loader.keeps_workers
+
+
 def _apart(batches: int, share: float) -> float:
     return abs(shortened(batches, share) / (share * batches) - 1)
 
@@ -160,19 +171,21 @@ def _apart(batches: int, share: float) -> float:
 @dataclass
 class _ShortEnds(EpochEnds):
     """Of epochs cut to ``share`` of their ``epoch`` steps. What was seen of their ends is told to ``whole``,
-    as many times longer as they are shorter.
+    as many times longer as they are shorter, where nothing is in them that does not become shorter: it
+    ``tells`` no other, nor those with saves.
     """
 
     whole: EpochEnds = field(kw_only=True)
     share: float = 1.0
     epoch: int = 0
+    tells: bool = True
 
     def note(self, plan: Plan, steps: Sequence[Step], before: int) -> None:
         super().note(plan, steps, before)
         usual = [step.seconds for step in steps if self.rhythm.regular(step)]
         ends = [step for step in steps[1:] if self.rhythm.restarts < step.restarts]
-        if before or not usual or not ends:
+        if before or not usual or not ends or not self.tells or any(step.saves for step in ends):
             return
-        ends = ends[1:] or ends  # the first may find caches cold
-        each = fmean(max(0.0, step.seconds - step.setup_seconds - median(usual)) for step in ends)
+        later = ends[1:] or ends  # the first may find caches cold
+        each = fmean(max(0.0, step.seconds - step.setup_seconds - median(usual)) for step in later)
         self.whole.note_ends(plan, each / self.share, len(ends), len(ends) * self.epoch)
