@@ -389,6 +389,11 @@ def test_what_a_script_does_between_epochs_is_no_loaders() -> None:
     assert [cause.share for cause in stay] == pytest.approx([0.25, 0.05])
 
 
+def test_one_worker_is_one_process() -> None:
+    (cause, *_) = find_causes(facts_with({"data": 0.5, "forward": 0.5}, loaders=(loader(workers=1),)))
+    assert cause.evidence.endswith(" by 1 worker process")
+
+
 def test_workers_of_a_single_epoch_start_once() -> None:
     run = watched_run({"steps": 50.0, "first batches": 50.0}, epochs=1, ended=True)
     (cause,) = find_causes(updating(run=run, loaders=(loader(workers=2),)))
