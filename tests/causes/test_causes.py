@@ -381,9 +381,24 @@ def test_what_a_script_does_between_epochs_is_no_loaders() -> None:
     assert [cause.name for cause in found] == ["turns", "epochs"]
     assert [cause.share for cause in found] == pytest.approx([0.25, 0.05])
     assert not found[0].techniques
-    (together,) = find_causes(updating(run=run, loaders=(loader(workers=2),)))
-    assert together.name == "epochs"
-    assert together.share == pytest.approx(0.30)
+    own, workers = find_causes(updating(run=run, loaders=(loader(workers=2),)))
+    assert (own.name, workers.name) == ("turns", "epochs")
+    assert own.share == pytest.approx(0.20)
+    assert workers.share == pytest.approx(0.10), "they end no slower than they start"
+    stay = find_causes(updating(run=replace(run, epochs=2), loaders=(loader(workers=2, keeps_workers=True),)))
+    assert [cause.share for cause in stay] == pytest.approx([0.25, 0.05])
+
+
+def test_one_worker_is_one_process() -> None:
+    (cause, *_) = find_causes(facts_with({"data": 0.5, "forward": 0.5}, loaders=(loader(workers=1),)))
+    assert cause.evidence.endswith(" by 1 worker process")
+
+
+def test_workers_of_a_single_epoch_start_once() -> None:
+    run = watched_run({"steps": 50.0, "first batches": 50.0}, epochs=1, ended=True)
+    (cause,) = find_causes(updating(run=run, loaders=(loader(workers=2),)))
+    assert "whose loader starts its worker processes;" in cause.evidence
+    assert "persistent_workers" not in cause.techniques
 
 
 def test_workers_that_start_once_are_no_cause_by_the_first_epoch() -> None:

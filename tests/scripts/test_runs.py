@@ -56,6 +56,13 @@ def test_evaluation_that_takes_most_of_a_run(tmp_path: Path) -> None:
     assert where(run, "output")[0].startswith("evaluates_most.py:")
 
 
+def test_an_evaluations_fetches_are_no_steps(tmp_path: Path) -> None:
+    seen = watched("evaluates_most", tmp_path / "work", WatchOn(whole=True))
+    places = {wait.where.rsplit("/", 1)[-1] for wait in seen.waits}
+    assert places == {line_of("evaluates_most", 'print(f"step')}
+    assert [wait.calls for wait in seen.waits] == [pytest.approx(1.0, abs=0.05)]  # but for epochs' last
+
+
 @pytest.mark.thorough
 def test_evaluation_with_gradients(tmp_path: Path) -> None:
     run = whole_run("evaluates_with_gradients", tmp_path / "work")

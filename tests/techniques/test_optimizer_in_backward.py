@@ -41,6 +41,23 @@ def test_losses_are_the_same_to_the_last_bit(kind: Callable[..., Any]) -> None:
         assert all(value[0] == after[key][0] for key, value in values.items())
 
 
+def test_frozen_parameters_of_the_optimizer_wait_for_their_thawing() -> None:
+    """Fine-tuning scripts often hand over all of a model's parameters, of which a few are trained."""
+
+    def trained(plan: Plan) -> tuple[list[float], list[float]]:
+        with workbench(make_optimizer=lambda p: torch.optim.Adam(p, lr=1e-3)) as bench:
+            first = next(iter(bench.model.parameters()))
+            first.requires_grad_(False)
+            bench.switchboard.switch(plan)
+            frozen = bench.train(4)
+            if plan:
+                assert all(proof.effective for proof in bench.switchboard.proofs())
+            first.requires_grad_(True)
+            return frozen, bench.train(4)
+
+    assert trained(PLAN) == trained(BASELINE)
+
+
 def test_gradients_are_gone_when_backward_ends() -> None:
     with workbench() as bench:
         bench.train(1)

@@ -15,4 +15,4 @@ def look(facts: Facts) -> Cause | None:
     if seen is None:
         return None
     text = f"is evaluation{lines(seen.part('evaluation'))}"
-    return cause_in_run(facts, "evaluation", ("evaluation",), _LEAST_SHARE, text, _TECHNIQUES)
+    return cause_in_run(facts, "evaluation", "evaluation", _LEAST_SHARE, text, _TECHNIQUES)

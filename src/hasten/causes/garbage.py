@@ -15,4 +15,4 @@ def look(facts: Facts) -> Cause | None:
     if seen is None:
         return None
     text = f"is Python's garbage collector, which ran {seen.part('garbage').count:,} times"
-    return cause_in_run(facts, "garbage", ("garbage",), _LEAST_SHARE, text, _TECHNIQUES)
+    return cause_in_run(facts, "garbage", "garbage", _LEAST_SHARE, text, _TECHNIQUES)

@@ -56,6 +56,6 @@ def _waiting(facts: Facts, share: float) -> Cause:
 def _making(loader: Loader) -> str:
     """What makes its samples, and how."""
     if loader.workers:
-        return f"{loader.dataset} by {loader.workers} worker processes"
+        return f"{loader.dataset} by {loader.worker_processes}"
     one_by_one = "sample by sample " if loader.default_fetch else ""
     return f"{loader.dataset} {one_by_one}in the training process"

@@ -20,13 +20,19 @@ def account(facts: Facts) -> Account | None:
 
 
 def cause_in_run(
-    facts: Facts, name: str, parts: tuple[str, ...], least: float, text: str, techniques: tuple[str, ...]
+    facts: Facts,
+    name: str,
+    part: str,
+    least: float,
+    text: str,
+    techniques: tuple[str, ...],
+    more: float = 0.0,
 ) -> Cause | None:
-    """The cause that ``parts`` of the run are, if they take at least ``least`` of it; ``text`` says what they
-    do with it: "is evaluation".
+    """The cause that a ``part`` of the run is, if it takes at least ``least`` of it; ``text`` says what it
+    does with it: "is evaluation". ``more``: the cause's share of other parts; below zero if this is shared.
     """
     seen = account(facts)
-    share = seen.share(*parts) if seen is not None else 0.0
+    share = seen.share(part) + more if seen is not None else 0.0
     if seen is None or share < least:
         return None
     evidence = (

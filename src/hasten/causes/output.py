@@ -14,4 +14,4 @@ def look(facts: Facts) -> Cause | None:
     if seen is None:
         return None
     text = f"is printing and logging{lines(seen.part('output'))}: print and log less often"
-    return cause_in_run(facts, "output", ("output",), _LEAST_SHARE, text, ())
+    return cause_in_run(facts, "output", "output", _LEAST_SHARE, text, ())

@@ -17,4 +17,4 @@ def look(facts: Facts) -> Cause | None:
     part = seen.part("saving")
     files = f"{part.count} file{'s' if part.count != 1 else ''}"
     text = f"is saving {files}{lines(part)}: save less often, or less"
-    return cause_in_run(facts, "saving", ("saving",), _LEAST_SHARE, text, _TECHNIQUES)
+    return cause_in_run(facts, "saving", "saving", _LEAST_SHARE, text, _TECHNIQUES)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ..records.cause import Cause
 from ..records.facts import Facts
-from .input import made_here
-from .of_the_run import cause_in_run
+from .of_the_run import account, cause_in_run
 
 _LEAST_SHARE = 0.05
 _TEXT = (
@@ -15,6 +14,17 @@ _TEXT = (
 
 
 def look(facts: Facts) -> Cause | None:
-    if not made_here(facts):
-        return None
-    return cause_in_run(facts, "turns", ("epoch turns",), _LEAST_SHARE, _TEXT, ())
+    return cause_in_run(facts, "turns", "epoch turns", _LEAST_SHARE, _TEXT, (), more=-workers_end(facts))
+
+
+def starts_anew(facts: Facts) -> bool:
+    """Whether each epoch has worker processes of its own."""
+    return any(loader.workers and not loader.keeps_workers for loader in facts.observation.training_loaders)
+
+
+def workers_end(facts: Facts) -> float:
+    """The share of the run that ending such workers may take between epochs: no more than their start."""
+    seen = account(facts)
+    if seen is None or not starts_anew(facts):
+        return 0.0
+    return min(seen.share("epoch turns"), seen.share("first batches"))

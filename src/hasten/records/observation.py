@@ -51,6 +51,11 @@ class Loader:
     pictures: bool = False  # its transforms end with those that make tensors of pictures
     resizes: bool = False  # a transform of its pictures resizes them
 
+    @property
+    def worker_processes(self) -> str:
+        """How many, in words."""
+        return "1 worker process" if self.workers == 1 else f"{self.workers} worker processes"
+
 
 @dataclass(frozen=True)
 class Optimizer:

@@ -246,7 +246,7 @@ def print_profile(
         size = f"{loader.samples:,} samples" if loader.samples is not None else "a stream"
         console.print(
             f"reads {loader.dataset} ({role}): {size}, batches {_batches_words(loader)}, "
-            f"{loader.workers} workers"
+            f"{loader.workers} {'worker' if loader.workers == 1 else 'workers'}"
         )
     for optimizer in observation.optimizers:
         fused = ", fused" if optimizer.fused else ""

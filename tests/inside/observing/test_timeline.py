@@ -372,3 +372,35 @@ def test_parts_add_up_whatever_happens(script: Script, seed: int) -> None:
     assert run.seconds == script.clock.now - began - stood
     assert sum(part.seconds for part in run.parts) == run.seconds
     assert run.part("other").seconds == 0
+
+
+# ---- where the script stands still
+def test_waits_are_counted_where_they_are_of_a_step(script: Script) -> None:
+    timeline = script.timeline
+    counted: list[str] = []
+
+    def wait(name: str) -> None:
+        timeline.waited(lambda: counted.append(name))
+
+    script.begins(2)
+    script.batch()
+    script.trains()
+    wait("logged")
+    timeline.batch_waited_for()
+    wait("made a sample")
+    script.batch()
+    script.trains()
+    timeline.loader_exhausted()
+    script.begins(2)
+    for _ in range(2):
+        script.batch()
+        script.forward(1.0, recording=False, mode=False)
+        wait("evaluated")
+    timeline.loader_exhausted()
+    wait("evaluation told")
+    script.begins(2)
+    wait("epoch begins")
+    script.batch()
+    wait("with a batch")
+    script.trains()
+    assert counted == ["logged", "with a batch"]

@@ -8,6 +8,7 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ from .observer import clock
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from .timeline import Timeline
 
 _ANOMALY, _GRADCHECK = "anomaly detection", "gradcheck"
 _GPU, _RANKS = "GPU", "ranks"
@@ -91,10 +94,12 @@ class Leftovers:
 
 
 class Waits:
-    """Times values fetched from a device, copies to one and prints, by the line of the script."""
+    """Times values fetched from a device, copies to one and prints, by the line of the script. Where there is
+    a ``timeline``, which knows steps from evaluations and from what is done between epochs, those of steps.
+    """
 
-    def __init__(self, training: Training) -> None:
-        self._torch = training.torch
+    def __init__(self, training: Training, timeline: Timeline | None = None) -> None:
+        self._torch, self._timeline = training.torch, timeline
         self._place = Place(training.torch)
         self._lines: dict[tuple[str, str], list[float]] = {}  # (what, where): calls, seconds
         self._inside = False
@@ -139,13 +144,20 @@ class Waits:
                     seconds = clock() - began
                     self._inside = False
                     if counts(result, *args):
-                        line = self._lines.setdefault((what, self._place.of_caller()), [0, 0.0])
-                        line[0] += 1
-                        line[1] += seconds
+                        count = partial(self._count, what, self._place.of_caller(), seconds)
+                        if self._timeline is None:
+                            count()
+                        else:
+                            self._timeline.waited(count)
 
             return timed
 
         return make
+
+    def _count(self, what: str, where: str, seconds: float) -> None:
+        line = self._lines.setdefault((what, where), [0, 0.0])
+        line[0] += 1
+        line[1] += seconds
 
 
 def _went_to_a_device(copy: Tensor | None, tensor: Tensor, *_: object) -> bool:

@@ -4,31 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import get_ident
 
 from ...records.whole_run import PARTS, Part, WatchedRun, less
 from .batch_counts import BatchCounts
+from .stretch import EVALUATION, FIRST, GAP, REST, Stretch
 from .sums import Sum
 
 clock = time.perf_counter
-
-_GAP, _FIRST, _REST, _EVALUATION = "gap", "first", "rest", "evaluation"
-"""Kinds of stretch: after a step or an evaluation; from a loader's beginning to its first batch; with a batch
-or a forward pass; an evaluation.
-"""
-
-
-@dataclass(slots=True)
-class _Stretch:
-    kind: str
-    seconds: float
-    where: str = ""
-    batches: int | None = None  # that the loader which began will give
-    samples: int = 0
-    trained: bool = False  # a backward pass ran in it
-    over: bool = False  # an evaluation whose loader had none left
-    gradients: bool = False  # an evaluation that computed them
 
 
 class Timeline:
@@ -47,12 +30,14 @@ class Timeline:
         self.inside = ""  # the part that is being carved out of others
         self._thread = get_ident()
         self._sums = {name: Sum() for name in PARTS}
-        self._open, self._where = _GAP, ""  # the stretch that is open, and what is known of it
+        self._open, self._where = GAP, ""  # the stretch that is open, and what is known of it
         self._batches_said: int | None = None
         self._trained = False
         self._carved = 0.0  # seconds of it that belong to other parts
         self._logs: tuple[float, float] | None = None  # since when a record is made, and what was carved then
-        self._stretches: list[_Stretch] = []  # since the last step
+        self._waits: list[Callable[[], None]] = []  # in it
+        self._fetching = False  # a batch is waited for
+        self._stretches: list[Stretch] = []  # since the last step
         self._standing, self._stood, self._unusual = False, 0.0, True  # more among them than a step
         self._mode = True  # of the module in the last forward pass with gradients
         self._trains_in_evaluation_mode: bool | None = None
@@ -68,33 +53,38 @@ class Timeline:
     def loader_begins(self, batches: int | None) -> None:
         """``batches``: that it will give, where it says so."""
         if not self._away():
-            self._turn(_FIRST)
+            self._turn(FIRST)
             self._between_epochs = False
             self._where, self._batches_said = self.place(), batches
             self._batches.loader_begins(bool(self._sums["steps"].count))
             self._unusual = True
 
     def batch_waited_for(self) -> None:
-        if self._open is _GAP and not self._away():
-            self._turn(_REST)
+        if self._away():
+            return
+        self._fetching = True
+        if self._open is GAP:
+            self._turn(REST)
 
     def batch_came(self, samples: int, source: int = 0) -> None:
         """``source``: the pass over a loader that it is of."""
         if self._away():
             return
-        if self._open is _FIRST:
-            self._turn(_REST)
+        self._fetching = False
+        if self._open is FIRST:
+            self._turn(REST)
         self._batches.came(samples, source)
 
     def loader_exhausted(self) -> None:
         """It was asked for a batch and had none left."""
         if self._away():
             return
-        self._turn(_GAP)
+        self._fetching = False
+        self._turn(GAP)
         start = self._loop()
         loop = self._stretches[start] if start is not None else None
         read = bool(self._batches.any_came and self._sums["steps"].count)
-        if start is None or loop is None or loop.over or (loop.kind is _FIRST and not read):
+        if start is None or loop is None or loop.over or (loop.kind is FIRST and not read):
             self._exhausted = self._between_epochs = True
         else:
             self._is_evaluation(start)
@@ -102,8 +92,8 @@ class Timeline:
 
     def forward_begins(self, recording: bool) -> None:
         """Of a trained module. ``recording``: with gradients."""
-        if (self._open is _GAP or (self._open is _REST and not recording)) and not self._away():
-            self._turn(_REST)
+        if (self._open is GAP or (self._open is REST and not recording)) and not self._away():
+            self._turn(REST)
 
     def forward_ended(self, recording: bool, training_mode: bool) -> None:
         if self._away():
@@ -115,7 +105,7 @@ class Timeline:
         if training_mode and not self._between_epochs:  # a teacher's, or a rollout's
             return
         start = self._loop()
-        self._turn(_GAP)
+        self._turn(GAP)
         self._is_evaluation(len(self._stretches) - 1 if start is None else start, recording)
 
     def backward_begins(self) -> None:
@@ -126,11 +116,11 @@ class Timeline:
             self._trains_in_evaluation_mode = True
             for stretch in self._stretches:
                 if stretch.gradients:
-                    stretch.kind = _REST
+                    stretch.kind = REST
         elif self._trains_in_evaluation_mode is None:
             self._trains_in_evaluation_mode = False
-        if self._open is _GAP:
-            self._turn(_REST)
+        if self._open is GAP:
+            self._turn(REST)
         self._trained = True
 
     def step_ended(self) -> None:
@@ -139,13 +129,13 @@ class Timeline:
         if self._standing or (steps.count and get_ident() != self._thread):
             return
         self.inside = ""
-        self._turn(_GAP)
+        self._turn(GAP)
         if self._unusual:
             self._thread = get_ident()
             self._settle()
         else:
             for stretch in self._stretches:
-                steps.seconds += stretch.seconds
+                self._is_of_steps(stretch)
         steps.count += 1
         self._batches.step_ended()
         self._stretches.clear()
@@ -186,12 +176,15 @@ class Timeline:
         self._carved, self.inside = before + seconds, outside
 
     def collected(self, seconds: float) -> None:
-        """Python's collector has just ended. Before the first step it is the start's: importing torch alone
-        runs it some hundred times, and no technique is there yet.
-        """
+        """Python's collector has just ended. Before the first step that is part of the start."""
         if self._sums["steps"].count and not self._standing and get_ident() == self._thread:
             self._sums["garbage"].add(seconds)
             self._carved += seconds
+
+    def waited(self, count: Callable[[], None]) -> None:
+        """The script waited. ``count`` is called if this turns out to be in a step, not in a data set."""
+        if not (self._fetching or self._away()):
+            self._waits.append(count)
 
     # ---- what is told
     def watched(self, ended: bool) -> WatchedRun:
@@ -201,14 +194,11 @@ class Timeline:
         seconds = self._since - self._began - self._stood
         known = sum(one.seconds for name, one in self._sums.items() if name != "other")
         self._sums["other"].seconds = max(0.0, seconds - known)
-        epochs = max(0, self._epochs)
-        return WatchedRun(seconds, ended, self._parts(), epochs, self._epoch_steps(), self._whole)
+        steps = self._batches.steps_of(self._epoch_batches, self._sums["steps"].count)
+        return WatchedRun(seconds, ended, self._parts(), max(0, self._epochs), steps, self._whole)
 
     def _parts(self) -> tuple[Part, ...]:
         return tuple(one.part(name) for name, one in self._sums.items())
-
-    def _epoch_steps(self) -> int | None:
-        return self._batches.steps_of(self._epoch_batches, self._sums["steps"].count)
 
     # ---- inside
     def _away(self) -> bool:
@@ -219,8 +209,10 @@ class Timeline:
         now = clock()
         seconds = now - self._since - self._carved
         self._stretches.append(
-            _Stretch(self._open, max(0.0, seconds), self._where, self._batches_said, trained=self._trained)
+            Stretch(self._open, max(0.0, seconds), self._where, self._batches_said, trained=self._trained)
         )
+        if self._waits:
+            self._stretches[-1].waits, self._waits = self._waits, []
         self._open, self._since, self._carved = kind, now, 0.0
         self._where, self._batches_said, self._trained = "", None, False
 
@@ -229,7 +221,7 @@ class Timeline:
         for at in range(len(self._stretches) - 1, -1, -1):
             if self._stretches[at].trained:
                 return None
-            if self._stretches[at].kind in (_FIRST, _EVALUATION):
+            if self._stretches[at].kind in (FIRST, EVALUATION):
                 return at
         return None
 
@@ -237,11 +229,11 @@ class Timeline:
         """All stretches from ``start`` on are one."""
         taken = self._stretches[start:]
         first = taken[0]
-        if first.kind not in (_FIRST, _EVALUATION):  # it reads from no loader that began for it
+        if first.kind not in (FIRST, EVALUATION):  # it reads from no loader that began for it
             self._batches.forget()
         self._stretches[start:] = [
-            _Stretch(
-                _EVALUATION,
+            Stretch(
+                EVALUATION,
                 sum(stretch.seconds for stretch in taken),
                 first.where or self.place(),
                 samples=first.samples + self._batches.samples,
@@ -252,30 +244,35 @@ class Timeline:
         self._batches.evaluated()
         self._unusual = True
 
+    def _is_of_steps(self, stretch: Stretch) -> None:
+        self._sums["steps"].seconds += stretch.seconds
+        for count in stretch.waits:
+            count()
+
     def _settle(self) -> None:
         """Give what came since the last step to its parts; a step has ended."""
         sums, never = self._sums, not self._sums["steps"].count
-        firsts = [at for at, stretch in enumerate(self._stretches) if stretch.kind is _FIRST]
+        firsts = [at for at, stretch in enumerate(self._stretches) if stretch.kind is FIRST]
         turned = firsts[-1] if firsts else -1  # where an epoch began
         lead = 0.0  # what the epoch's beginning, or the run's, took
         for at, stretch in enumerate(self._stretches):
             if at == turned:
                 sums["start" if never else "epoch turns"].add(lead)
                 self._epoch_begins(stretch.batches)
-            if stretch.kind is _EVALUATION:
+            if stretch.kind is EVALUATION:
                 sums["evaluation"].add(stretch.seconds, stretch.where, stretch.samples)
             elif stretch.trained:
-                sums["steps"].seconds += stretch.seconds
-            elif at < turned and (never or stretch.kind is not _FIRST):
+                self._is_of_steps(stretch)
+            elif at < turned and (never or stretch.kind is not FIRST):
                 lead += stretch.seconds
-            elif stretch.kind is _FIRST:
+            elif stretch.kind is FIRST:
                 sums["first batches"].add(stretch.seconds, stretch.where)
-            elif never and turned < 0 and stretch.kind is _GAP:
+            elif never and turned < 0 and stretch.kind is GAP:
                 sums["start"].add(stretch.seconds)
-            elif stretch.kind is _GAP and at and self._stretches[at - 1].kind is _EVALUATION:
+            elif stretch.kind is GAP and at and self._stretches[at - 1].kind is EVALUATION:
                 sums["evaluation"].seconds += stretch.seconds
             else:
-                sums["steps"].seconds += stretch.seconds
+                self._is_of_steps(stretch)
 
     def _epoch_begins(self, batches: int | None) -> None:
         self._epoch_batches = batches
@@ -287,13 +284,13 @@ class Timeline:
 
     def _settle_the_end(self) -> None:
         """No step followed."""
-        self._turn(_GAP)
+        self._turn(GAP)
         sums, rest = self._sums, 0.0
         for stretch in self._stretches:
-            if stretch.kind is _EVALUATION:
+            if stretch.kind is EVALUATION:
                 sums["evaluation"].add(stretch.seconds, stretch.where, stretch.samples)
             elif stretch.trained:
-                sums["steps"].seconds += stretch.seconds
+                self._is_of_steps(stretch)
             else:
                 rest += stretch.seconds
         self._stretches.clear()

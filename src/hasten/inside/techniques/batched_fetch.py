@@ -158,7 +158,7 @@ def _why_not(loader: Loader, available_bytes: int) -> str:
     if not loader.default_collate:
         return f"{loader.dataset} is put into batches by a function of the script's own"
     if loader.workers:
-        return f"{loader.dataset} is read by {loader.workers} worker processes"
+        return f"{loader.dataset} is read by {loader.worker_processes}"
     if loader.in_memory:
         return ""
     needed = 2 * (loader.samples or 0) * ((loader.sample_bytes or 0) + PYTHON_BYTES)

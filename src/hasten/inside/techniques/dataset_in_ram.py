@@ -129,7 +129,7 @@ def _why_not(loader: Loader, available_bytes: int) -> str:
     if reason := not_read_by_index(loader):
         return reason
     if loader.workers:
-        return f"{loader.dataset} is read by {loader.workers} worker processes, each with memory of its own"
+        return f"{loader.dataset} is read by {loader.worker_processes}, each with memory of its own"
     if loader.in_memory:
         return f"{loader.dataset} holds its samples in memory already"
     return too_large(loader.dataset, _needed(loader), available_bytes)

@@ -74,6 +74,8 @@ class OptimizerInBackward(Technique):
             self._undo.append(optimizer.register_step_post_hook(watch.step_ends).remove)
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
+                    if not parameter.requires_grad:  # should it be thawed, the script's own step updates it
+                        continue
                     hook = parameter.register_post_accumulate_grad_hook(watch.gradient_came)
                     self._undo.append(hook.remove)
 

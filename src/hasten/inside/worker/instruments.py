@@ -100,7 +100,7 @@ class Instruments:
         self._steps, self._look_at, self._looked_at_parts = 0, _LOOK_AFTER, 0
         self._trainings, self._models = Trainings(), 0
         self._leftovers = Leftovers(training)
-        self._waits = Waits(training) if job.closely else None
+        self._waits = Waits(training, self.timeline) if job.closely else None
         self.recorder: Recorder | None = None
         self.numerics: Numerics | None = None
         if job.traced:
