@@ -1,4 +1,4 @@
-# The only commands anyone needs. Each sets up .venv with the tested versions by itself.
+# The only commands anyone needs. Each sets up .venv with the tested versions.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,11 +12,11 @@ NEWEST_PYTHON ?= python3.13
 demo: $(VENV)/.with-examples  ## tune a real example on real data, then train under the plan
 	$(BIN)/hasten demo
 
-test: lint  ## everything that must hold before a change lands
+test: lint  ## everything that must pass before a change lands
 	$(BIN)/python -m pytest -n 3 --dist worksteal --durations=20 --ignore tests/tuning/test_pipeline.py
 	$(BIN)/python -m pytest --durations=20 tests/tuning/test_pipeline.py
 
-test-thorough: lint  ## and what takes long and seldom finds what the others miss (about an hour)
+test-thorough: lint  ## plus slow tests that rarely find what the others miss (about an hour)
 	$(BIN)/python -m pytest -n 3 --dist worksteal --thorough --ignore tests/tuning/test_pipeline.py
 	$(BIN)/python -m pytest --thorough tests/tuning/test_pipeline.py
 
@@ -33,7 +33,7 @@ $(VENV_OF)/bin/python -m pytest -n 3 --dist worksteal --ignore tests/tuning/test
 $(VENV_OF)/bin/python -m pytest tests/tuning/test_pipeline.py
 endef
 
-# Without constraints.txt: its versions are not for every Python.
+# Without constraints.txt: its versions do not support every Python.
 .venv-oldest/.with-dev: pyproject.toml
 	test -x .venv-oldest/bin/python || $(OLDEST_PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' torch==2.9.0
@@ -49,7 +49,7 @@ lint: $(VENV)/.with-dev
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
-bench: $(VENV)/.with-dev  ## measure again what the documents claim, and say what differs here; raw numbers go to benchmarks/results
+bench: $(VENV)/.with-dev  ## measure what the documents claim, and say what differs here; raw numbers go to benchmarks/results
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.observation
 	$(BIN)/python -m benchmarks.examples fashion_cnn
